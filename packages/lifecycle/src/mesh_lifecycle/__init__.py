@@ -1,0 +1,34 @@
+"""Start, retry, be ready, stop: the life of an asyncio service.
+
+Standard library only, and knows nothing of what the service does.
+"""
+
+from mesh_lifecycle._background import ServiceEnded, in_background
+from mesh_lifecycle._backoff import Backoff
+from mesh_lifecycle._clock import Clock, SystemClock
+from mesh_lifecycle._drain import Draining, drain_within
+from mesh_lifecycle._logs import LogLevelError, configure_logging
+from mesh_lifecycle._readiness import Condition, Readiness
+from mesh_lifecycle._signals import Stopping, stop_signals
+
+__all__ = [
+    # time
+    "Clock",
+    "SystemClock",
+    # retry
+    "Backoff",
+    # be ready
+    "Condition",
+    "Readiness",
+    # run
+    "ServiceEnded",
+    "in_background",
+    # stop
+    "Draining",
+    "Stopping",
+    "drain_within",
+    "stop_signals",
+    # say what happens
+    "LogLevelError",
+    "configure_logging",
+]

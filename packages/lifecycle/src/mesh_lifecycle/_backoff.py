@@ -1,0 +1,44 @@
+"""How long to wait between tries, as a pure iterator.
+
+The caller's loop decides what is tried again and what is final; this only says when.
+"""
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backoff:
+    """Exponential delays with a ceiling and random spread.
+
+    initial_s: the first delay, before the spread.
+    maximum_s: no delay is longer than this, spread included.
+    multiplier: each delay is this many times the one before.
+    jitter: a delay d becomes a random value in [d * (1 - jitter), d * (1 + jitter)].
+    """
+
+    initial_s: float = 0.5
+    maximum_s: float = 60.0
+    multiplier: float = 1.5
+    jitter: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not 0 < self.initial_s <= self.maximum_s:
+            raise ValueError(
+                f"backoff needs 0 < initial_s <= maximum_s, got {self.initial_s} and {self.maximum_s}"
+            )
+        if self.multiplier < 1 or not 0 <= self.jitter < 1:
+            raise ValueError(
+                "backoff needs multiplier >= 1 and 0 <= jitter < 1, "
+                f"got {self.multiplier} and {self.jitter}"
+            )
+
+    def delays(self, rng: random.Random | None = None) -> Iterator[float]:
+        """Yield delays in seconds for ever; start a new iterator after a success."""
+        spread = rng or random.Random()  # noqa: S311 - spreads load, guards nothing
+        base = self.initial_s
+        while True:
+            factor = 1 + self.jitter * (2 * spread.random() - 1)
+            yield min(base * factor, self.maximum_s)
+            base = min(base * self.multiplier, self.maximum_s)

@@ -1,0 +1,66 @@
+"""Is the service ready, and if not, what is it waiting for?
+
+Ready is when every registered condition is set. Each condition says in words why it is not.
+"""
+
+import asyncio
+
+
+class Condition:
+    """One thing that must hold before the service is ready."""
+
+    def __init__(self, name: str, readiness: "Readiness") -> None:
+        self.name = name
+        self._readiness = readiness
+        self._reason: str | None = "not yet"
+
+    @property
+    def reason(self) -> str | None:
+        """Why this does not hold, or None when it does."""
+        return self._reason
+
+    def set(self) -> None:
+        self._reason = None
+        self._readiness._changed()
+
+    def unset(self, reason: str) -> None:
+        self._reason = reason
+        self._readiness._changed()
+
+
+class Readiness:
+    """The conditions of one service; with none registered it is ready."""
+
+    def __init__(self) -> None:
+        self._conditions: dict[str, Condition] = {}
+        self._all_set = asyncio.Event()
+        self._all_set.set()
+
+    def register(self, name: str) -> Condition:
+        """Add a condition, unset; raises ValueError when the name is taken."""
+        if name in self._conditions:
+            raise ValueError(f"readiness condition {name!r} is registered already")
+        condition = self._conditions[name] = Condition(name, self)
+        self._changed()
+        return condition
+
+    @property
+    def ready(self) -> bool:
+        return self._all_set.is_set()
+
+    def reasons(self) -> tuple[str, ...]:
+        """`name: reason` for each condition that does not hold, in order of registration."""
+        return tuple(
+            f"{condition.name}: {condition.reason}"
+            for condition in self._conditions.values()
+            if condition.reason is not None
+        )
+
+    async def wait_ready(self) -> None:
+        await self._all_set.wait()
+
+    def _changed(self) -> None:
+        if any(condition.reason is not None for condition in self._conditions.values()):
+            self._all_set.clear()
+        else:
+            self._all_set.set()

@@ -1,0 +1,47 @@
+import asyncio
+
+import pytest
+
+from mesh_lifecycle import Readiness
+
+
+def test_ready_only_when_every_condition_is_set() -> None:
+    readiness = Readiness()
+    assert readiness.ready
+    envoy, names = readiness.register("envoy"), readiness.register("names")
+    assert not readiness.ready
+    envoy.set()
+    assert not readiness.ready
+    names.set()
+    assert readiness.ready
+
+
+def test_reasons_name_what_is_missing_in_order_of_registration() -> None:
+    readiness = Readiness()
+    envoy = readiness.register("envoy")
+    names = readiness.register("names")
+    envoy.unset("not live, current state is DRAINING")
+    assert readiness.reasons() == ("envoy: not live, current state is DRAINING", "names: not yet")
+    names.set()
+    assert readiness.reasons() == ("envoy: not live, current state is DRAINING",)
+
+
+async def test_waiting_ends_when_the_last_condition_is_set_and_unset_counts() -> None:
+    readiness = Readiness()
+    first, second = readiness.register("first"), readiness.register("second")
+    waiting = asyncio.create_task(readiness.wait_ready())
+    first.set()
+    first.unset("gone again")
+    second.set()
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    first.set()
+    await asyncio.wait([waiting])
+    assert waiting.done()
+
+
+def test_a_name_can_be_registered_once() -> None:
+    readiness = Readiness()
+    readiness.register("envoy")
+    with pytest.raises(ValueError, match="'envoy' is registered already"):
+        readiness.register("envoy")

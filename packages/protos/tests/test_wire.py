@@ -1,0 +1,77 @@
+"""Field numbers are a contract with Istio: each is checked against bytes written by hand."""
+
+from mesh_protos import CREATE_CERTIFICATE, type_urls
+from mesh_protos.ca_pb2 import DESCRIPTOR as CA_FILE
+from mesh_protos.ca_pb2 import IstioCertificateRequest, IstioCertificateResponse
+from mesh_protos.health_pb2 import HealthInformation
+from mesh_protos.nds_pb2 import NameTable
+from mesh_protos.proxy_config_pb2 import ProxyConfig
+
+
+def test_certificate_request_has_istios_field_numbers() -> None:
+    request = IstioCertificateRequest(csr="A", validity_duration=3)
+    request.metadata["CertSigner"] = ""
+    assert request.SerializeToString(deterministic=True) == (
+        b"\x0a\x01A"  # 1: csr
+        b"\x18\x03"  # 3: validity_duration
+        b"\x22\x12\x0a\x10\x0a\x0aCertSigner\x12\x02\x1a\x00"  # 4: metadata
+    )
+
+
+def test_certificate_response_has_istios_field_numbers() -> None:
+    assert IstioCertificateResponse.FromString(b"\x0a\x01L\x0a\x01R").cert_chain == ["L", "R"]
+
+
+def test_method_path_names_the_service_in_the_descriptor() -> None:
+    service = CA_FILE.services_by_name["IstioCertificateService"]
+    method = service.methods_by_name["CreateCertificate"]
+    assert f"/{service.full_name}/{method.name}" == CREATE_CERTIFICATE
+
+
+def test_name_table_has_istios_field_numbers() -> None:
+    info = b"\x0a\x07" + b"1.2.3.4" + b"\x12\x01K" + b"\x1a\x01s" + b"\x22\x01n" + b"\x2a\x01a"
+    entry = b"\x0a\x01h" + b"\x12" + bytes([len(info)]) + info
+    table = NameTable.FromString(b"\x0a" + bytes([len(entry)]) + entry)
+    found = table.table["h"]
+    assert (list(found.ips), found.registry, found.shortname, found.namespace) == (
+        ["1.2.3.4"],
+        "K",
+        "s",
+        "n",
+    )
+    assert list(found.alt_hosts) == ["a"]
+
+
+def test_proxy_config_keeps_fields_it_does_not_name() -> None:
+    anchors_and_drain_duration = b"\x92\x02\x01P" + b"\x22\x02\x08\x2d"
+    config = ProxyConfig.FromString(anchors_and_drain_duration)
+    assert list(config.ca_certificates_pem) == ["P"]
+    assert b"\x22\x02\x08\x2d" in config.SerializeToString()
+
+
+def test_type_urls_of_our_messages_are_their_full_names() -> None:
+    for message, url in (
+        (NameTable, type_urls.NAME_TABLE),
+        (HealthInformation, type_urls.HEALTH_INFORMATION),
+        (ProxyConfig, type_urls.PROXY_CONFIG),
+    ):
+        assert url == f"type.googleapis.com/{message.DESCRIPTOR.full_name}"
+
+
+def test_type_urls_of_envoys_messages_exist_in_xds_protos() -> None:
+    from envoy.config.cluster.v3.cluster_pb2 import Cluster
+    from envoy.config.core.v3.extension_pb2 import TypedExtensionConfig
+    from envoy.config.endpoint.v3.endpoint_pb2 import ClusterLoadAssignment
+    from envoy.config.listener.v3.listener_pb2 import Listener
+    from envoy.config.route.v3.route_pb2 import RouteConfiguration
+    from envoy.extensions.transport_sockets.tls.v3.secret_pb2 import Secret
+
+    for message, url in (
+        (Cluster, type_urls.CLUSTER),
+        (ClusterLoadAssignment, type_urls.ENDPOINT),
+        (Listener, type_urls.LISTENER),
+        (RouteConfiguration, type_urls.ROUTE),
+        (Secret, type_urls.SECRET),
+        (TypedExtensionConfig, type_urls.EXTENSION_CONFIG),
+    ):
+        assert url == f"type.googleapis.com/{message.DESCRIPTOR.full_name}"
