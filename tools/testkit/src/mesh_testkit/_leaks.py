@@ -1,0 +1,96 @@
+"""Fail the test that leaves something running, open or lying about.
+
+The checks are two automatic fixtures, one around each test and one around each module: a fixture
+that is set up first is torn down last, so what a test's own fixtures clean up is never reported.
+asyncio's tasks are looked at in the moment before a test's loop is closed, because closing a loop
+cancels its tasks and so would hide them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from mesh_testkit._resources import Resources, socket_files
+
+# A library's own thread may need a moment to close what was handed to it. Waited only when
+# something is left.
+_PATIENCE_S = 2.0
+_LOOP_TURNS = 20
+_DIRECTORIES = ("tmp_path", "socket_dir")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _module_leaves_nothing() -> Iterator[set[str]]:
+    before = Resources.now()
+    reported: set[str] = set()
+    yield reported
+    _fail_on_leftovers(
+        "this module's fixtures", lambda: Resources.now().left_since(before), reported
+    )
+
+
+@pytest.fixture(autouse=True)
+def _test_leaves_nothing(
+    request: pytest.FixtureRequest, _module_leaves_nothing: set[str]
+) -> Iterator[None]:
+    before = Resources.now()
+    yield
+    directories: list[Path] = [
+        request.node.funcargs[name] for name in _DIRECTORIES if name in request.node.funcargs
+    ]
+
+    def leftovers() -> list[str]:
+        files = [path for directory in directories for path in socket_files(directory)]
+        return [
+            *Resources.now().left_since(before),
+            *(f"socket file {path} was not removed" for path in files),
+        ]
+
+    _fail_on_leftovers("this test", leftovers, _module_leaves_nothing)
+
+
+def _fail_on_leftovers(what: str, leftovers: Callable[[], list[str]], reported: set[str]) -> None:
+    """Fail with what is left, and add it to what was reported so that it is reported once."""
+    left = set(leftovers()) - reported
+    if left:
+        gc.collect()
+        deadline = time.monotonic() + _PATIENCE_S
+        while (left := set(leftovers()) - reported) and time.monotonic() < deadline:
+            time.sleep(0.01)
+    if left:
+        reported |= left
+        pytest.fail(_message(what, sorted(left)), pytrace=False)
+
+
+def check_tasks_before_close(loop: asyncio.AbstractEventLoop) -> None:
+    """Fail if tasks are still pending in a loop that is about to be closed.
+
+    A task that was cancelled but not awaited gets a few turns of the loop to end.
+    """
+    if loop.is_closed():
+        return
+    for _ in range(_LOOP_TURNS):
+        if not asyncio.all_tasks(loop):
+            return
+        loop.run_until_complete(asyncio.sleep(0))
+    left = [_describe_task(task) for task in asyncio.all_tasks(loop)]
+    if left:
+        pytest.fail(_message("this test", sorted(left)), pytrace=False)
+
+
+def _describe_task(task: asyncio.Task[object]) -> str:
+    coroutine = task.get_coro()
+    name = getattr(coroutine, "__qualname__", repr(coroutine))
+    frames = task.get_stack(limit=1)
+    where = f" at {frames[0].f_code.co_filename}:{frames[0].f_lineno}" if frames else ""
+    return f"task {task.get_name()!r} ({name}) is still pending{where}"
+
+
+def _message(what: str, left: list[str]) -> str:
+    return f"{what} left behind:\n" + "\n".join(f"  - {sentence}" for sentence in left)

@@ -1,0 +1,115 @@
+"""What this process holds that a test can forget to give back.
+
+A snapshot is taken before a test and compared with one taken after it; the difference is a list of
+sentences, one for each thing left. Descriptors and child processes are read from /proc, so on a
+system without it only threads are compared.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+_PROC = Path("/proc")
+_ADDRESSED = (socket.AF_INET, socket.AF_INET6, socket.AF_UNIX)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
+    """One moment's threads, open descriptors and child processes."""
+
+    threads: frozenset[threading.Thread]
+    descriptors: frozenset[tuple[int, str]]
+    children: frozenset[int]
+
+    @classmethod
+    def now(cls) -> Self:
+        """Take stock of this process."""
+        return cls(
+            threads=frozenset(thread for thread in threading.enumerate() if not thread.daemon),
+            descriptors=frozenset(_open_descriptors()),
+            children=frozenset(_child_processes()),
+        )
+
+    def left_since(self, before: Self) -> list[str]:
+        """Name what is here and was not here before."""
+        return [
+            *(f"thread {t.name!r} is still running" for t in self.threads - before.threads),
+            *(_describe_descriptor(*d) for d in sorted(self.descriptors - before.descriptors)),
+            *(_describe_child(pid) for pid in sorted(self.children - before.children)),
+        ]
+
+
+def socket_files(directory: Path) -> Iterator[Path]:
+    """Yield the Unix sockets below a directory, which a server removes when it stops."""
+    for parent, _, names in os.walk(directory):
+        for name in names:
+            path = Path(parent, name)
+            try:
+                mode = path.lstat().st_mode
+            except FileNotFoundError:
+                continue
+            if stat.S_ISSOCK(mode):
+                yield path
+
+
+def _open_descriptors() -> Iterator[tuple[int, str]]:
+    directory = _PROC / "self" / "fd"
+    try:
+        names = os.listdir(directory)  # noqa: PTH208 - iterdir keeps its own descriptor open
+    except FileNotFoundError:
+        return
+    for name in names:
+        try:
+            yield int(name), os.readlink(directory / name)  # noqa: PTH115 - sockets are not paths
+        except FileNotFoundError:
+            continue  # the descriptor of the listing itself
+
+
+def _child_processes() -> Iterator[int]:
+    own = os.getpid()
+    try:
+        names = os.listdir(_PROC)  # noqa: PTH208
+    except FileNotFoundError:
+        return
+    for name in names:
+        if name.isdigit() and _parent_of(int(name)) == own:
+            yield int(name)
+
+
+def _parent_of(pid: int) -> int | None:
+    try:
+        text = (_PROC / str(pid) / "stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    # "pid (name) state parent ...": the name may hold spaces and parentheses
+    return int(text.rpartition(")")[2].split()[1])
+
+
+def _describe_child(pid: int) -> str:
+    try:
+        words = (_PROC / str(pid) / "cmdline").read_bytes().split(b"\0")
+    except (FileNotFoundError, ProcessLookupError):
+        words = []
+    command = b" ".join(words).decode(errors="replace").strip()
+    if not command:
+        return f"child process {pid} ended and nobody waited for it"
+    return f"child process {pid} is still running: {command}"
+
+
+def _describe_descriptor(number: int, target: str) -> str:
+    what = target
+    if target.startswith("socket:"):
+        try:
+            with socket.socket(fileno=os.dup(number)) as duplicate:
+                if duplicate.family in _ADDRESSED:
+                    what = f"socket at {duplicate.getsockname() or 'no address'}"
+        except OSError:
+            what = "socket"
+    return f"file descriptor {number} is still open: {what}"

