@@ -1,0 +1,53 @@
+"""An xDS server core: subscriptions, pushes and gRPC serving for control planes in Python."""
+
+from . import _type_urls as type_urls
+from ._admission import Admission, Admit, Peer
+from ._config import ServerConfig
+from ._errors import ListenError, Refused, XdsServerError
+from ._generator import Client, Generated, Generator, Watch
+from ._listeners import Bound, Listener, PlainListener, TlsListener, UnixListener, server_context
+from ._node import JSON, Node
+from ._push import ConfigKey, PushRequest
+from ._resource import Resource, content_version
+from ._server import XdsServer
+from ._serving import peer_of, serving
+from ._status import ClientStatus, Nack, TypeStatus
+
+__all__ = [
+    # what is served
+    "Generated",
+    "Generator",
+    "Resource",
+    "content_version",
+    "type_urls",
+    # to whom
+    "JSON",
+    "Admission",
+    "Admit",
+    "Client",
+    "Node",
+    "Peer",
+    "Refused",
+    "Watch",
+    "peer_of",
+    # when
+    "ConfigKey",
+    "PushRequest",
+    # the server
+    "ServerConfig",
+    "XdsServer",
+    "serving",
+    # where
+    "Bound",
+    "Listener",
+    "PlainListener",
+    "TlsListener",
+    "UnixListener",
+    "server_context",
+    # how it goes
+    "ClientStatus",
+    "ListenError",
+    "Nack",
+    "TypeStatus",
+    "XdsServerError",
+]

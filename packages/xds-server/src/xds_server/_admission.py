@@ -1,0 +1,46 @@
+"""Who may open a stream: what is known of the peer, and the hook that decides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Generic, Protocol, TypeVar
+
+from ._node import Node
+
+C = TypeVar("C")
+C_co = TypeVar("C_co", covariant=True)
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peer:
+    """The other end of a connection.
+
+    `certificate_chain` is DER, leaf first, verified against the listener's client roots; empty
+    if the client showed none. `metadata` are the call's text headers, names in lower case; they
+    may carry a token, so they are left out of the repr.
+    """
+
+    address: str
+    encrypted: bool = False
+    certificate_chain: tuple[bytes, ...] = field(default=(), repr=False)
+    metadata: Mapping[str, str] = field(default=_NOTHING, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admission(Generic[C]):
+    """What an admitted client is: its proven identities and the caller's own view of it."""
+
+    identities: tuple[str, ...] = ()
+    context: C
+
+
+class Admit(Protocol[C_co]):
+    """Decides over a new stream once its first request has named the node."""
+
+    async def __call__(self, node: Node, peer: Peer) -> Admission[C_co]:
+        """Admit the client, or raise `Refused` with the status the stream shall end with."""
+        ...

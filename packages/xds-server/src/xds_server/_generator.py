@@ -1,0 +1,78 @@
+"""Where configuration comes from: what the server asks a generator, and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from ._node import Node
+from ._push import PushRequest
+from ._resource import Resource
+
+C = TypeVar("C")
+C_contra = TypeVar("C_contra", contravariant=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Client(Generic[C]):
+    """One stream of one client, as generators and filters see it.
+
+    `id` is unique among the streams of this process; `context` is what `admit` returned for it.
+    """
+
+    id: str
+    node: Node
+    identities: tuple[str, ...]
+    context: C
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """What a client wants of one type: all of it (`wildcard`) and these names."""
+
+    type_url: str
+    names: frozenset[str] = frozenset()
+    wildcard: bool = False
+
+    def covers(self, name: str) -> bool:
+        """Whether a resource of this name is wanted; `x/*` among the names wants all below x/."""
+        return self.wildcard or name in self.names or self._covered_by_prefix(name)
+
+    def _covered_by_prefix(self, name: str) -> bool:
+        return any(
+            prefix.endswith("/*") and name.startswith(prefix[:-1]) for prefix in self.names
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generated:
+    """A generator's answer.
+
+    For a wildcard watch, and for clusters and listeners always, `resources` is everything the
+    client shall have: what it has and is not among them goes away. For the other types
+    `resources` may be only what changed, and `removed` names what is gone. A generator that
+    knows only the difference for a wildcard watch says `partial=True`; the rest then stays.
+    `version` is the response's version; None takes the server's current one.
+
+    Return one object for many clients where they get the same: its bytes are then built once.
+    """
+
+    resources: Sequence[Resource]
+    removed: frozenset[str] = frozenset()
+    version: str | None = None
+    partial: bool = False
+
+
+class Generator(Protocol[C_contra]):
+    """Makes the resources of one type URL. Synchronous, no I/O: it works on state at hand."""
+
+    def generate(
+        self, client: Client[C_contra], watch: Watch, push: PushRequest | None
+    ) -> Generated | None:
+        """The resources for one client; None: nothing to send.
+
+        `push` None: the client asked, and `watch.names` is what it wants an answer for (a name
+        that does not exist is left out). Else something changed, and `watch` is all it watches.
+        """
+        ...

@@ -1,0 +1,69 @@
+"""Where to listen: plain TCP, TLS, or a Unix socket."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlainListener:
+    """TCP without encryption. Port 0 takes a free one; see `Bound.addresses`."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsListener:
+    """TCP with TLS; a client certificate is asked for, checked if shown, and not required.
+
+    `context` is called for each new handshake, so that a renewed certificate is served at once.
+    The context it returns has the server's certificate and, to accept client certificates,
+    `verify_mode = CERT_OPTIONAL` and their roots; `server_context` makes a good one.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    context: Callable[[], ssl.SSLContext] = field(repr=False)
+    handshake_timeout_s: float = 10.0
+    backlog: int = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnixListener:
+    """A Unix socket. Its directory is made with mode 0700 if it is not there."""
+
+    path: Path
+    mode: int = 0o600
+
+
+Listener: TypeAlias = PlainListener | TlsListener | UnixListener
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """What was opened: one address a listener, in their order: `127.0.0.1:15010`, `unix:/path`."""
+
+    addresses: tuple[str, ...]
+
+
+def server_context(
+    *, certificate_chain: Path, private_key: Path, client_roots: bytes | None = None
+) -> ssl.SSLContext:
+    """A context for a `TlsListener`: TLS 1.2 or newer, HTTP/2.
+
+    `certificate_chain` and `private_key` are PEM files; `client_roots` is PEM, and with it client
+    certificates are verified when shown.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["h2"])
+    context.load_cert_chain(certificate_chain, private_key)
+    if client_roots is not None:
+        context.load_verify_locations(cadata=client_roots.decode("ascii"))
+        context.verify_mode = ssl.CERT_OPTIONAL
+    return context

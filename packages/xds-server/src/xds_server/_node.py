@@ -1,0 +1,61 @@
+"""Who is on the other end of a stream: the node of its first request, parsed once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+JSON: TypeAlias = None | bool | float | str | list["JSON"] | dict[str, "JSON"]
+
+_NOTHING: Mapping[str, JSON] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """What a client says of itself. Nothing here is proven: `Admit` decides what to believe."""
+
+    id: str
+    cluster: str = ""
+    metadata: Mapping[str, JSON] = field(default=_NOTHING)
+    region: str = ""
+    zone: str = ""
+    sub_zone: str = ""
+    user_agent: str = ""
+
+
+def node_from_proto(message: Any) -> Node:
+    """The plain value of an `envoy.config.core.v3.Node`."""
+    user_agent = str(message.user_agent_name)
+    if message.user_agent_version:
+        user_agent += "/" + message.user_agent_version
+    return Node(
+        id=message.id,
+        cluster=message.cluster,
+        metadata=MappingProxyType(_struct(message.metadata)),
+        region=message.locality.region,
+        zone=message.locality.zone,
+        sub_zone=message.locality.sub_zone,
+        user_agent=user_agent,
+    )
+
+
+def _struct(struct: Any) -> dict[str, JSON]:
+    return {str(key): _value(value) for key, value in struct.fields.items()}
+
+
+def _value(value: Any) -> JSON:
+    match value.WhichOneof("kind"):
+        case "bool_value":
+            return bool(value.bool_value)
+        case "number_value":
+            return float(value.number_value)
+        case "string_value":
+            return str(value.string_value)
+        case "list_value":
+            return [_value(item) for item in value.list_value.values]
+        case "struct_value":
+            return _struct(value.struct_value)
+        case _:
+            return None

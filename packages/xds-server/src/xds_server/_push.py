@@ -1,0 +1,41 @@
+"""What changed: the request for a push, and how two of them become one."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class ConfigKey(NamedTuple):
+    """One piece of configuration that changed."""
+
+    kind: str
+    name: str
+    namespace: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PushRequest:
+    """A change that clients may have to hear of.
+
+    `configs_updated` empty means that everything may have changed. `started` is when the oldest
+    change in it happened, on the monotonic clock. Immutable, as many clients share one.
+    """
+
+    full: bool = True
+    configs_updated: frozenset[ConfigKey] = frozenset()
+    reasons: tuple[str, ...] = ()
+    started: float = field(default_factory=time.monotonic)
+
+    def merge(self, other: PushRequest) -> PushRequest:
+        """One request for both changes. "Everything" absorbs; reasons are kept once each."""
+        everything = not self.configs_updated or not other.configs_updated
+        return PushRequest(
+            full=self.full or other.full,
+            configs_updated=frozenset()
+            if everything
+            else self.configs_updated | other.configs_updated,
+            reasons=tuple(dict.fromkeys(self.reasons + other.reasons)),
+            started=min(self.started, other.started),
+        )

@@ -1,0 +1,58 @@
+"""Facts about the resource types: their URLs and how each behaves on the wire.
+
+Sources: the xDS protocol (https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol),
+and Istio's additions for the types of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+_PREFIX = "type.googleapis.com/"
+
+CLUSTER: Final = _PREFIX + "envoy.config.cluster.v3.Cluster"
+ENDPOINT: Final = _PREFIX + "envoy.config.endpoint.v3.ClusterLoadAssignment"
+LISTENER: Final = _PREFIX + "envoy.config.listener.v3.Listener"
+ROUTE: Final = _PREFIX + "envoy.config.route.v3.RouteConfiguration"
+SCOPED_ROUTE: Final = _PREFIX + "envoy.config.route.v3.ScopedRouteConfiguration"
+VIRTUAL_HOST: Final = _PREFIX + "envoy.config.route.v3.VirtualHost"
+SECRET: Final = _PREFIX + "envoy.extensions.transport_sockets.tls.v3.Secret"
+RUNTIME: Final = _PREFIX + "envoy.service.runtime.v3.Runtime"
+EXTENSION_CONFIG: Final = _PREFIX + "envoy.config.core.v3.TypedExtensionConfig"
+RESOURCE_WRAPPER: Final = _PREFIX + "envoy.service.discovery.v3.Resource"
+
+NAMED_ONLY: Final = frozenset(
+    {ENDPOINT, ROUTE, SECRET, EXTENSION_CONFIG, VIRTUAL_HOST, RUNTIME},
+)
+"""Types that a client always asks for by name: an empty list of names never means "all"."""
+
+FULL_STATE: Final = frozenset({CLUSTER, LISTENER})
+"""Types of which a state-of-the-world response is complete: what is absent from it is removed."""
+
+PUSH_ORDER: Final = (CLUSTER, ENDPOINT, LISTENER, SCOPED_ROUTE, ROUTE, VIRTUAL_HOST, SECRET)
+"""Make before break: each type comes before the types that refer to it."""
+
+SHORT_NAMES: Final = {
+    CLUSTER: "cds",
+    ENDPOINT: "eds",
+    LISTENER: "lds",
+    ROUTE: "rds",
+    SCOPED_ROUTE: "srds",
+    VIRTUAL_HOST: "vhds",
+    SECRET: "sds",
+    RUNTIME: "rtds",
+    EXTENSION_CONFIG: "ecds",
+    _PREFIX + "istio.networking.nds.v1.NameTable": "nds",
+    _PREFIX + "istio.mesh.v1alpha1.ProxyConfig": "pcds",
+}
+
+
+def short_name(type_url: str) -> str:
+    """The type's name in metrics and logs; unknown types share one, so that labels stay few."""
+    return SHORT_NAMES.get(type_url, "other")
+
+
+def in_push_order(type_urls: frozenset[str] | set[str]) -> list[str]:
+    """The types in the order one push sends them; types without a place come last, by name."""
+    known = [type_url for type_url in PUSH_ORDER if type_url in type_urls]
+    return known + sorted(type_urls.difference(PUSH_ORDER))
