@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Generic, Protocol, TypeVar
 
 from ._node import Node
 
-C = TypeVar("C")
 C_co = TypeVar("C_co", covariant=True)
-
-_NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,15 +23,15 @@ class Peer:
     address: str
     encrypted: bool = False
     certificate_chain: tuple[bytes, ...] = field(default=(), repr=False)
-    metadata: Mapping[str, str] = field(default=_NOTHING, repr=False)
+    metadata: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Admission(Generic[C]):
+class Admission(Generic[C_co]):
     """What an admitted client is: its proven identities and the caller's own view of it."""
 
     identities: tuple[str, ...] = ()
-    context: C
+    context: C_co
 
 
 class Admit(Protocol[C_co]):

@@ -10,12 +10,12 @@ from ._node import Node
 from ._push import PushRequest
 from ._resource import Resource
 
-C = TypeVar("C")
+C_co = TypeVar("C_co", covariant=True)
 C_contra = TypeVar("C_contra", contravariant=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Client(Generic[C]):
+class Client(Generic[C_co]):
     """One stream of one client, as generators and filters see it.
 
     `id` is unique among the streams of this process; `context` is what `admit` returned for it.
@@ -24,7 +24,7 @@ class Client(Generic[C]):
     id: str
     node: Node
     identities: tuple[str, ...]
-    context: C
+    context: C_co
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,9 +40,7 @@ class Watch:
         return self.wildcard or name in self.names or self._covered_by_prefix(name)
 
     def _covered_by_prefix(self, name: str) -> bool:
-        return any(
-            prefix.endswith("/*") and name.startswith(prefix[:-1]) for prefix in self.names
-        )
+        return any(prefix.endswith("/*") and name.startswith(prefix[:-1]) for prefix in self.names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

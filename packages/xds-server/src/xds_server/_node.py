@@ -7,9 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-JSON: TypeAlias = None | bool | float | str | list["JSON"] | dict[str, "JSON"]
-
-_NOTHING: Mapping[str, JSON] = MappingProxyType({})
+JSON: TypeAlias = bool | float | str | list["JSON"] | dict[str, "JSON"] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +16,7 @@ class Node:
 
     id: str
     cluster: str = ""
-    metadata: Mapping[str, JSON] = field(default=_NOTHING)
+    metadata: Mapping[str, JSON] = field(default_factory=dict)
     region: str = ""
     zone: str = ""
     sub_zone: str = ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import grpc
 import grpc.aio
@@ -16,7 +16,7 @@ from ._server import XdsServer
 C = TypeVar("C")
 
 
-def peer_of(context: grpc.aio.ServicerContext) -> Peer:
+def peer_of(context: grpc.aio.ServicerContext[Any, Any]) -> Peer:
     """Who made this call, for further services on the same listeners."""
     raise NotImplementedError
 
@@ -26,7 +26,7 @@ async def serving(
     server: XdsServer[C],
     listeners: Sequence[Listener],
     *,
-    extra_handlers: Sequence[grpc.GenericRpcHandler] = (),
+    extra_handlers: Sequence[grpc.GenericRpcHandler[Any, Any]] = (),
 ) -> AsyncIterator[Bound]:
     """Serve on every listener until the context is left. Raises `ListenError`."""
     raise NotImplementedError
