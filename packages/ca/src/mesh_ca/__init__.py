@@ -1,0 +1,62 @@
+"""A mesh's certificate authority: signs workload certificates for whoever proves who it is."""
+
+from mesh_ca._authentication import (
+    Authenticator,
+    Caller,
+    ClientCertificateAuthenticator,
+    Credentials,
+    FirstOf,
+)
+from mesh_ca._authority import Authority, Issued
+from mesh_ca._directory import load_or_create_authority, load_signer
+from mesh_ca._errors import (
+    CaError,
+    CsrError,
+    IdentityError,
+    LifetimeError,
+    NotAuthenticated,
+    NotReadyError,
+    StorageError,
+)
+from mesh_ca._jwks import JwksSource, VerificationKey, VerificationKeys
+from mesh_ca._jwt import JwtAuthenticator
+from mesh_ca._keys import KeyType
+from mesh_ca._service import certificate_service, grpc_credentials
+from mesh_ca._signer import Signer, SignerFiles, signer_from_pem
+from mesh_ca._tokens import TokenIssuer
+
+__all__ = [
+    # the authority
+    "Authority",
+    "Issued",
+    "KeyType",
+    "load_or_create_authority",
+    # what it signs with
+    "Signer",
+    "SignerFiles",
+    "load_signer",
+    "signer_from_pem",
+    # who calls
+    "Authenticator",
+    "Caller",
+    "ClientCertificateAuthenticator",
+    "Credentials",
+    "FirstOf",
+    "JwksSource",
+    "JwtAuthenticator",
+    "VerificationKey",
+    "VerificationKeys",
+    # the gRPC service
+    "certificate_service",
+    "grpc_credentials",
+    # tokens without Kubernetes
+    "TokenIssuer",
+    # errors
+    "CaError",
+    "CsrError",
+    "IdentityError",
+    "LifetimeError",
+    "NotAuthenticated",
+    "NotReadyError",
+    "StorageError",
+]

@@ -1,0 +1,96 @@
+"""Who is calling: the credentials of a call, and what turns them into identities."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Protocol
+
+from cryptography import x509
+
+from mesh_ca._errors import IdentityError, NotAuthenticated
+from mesh_ca._identity import trust_domain_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credentials:
+    """What a call brings along to show who makes it."""
+
+    metadata: Mapping[str, str] = field(repr=False)  # lower-case keys; holds tokens
+    encrypted: bool
+    certificate_chain: tuple[bytes, ...] = ()
+    """DER, leaf first, already verified by the TLS layer; empty if there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Whom a call has proved to come from, and by which method."""
+
+    identities: tuple[str, ...]
+    method: str
+
+
+class Authenticator(Protocol):
+    """One way to tell who calls."""
+
+    async def authenticate(self, credentials: Credentials) -> Caller:
+        """Who calls; raises NotAuthenticated with a reason for the log."""
+        ...
+
+
+class ClientCertificateAuthenticator:
+    """Takes the names of the client certificate that the TLS layer has verified."""
+
+    def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
+        """`clock` tells the Unix time: a connection may outlive the certificate it began with."""
+        self._clock = clock
+
+    async def authenticate(self, credentials: Credentials) -> Caller:
+        """The URI and DNS names of the leaf; of URIs one at most, and that a SPIFFE id."""
+        if not credentials.certificate_chain:
+            raise NotAuthenticated("no client certificate")
+        identities = _certified_names(
+            credentials.certificate_chain[0], datetime.fromtimestamp(self._clock(), UTC)
+        )
+        return Caller(identities=identities, method="client certificate")
+
+
+class FirstOf:
+    """Tries authenticators in order; the first that knows the caller decides."""
+
+    def __init__(self, authenticators: Sequence[Authenticator]) -> None:
+        """Try `authenticators` in this order."""
+        self._authenticators = tuple(authenticators)
+
+    async def authenticate(self, credentials: Credentials) -> Caller:
+        """What the first one says that does not raise NotAuthenticated; else all their reasons."""
+        reasons = []
+        for authenticator in self._authenticators:
+            try:
+                return await authenticator.authenticate(credentials)
+            except NotAuthenticated as error:
+                reasons.append(str(error))
+        raise NotAuthenticated("; ".join(reasons) or "no way to authenticate is configured")
+
+
+def _certified_names(der: bytes, now: datetime) -> tuple[str, ...]:
+    try:
+        leaf = x509.load_der_x509_certificate(der)
+        names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (ValueError, x509.ExtensionNotFound, x509.DuplicateExtension) as error:
+        raise NotAuthenticated("client certificate without readable alternative names") from error
+    if not leaf.not_valid_before_utc <= now < leaf.not_valid_after_utc:
+        raise NotAuthenticated("client certificate is not valid now")
+    uris = names.get_values_for_type(x509.UniformResourceIdentifier)
+    if len(uris) > 1:  # X509-SVID section 2: exactly one
+        raise NotAuthenticated(f"client certificate with {len(uris)} URI names, one is allowed")
+    try:
+        for uri in uris:
+            if trust_domain_of(uri) is None:
+                raise NotAuthenticated("client certificate with a URI name that is no SPIFFE id")
+    except IdentityError as error:
+        raise NotAuthenticated(f"client certificate: {error}") from error
+    identities = (*uris, *names.get_values_for_type(x509.DNSName))
+    if not identities:
+        raise NotAuthenticated("client certificate has no URI or DNS name")
+    return identities

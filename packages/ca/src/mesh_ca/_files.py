@@ -1,0 +1,135 @@
+"""Files that hold keys: read within bounds, written whole or not at all, made once by one process.
+
+A directory gets its files all at once: they are written to a folder inside it and then moved up,
+the file that announces the others last. Whoever finds such a folder left over finishes the work.
+"""
+
+import fcntl
+import os
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from secrets import token_hex
+
+from mesh_ca._errors import StorageError
+
+MAX_FILE_BYTES = 1024 * 1024
+_STAGING = ".new"
+_LOCK = ".lock"
+
+
+def read_file(path: Path) -> bytes:
+    """The bytes of a small file; StorageError if it can't be read or is not small."""
+    try:
+        with path.open("rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise StorageError(f"{path} is not a regular file")
+            content = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise StorageError(f"can't read {path}: {error.strerror}") from error
+    if len(content) > MAX_FILE_BYTES:
+        raise StorageError(f"{path} is larger than {MAX_FILE_BYTES} bytes")
+    return content
+
+
+def write_file(path: Path, content: bytes, *, mode: int) -> None:
+    """Replace `path` as a whole: readers see the old content or the new, also after a crash."""
+    temporary = path.with_name(f".{path.name}.{token_hex(8)}")
+    try:
+        # Created with its mode: between a creation and a chmod anyone could open it.
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                os.fchmod(file.fileno(), mode)  # the umask may have taken bits away
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        _sync_directory(path.parent)
+    except OSError as error:
+        raise StorageError(f"can't write {path}: {error.strerror}") from error
+
+
+def create_files(
+    directory: Path, *, last: str, make: Callable[[], Mapping[str, bytes]], private: frozenset[str]
+) -> None:
+    """Make the files of `directory` unless `last`, the one that announces them, is there.
+
+    Of several processes one calls `make` and the others wait until it is done. If files of these
+    names stand there without `last`, nothing is touched and StorageError raised.
+    """
+    with _only_one(directory):
+        staging = directory / _STAGING
+        if (directory / last).exists():
+            return
+        if not (staging / last).exists():
+            _discard(staging)
+            files = make()
+            _refuse_leftovers(directory, files, last)
+            staging.mkdir(mode=0o700)
+            for name in sorted(files, key=lambda name: name == last):
+                write_file(staging / name, files[name], mode=0o600 if name in private else 0o644)
+        _publish(staging, directory, last)
+
+
+def _refuse_leftovers(directory: Path, names: Mapping[str, bytes], last: str) -> None:
+    found = [name for name in sorted(names) if (directory / name).exists()]
+    if found:
+        raise StorageError(
+            f"{directory} holds {', '.join(found)} but no {last}: "
+            f"put {last} back, or move the others away to start anew"
+        )
+
+
+def _publish(staging: Path, directory: Path, last: str) -> None:
+    for file in sorted(staging.iterdir(), key=lambda file: file.name == last):
+        if file.name.startswith("."):  # a write that was cut short
+            file.unlink()
+            continue
+        if file.name == last:
+            _sync_directory(directory)
+        file.replace(directory / file.name)
+    staging.rmdir()
+    _sync_directory(directory)
+
+
+def _discard(staging: Path) -> None:
+    if staging.is_dir():
+        for file in staging.iterdir():
+            file.unlink()
+        staging.rmdir()
+
+
+@contextmanager
+def _only_one(directory: Path) -> Iterator[None]:
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        mode = directory.stat().st_mode
+        if mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise StorageError(
+                f"{directory} may be written by other users (mode {stat.S_IMODE(mode):04o}), "
+                "a directory for keys needs 0700"
+            )
+        descriptor = os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            # Let go by the kernel when the holder ends, however it ends.
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise StorageError(
+            f"can't make keys in {directory}: {error.strerror} ({error.filename})"
+        ) from error
+
+
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,94 @@
+"""The identities a certificate can bear: SPIFFE ids, DNS names and IP addresses.
+
+An identity is a string as it stands in a certificate. SPIFFE rules: https://github.com/spiffe/
+spiffe/blob/main/standards/SPIFFE-ID.md, sections 2.1 to 2.4.
+"""
+
+import ipaddress
+import re
+from collections.abc import Sequence
+
+from cryptography import x509
+
+from mesh_ca._errors import IdentityError
+
+_TRUST_DOMAIN = re.compile(r"[a-z0-9._-]{1,255}")
+_SPIFFE = re.compile(
+    r"spiffe://(?P<trust_domain>[a-z0-9._-]{1,255})(?P<path>(?:/[A-Za-z0-9._-]+)*)"
+)
+_DNS_LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
+_DNS_NAME = re.compile(rf"{_DNS_LABEL}(?:\.{_DNS_LABEL})*")
+_NAMESPACE = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
+_SERVICE_ACCOUNT = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
+
+_MAX_SPIFFE_BYTES = 2048
+_MAX_DNS_BYTES = 253
+_MAX_IDENTITIES = 64
+
+
+def checked_trust_domain(text: str) -> str:
+    """Return `text` if it is a SPIFFE trust domain, else raise IdentityError."""
+    if not _TRUST_DOMAIN.fullmatch(text):
+        raise IdentityError(
+            f"trust domain {text!r}: lower-case letters, digits, '.', '-' and '_' are allowed, "
+            "1 to 255 of them"
+        )
+    return text
+
+
+def trust_domain_of(identity: str) -> str | None:
+    """The trust domain of a SPIFFE id; None for a DNS name or an IP address.
+
+    Raises IdentityError for anything that claims to be a SPIFFE id and is not a proper one.
+    """
+    if "://" not in identity:
+        return None
+    match = _SPIFFE.fullmatch(identity)
+    if (
+        match is None
+        or len(identity) > _MAX_SPIFFE_BYTES
+        or any(segment in {".", ".."} for segment in match["path"].split("/"))
+    ):
+        raise IdentityError(f"identity {identity[:200]!r} is not a SPIFFE id")
+    return match["trust_domain"]
+
+
+def service_account_identity(trust_domain: str, namespace: str, service_account: str) -> str:
+    """The SPIFFE id of a service account; IdentityError if a name is not a Kubernetes name."""
+    if not _NAMESPACE.fullmatch(namespace):
+        raise IdentityError(f"namespace {namespace[:200]!r} is not a DNS label")
+    if not _SERVICE_ACCOUNT.fullmatch(service_account) or ".." in service_account:
+        raise IdentityError(f"service account {service_account[:200]!r} is not a DNS name")
+    return f"spiffe://{trust_domain}/ns/{namespace}/sa/{service_account}"
+
+
+def subject_alternative_name(
+    identities: Sequence[str], *, trust_domain: str
+) -> x509.SubjectAlternativeName:
+    """Identities as a certificate carries them; SPIFFE ids must be of `trust_domain`."""
+    if not identities:
+        raise IdentityError("no identity to certify")
+    if len(identities) > _MAX_IDENTITIES:
+        raise IdentityError(f"{len(identities)} identities, {_MAX_IDENTITIES} are allowed")
+    return x509.SubjectAlternativeName(
+        [_general_name(identity, trust_domain) for identity in dict.fromkeys(identities)]
+    )
+
+
+def _general_name(identity: str, trust_domain: str) -> x509.GeneralName:
+    found = trust_domain_of(identity)
+    if found is not None:
+        if found != trust_domain:
+            raise IdentityError(
+                f"identity {identity!r} is not of this authority's trust domain {trust_domain!r}"
+            )
+        return x509.UniformResourceIdentifier(identity)
+    try:
+        return x509.IPAddress(ipaddress.ip_address(identity))
+    except ValueError:
+        pass
+    if len(identity) <= _MAX_DNS_BYTES and _DNS_NAME.fullmatch(identity):
+        return x509.DNSName(identity)
+    raise IdentityError(
+        f"identity {identity[:200]!r} is neither a SPIFFE id, a DNS name nor an IP address"
+    )

@@ -1,0 +1,150 @@
+"""Service account tokens: JSON Web Tokens as Kubernetes projects them into pods.
+
+Checking the signature needs keys; judging the claims is a pure function beside it.
+"""
+
+import json
+import math
+import time
+from collections.abc import Callable, Collection, Mapping
+from typing import NoReturn
+
+import jwt
+from jwt.exceptions import PyJWTError
+
+from mesh_ca._authentication import Caller, Credentials
+from mesh_ca._errors import IdentityError, NotAuthenticated, StorageError
+from mesh_ca._identity import checked_trust_domain, service_account_identity
+from mesh_ca._jwks import VerificationKeys
+
+_MAX_TOKEN_BYTES = 16 * 1024
+_MAX_KEYS_TRIED = 8
+_CLOCK_SKEW_S = 60
+_ALGORITHMS = ("RS256", "ES256")
+_SUBJECT_PARTS = 4  # system:serviceaccount:<namespace>:<name>
+
+
+class JwtAuthenticator:
+    """Knows callers by `authorization: Bearer <token>`, signed with a key of a key set."""
+
+    def __init__(
+        self,
+        issuer: str,
+        audiences: Collection[str],
+        *,
+        jwks: VerificationKeys,
+        trust_domain: str,
+        allow_plaintext: bool = False,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Accept tokens of `issuer` that are meant for one of `audiences`.
+
+        Callers become service accounts of `trust_domain`. A token sent over plaintext may have
+        been read on its way, so it counts only with `allow_plaintext`.
+        """
+        if isinstance(audiences, str):
+            raise TypeError("audiences is one string, a collection of strings is right")
+        self._issuer = issuer
+        self._audiences = frozenset(audiences)
+        self._jwks = jwks
+        self._trust_domain = checked_trust_domain(trust_domain)
+        self._allow_plaintext = allow_plaintext
+        self._clock = clock
+
+    async def authenticate(self, credentials: Credentials) -> Caller:
+        """The service account named by the token."""
+        token = bearer_token(credentials.metadata)
+        if not (credentials.encrypted or self._allow_plaintext):
+            raise NotAuthenticated("token over a plaintext connection")
+        claims = await self._verified_claims(token)
+        namespace, service_account = service_account_of(
+            claims, issuer=self._issuer, audiences=self._audiences, now=self._clock()
+        )
+        try:
+            identity = service_account_identity(self._trust_domain, namespace, service_account)
+        except IdentityError as error:
+            raise NotAuthenticated(f"token subject: {error}") from error
+        return Caller(identities=(identity,), method="token")
+
+    async def _verified_claims(self, token: str) -> Mapping[str, object]:
+        try:
+            header = jwt.get_unverified_header(token)
+        except (PyJWTError, ValueError, RecursionError):
+            # The cause may quote the token.
+            raise NotAuthenticated("token is not a JSON Web Token") from None
+        algorithm, kid = header.get("alg"), header.get("kid")
+        if algorithm not in _ALGORITHMS:
+            raise NotAuthenticated("token is signed with neither RS256 nor ES256")
+        try:
+            keys = await self._jwks.find(kid)
+        except StorageError as error:
+            raise NotAuthenticated(f"no keys to check tokens with: {error}") from error
+        fitting = [key for key in keys if key.algorithm == algorithm]
+        if not fitting:
+            raise NotAuthenticated(f"token is signed with an unknown key {str(kid)[:100]!r}")
+        for key in fitting[:_MAX_KEYS_TRIED]:
+            try:
+                verified = jwt.PyJWS().decode_complete(token, key.key, algorithms=[key.algorithm])
+            except (PyJWTError, ValueError, RecursionError):
+                continue
+            return _claims(verified["payload"])
+        raise NotAuthenticated("token signature is wrong")
+
+
+def bearer_token(metadata: Mapping[str, str]) -> str:
+    """The token of an `authorization` header; NotAuthenticated if there is none."""
+    scheme, _, token = metadata.get("authorization", "").partition(" ")
+    token = token.strip()
+    if scheme.lower() != "bearer" or not token:
+        raise NotAuthenticated("no bearer token")
+    if len(token) > _MAX_TOKEN_BYTES:
+        raise NotAuthenticated(f"token of {len(token)} bytes, {_MAX_TOKEN_BYTES} are allowed")
+    return token
+
+
+def service_account_of(
+    claims: Mapping[str, object], *, issuer: str, audiences: frozenset[str], now: float
+) -> tuple[str, str]:
+    """Namespace and name of the service account that `claims` speak of, if they hold now.
+
+    `aud` must be a JSON array, as Kubernetes writes it: a single string is refused, as Istio does.
+    A clock one minute off is borne with at the beginning of a token's life, not at its end.
+    """
+    if claims.get("iss") != issuer:
+        raise NotAuthenticated("token of another issuer")
+    audience = claims.get("aud")
+    if not isinstance(audience, list):
+        raise NotAuthenticated("token audience is not an array")
+    if audiences.isdisjoint(value for value in audience if isinstance(value, str)):
+        raise NotAuthenticated("token for another audience")
+    if now >= _time(claims, "exp"):
+        raise NotAuthenticated("token has expired")
+    for name in ("nbf", "iat"):
+        if name in claims and _time(claims, name) > now + _CLOCK_SKEW_S:
+            raise NotAuthenticated(f"token is not valid yet ({name})")
+    subject = claims.get("sub")
+    parts = subject.split(":") if isinstance(subject, str) else []
+    if len(parts) != _SUBJECT_PARTS or parts[:2] != ["system", "serviceaccount"]:
+        raise NotAuthenticated("token subject is not system:serviceaccount:<namespace>:<name>")
+    return parts[2], parts[3]
+
+
+def _time(claims: Mapping[str, object], name: str) -> float:
+    value = claims.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise NotAuthenticated(f"token without a proper time of {name}")
+    return value
+
+
+def _claims(payload: bytes) -> Mapping[str, object]:
+    try:
+        claims = json.loads(payload, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        raise NotAuthenticated("token claims are not JSON") from None
+    if not isinstance(claims, dict):
+        raise NotAuthenticated("token claims are not an object")
+    return claims
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(name)

@@ -1,0 +1,77 @@
+"""The kinds of key this authority signs with and signs for."""
+
+from enum import StrEnum
+from typing import assert_never
+
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
+
+SigningKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
+
+_MIN_RSA_BITS = 2048
+_MAX_RSA_BITS = 8192  # a check costs the square of the size: no one is to buy our time with it
+_MIN_RSA_EXPONENT = 65537  # RFC 8017 allows 3; NIST SP 800-56B and every key generator do not
+_MAX_RSA_EXPONENT = 2**32
+_CURVES = (ec.SECP256R1, ec.SECP384R1, ec.SECP521R1)
+
+
+class KeyType(StrEnum):
+    """A key to make."""
+
+    P256 = "P256"
+    P384 = "P384"
+    RSA_2048 = "RSA_2048"
+    RSA_3072 = "RSA_3072"
+    RSA_4096 = "RSA_4096"
+
+
+def new_key(key_type: KeyType) -> SigningKey:
+    """Make a private key."""
+    match key_type:
+        case KeyType.P256:
+            return ec.generate_private_key(ec.SECP256R1())
+        case KeyType.P384:
+            return ec.generate_private_key(ec.SECP384R1())
+        case KeyType.RSA_2048 | KeyType.RSA_3072 | KeyType.RSA_4096:
+            bits = int(key_type.removeprefix("RSA_"))
+            return rsa.generate_private_key(public_exponent=65537, key_size=bits)
+        case _:
+            assert_never(key_type)
+
+
+def weakness(key: PublicKeyTypes) -> str | None:
+    """Why `key` is not accepted, in words for a person; None if it is."""
+    if isinstance(key, rsa.RSAPublicKey):
+        if not _MIN_RSA_BITS <= key.key_size <= _MAX_RSA_BITS:
+            return (
+                f"RSA key of {key.key_size} bits, {_MIN_RSA_BITS} to {_MAX_RSA_BITS} are accepted"
+            )
+        exponent = key.public_numbers().e
+        if not _MIN_RSA_EXPONENT <= exponent < _MAX_RSA_EXPONENT or exponent % 2 == 0:
+            return "RSA key with an unusual public exponent, 65537 is right"
+        return None
+    if isinstance(key, ec.EllipticCurvePublicKey):
+        if not isinstance(key.curve, _CURVES):
+            return f"key on curve {key.curve.name}, P-256, P-384 and P-521 are accepted"
+        return None
+    return "key of an unknown kind, RSA and ECDSA keys are accepted"
+
+
+def signature_hash(key: SigningKey) -> hashes.SHA256 | hashes.SHA384 | hashes.SHA512:
+    """The hash that goes with a signing key: as strong as its curve, SHA-256 for RSA."""
+    if isinstance(key, ec.EllipticCurvePrivateKey):
+        if isinstance(key.curve, ec.SECP384R1):
+            return hashes.SHA384()
+        if isinstance(key.curve, ec.SECP521R1):
+            return hashes.SHA512()
+    return hashes.SHA256()
+
+
+def key_pem(key: SigningKey) -> bytes:
+    """A private key as unencrypted PKCS#8 PEM."""
+    return key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )

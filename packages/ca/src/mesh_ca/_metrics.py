@@ -1,0 +1,71 @@
+"""The authority's metrics, under the names istiod gives them.
+
+They are gauges in form only: a Prometheus counter's name must end in `_total`, and dashboards made
+for istiod ask for the names without it.
+"""
+
+from collections.abc import Callable
+
+from prometheus_client import CollectorRegistry, Gauge
+
+from mesh_ca._authority import Authority
+
+
+class CertificateMetrics:
+    """What happened to the calls for certificates, counted since the start."""
+
+    def __init__(self, registry: CollectorRegistry, authority: Authority) -> None:
+        """Register the instruments."""
+        self.requests = Gauge(
+            "citadel_server_csr_count", "Signing requests received.", registry=registry
+        )
+        self.authentication_failures = Gauge(
+            "citadel_server_authentication_failure_count",
+            "Calls whose sender could not be authenticated.",
+            registry=registry,
+        )
+        self.unreadable_requests = Gauge(
+            "citadel_server_csr_parsing_err_count",
+            "Signing requests that could not be parsed or were not accepted.",
+            registry=registry,
+        )
+        self.unusable_identities = Gauge(
+            "citadel_server_id_extraction_err_count",
+            "Callers whose identity this authority does not certify.",
+            registry=registry,
+        )
+        self.signing_errors = Gauge(
+            "citadel_server_csr_sign_err_count",
+            "Signing requests refused, by error.",
+            ["error"],
+            registry=registry,
+        )
+        self.issued = Gauge(
+            "citadel_server_success_cert_issuance_count",
+            "Certificates issued.",
+            registry=registry,
+        )
+        Gauge(
+            "citadel_server_cert_chain_expiry_timestamp",
+            "Unix time when the signing certificate or one above it expires, seconds.",
+            registry=registry,
+        ).set_function(_chain_expiry(authority))
+        Gauge(
+            "citadel_server_root_cert_expiry_timestamp",
+            "Unix time when the root that vouches for the signing certificate expires, seconds.",
+            registry=registry,
+        ).set_function(_root_expiry(authority))
+
+
+def _chain_expiry(authority: Authority) -> Callable[[], float]:
+    def read() -> float:  # at each scrape: the signer may have been replaced
+        return authority.not_after.timestamp()
+
+    return read
+
+
+def _root_expiry(authority: Authority) -> Callable[[], float]:
+    def read() -> float:
+        return authority.root_not_after.timestamp()
+
+    return read

@@ -1,0 +1,209 @@
+"""Istio's certificate service: authenticate the caller, sign for whom it is, tell the log.
+
+The caller learns why its request was refused only once it is known who it is.
+"""
+
+import logging
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, assert_never
+
+import grpc
+import grpc.aio
+from prometheus_client import CollectorRegistry
+
+from mesh_ca._authentication import Authenticator, Caller, Credentials
+from mesh_ca._authority import DEFAULT_LIFETIME, Authority, Issued
+from mesh_ca._errors import (
+    CsrError,
+    IdentityError,
+    LifetimeError,
+    NotAuthenticated,
+    NotReadyError,
+)
+from mesh_ca._metrics import CertificateMetrics
+from mesh_protos import CREATE_CERTIFICATE
+from mesh_protos.ca_pb2 import IstioCertificateRequest, IstioCertificateResponse
+
+log = logging.getLogger("mesh_ca")
+audit = logging.getLogger("mesh_ca.audit")
+
+MAX_LIFETIME = timedelta(days=90)
+NOT_AUTHENTICATED = "request authenticate failure"
+_IMPERSONATION = "ImpersonatedIdentity"
+
+SigningError = CsrError | LifetimeError | IdentityError | NotReadyError
+ServicerContext = grpc.aio.ServicerContext[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    code: grpc.StatusCode
+    message: str
+
+
+def certificate_service(
+    authority: Authority,
+    authenticator: Authenticator,
+    *,
+    credentials_of: Callable[[ServicerContext], Credentials],
+    default_lifetime: timedelta = DEFAULT_LIFETIME,
+    max_lifetime: timedelta = MAX_LIFETIME,
+    registry: CollectorRegistry | None = None,
+) -> "grpc.GenericRpcHandler[IstioCertificateRequest, IstioCertificateResponse]":
+    """The handler of `CreateCertificate`, for any `grpc.aio` server.
+
+    A request for no lifetime gets `default_lifetime`, one for more than `max_lifetime` is refused.
+    Every certificate issued leaves a record in the log `mesh_ca.audit`.
+    """
+    if not timedelta(0) < default_lifetime <= max_lifetime:
+        raise LifetimeError(
+            f"default certificate lifetime {default_lifetime} must be above zero "
+            f"and not above the maximum, {max_lifetime}"
+        )
+    service = _CertificateService(
+        authority=authority,
+        authenticator=authenticator,
+        credentials_of=credentials_of,
+        default_lifetime=default_lifetime,
+        max_lifetime=max_lifetime,
+        metrics=CertificateMetrics(registry or CollectorRegistry(), authority),
+    )
+    _, service_name, method_name = CREATE_CERTIFICATE.split("/")
+    handler = grpc.unary_unary_rpc_method_handler(
+        service.create_certificate,
+        request_deserializer=IstioCertificateRequest.FromString,
+        response_serializer=IstioCertificateResponse.SerializeToString,
+    )
+    return grpc.method_handlers_generic_handler(service_name, {method_name: handler})
+
+
+def grpc_credentials(context: ServicerContext) -> Credentials:
+    """The credentials of a call on a server that does TLS by grpcio's own means."""
+    auth = context.auth_context()
+    metadata = {
+        key: value for key, value in context.invocation_metadata() or () if isinstance(value, str)
+    }
+    return Credentials(
+        metadata=metadata,
+        encrypted=auth.get("transport_security_type") == [b"ssl"],
+        certificate_chain=tuple(_der(pem) for pem in auth.get("x509_pem_cert", ())),
+    )
+
+
+def lifetime_of(seconds: int, *, default: timedelta, maximum: timedelta) -> timedelta:
+    """The lifetime a request gets that asks for `seconds`; LifetimeError if it is too long."""
+    if seconds <= 0:
+        return default
+    # As numbers: an int64 of seconds is more than a timedelta can hold.
+    if seconds > maximum.total_seconds():
+        raise LifetimeError(
+            f"lifetime of {seconds} s, at most {int(maximum.total_seconds())} s are given"
+        )
+    return timedelta(seconds=seconds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _CertificateService:
+    authority: Authority
+    authenticator: Authenticator
+    credentials_of: Callable[[ServicerContext], Credentials]
+    default_lifetime: timedelta
+    max_lifetime: timedelta
+    metrics: CertificateMetrics
+
+    async def create_certificate(
+        self, request: IstioCertificateRequest, context: ServicerContext
+    ) -> IstioCertificateResponse:
+        self.metrics.requests.inc()
+        try:
+            answer = await self._answer(request, context)
+        except Exception:
+            log.exception("certificate request failed", extra={"peer": context.peer()})
+            answer = _Refusal(grpc.StatusCode.INTERNAL, "internal error")
+        if isinstance(answer, _Refusal):
+            await context.abort(answer.code, answer.message)
+        return answer
+
+    async def _answer(
+        self, request: IstioCertificateRequest, context: ServicerContext
+    ) -> IstioCertificateResponse | _Refusal:
+        peer = context.peer()
+        try:
+            caller = await self.authenticator.authenticate(self.credentials_of(context))
+            if _IMPERSONATION in request.metadata.fields:
+                # Signing for the caller itself instead would hand out the wrong identity.
+                raise NotAuthenticated(f"{caller.identities[0]} asks for another's certificate")
+        except NotAuthenticated as error:
+            self.metrics.authentication_failures.inc()
+            log.warning("caller not authenticated", extra={"peer": peer, "reason": str(error)})
+            return _Refusal(grpc.StatusCode.UNAUTHENTICATED, NOT_AUTHENTICATED)
+        try:
+            issued = self.authority.sign(
+                request.csr.encode(),
+                identities=caller.identities,
+                lifetime=lifetime_of(
+                    request.validity_duration,
+                    default=self.default_lifetime,
+                    maximum=self.max_lifetime,
+                ),
+            )
+        except (CsrError, LifetimeError, IdentityError, NotReadyError) as error:
+            return self._refusal(error, caller, peer)
+        self.metrics.issued.inc()
+        audit.info("certificate issued", extra=_record(issued, caller, peer))
+        return IstioCertificateResponse(cert_chain=[pem.decode() for pem in issued.chain_pem])
+
+    def _refusal(self, error: SigningError, caller: Caller, peer: str) -> _Refusal:
+        kind, refusal = _classified(error)
+        self.metrics.signing_errors.labels(error=kind).inc()
+        if kind == "CSR_ERROR":
+            self.metrics.unreadable_requests.inc()
+        elif kind == "IDENTITY_ERROR":
+            self.metrics.unusable_identities.inc()
+        log.log(
+            logging.ERROR if kind == "CA_NOT_READY" else logging.WARNING,
+            "certificate refused",
+            extra={
+                "identities": caller.identities,
+                "peer": peer,
+                "error": kind,
+                "reason": str(error),
+            },
+        )
+        return refusal
+
+
+def _classified(error: SigningError) -> tuple[str, _Refusal]:
+    """An error's name in the metrics, as Istio names it, and what the caller is told."""
+    match error:
+        case CsrError():
+            return "CSR_ERROR", _Refusal(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        case LifetimeError():
+            return "TTL_ERROR", _Refusal(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        case IdentityError():
+            message = "identity not certified here"
+            return "IDENTITY_ERROR", _Refusal(grpc.StatusCode.PERMISSION_DENIED, message)
+        case NotReadyError():
+            message = "certificate authority not ready"
+            return "CA_NOT_READY", _Refusal(grpc.StatusCode.INTERNAL, message)
+        case _:
+            assert_never(error)
+
+
+def _record(issued: Issued, caller: Caller, peer: str) -> dict[str, object]:
+    return {
+        "serial": f"{issued.serial:x}",
+        "identities": issued.identities,
+        "authenticated_by": caller.method,
+        "peer": peer,
+        "not_before": issued.not_before.isoformat(),
+        "not_after": issued.not_after.isoformat(),
+        "public_key_sha256": issued.public_key_sha256,
+    }
+
+
+def _der(pem: bytes) -> bytes:
+    return ssl.PEM_cert_to_DER_cert(pem.decode("ascii"))

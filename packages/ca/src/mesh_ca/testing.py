@@ -1,0 +1,70 @@
+"""For tests of programs that use a certificate authority: requests, and authenticators on a wire.
+
+authority = throwaway_authority()
+key_pem, csr_pem = signing_request()
+authority.sign(csr_pem, identities=["spiffe://cluster.local/ns/shop/sa/cart"])
+"""
+
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+
+from mesh_ca._authentication import Caller, Credentials
+from mesh_ca._authority import Authority
+from mesh_ca._errors import NotAuthenticated
+from mesh_ca._keys import KeyType, key_pem, new_key, signature_hash
+from mesh_ca._profile import root_certificate, whole_second
+from mesh_ca._signer import signer_files, signer_from_pem
+
+
+def throwaway_authority(
+    trust_domain: str = "cluster.local",
+    *,
+    root_lifetime: timedelta = timedelta(days=1),
+    root_key: KeyType = KeyType.P256,
+    clock: Callable[[], float] = time.time,
+) -> Authority:
+    """A real authority with a new root that is nowhere on disk."""
+    key = new_key(root_key)
+    root = root_certificate(
+        key,
+        organization=trust_domain,
+        serial=secrets.randbits(128) or 1,
+        now=whole_second(clock()),
+        lifetime=root_lifetime,
+    )
+    signer = signer_from_pem(signer_files(key_pem(key), root))
+    return Authority(signer, trust_domain=trust_domain, clock=clock)
+
+
+def signing_request(
+    key_type: KeyType = KeyType.P256,
+    *,
+    subject: x509.Name | None = None,
+    extensions: Sequence[x509.ExtensionType] = (),
+) -> tuple[bytes, bytes]:
+    """A new private key and a signing request for it, both PEM."""
+    key = new_key(key_type)
+    builder = x509.CertificateSigningRequestBuilder(subject or x509.Name([]))
+    for extension in extensions:
+        builder = builder.add_extension(extension, critical=False)
+    csr = builder.sign(key, signature_hash(key))
+    return key_pem(key), csr.public_bytes(serialization.Encoding.PEM)
+
+
+class FixedAuthenticator:
+    """Takes everyone for the same caller, or no one for anybody if there are no identities."""
+
+    def __init__(self, *identities: str) -> None:
+        """Answer with `identities`."""
+        self._identities = identities
+
+    async def authenticate(self, credentials: Credentials) -> Caller:  # noqa: ARG002
+        """The caller this was made with."""
+        if not self._identities:
+            raise NotAuthenticated("no one is authenticated here")
+        return Caller(identities=self._identities, method="fixed")
