@@ -1,0 +1,60 @@
+"""Host names, IP addresses and socket paths, as configuration spells them."""
+
+import ipaddress
+import re
+
+_LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?", re.IGNORECASE)
+MAX_HOST_LENGTH = 253
+UNIX = "unix://"
+
+
+def is_ip(text: str) -> bool:
+    """Tell whether this is an IPv4 or IPv6 address."""
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def is_network(text: str) -> bool:
+    """Tell whether this is a range such as 10.0.0.0/8."""
+    try:
+        ipaddress.ip_network(text)
+    except ValueError:
+        return False
+    return "/" in text
+
+
+def is_host(text: str) -> bool:
+    """Tell whether this is a host name without wildcard."""
+    if not text or len(text) > MAX_HOST_LENGTH:
+        return False
+    return all(_LABEL.fullmatch(label) for label in text.split("."))
+
+
+def is_host_pattern(text: str) -> bool:
+    """Tell whether this is a host name, whose first label may be `*`."""
+    return is_host(text.removeprefix("*."))
+
+
+def socket_path(address: str) -> str | None:
+    """Return the path of a `unix://` address."""
+    return address.removeprefix(UNIX) if address.startswith(UNIX) else None
+
+
+def bracketed(address: str) -> str:
+    """Spell an address as it stands before `:port`."""
+    return f"[{address}]" if ":" in address else address
+
+
+def split_host_port(text: str) -> tuple[str, int]:
+    """Take `host:port` apart (`:8080` has an empty host); raises ValueError."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise ValueError(f"{text!r} is not host:port")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise ValueError(f"{text!r}: put the IPv6 address in brackets")
+    return host, int(port)
