@@ -7,13 +7,14 @@ from mesh_lifecycle import Readiness
 
 def test_ready_only_when_every_condition_is_set() -> None:
     readiness = Readiness()
-    assert readiness.ready
+    seen = [readiness.ready]
     envoy, names = readiness.register("envoy"), readiness.register("names")
-    assert not readiness.ready
+    seen.append(readiness.ready)
     envoy.set()
-    assert not readiness.ready
+    seen.append(readiness.ready)
     names.set()
-    assert readiness.ready
+    seen.append(readiness.ready)
+    assert seen == [True, False, False, True]
 
 
 def test_reasons_name_what_is_missing_in_order_of_registration() -> None:

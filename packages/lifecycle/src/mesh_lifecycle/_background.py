@@ -28,6 +28,7 @@ async def in_background(
         raise RuntimeError("in_background needs a running task")
     leaving = False
     interrupted = False
+    ended_first = False
 
     def service_done(_: asyncio.Task[object]) -> None:
         nonlocal interrupted
@@ -42,6 +43,7 @@ async def in_background(
             yield task
         finally:
             leaving = True
+            ended_first = task.done()
             task.cancel()
             # Suspends even when the task is done, which takes in a cancel of ours still pending.
             await asyncio.wait([task])
@@ -51,8 +53,8 @@ async def in_background(
             raise
     finally:
         if task.done() and not task.cancelled():
-            task.exception()  # read, so that asyncio does not report it a second time
-    if interrupted:
+            task.exception()  # read, so that asyncio does not report it as well
+    if ended_first:
         raise _end_of(task, name)
 
 

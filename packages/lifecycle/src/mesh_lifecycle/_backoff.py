@@ -26,7 +26,8 @@ class Backoff:
     def __post_init__(self) -> None:
         if not 0 < self.initial_s <= self.maximum_s:
             raise ValueError(
-                f"backoff needs 0 < initial_s <= maximum_s, got {self.initial_s} and {self.maximum_s}"
+                "backoff needs 0 < initial_s <= maximum_s, "
+                f"got {self.initial_s} and {self.maximum_s}"
             )
         if self.multiplier < 1 or not 0 <= self.jitter < 1:
             raise ValueError(
@@ -36,7 +37,7 @@ class Backoff:
 
     def delays(self, rng: random.Random | None = None) -> Iterator[float]:
         """Yield delays in seconds for ever; start a new iterator after a success."""
-        spread = rng or random.Random()  # noqa: S311 - spreads load, guards nothing
+        spread = rng or random.Random()
         base = self.initial_s
         while True:
             factor = 1 + self.jitter * (2 * spread.random() - 1)

@@ -1,0 +1,167 @@
+"""The agent: starts its parts in order, watches them, and stops them in reverse.
+
+Reading order is start order. Envoy is started last and drained first, while everything it
+depends on still answers.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+
+import certclient
+import envoy_supervisor
+import mesh_sds
+import xds_proxy
+from mesh_agent._adapters import CertificateSecrets
+from mesh_agent._config import AgentConfig
+from mesh_agent._envoy_health import STATS_FILTER, EnvoyHealth, judge
+from mesh_agent._http import http_server
+from mesh_agent._status import StatusEndpoints
+from mesh_lifecycle import Condition, Readiness, Stopping, in_background, stop_signals
+
+log = logging.getLogger(__name__)
+
+
+class EnvoyEnded(Exception):
+    """Envoy ended, though nobody asked it to."""
+
+
+async def run(config: AgentConfig) -> None:
+    """Run the agent until it is told to stop; returns when all of it is down.
+
+    Raises `EnvoyEnded` if Envoy ends by itself, and the parts' own errors if one can't start.
+    """
+    async with AsyncExitStack() as stack:
+        stopping = stack.enter_context(stop_signals())
+        readiness = Readiness()
+        envoy_ready = readiness.register("envoy")
+        view = _View(config, readiness)
+        await stack.enter_async_context(
+            http_server(
+                config.status.host,
+                config.status.port,
+                StatusEndpoints(readiness, stopping, drain=view.drain, describe=view.describe),
+            )
+        )
+        authority = await stack.enter_async_context(certclient.istio_ca(config.authority))
+        view.certificates = await stack.enter_async_context(
+            certclient.keep_fresh(config.rotation, authority)
+        )
+        await stack.enter_async_context(
+            mesh_sds.serving(config.secrets, CertificateSecrets(view.certificates))
+        )
+        view.relay = await stack.enter_async_context(xds_proxy.relaying(config.relay))
+        envoy = view.envoy = await stack.enter_async_context(envoy_supervisor.running(config.envoy))
+        await stack.enter_async_context(
+            in_background(
+                _watch_health(envoy, envoy_ready, config.ready_poll_s), name="envoy-health"
+            )
+        )
+        log.info(
+            "agent started",
+            extra={"node_id": config.identity.node_id, "spiffe_id": str(config.spiffe_id)},
+        )
+        await _until_stopped(stopping, envoy)
+        log.info("agent stopping", extra={"reason": stopping.reason})
+    log.info("agent stopped")
+
+
+class _View:
+    """The parts as far as they are started, for those who ask while the agent runs."""
+
+    def __init__(self, config: AgentConfig, readiness: Readiness) -> None:
+        self._config = config
+        self._readiness = readiness
+        self.certificates: certclient.Certificates | None = None
+        self.relay: xds_proxy.Relay | None = None
+        self.envoy: envoy_supervisor.Envoy | None = None
+
+    async def drain(self) -> None:
+        if self.envoy is not None:
+            await self.envoy.drain()
+
+    def describe(self) -> Mapping[str, object]:
+        return {
+            "workload": f"{self._config.identity.pod_name}.{self._config.identity.namespace}",
+            "node_id": self._config.identity.node_id,
+            "spiffe_id": str(self._config.spiffe_id),
+            "ready": self._readiness.ready,
+            "reasons": self._readiness.reasons(),
+            "certificate": self._certificate(),
+            "xds": self._xds(),
+            "envoy": self._envoy(),
+        }
+
+    def _certificate(self) -> Mapping[str, object]:
+        if self.certificates is None:
+            return {}
+        latest = self.certificates.latest
+        held = (
+            {}
+            if latest is None
+            else {
+                "serial": f"{latest.serial:x}",
+                "not_before": latest.not_before.isoformat(),
+                "not_after": latest.not_after.isoformat(),
+            }
+        )
+        return {**held, "last_error": self.certificates.last_error}
+
+    def _xds(self) -> Mapping[str, object]:
+        if self.relay is None:
+            return {}
+        status = self.relay.status
+        return {
+            "control_plane": self._config.relay.upstream.address,
+            "connected": status.connected,
+            "since": status.since,
+            "last_error": status.last_error,
+            "types": {
+                type_url: {
+                    "version": known.version,
+                    "acked": known.acked,
+                    "nack": known.nack,
+                    "at": known.at,
+                }
+                for type_url, known in status.types.items()
+            },
+        }
+
+    def _envoy(self) -> Mapping[str, object]:
+        if self.envoy is None:
+            return {"state": "not started"}
+        return {"state": self.envoy.state, "pid": self.envoy.pid}
+
+
+async def _watch_health(envoy: envoy_supervisor.Envoy, ready: Condition, poll_s: float) -> None:
+    """Read Envoy's stats until it is configured and live; then rest, for good health stays."""
+    seen = EnvoyHealth()
+    while not seen.good:
+        try:
+            stats = await envoy.admin.stats(STATS_FILTER)
+        except envoy_supervisor.AdminError as error:
+            ready.unset(str(error))
+        else:
+            seen, fault = judge(seen, stats)
+            if fault is not None:
+                ready.unset(fault)
+        if not seen.good:
+            await asyncio.sleep(poll_s)
+    ready.set()
+    log.info("envoy ready")
+    await asyncio.Event().wait()
+
+
+async def _until_stopped(stopping: Stopping, envoy: envoy_supervisor.Envoy) -> None:
+    """Wait until told to stop; raises `EnvoyEnded` if Envoy ends first."""
+    exits = asyncio.create_task(envoy.wait_exit(), name="envoy-exit")
+    wishes = asyncio.create_task(stopping.wait(), name="stop-request")
+    try:
+        await asyncio.wait({exits, wishes}, return_when=asyncio.FIRST_COMPLETED)
+        if exits.done() and not stopping.requested:
+            raise EnvoyEnded(f"envoy ended by itself: {exits.result().reason}")
+    finally:
+        for task in (exits, wishes):
+            task.cancel()
+        await asyncio.wait({exits, wishes})

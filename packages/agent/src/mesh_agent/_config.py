@@ -1,0 +1,370 @@
+"""The agent's whole configuration, composed once from flags, environment and files.
+
+Names and defaults are Istio's; paths are relative to the working directory, as Istio's are.
+Every fault is gathered and raised as one `ConfigError`.
+"""
+
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+
+import certclient
+import envoy_supervisor
+import mesh_sds
+import xds_proxy
+from mesh_agent import _node as node
+from mesh_agent import _proxy_config as proxy_config
+from mesh_agent._addresses import machine_addresses
+from mesh_agent._settings import ConfigError, Settings
+
+_MESH_CONFIG = "./etc/istio/config/mesh"
+_POD_LABELS = "./etc/istio/pod/labels"
+_POD_ANNOTATIONS = "./etc/istio/pod/annotations"
+_TOKEN = "./var/run/secrets/tokens/istio-token"  # noqa: S105 - a path
+_ROOT_CERTIFICATE = "./var/run/secrets/istio/root-cert.pem"
+_SDS_SOCKET = "./var/run/secrets/workload-spiffe-uds/socket"
+_CONTROL_PLANE_NAME = "istiod.istio-system.svc"
+_ROLES = ("sidecar", "router")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flags:
+    """The command line of `mesh-agent proxy`; empty means not given."""
+
+    role: str = "sidecar"
+    domain: str = ""
+    mesh_config: str = _MESH_CONFIG
+    service_cluster: str = ""
+    proxy_log_level: str = "warning"
+    proxy_component_log_level: str = ""
+    concurrency: int = 0
+    envoy_path: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusConfig:
+    """Where the status server listens; an empty host is every interface."""
+
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentConfig:
+    """Everything the agent runs with: its own few values and each part's own configuration."""
+
+    identity: node.NodeIdentity
+    spiffe_id: certclient.SpiffeId
+    authority: certclient.IstioCaConfig
+    rotation: certclient.RotationConfig
+    secrets: mesh_sds.SdsConfig
+    relay: xds_proxy.RelayConfig
+    envoy: envoy_supervisor.EnvoyConfig
+    status: StatusConfig
+    ready_poll_s: float = field(default=0.05)
+
+
+def load_config(
+    flags: Flags, *, environ: Mapping[str, str], directory: Path, version: str
+) -> AgentConfig:
+    """Compose the configuration; reads files below `directory`. Raises `ConfigError`."""
+    settings = Settings(environ, directory)
+    problems = settings.problems
+    pod = _pod_info(settings)
+    proxy = _proxy_config(flags, settings, pod)
+    identity = _identity(flags, settings)
+    spiffe_id = _spiffe_id(settings, identity)
+    config = AgentConfig(
+        identity=identity,
+        spiffe_id=spiffe_id,
+        authority=_authority(settings, proxy),
+        rotation=_rotation(settings, spiffe_id),
+        secrets=mesh_sds.SdsConfig(socket_path=settings.under(_SDS_SOCKET)),
+        relay=_relay(settings, proxy),
+        envoy=_envoy(
+            settings, flags=flags, proxy=proxy, identity=identity, pod=pod, version=version
+        ),
+        status=StatusConfig(host=settings.text("MESH_AGENT_BIND_ADDRESS"), port=proxy.status_port),
+    )
+    if problems:
+        raise ConfigError(tuple(problems))
+    return config
+
+
+def _pod_info(settings: Settings) -> node.PodInfo:
+    return node.PodInfo(
+        labels=node.parse_downward_file(_read_if_there(settings, _POD_LABELS)),
+        annotations=node.parse_downward_file(_read_if_there(settings, _POD_ANNOTATIONS)),
+    )
+
+
+def _proxy_config(flags: Flags, settings: Settings, pod: node.PodInfo) -> proxy_config.ProxyConfig:
+    layers: list[proxy_config.Layer] = []
+    for name, text in (
+        ("PROXY_CONFIG", settings.text("PROXY_CONFIG")),
+        ("annotation proxy.istio.io/config", pod.annotations.get("proxy.istio.io/config", "")),
+    ):
+        try:
+            layers.append(proxy_config.parse_layer(name, text))
+        except proxy_config.LayerError as error:
+            settings.problems.append(str(error))
+    try:
+        mesh = proxy_config.mesh_layer(
+            flags.mesh_config, _read_if_there(settings, flags.mesh_config)
+        )
+        own = proxy_config.override_layer(
+            discovery_address=pod.annotations.get("sidecar.istio.io/discoveryAddress", ""),
+            status_port=pod.annotations.get("status.sidecar.istio.io/port", ""),
+            service_cluster=flags.service_cluster,
+            concurrency=flags.concurrency,
+        )
+        return proxy_config.merge_layers([mesh, *layers, own])
+    except proxy_config.LayerError as error:
+        settings.problems.append(str(error))
+        return proxy_config.ProxyConfig()
+
+
+def _identity(flags: Flags, settings: Settings) -> node.NodeIdentity:
+    if flags.role not in _ROLES:
+        settings.problems.append(
+            f"proxy type {flags.role!r} is not known, it must be one of {', '.join(_ROLES)}"
+        )
+    namespace = settings.text("POD_NAMESPACE", "default")
+    given = settings.text("INSTANCE_IP")
+    addresses = (given,) if given else machine_addresses()
+    if given and not _is_address(given):
+        settings.problems.append(f"INSTANCE_IP is {given!r}, it must be an IP address")
+    return node.NodeIdentity(
+        role=flags.role,
+        addresses=addresses,
+        pod_name=settings.text("POD_NAME", "proxy"),
+        namespace=namespace,
+        service_account=settings.text("SERVICE_ACCOUNT", "default"),
+        domain=flags.domain or f"{namespace}.svc.cluster.local",
+    )
+
+
+def _spiffe_id(settings: Settings, identity: node.NodeIdentity) -> certclient.SpiffeId:
+    try:
+        return certclient.SpiffeId(
+            trust_domain=settings.text("TRUST_DOMAIN", "cluster.local"),
+            namespace=identity.namespace,
+            service_account=identity.service_account,
+        )
+    except certclient.InvalidSpiffeId as error:
+        settings.problems.append(
+            f"TRUST_DOMAIN, POD_NAMESPACE and SERVICE_ACCOUNT don't make an identity: {error}"
+        )
+        return certclient.SpiffeId(trust_domain="x", namespace="x", service_account="x")
+
+
+def _authority(settings: Settings, proxy: proxy_config.ProxyConfig) -> certclient.IstioCaConfig:
+    address = settings.text("CA_ADDR", proxy.discovery_address)
+    plaintext = address.endswith(":15010")
+    token_path = settings.under(_TOKEN)
+    if not token_path.is_file():
+        settings.problems.append(
+            f"token file {token_path} does not exist; the agent proves with it who it is: "
+            "mount the workload's token there"
+        )
+    return certclient.IstioCaConfig(
+        address=address,
+        server_name=_server_name(settings, address),
+        root_certificate=None if plaintext else _root_certificate(settings, "CA_ROOT_CA"),
+        token_path=token_path,
+        cluster_id=settings.text("ISTIO_META_CLUSTER_ID"),
+        headers=settings.prefixed("CA_HEADER_"),
+    )
+
+
+def _root_certificate(settings: Settings, variable: str) -> Path:
+    path = settings.path(variable, _ROOT_CERTIFICATE)
+    if not path.is_file():
+        settings.problems.append(
+            f"root certificate {path} does not exist; the control plane is checked against it: "
+            f"mount it there or name another file in {variable}"
+        )
+    return path
+
+
+def _server_name(settings: Settings, address: str) -> str:
+    host = address.rpartition(":")[0].strip("[]")
+    if "localhost" in host:
+        host = _CONTROL_PLANE_NAME
+    return settings.text("ISTIOD_SAN", host)
+
+
+def _rotation(settings: Settings, spiffe_id: certclient.SpiffeId) -> certclient.RotationConfig:
+    return certclient.RotationConfig(
+        spiffe_id=spiffe_id,
+        key_type=_key_type(settings),
+        lifetime=settings.positive_duration("SECRET_TTL", timedelta(hours=24)),
+        grace_ratio=settings.ratio("SECRET_GRACE_PERIOD_RATIO", 0.5),
+        jitter=settings.ratio("SECRET_GRACE_PERIOD_RATIO_JITTER", 0.01),
+    )
+
+
+def _key_type(settings: Settings) -> certclient.KeyType:
+    algorithm = settings.text("ECC_SIGNATURE_ALGORITHM")
+    if algorithm == "ECDSA":
+        curve = settings.text("ECC_CURVE", "P256")
+        if curve not in ("P256", "P384"):
+            settings.problems.append(f"ECC_CURVE is {curve!r}, it must be P256 or P384")
+        return certclient.KeyType.P384 if curve == "P384" else certclient.KeyType.P256
+    if algorithm:
+        settings.problems.append(
+            f"ECC_SIGNATURE_ALGORITHM is {algorithm!r}, it must be ECDSA or empty"
+        )
+    size = settings.text("WORKLOAD_RSA_KEY_SIZE")
+    sizes = {
+        "": certclient.KeyType.P256,
+        "2048": certclient.KeyType.RSA_2048,
+        "3072": certclient.KeyType.RSA_3072,
+        "4096": certclient.KeyType.RSA_4096,
+    }
+    if size not in sizes:
+        settings.problems.append(
+            f"WORKLOAD_RSA_KEY_SIZE is {size!r}, it must be 2048, 3072 or 4096"
+        )
+        return certclient.KeyType.P256
+    return sizes[size]
+
+
+def _relay(settings: Settings, proxy: proxy_config.ProxyConfig) -> xds_proxy.RelayConfig:
+    cluster_id = settings.text("ISTIO_META_CLUSTER_ID")
+    plaintext = proxy.plaintext_control_plane or proxy.discovery_address.endswith(":15010")
+    return xds_proxy.RelayConfig(
+        socket_path=_xds_socket(settings, proxy),
+        upstream=xds_proxy.UpstreamConfig(
+            address=proxy.discovery_address,
+            root_certificate=None if plaintext else _root_certificate(settings, "XDS_ROOT_CA"),
+            server_name=_server_name(settings, proxy.discovery_address),
+            token_path=None if plaintext else settings.under(_TOKEN),
+            metadata=(
+                *((("clusterid", cluster_id),) if cluster_id else ()),
+                *settings.prefixed("XDS_HEADER_"),
+            ),
+        ),
+    )
+
+
+def _xds_socket(settings: Settings, proxy: proxy_config.ProxyConfig) -> Path:
+    return settings.under(proxy.config_path) / "XDS"
+
+
+def _envoy(
+    settings: Settings,
+    *,
+    flags: Flags,
+    proxy: proxy_config.ProxyConfig,
+    identity: node.NodeIdentity,
+    pod: node.PodInfo,
+    version: str,
+) -> envoy_supervisor.EnvoyConfig:
+    own_address = settings.text("MESH_AGENT_BIND_ADDRESS")
+    if own_address and not _is_address(own_address):
+        settings.problems.append(
+            f"MESH_AGENT_BIND_ADDRESS is {own_address!r}, it must be an IP address of this machine"
+        )
+        own_address = ""
+    ipv6 = all(":" in address for address in identity.addresses)
+    loopback = own_address or ("::1" if ipv6 else "127.0.0.1")
+    wildcard = own_address or ("::" if ipv6 else "0.0.0.0")  # noqa: S104 - scraped from outside
+    level, component_level = _log_levels(flags)
+    region, zone, sub_zone = node.locality(pod.labels)
+    bootstrap = envoy_supervisor.BootstrapConfig(
+        node_id=identity.node_id,
+        node_cluster=node.cluster_name(
+            identity,
+            service_cluster=proxy.service_cluster,
+            pod=pod,
+            workload=settings.text("ISTIO_META_WORKLOAD_NAME"),
+        ),
+        node_metadata=node.node_metadata(
+            identity,
+            environ=settings.environ,
+            proxy_config=proxy.merged,
+            proxy_metadata=proxy.proxy_metadata,
+            pod=pod,
+            version=version,
+        ),
+        locality=envoy_supervisor.Locality(region=region, zone=zone, sub_zone=sub_zone),
+        admin=envoy_supervisor.Address(host=loopback, port=proxy.proxy_admin_port),
+        xds_socket=_xds_socket(settings, proxy),
+        sds_socket=settings.under(_SDS_SOCKET),
+        status_target=envoy_supervisor.Address(host=loopback, port=proxy.status_port),
+        readiness_listener=envoy_supervisor.Address(
+            host=wildcard, port=settings.port("ENVOY_STATUS_PORT", 15021)
+        ),
+        prometheus_listener=envoy_supervisor.Address(
+            host=wildcard, port=settings.port("ENVOY_PROMETHEUS_PORT", 15090)
+        ),
+    )
+    return envoy_supervisor.EnvoyConfig(
+        binary=_envoy_binary(flags, settings, proxy),
+        bootstrap=bootstrap,
+        directory=settings.under(proxy.config_path),
+        drain_time=proxy.drain_duration,
+        termination_drain=proxy.termination_drain_duration,
+        minimum_drain=_minimum_drain(settings),
+        drain_direction=(
+            envoy_supervisor.DrainDirection.INBOUND
+            if identity.role == "sidecar"
+            else envoy_supervisor.DrainDirection.ALL
+        ),
+        log_level=level,
+        component_log_level=component_level,
+        concurrency=flags.concurrency or proxy.concurrency or 0,
+        local_address_ipv6=ipv6,
+    )
+
+
+def _minimum_drain(settings: Settings) -> timedelta:
+    """Istio waits at least this long only where it also ends early; so do we."""
+    if not settings.flag("EXIT_ON_ZERO_ACTIVE_CONNECTIONS"):
+        return timedelta()
+    return settings.duration("MINIMUM_DRAIN_DURATION", timedelta(seconds=5))
+
+
+def _envoy_binary(flags: Flags, settings: Settings, proxy: proxy_config.ProxyConfig) -> Path:
+    explicit = Path(flags.envoy_path) if flags.envoy_path else None
+    configured = Path(proxy.binary_path)
+    if explicit is None and "ENVOY_PATH" not in settings.environ and configured.is_file():
+        explicit = configured
+    try:
+        return envoy_supervisor.find_envoy(explicit, settings.environ)
+    except envoy_supervisor.EnvoyNotFound as error:
+        settings.problems.append(str(error))
+        return configured
+
+
+def _log_levels(flags: Flags) -> tuple[str, str]:
+    """Istio's level flag may mix a level with `component:level` items."""
+    level, components = "warning", []
+    for item in filter(None, (part.strip() for part in flags.proxy_log_level.split(","))):
+        if ":" in item:
+            components.append(item)
+        else:
+            level = item
+    return level, ",".join(components) or flags.proxy_component_log_level
+
+
+def _read_if_there(settings: Settings, path: str) -> str:
+    file = settings.under(path)
+    try:
+        return file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return ""
+    except (OSError, UnicodeDecodeError) as error:
+        settings.problems.append(f"{file} can't be read: {error}")
+        return ""
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True

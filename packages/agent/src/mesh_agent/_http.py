@@ -1,0 +1,182 @@
+"""A small HTTP/1.1 server: h11 speaks the protocol, this moves the bytes.
+
+h11 rather than a web framework because a framework alone takes a tenth of the memory the whole
+agent may use; the figures stand in docs/decisions/0001-libraries.md.
+"""
+
+import asyncio
+import contextlib
+import ipaddress
+import json
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from http import HTTPStatus
+
+import h11
+
+log = logging.getLogger(__name__)
+
+_READ_BYTES = 16 * 1024
+_MAX_HEADER_BYTES = 16 * 1024
+_MAX_BODY_BYTES = 64 * 1024
+_IDLE_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One request; `peer` is the caller's IP address."""
+
+    method: str
+    path: str
+    peer: str
+
+    @property
+    def from_loopback(self) -> bool:
+        return ipaddress.ip_address(self.peer.partition("%")[0]).is_loopback
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Response:
+    status: HTTPStatus = HTTPStatus.OK
+    body: bytes = b""
+    content_type: str = "text/plain; charset=utf-8"
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def text(cls, text: str, status: HTTPStatus = HTTPStatus.OK) -> "Response":
+        return cls(status=status, body=text.encode())
+
+    @classmethod
+    def json(cls, value: object) -> "Response":
+        body = json.dumps(value, indent=2, default=str).encode() + b"\n"
+        return cls(body=body, content_type="application/json")
+
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+class ListenError(Exception):
+    """The address can't be listened on."""
+
+
+@asynccontextmanager
+async def http_server(host: str, port: int, handle: Handler) -> AsyncIterator[int]:
+    """Serve `handle` on host and port while the block runs; yields the port bound.
+
+    An empty host is every interface. Connections still open at the end are closed. Raises
+    `ListenError`.
+    """
+    connections: set[asyncio.Task[None]] = set()
+
+    def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(connected(reader, writer), name="status connection")
+        connections.add(task)
+        task.add_done_callback(connections.discard)
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await _serve_connection(reader, writer, handle)
+        except (ConnectionError, TimeoutError):
+            log.debug("connection ended early")
+        finally:
+            writer.close()
+            with contextlib.suppress(ConnectionError):
+                await writer.wait_closed()
+
+    try:
+        server = await asyncio.start_server(accepted, host or None, port, limit=_READ_BYTES)
+    except OSError as error:
+        raise ListenError(
+            f"can't listen on {host or '*'}:{port}: {error.strerror or error}; "
+            "stop what uses the port or choose another"
+        ) from error
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+        for task in connections:
+            task.cancel()
+        if connections:
+            await asyncio.wait(connections)
+        await server.wait_closed()
+
+
+async def _serve_connection(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, handle: Handler
+) -> None:
+    peer = writer.get_extra_info("peername")[0]
+    protocol = h11.Connection(h11.SERVER, max_incomplete_event_size=_MAX_HEADER_BYTES)
+    while True:
+        try:
+            request = await _next_request(reader, protocol)
+        except h11.RemoteProtocolError as error:
+            if protocol.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+                status = HTTPStatus(error.error_status_hint)
+                await _send(writer, protocol, Response.text(f"{error}\n", status))
+            return
+        if request is None:
+            return
+        response = await _answer(
+            handle,
+            Request(
+                method=request.method.decode("ascii"),
+                path=request.target.decode("ascii").partition("?")[0],
+                peer=peer,
+            ),
+        )
+        await _send(writer, protocol, response)
+        if protocol.our_state is not h11.DONE or protocol.their_state is not h11.DONE:
+            return
+        protocol.start_next_cycle()
+
+
+async def _answer(handle: Handler, request: Request) -> Response:
+    try:
+        return await handle(request)
+    except Exception:
+        # The boundary between one request and the server: the others must go on.
+        log.exception("request failed", extra={"method": request.method, "path": request.path})
+        return Response.text("internal error\n", HTTPStatus.INTERNAL_SERVER_ERROR)
+
+
+async def _next_request(
+    reader: asyncio.StreamReader, protocol: h11.Connection
+) -> h11.Request | None:
+    """The next whole request, its body read and dropped; None when the client is done."""
+    request: h11.Request | None = None
+    body_bytes = 0
+    while True:
+        event = protocol.next_event()
+        if event is h11.NEED_DATA:
+            async with asyncio.timeout(_IDLE_TIMEOUT_S):
+                protocol.receive_data(await reader.read(_READ_BYTES))
+        elif isinstance(event, h11.Request):
+            request = event
+        elif isinstance(event, h11.Data):
+            body_bytes += len(event.data)
+            if body_bytes > _MAX_BODY_BYTES:
+                raise h11.RemoteProtocolError("body too large", error_status_hint=413)
+        elif isinstance(event, h11.EndOfMessage):
+            return request
+        else:  # ConnectionClosed, or PAUSED after an upgrade nobody serves
+            return None
+
+
+async def _send(writer: asyncio.StreamWriter, protocol: h11.Connection, response: Response) -> None:
+    head = h11.Response(
+        status_code=response.status,
+        reason=response.status.phrase.encode(),
+        headers=[
+            ("content-type", response.content_type),
+            ("content-length", str(len(response.body))),
+            *response.headers.items(),
+        ],
+    )
+    for event in (head, h11.Data(data=response.body), h11.EndOfMessage()):
+        data = protocol.send(event)
+        if data:
+            writer.write(data)
+    async with asyncio.timeout(_IDLE_TIMEOUT_S):
+        await writer.drain()

@@ -1,0 +1,93 @@
+"""Typed reading of environment variables that keeps every complaint until the end."""
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import TypeVar
+
+from mesh_agent._durations import parse_duration
+
+T = TypeVar("T")
+
+
+class ConfigError(Exception):
+    """The configuration can't be used; `problems` holds one sentence for each fault."""
+
+    def __init__(self, problems: tuple[str, ...]) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = problems
+
+
+class Settings:
+    """Variables by name; what can't be read is noted in `problems` and its default returned."""
+
+    def __init__(self, environ: Mapping[str, str], directory: Path) -> None:
+        self.environ = environ
+        self._directory = directory
+        self.problems: list[str] = []
+
+    def text(self, name: str, default: str = "") -> str:
+        return self.environ.get(name) or default
+
+    def flag(self, name: str, *, default: bool = False) -> bool:
+        text = self.text(name)
+        if not text:
+            return default
+        if text.lower() in ("true", "1", "t", "yes"):
+            return True
+        if text.lower() in ("false", "0", "f", "no"):
+            return False
+        self.problems.append(f"{name} is {text!r}, it must be true or false")
+        return default
+
+    def duration(self, name: str, default: timedelta) -> timedelta:
+        return self._read(name, default, parse_duration)
+
+    def positive_duration(self, name: str, default: timedelta) -> timedelta:
+        value = self.duration(name, default)
+        if value <= timedelta():
+            self.problems.append(f"{name} is {self.text(name)!r}, it must be longer than nothing")
+            return default
+        return value
+
+    def ratio(self, name: str, default: float) -> float:
+        value = self._read(name, default, float)
+        if not 0 <= value <= 1:
+            self.problems.append(f"{name} is {self.text(name)!r}, it must lie between 0 and 1")
+            return default
+        return value
+
+    def port(self, name: str, default: int) -> int:
+        value = self._read(name, default, int)
+        if not 0 < value < 65536:
+            self.problems.append(f"{name} is {self.text(name)!r}, it must be a port, 1 to 65535")
+            return default
+        return value
+
+    def path(self, name: str, default: str) -> Path:
+        return self.under(self.text(name, default))
+
+    def under(self, path: str) -> Path:
+        """A path as given, relative ones below the agent's directory."""
+        return self._directory / path
+
+    def prefixed(self, prefix: str) -> tuple[tuple[str, str], ...]:
+        """Variables whose names begin with `prefix`, without it, sorted."""
+        return tuple(
+            sorted(
+                (name.removeprefix(prefix), text)
+                for name, text in self.environ.items()
+                if name.startswith(prefix) and name != prefix
+            )
+        )
+
+    def _read(self, name: str, default: T, parse: Callable[[str], T]) -> T:
+        text = self.text(name)
+        if not text:
+            return default
+        try:
+            return parse(text)
+        except ValueError as error:
+            what = error if parse is parse_duration else f"{text!r} is not a number"
+            self.problems.append(f"{name}: {what}")
+            return default

@@ -1,0 +1,89 @@
+"""What the status server answers: readiness to everyone, the rest to this machine only.
+
+Source of paths and codes: Istio's status server on port 15020.
+"""
+
+import dataclasses
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
+
+from mesh_agent._http import Request, Response
+from mesh_lifecycle import Readiness, Stopping
+
+log = logging.getLogger(__name__)
+
+Route = Callable[[], Awaitable[Response]]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """One path: how it is called, by whom, and what it does."""
+
+    method: str
+    loopback_only: bool
+    answer: Route
+
+
+class StatusEndpoints:
+    """Answers requests by path; unknown paths, methods and callers get 404, 405 and 403."""
+
+    def __init__(
+        self,
+        readiness: Readiness,
+        stopping: Stopping,
+        *,
+        drain: Callable[[], Awaitable[None]],
+        describe: Callable[[], Mapping[str, object]],
+    ) -> None:
+        self._readiness = readiness
+        self._stopping = stopping
+        self._drain = drain
+        self._describe = describe
+        self._said = ""
+        self._endpoints: Mapping[str, Endpoint] = {
+            "/healthz/ready": Endpoint(method="GET", loopback_only=False, answer=self._ready),
+            "/debug/status": Endpoint(method="GET", loopback_only=True, answer=self._status),
+            "/quitquitquit": Endpoint(method="POST", loopback_only=True, answer=self._quit),
+            "/drain": Endpoint(method="POST", loopback_only=True, answer=self._start_drain),
+        }
+
+    async def __call__(self, request: Request) -> Response:
+        endpoint = self._endpoints.get(request.path)
+        if endpoint is None:
+            paths = ", ".join(self._endpoints)
+            return Response.text(f"no such path; there are {paths}\n", HTTPStatus.NOT_FOUND)
+        if endpoint.loopback_only and not request.from_loopback:
+            return Response.text("only for callers on this machine\n", HTTPStatus.FORBIDDEN)
+        if request.method != endpoint.method:
+            return dataclasses.replace(
+                Response.text(f"use {endpoint.method}\n", HTTPStatus.METHOD_NOT_ALLOWED),
+                headers={"allow": endpoint.method},
+            )
+        return await endpoint.answer()
+
+    async def _ready(self) -> Response:
+        if self._stopping.requested:
+            reasons = f"stopping: {self._stopping.reason}"
+        else:
+            reasons = "; ".join(self._readiness.reasons())
+        if reasons != self._said:
+            self._said = reasons
+            if reasons:
+                log.warning("not ready", extra={"reasons": reasons})
+            else:
+                log.info("ready")
+        if reasons:
+            return Response.text(f"{reasons}\n", HTTPStatus.SERVICE_UNAVAILABLE)
+        return Response()
+
+    async def _status(self) -> Response:
+        return Response.json(self._describe())
+
+    async def _quit(self) -> Response:
+        self._stopping.request("/quitquitquit")
+        return Response.text("stopping\n")
+
+    async def _start_drain(self) -> Response:
+        await self._drain()
+        return Response.text("draining\n")

@@ -1,0 +1,110 @@
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+
+import pytest
+
+from mesh_agent._http import ListenError, Request, Response, http_server
+
+
+async def echo(request: Request) -> Response:
+    if request.path == "/broken":
+        raise RuntimeError("secret detail")
+    return Response.text(f"{request.method} {request.path} {request.from_loopback}")
+
+
+@asynccontextmanager
+async def connected() -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    async with http_server("127.0.0.1", 0, echo) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        try:
+            yield reader, writer
+        finally:
+            writer.close()
+            await writer.wait_closed()
+
+
+async def read_response(reader: asyncio.StreamReader) -> tuple[int, bytes]:
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = next(
+        int(line.split(b":")[1])
+        for line in head.split(b"\r\n")
+        if b"content-length" in line.lower()
+    )
+    return int(head.split()[1]), await reader.readexactly(length)
+
+
+async def test_requests_on_one_connection_are_answered_in_turn() -> None:
+    async with connected() as (reader, writer):
+        writer.write(b"GET /a?x=1 HTTP/1.1\r\nhost: a\r\n\r\n")
+        writer.write(b"POST /b HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\n\r\nabc")
+        assert await read_response(reader) == (200, b"GET /a True")
+        assert await read_response(reader) == (200, b"POST /b True")
+
+
+async def test_http_1_0_is_answered_and_closed() -> None:
+    async with connected() as (reader, writer):
+        writer.write(b"GET / HTTP/1.0\r\n\r\n")
+        assert b"200" in await reader.read()
+
+
+async def test_a_failing_handler_costs_one_answer_and_tells_nothing() -> None:
+    async with connected() as (reader, writer):
+        writer.write(b"GET /broken HTTP/1.1\r\nhost: a\r\n\r\n")
+        status, body = await read_response(reader)
+        assert (status, b"secret" in body) == (500, False)
+        writer.write(b"GET /next HTTP/1.1\r\nhost: a\r\n\r\n")
+        assert (await read_response(reader))[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 \r\n\r\n", HTTPStatus.BAD_REQUEST),
+        (b"GET /\r\n\r\n", HTTPStatus.BAD_REQUEST),
+        (b"GET / HTTP/1.1\r\n\r\n", HTTPStatus.BAD_REQUEST),
+        (
+            b"GET / HTTP/1.1\r\nhost: a\r\nx: " + b"y" * 40_000,
+            HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+        ),
+        (
+            b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 200000\r\n\r\n" + b"y" * 70_000,
+            HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        ),
+    ],
+)
+async def test_what_is_no_good_request_gets_its_status_and_the_end(
+    sent: bytes, status: HTTPStatus
+) -> None:
+    async with connected() as (reader, writer):
+        writer.write(sent)
+        assert (await reader.readline()).split()[1] == str(status.value).encode()
+
+
+async def test_a_client_that_leaves_mid_request_harms_nobody() -> None:
+    async with http_server("127.0.0.1", 0, echo) as port:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET / HT")
+        writer.close()
+        await writer.wait_closed()
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+        assert (await read_response(reader))[0] == 200
+        writer.close()
+        await writer.wait_closed()
+
+
+async def test_an_idle_connection_does_not_hold_up_the_stop() -> None:
+    async with connected() as (reader, _):
+        pass
+    assert await reader.read() == b""
+
+
+async def test_a_port_in_use_is_said_with_the_address() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ListenError, match=f"can't listen on 127.0.0.1:{port}: .*in use"):
+            async with http_server("127.0.0.1", port, echo):
+                pass

@@ -1,0 +1,96 @@
+from datetime import timedelta
+
+import pytest
+
+from mesh_agent import _proxy_config as proxy_config
+from mesh_agent._proxy_config import LayerError, ProxyConfig, merge_layers, parse_layer
+
+
+def test_no_layers_give_istios_defaults() -> None:
+    assert merge_layers([]) == ProxyConfig()
+    assert ProxyConfig().discovery_address == "istiod.istio-system.svc:15012"
+
+
+def test_a_higher_layer_replaces_a_field_and_metadata_is_merged() -> None:
+    merged = merge_layers(
+        [
+            parse_layer(
+                "file",
+                """
+                discoveryAddress: one:15012
+                drainDuration: 10s
+                extraStatTags: [a]
+                proxyMetadata: {A: "1", B: "1"}
+                """,
+            ),
+            parse_layer(
+                "env",
+                '{"discoveryAddress": "two:15012", "extraStatTags": ["b"],'
+                ' "proxyMetadata": {"B": "2"}}',
+            ),
+        ]
+    )
+    assert merged.discovery_address == "two:15012"
+    assert merged.drain_duration == timedelta(seconds=10)
+    assert merged.proxy_metadata == {"A": "1", "B": "2"}
+    assert merged.merged["extraStatTags"] == ["b"]
+    assert merged.merged["proxyMetadata"] == {"A": "1", "B": "2"}
+
+
+def test_mesh_config_contributes_its_default_config() -> None:
+    layer = proxy_config.mesh_layer(
+        "mesh", "trustDomain: x.example\ndefaultConfig: {proxyAdminPort: 15999}"
+    )
+    assert merge_layers([layer]).proxy_admin_port == 15999
+
+
+def test_annotations_and_flags_override_when_given() -> None:
+    lower = parse_layer("env", '{"discoveryAddress": "one:15012", "concurrency": 1}')
+    upper = proxy_config.override_layer(
+        discovery_address="", status_port="15999", service_cluster="", concurrency=3
+    )
+    merged = merge_layers([lower, upper])
+    assert (merged.discovery_address, merged.status_port, merged.concurrency) == (
+        "one:15012",
+        15999,
+        3,
+    )
+
+
+def test_concurrency_zero_means_envoys_own_choice() -> None:
+    assert merge_layers([parse_layer("env", '{"concurrency": 0}')]).concurrency is None
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("{", "PROXY_CONFIG: not YAML"),
+        ("- a", "PROXY_CONFIG: must be a mapping"),
+        (
+            "discoverAddress: x:1",
+            "'discoverAddress' is not a field.*did you mean 'discoveryAddress'",
+        ),
+        ("statusPort: '15020'", "statusPort is '15020', it must be a number"),
+        ("concurrency: true", "concurrency is True, it must be a number"),
+    ],
+)
+def test_a_layer_that_cant_be_read_is_named_with_its_field(text: str, complaint: str) -> None:
+    with pytest.raises(LayerError, match=complaint):
+        parse_layer("PROXY_CONFIG", text)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ('{"discoveryAddress": "istiod"}', "discoveryAddress is 'istiod', it must be host:port"),
+        ('{"discoveryAddress": "istiod:99999"}', "it must be host:port"),
+        ('{"statusPort": 0}', "statusPort is 0, it must be a port, 1 to 65535"),
+        ('{"drainDuration": "soon"}', "drainDuration is 'soon', it must be a duration"),
+        ('{"controlPlaneAuthPolicy": "MAYBE"}', "it must be NONE or MUTUAL_TLS"),
+        ('{"configPath": ""}', "configPath is '', it must be text"),
+        ('{"concurrency": -1}', "concurrency is -1"),
+    ],
+)
+def test_a_value_that_makes_no_sense_is_named_with_its_layer(text: str, complaint: str) -> None:
+    with pytest.raises(LayerError, match=f"PROXY_CONFIG: .*{complaint}|PROXY_CONFIG: {complaint}"):
+        merge_layers([parse_layer("PROXY_CONFIG", text)])

@@ -1,0 +1,76 @@
+import signal
+
+import pytest
+
+from mesh_agent._http import Request
+from mesh_agent._status import StatusEndpoints
+from mesh_lifecycle import Readiness, Stopping, stop_signals
+
+
+class Parts:
+    def __init__(self, stopping: Stopping) -> None:
+        self.stopping = stopping
+        self.readiness = Readiness()
+        self.drained = 0
+        self.endpoints = StatusEndpoints(
+            self.readiness, stopping, drain=self.drain, describe=lambda: {"workload": "web.shop"}
+        )
+
+    async def drain(self) -> None:
+        self.drained += 1
+
+    async def ask(self, method: str, path: str, peer: str = "127.0.0.1") -> tuple[int, str]:
+        response = await self.endpoints(Request(method=method, path=path, peer=peer))
+        return response.status.value, response.body.decode()
+
+
+async def test_ready_follows_the_conditions_and_gives_the_reason() -> None:
+    with stop_signals(signal.SIGUSR1) as stopping:
+        parts = Parts(stopping)
+        envoy = parts.readiness.register("envoy")
+        envoy.unset("workers have not yet started")
+        assert await parts.ask("GET", "/healthz/ready", "10.0.0.1") == (
+            503,
+            "envoy: workers have not yet started\n",
+        )
+        envoy.set()
+        assert await parts.ask("GET", "/healthz/ready", "10.0.0.1") == (200, "")
+
+
+async def test_a_stopping_agent_is_not_ready_and_says_why() -> None:
+    with stop_signals(signal.SIGUSR1) as stopping:
+        parts = Parts(stopping)
+        stopping.request("SIGTERM")
+        assert await parts.ask("GET", "/healthz/ready") == (503, "stopping: SIGTERM\n")
+
+
+async def test_quit_stops_and_drain_drains() -> None:
+    with stop_signals(signal.SIGUSR1) as stopping:
+        parts = Parts(stopping)
+        assert (await parts.ask("POST", "/drain", "::1"))[0] == 200
+        assert parts.drained == 1
+        assert not stopping.requested
+        assert (await parts.ask("POST", "/quitquitquit", "127.0.3.1"))[0] == 200
+        assert stopping.reason == "/quitquitquit"
+
+
+@pytest.mark.parametrize("path", ["/quitquitquit", "/drain", "/debug/status"])
+@pytest.mark.parametrize("peer", ["10.0.0.1", "fe80::1%eth0", "2001:db8::1"])
+async def test_others_machines_are_refused(path: str, peer: str) -> None:
+    with stop_signals(signal.SIGUSR1) as stopping:
+        parts = Parts(stopping)
+        for method in ("GET", "POST"):
+            assert (await parts.ask(method, path, peer))[0] == 403
+        assert not stopping.requested
+        assert parts.drained == 0
+
+
+async def test_wrong_methods_and_unknown_paths_are_told_what_is_right() -> None:
+    with stop_signals(signal.SIGUSR1) as stopping:
+        parts = Parts(stopping)
+        assert await parts.ask("GET", "/quitquitquit") == (405, "use POST\n")
+        assert await parts.ask("POST", "/healthz/ready") == (405, "use GET\n")
+        status, text = await parts.ask("GET", "/metricz")
+        assert status == 404
+        assert "/healthz/ready" in text
+        assert not stopping.requested
