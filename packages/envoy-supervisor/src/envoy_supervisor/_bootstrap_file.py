@@ -1,0 +1,43 @@
+"""Looking into a bootstrap file that somebody else wrote."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from envoy_supervisor._address import Address, UnixAddress
+from envoy_supervisor._errors import BootstrapError
+
+
+def admin_address(path: Path) -> Address | UnixAddress:
+    """Where the admin interface of a JSON bootstrap listens. Raises `BootstrapError`."""
+    advice = "name it in EnvoyConfig.admin"
+    try:
+        address = json.loads(path.read_bytes())["admin"]["address"]
+        match address:
+            case {"socket_address": {"address": str(host), "port_value": int(port)}}:
+                return Address(host=host, port=port)
+            case {"pipe": {"path": str(socket)}}:
+                return UnixAddress(path=Path(socket))
+            case _:
+                pass
+    except OSError as error:
+        raise BootstrapError(f"cannot read {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise BootstrapError(
+            f"cannot see in {path} where the admin interface listens, it is not JSON: {advice}"
+        ) from error
+    except (KeyError, TypeError):
+        pass
+    raise BootstrapError(
+        f"{path} gives no admin address that can be used (admin.address.socket_address with "
+        f"address and port_value, or pipe with path): {advice}"
+    )
+
+
+def sets_log_format(path: Path) -> bool:
+    """Whether the bootstrap says how log lines look. Envoy refuses to be told twice."""
+    try:
+        return b"application_log_config" in path.read_bytes()
+    except OSError:
+        return False

@@ -1,0 +1,62 @@
+"""How Envoy is run: everything but what stands in its bootstrap."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from pathlib import Path
+
+from envoy_supervisor._address import Address, UnixAddress
+from envoy_supervisor._bootstrap import BootstrapConfig
+
+
+class DrainDirection(StrEnum):
+    """Which listeners are drained: a sidecar's own application keeps calling out to the end."""
+
+    INBOUND = "inbound"
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvoyConfig:
+    """How to run one Envoy.
+
+    binary: the executable, see `find_envoy`.
+    bootstrap: what to render, or a ready file (given to Envoy as it is and never removed).
+    directory: where the rendered bootstrap is written; made with mode 0700 if it is missing.
+    admin: where the admin interface listens; needed only for a bootstrap file that is not JSON.
+    drain_time: how long Envoy itself takes over gracefully draining a listener that changed.
+    termination_drain: when stopping, how long open connections may go on; then Envoy is told to
+        exit. Zero stops at once.
+    minimum_drain: when stopping, do not exit before this even if idle; gives callers time to hear
+        that this proxy leaves.
+    exit_when_idle: stop waiting as soon as no connection is open.
+    stop_grace: how long Envoy may take to exit when told to, before it is killed. Stopping never
+        takes longer than termination_drain + stop_grace.
+    drain_direction: which listeners are drained.
+    ready_timeout: an Envoy that is not ready after this is given up; None waits for ever.
+    log_level: Envoy's own level: trace, debug, info, warning, error, critical or off.
+    component_log_level: levels by component, as in `upstream:debug,misc:error`.
+    concurrency: worker threads; 0 is one for each processor.
+    local_address_ipv6: choose IPv6 for the address Envoy names as its own.
+    skip_deprecated_logs: do not warn of deprecated fields in configuration.
+    extra_args: put behind all other arguments.
+    """
+
+    binary: Path
+    bootstrap: BootstrapConfig | Path
+    directory: Path
+    admin: Address | UnixAddress | None = None
+    drain_time: timedelta = timedelta(seconds=45)
+    termination_drain: timedelta = timedelta(seconds=5)
+    minimum_drain: timedelta = timedelta(0)
+    exit_when_idle: bool = True
+    stop_grace: timedelta = timedelta(seconds=1)
+    drain_direction: DrainDirection = DrainDirection.INBOUND
+    log_level: str = "warning"
+    component_log_level: str = ""
+    concurrency: int = 0
+    local_address_ipv6: bool = False
+    skip_deprecated_logs: bool = False
+    extra_args: tuple[str, ...] = ()

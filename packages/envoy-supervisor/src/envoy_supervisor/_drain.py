@@ -1,0 +1,88 @@
+"""Stopping without losing a request: when to stop waiting, and when to stop accepting.
+
+Three steps share one deadline. Clients are first asked to leave while new connections are still
+taken; then nothing new is accepted and what is open goes on; then Envoy exits. The first two end
+early when nothing is open.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+LAST_STEP_SHARE = 0.2
+LAST_STEP_MOST_S = 1.0
+MOST_FAILURES = 5
+
+
+class DrainStep(StrEnum):
+    """What is being done."""
+
+    ASKING = "asking clients to leave"
+    REFUSING = "refusing new connections"
+    DONE = "done"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainPlan:
+    """The times of one drain, in seconds on a monotonic clock.
+
+    idle_from: being idle ends the first step only after this; None: never.
+    refuse_at: nothing new is accepted after this.
+    deadline: what is still open now is cut.
+    """
+
+    idle_from: float | None
+    refuse_at: float
+    deadline: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drain:
+    """How far a drain is. `failures` counts readings that failed in a row."""
+
+    plan: DrainPlan
+    step: DrainStep = DrainStep.ASKING
+    failures: int = 0
+
+
+def plan_drain(
+    *, now: float, termination_drain_s: float, minimum_drain_s: float, exit_when_idle: bool
+) -> DrainPlan:
+    """Spread the time there is over the steps."""
+    deadline = now + termination_drain_s
+    last_step = min(LAST_STEP_MOST_S, LAST_STEP_SHARE * termination_drain_s)
+    return DrainPlan(
+        idle_from=min(deadline, now + minimum_drain_s) if exit_when_idle else None,
+        refuse_at=deadline - last_step,
+        deadline=deadline,
+    )
+
+
+def after_reading(drain: Drain, connections: int | None, *, now: float) -> Drain:
+    """The drain after a count of open connections; None when it cannot be known.
+
+    Not knowing is not being idle: then the time there is, is used.
+    """
+    return _advanced(drain, idle=connections == 0, now=now, failures=0)
+
+
+def after_failure(drain: Drain, *, now: float) -> Drain:
+    """The drain after a reading failed. Several in a row mean there is nobody left to wait for."""
+    failures = drain.failures + 1
+    if failures >= MOST_FAILURES:
+        return Drain(plan=drain.plan, step=DrainStep.DONE, failures=failures)
+    return _advanced(drain, idle=False, now=now, failures=failures)
+
+
+def _advanced(drain: Drain, *, idle: bool, now: float, failures: int) -> Drain:
+    plan, step = drain.plan, drain.step
+    if now >= plan.deadline:
+        step = DrainStep.DONE
+    elif step is DrainStep.ASKING:
+        may_end = plan.idle_from is not None and now >= plan.idle_from
+        if (idle and may_end) or now >= plan.refuse_at:
+            step = DrainStep.REFUSING
+    elif step is DrainStep.REFUSING and idle:
+        step = DrainStep.DONE
+    return Drain(plan=plan, step=step, failures=failures)

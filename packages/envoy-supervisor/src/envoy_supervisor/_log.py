@@ -1,0 +1,117 @@
+"""What Envoy prints, as records in this process's log: leveled, bounded in size and in rate.
+
+Envoy's threads wait while a full pipe is not read, so the pipe is always read; what is too much
+for the log is counted and left out.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+log = logging.getLogger("envoy_supervisor.envoy")
+
+MAX_LINE_BYTES = 16 * 1024
+KEPT_LINES = 40
+
+_LEVELS = {
+    "trace": logging.DEBUG,
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+    "critical": logging.CRITICAL,
+}
+_RECORD = re.compile(
+    r"\[(trace|debug|info|warning|error|critical)\]\[([a-z0-9_]{1,64})\] (.*)", re.DOTALL
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogLine:
+    """One line Envoy printed; component is empty for lines that are no log records."""
+
+    level: int
+    component: str
+    text: str
+
+
+def parse_line(line: bytes) -> LogLine:
+    """Read one line of Envoy's output; never fails."""
+    text = line[:MAX_LINE_BYTES].decode("utf-8", "replace").rstrip()
+    if len(line) > MAX_LINE_BYTES:
+        text += f" ... ({len(line)} bytes)"
+    if (match := _RECORD.fullmatch(text)) is None:
+        return LogLine(level=logging.INFO, component="", text=text)
+    return LogLine(level=_LEVELS[match[1]], component=match[2], text=match[3])
+
+
+class OutputLog:
+    """Takes Envoy's output as it comes and logs it line by line.
+
+    At most `lines_per_s` lines a second are logged (and that many more in one burst); the last
+    lines are kept for the sentence that explains an exit.
+    """
+
+    def __init__(
+        self, *, pid: Callable[[], int], monotonic: Callable[[], float], lines_per_s: float = 500.0
+    ) -> None:
+        self.kept: deque[LogLine] = deque(maxlen=KEPT_LINES)
+        self._pid = pid
+        self._monotonic = monotonic
+        self._rate = lines_per_s
+        self._allowance = lines_per_s
+        self._last = monotonic()
+        self._dropped = 0
+        self._partial = bytearray()
+
+    def feed(self, data: bytes) -> None:
+        """Take the next piece of output, of any size, cut anywhere."""
+        *lines, rest = data.split(b"\n")
+        for line in lines:
+            self._line(bytes(self._partial) + line if self._partial else line)
+            self._partial.clear()
+        # A line without end is kept to one byte over the limit, by which it is known as too long.
+        self._partial += rest[: max(0, MAX_LINE_BYTES + 1 - len(self._partial))]
+
+    def close(self) -> None:
+        """Log what came after the last newline, and how much was left out."""
+        if self._partial:
+            self._line(bytes(self._partial))
+            self._partial.clear()
+        self._report_dropped()
+
+    def _line(self, line: bytes) -> None:
+        if not line.strip():
+            return
+        parsed = parse_line(line)
+        self.kept.append(parsed)
+        if not self._allowed():
+            self._dropped += 1
+            return
+        self._report_dropped()
+        log.log(
+            parsed.level,
+            "%s",
+            parsed.text,
+            extra={"component": parsed.component, "pid": self._pid()},
+        )
+
+    def _allowed(self) -> bool:
+        now = self._monotonic()
+        self._allowance = min(self._rate, self._allowance + (now - self._last) * self._rate)
+        self._last = now
+        if self._allowance < 1:
+            return False
+        self._allowance -= 1
+        return True
+
+    def _report_dropped(self) -> None:
+        if self._dropped:
+            log.warning(
+                "envoy printed more than is logged", extra={"lines_left_out": self._dropped}
+            )
+            self._dropped = 0

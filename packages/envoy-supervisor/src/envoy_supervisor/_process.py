@@ -1,0 +1,182 @@
+"""One child process: started so that it cannot outlive us, heard to the end, and reaped.
+
+`subprocess` with a pidfd instead of asyncio's subprocesses: the exit is an ordinary readable
+descriptor, so there is no child watcher, thread or signal handler, and every event loop does.
+Needs Linux 5.3.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import errno
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from envoy_supervisor._errors import EnvoyNotFound, EnvoySupervisorError
+
+_PR_SET_PDEATHSIG = 1
+_READ_BYTES = 64 * 1024
+_READS_AFTER_END = 32
+_KILLED_S = 2.0
+
+
+class Process:
+    """A running or ended child. `exited` gets its return code, negative for a signal.
+
+    output: gets what the program prints, in pieces of any size.
+    closed: called once, after the last piece.
+    """
+
+    def __init__(self, popen: subprocess.Popen[bytes], pidfd: int) -> None:
+        self.pid = popen.pid
+        self.exited: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._popen = popen
+        self._pidfd = pidfd
+        self._output: Callable[[bytes], None] = _nowhere
+        self._closed: Callable[[], None] = _nothing
+
+    def listen(self, output: Callable[[bytes], None], closed: Callable[[], None]) -> None:
+        """Begin reading what the program prints, and reap it when it ends."""
+        self._output, self._closed = output, closed
+        loop = asyncio.get_running_loop()
+        os.set_blocking(self._pipe, False)
+        loop.add_reader(self._pipe, self._on_output)
+        loop.add_reader(self._pidfd, self._on_end)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal; nothing happens once the process has ended."""
+        if not self.exited.done():
+            # Through Popen, which has not reaped the process yet: its pid cannot be another's.
+            self._popen.send_signal(number)
+
+    async def kill(self) -> None:
+        """Kill it, and wait until it is gone even if this is cancelled."""
+        self.signal(signal.SIGKILL)
+        try:
+            # Only a kernel that holds the process in a system call can delay it.
+            await asyncio.wait({self.exited}, timeout=_KILLED_S)
+        except asyncio.CancelledError:
+            if not self.exited.done():
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._popen.wait(_KILLED_S)
+                    self._on_end()
+            raise
+
+    @property
+    def _pipe(self) -> int:
+        assert self._popen.stdout is not None  # noqa: S101 - spawned with a pipe
+        return self._popen.stdout.fileno()
+
+    def _on_output(self) -> None:
+        if not _read_once(self._pipe, self._output):
+            asyncio.get_running_loop().remove_reader(self._pipe)
+
+    def _on_end(self) -> None:
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(self._pidfd)
+        loop.remove_reader(self._pipe)
+        for _ in range(_READS_AFTER_END):
+            if not _read_once(self._pipe, self._output):
+                break
+        self._closed()
+        os.close(self._pidfd)
+        if self._popen.stdout is not None:
+            self._popen.stdout.close()
+        self.exited.set_result(self._popen.wait())
+
+
+def spawn(arguments: Sequence[str]) -> Process:
+    """Start a program in its own process group, its stdout and stderr in one pipe.
+
+    The kernel kills it when the calling *thread* ends (that is what Linux ties it to), so call it
+    from the thread whose event loop runs for as long as the program should.
+
+    Raises `EnvoyNotFound` when there is no such program or it may not be executed,
+    `EnvoySupervisorError` when the system refuses a new process.
+    """
+    try:
+        popen = subprocess.Popen(
+            arguments,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            process_group=0,
+            preexec_fn=_die_with_parent(),  # noqa: PLW1509 - takes no lock, see there
+        )
+    except (FileNotFoundError, PermissionError) as error:
+        raise EnvoyNotFound(f"cannot execute {arguments[0]}: {error.strerror}") from error
+    except OSError as error:
+        if error.errno == errno.ENOEXEC:
+            raise EnvoyNotFound(
+                f"cannot execute {arguments[0]}: it is no program for this machine"
+            ) from error
+        raise EnvoySupervisorError(f"cannot start {arguments[0]}: {error.strerror}") from error
+    except subprocess.SubprocessError as error:
+        raise EnvoySupervisorError(f"cannot start {arguments[0]}: {error}") from error
+    try:
+        return Process(popen, os.pidfd_open(popen.pid))
+    except OSError as error:
+        popen.kill()
+        popen.wait()
+        if popen.stdout is not None:
+            popen.stdout.close()
+        raise EnvoySupervisorError(f"cannot watch {arguments[0]}: {error.strerror}") from error
+
+
+def _die_with_parent() -> Callable[[], None]:
+    """What the child runs before the program: ask the kernel to kill it when we end.
+
+    Everything that takes a lock or memory is done before the fork; other threads may hold the
+    loader's or the allocator's locks at that moment. PyDLL keeps the interpreter's lock.
+    """
+    prctl = ctypes.PyDLL(None).prctl
+    prctl.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
+    prctl.restype = ctypes.c_int
+    parent = os.getpid()
+    getppid, leave, kill = os.getppid, os._exit, int(signal.SIGKILL)
+
+    def in_child() -> None:
+        prctl(_PR_SET_PDEATHSIG, kill, 0, 0, 0)
+        # The parent may have ended between the fork and the call above: nobody would tell us.
+        if getppid() != parent:
+            leave(127)
+
+    return in_child
+
+
+def _read_once(descriptor: int, output: Callable[[bytes], None]) -> bool:
+    """Whether there was something to read."""
+    try:
+        data = os.read(descriptor, _READ_BYTES)
+    except BlockingIOError:
+        return True
+    if data:
+        output(data)
+    return bool(data)
+
+
+def _nowhere(_: bytes) -> None:
+    return None
+
+
+def _nothing() -> None:
+    return None
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file only its owner can read, replacing what was there at once."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(text)
+        temporary.rename(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,111 @@
+"""The fake Envoy itself. Runs alone, on the standard library, without this package."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+
+def main(settings: str, journal: str, *arguments: str) -> None:
+    behaviour: dict[str, Any] = json.loads(Path(settings).read_text())
+    record(journal, "start", list(arguments))
+    if behaviour["ignores_sigterm"]:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    else:
+        signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    sys.stderr.write(behaviour["prints"])
+    for _ in range(behaviour["print_bytes"] // 100):
+        sys.stderr.write("[warning][main] " + "x" * 83 + "\n")
+    sys.stderr.flush()
+    if behaviour["exits"] is not None or behaviour["crashes"] is not None:
+        threading.Timer(behaviour["exits_after_s"], end, [behaviour]).start()
+    if not behaviour["no_admin"]:
+        bootstrap = json.loads(Path(argument(arguments, "-c")).read_text())
+        threading.Thread(
+            target=serve, args=(listen(bootstrap), behaviour, journal), daemon=True
+        ).start()
+    while True:
+        signal.pause()
+
+
+def record(journal: str, kind: str, what: list[str]) -> None:
+    with Path(journal).open("a") as file:
+        file.write(json.dumps([kind, what]) + "\n")
+
+
+def end(behaviour: dict[str, Any]) -> None:
+    if behaviour["crashes"] is not None:
+        os.kill(os.getpid(), behaviour["crashes"])
+    else:
+        os._exit(behaviour["exits"])
+
+
+def argument(arguments: tuple[str, ...], name: str) -> str:
+    return arguments[arguments.index(name) + 1]
+
+
+def listen(bootstrap: dict[str, Any]) -> socket.socket:
+    address = bootstrap["admin"]["address"]
+    if "pipe" in address:
+        Path(address["pipe"]["path"]).unlink(missing_ok=True)
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        listener.bind(address["pipe"]["path"])
+    else:
+        place = address["socket_address"]
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((place["address"], place["port_value"]))
+    listener.listen(64)
+    return listener
+
+
+def serve(listener: socket.socket, behaviour: dict[str, Any], journal: str) -> None:
+    unready = behaviour["ready_after"]
+    connections = list(behaviour["connections"])
+    held = []
+    while True:
+        connection, _ = listener.accept()
+        if behaviour["hangs"]:
+            held.append(connection)
+            continue
+        with connection:
+            words = connection.makefile("rb").readline().decode().split()
+            if len(words) < 2:
+                continue
+            method, path = words[0], words[1]
+            status, body = 200, "OK\n"
+            if path == "/ready":
+                if behaviour["never_ready"] or unready > 0:
+                    unready -= 1
+                    status, body = 503, "INITIALIZING\n"
+                else:
+                    body = "LIVE\n"
+            elif path == "/server_info":
+                body = json.dumps({"state": "LIVE", "version": "fake/0/Fake"})
+            elif path.startswith("/stats"):
+                body = (
+                    "listener.admin.downstream_cx_active: 1\n"
+                    f"listener.127.0.0.1_80.downstream_cx_active: {connections[0]}\n"
+                )
+                if len(connections) > 1:
+                    connections.pop(0)
+            elif method == "POST":
+                record(journal, "call", [f"{method} {path}"])
+                if path == "/quitquitquit":
+                    os._exit(0)
+            else:
+                status, body = 404, "not here\n"
+            connection.sendall(
+                f"HTTP/1.1 {status} -\r\ncontent-length: {len(body)}\r\n"
+                f"connection: close\r\n\r\n{body}".encode()
+            )
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

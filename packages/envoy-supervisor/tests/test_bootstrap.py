@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from envoy_supervisor import (
+    JSON,
+    Address,
+    BootstrapConfig,
+    BootstrapError,
+    Locality,
+    StatsConfig,
+    UnixAddress,
+    render_bootstrap,
+)
+from mesh_testkit import Golden
+
+ANY = "0.0.0.0"  # noqa: S104 - only rendered
+SIDECAR = BootstrapConfig(
+    node_id="sidecar~10.0.0.7~web-1.shop~shop.svc.cluster.local",
+    node_cluster="web.shop",
+    node_metadata={
+        "NAMESPACE": "shop",
+        "LABELS": {"app": "web"},
+        "INSTANCE_IPS": "10.0.0.7",
+        "PROXY_CONFIG": {"concurrency": 2, "proxyMetadata": {}},
+    },
+    locality=Locality(region="north", zone="north-1"),
+    xds_socket=Path("./etc/istio/proxy/XDS"),
+    sds_socket=Path("./var/run/secrets/workload-spiffe-uds/socket"),
+    readiness_listener=Address(host=ANY, port=15021),
+    prometheus_listener=Address(host=ANY, port=15090),
+)
+HOSTILE: dict[str, JSON] = {
+    "quotes": 'a "quoted" \\ value\', {"admin": null}',
+    "templates": "${HOME} $(HOST_IP) {{ .Node }} %DOWNSTREAM_REMOTE_ADDRESS%",
+    "lines": "one\ntwo\r\nthree\u2028four\x00five",
+    "emoji \N{PILE OF POO}": "\N{PILE OF POO}\N{ZERO WIDTH JOINER}\N{COMBINING ACUTE ACCENT}",
+    "not unicode": "caf\udce9",
+    "": {"": [[], {}, None, True, -1, 1.5, 2**53]},
+    "</script><admin>": "x",
+}
+GOLDEN = {
+    "sidecar": SIDECAR,
+    "delta": replace(SIDECAR, delta_xds=True),
+    "minimal": BootstrapConfig(
+        node_id="n", node_cluster="c", xds_socket=Path("XDS"), sds_socket=Path("SDS")
+    ),
+    "router": replace(
+        SIDECAR, node_id="router~10.0.0.7~gateway-1.istio-system~istio-system.svc.cluster.local"
+    ),
+    "ipv6": replace(
+        SIDECAR,
+        admin=Address(host="::1", port=15000),
+        status_target=Address(host="::1", port=15020),
+        readiness_listener=Address(host="::", port=15021),
+        prometheus_listener=Address(host="::", port=15090),
+    ),
+    "unix_admin": replace(SIDECAR, admin=UnixAddress(path=Path("admin.sock"))),
+    "stats": replace(
+        SIDECAR,
+        stats=StatsConfig(
+            inclusion_prefixes=("cluster.outbound",),
+            inclusion_suffixes=("upstream_rq_total",),
+            inclusion_regexes=(r"http\..*;\..*",),
+            extra_tags=("source_workload", "destination.service", "source_workload"),
+            flush_interval_s=10,
+        ),
+    ),
+    "stats_all": replace(SIDECAR, stats=StatsConfig(keep_all=True)),
+    "runtime": replace(
+        SIDECAR,
+        runtime={
+            "re2.max_program_size.error_level": "",
+            "envoy.reloadable_features.http_reject_path_with_fragment": "true",
+            "overload.global_downstream_max_connections": "1000",
+        },
+    ),
+    "hostile": replace(SIDECAR, node_metadata=HOSTILE),
+}
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_bootstrap_is_as_reviewed(name: str, golden: Golden) -> None:
+    golden(f"{name}.json", render_bootstrap(GOLDEN[name]))
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_envoy_accepts_the_bootstrap(name: str, envoy_binary: Path, tmp_path: Path) -> None:
+    file = tmp_path / "bootstrap.json"
+    file.write_text(json.dumps(render_bootstrap(GOLDEN[name])))
+    validated = subprocess.run(
+        [envoy_binary, "--mode", "validate", "--disable-hot-restart", "-c", file],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert validated.returncode == 0, validated.stderr
+    assert "OK" in validated.stdout
+
+
+def test_metadata_of_a_megabyte_is_rendered(envoy_binary: Path, tmp_path: Path) -> None:
+    config = replace(SIDECAR, node_metadata={"LABELS": {"huge": "x" * 1_000_000}})
+    file = tmp_path / "bootstrap.json"
+    file.write_text(json.dumps(render_bootstrap(config)))
+    subprocess.run(
+        [envoy_binary, "--mode", "validate", "--disable-hot-restart", "-c", file],
+        capture_output=True,
+        check=True,
+    )
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(st.characters(codec=None)),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+        max_leaves=10,
+    )
+)
+def test_any_metadata_stays_data(value: JSON) -> None:
+    rendered = render_bootstrap(replace(SIDECAR, node_metadata={"key": value}))
+    plain = render_bootstrap(replace(SIDECAR, node_metadata={}))
+    assert {**rendered, "node": None} == {**plain, "node": None}
+    # Strict UTF-8: what cannot be encoded would be refused by Envoy's parser.
+    json.dumps(rendered, ensure_ascii=False, allow_nan=False).encode()
+
+
+@pytest.mark.parametrize(
+    ("value", "complaint"),
+    [
+        (float("nan"), r"node metadata\.a\.b is nan, which JSON cannot express"),
+        (float("-inf"), r"node metadata\.a\.b is -inf"),
+    ],
+)
+def test_numbers_that_json_lacks_are_refused_by_name(value: float, complaint: str) -> None:
+    config = replace(SIDECAR, node_metadata={"a": {"b": value}})
+    with pytest.raises(BootstrapError, match=complaint):
+        render_bootstrap(config)
+
+
+def test_bottomless_metadata_is_refused() -> None:
+    value: JSON = "bottom"
+    for _ in range(100):
+        value = [value]
+    with pytest.raises(BootstrapError, match="nested deeper than 32 levels"):
+        render_bootstrap(replace(SIDECAR, node_metadata={"deep": value}))
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "complaint"),
+    [("localhost", 1, "'localhost' is not an IP address"), ("127.0.0.1", 65536, "65536 is not in")],
+)
+def test_addresses_are_checked_when_made(host: str, port: int, complaint: str) -> None:
+    with pytest.raises(BootstrapError, match=complaint):
+        Address(host=host, port=port)
