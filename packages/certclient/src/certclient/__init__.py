@@ -1,0 +1,59 @@
+"""Keeps a workload's SPIFFE certificate fresh and tells everyone who uses it.
+
+One loop renews and publishes; secret servers, files and TLS contexts subscribe to what it
+publishes. Whoever signs is behind `CertificateAuthority`.
+"""
+
+from certclient._authority import CertificateAuthority, RetryingAuthority
+from certclient._certificate import Certificate
+from certclient._errors import (
+    AuthorityUnavailable,
+    CertClientError,
+    CertificateRejected,
+    FeedClosed,
+    InvalidSpiffeId,
+    RenewalFailed,
+    SigningRefused,
+)
+from certclient._istio_ca import SYSTEM, IstioCaConfig, SystemRoots, istio_ca
+from certclient._keys import KeyEncoding, KeyType
+from certclient._rotation import (
+    CertificateChanges,
+    Certificates,
+    RotationConfig,
+    RotationStatus,
+    keep_fresh,
+)
+from certclient._schedule import renewal_time
+from certclient._spiffe import SpiffeId
+
+__all__ = [
+    # identity
+    "SpiffeId",
+    # the certificate and its feed
+    "Certificate",
+    "CertificateChanges",
+    "Certificates",
+    "RotationStatus",
+    # rotation
+    "KeyEncoding",
+    "KeyType",
+    "RotationConfig",
+    "keep_fresh",
+    "renewal_time",
+    # issuers
+    "SYSTEM",
+    "CertificateAuthority",
+    "IstioCaConfig",
+    "RetryingAuthority",
+    "SystemRoots",
+    "istio_ca",
+    # errors
+    "AuthorityUnavailable",
+    "CertClientError",
+    "CertificateRejected",
+    "FeedClosed",
+    "InvalidSpiffeId",
+    "RenewalFailed",
+    "SigningRefused",
+]

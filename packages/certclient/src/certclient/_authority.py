@@ -1,0 +1,56 @@
+"""Whoever signs certificates, and the rule by which one that is busy is asked again."""
+
+import logging
+import random
+from datetime import timedelta
+from itertools import islice
+from typing import Protocol
+
+from certclient._errors import AuthorityUnavailable
+from mesh_lifecycle import Backoff, Clock, SystemClock
+
+log = logging.getLogger("certclient")
+
+
+class CertificateAuthority(Protocol):
+    """Signs certificates for this workload."""
+
+    async def sign(self, csr_pem: bytes, *, lifetime: timedelta) -> tuple[bytes, ...]:
+        """Return PEM certificates: leaf first, root last.
+
+        Raises SigningRefused when asking again is no use, AuthorityUnavailable when it may be.
+        """
+
+
+class RetryingAuthority:
+    """Asks again while the authority is unavailable, a few times and quickly.
+
+    What outlasts these tries is for the caller's own, much slower, retry.
+    """
+
+    def __init__(
+        self,
+        authority: CertificateAuthority,
+        *,
+        tries: int = 5,
+        backoff: Backoff,
+        clock: Clock | None = None,
+    ) -> None:
+        self._authority = authority
+        self._tries = tries
+        self._backoff = backoff
+        self._clock = clock or SystemClock()
+
+    async def sign(self, csr_pem: bytes, *, lifetime: timedelta) -> tuple[bytes, ...]:
+        """Return what the authority returns; raises what its last try raised."""
+        delays = islice(self._backoff.delays(random.Random()), self._tries - 1)
+        for attempt, delay_s in enumerate(delays, start=1):
+            try:
+                return await self._authority.sign(csr_pem, lifetime=lifetime)
+            except AuthorityUnavailable as error:
+                log.debug(
+                    "signing request failed, asking again",
+                    extra={"attempt": attempt, "reason": str(error), "next_attempt_in_s": delay_s},
+                )
+            await self._clock.sleep(delay_s)
+        return await self._authority.sign(csr_pem, lifetime=lifetime)

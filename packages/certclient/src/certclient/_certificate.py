@@ -1,0 +1,24 @@
+"""The value that everything else here makes, keeps, checks or hands on."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from certclient._spiffe import SpiffeId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certificate:
+    """A workload certificate with its key and the roots it trusts, as one unit.
+
+    chain_pem: leaf first, no root. trust_bundle_pem: the roots peers are checked against.
+    not_after: when the chain stops being valid (the earliest end among leaf and intermediates).
+    Times are aware and UTC.
+    """
+
+    private_key_pem: bytes = field(repr=False)
+    chain_pem: bytes = field(repr=False)
+    trust_bundle_pem: bytes = field(repr=False)
+    spiffe_id: SpiffeId
+    serial: int
+    not_before: datetime
+    not_after: datetime

@@ -1,0 +1,47 @@
+"""A client certificate that may not be there yet, or no longer be good.
+
+A machine that was given a certificate when it was set up shows it; one that was not, or whose
+certificate ran out, is known by its token instead. So nothing here is an error.
+"""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    PublicFormat,
+    load_pem_private_key,
+)
+
+_MAX_BYTES = 1 << 20
+
+
+def load_client_certificate(
+    certificate: Path | None, key: Path | None
+) -> tuple[bytes | None, bytes | None]:
+    """Read key and chain as PEM; (None, None) unless they belong together and are valid now."""
+    if certificate is None or key is None:
+        return None, None
+    try:
+        chain_pem, key_pem = _read(certificate), _read(key)
+        leaf = x509.load_pem_x509_certificates(chain_pem)[0]
+        private_key = load_pem_private_key(key_pem, password=None)
+        matches = _spki(leaf.public_key()) == _spki(private_key.public_key())
+    except (OSError, ValueError, TypeError, UnsupportedAlgorithm):
+        return None, None
+    now = datetime.now(UTC)
+    if not matches or not leaf.not_valid_before_utc <= now < leaf.not_valid_after_utc:
+        return None, None
+    return key_pem, chain_pem
+
+
+def _spki(key: PublicKeyTypes) -> bytes:
+    return key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+
+
+def _read(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(_MAX_BYTES)

@@ -1,0 +1,29 @@
+"""What can go wrong while a certificate is asked for, by what the caller can do about it."""
+
+
+class CertClientError(Exception):
+    """Root of every error this package raises on purpose."""
+
+
+class InvalidSpiffeId(CertClientError, ValueError):
+    """A text that is no SPIFFE id of the form spiffe://TRUST_DOMAIN/ns/NAMESPACE/sa/ACCOUNT."""
+
+
+class AuthorityUnavailable(CertClientError):
+    """The certificate authority could not be asked, or can't answer now: try again later."""
+
+
+class SigningRefused(CertClientError):
+    """The certificate authority answered no: the same request will be refused again."""
+
+
+class CertificateRejected(CertClientError):
+    """What the certificate authority returned failed our check and was thrown away."""
+
+
+class RenewalFailed(CertClientError):
+    """A renewal that was waited for did not bring a certificate."""
+
+
+class FeedClosed(CertClientError):
+    """Whoever published certificates has stopped; no further one will come."""

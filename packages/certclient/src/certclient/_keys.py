@@ -1,0 +1,80 @@
+"""Private keys and the signing requests made with them."""
+
+import asyncio
+from enum import StrEnum
+from typing import assert_never
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+
+from certclient._spiffe import SpiffeId
+
+PrivateKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
+
+
+class KeyType(StrEnum):
+    """Algorithm and size of the private key."""
+
+    RSA_2048 = "rsa-2048"
+    RSA_3072 = "rsa-3072"
+    RSA_4096 = "rsa-4096"
+    P256 = "p256"
+    P384 = "p384"
+
+
+class KeyEncoding(StrEnum):
+    """How the private key is written as PEM."""
+
+    PKCS8 = "pkcs8"
+    """PRIVATE KEY, for every algorithm."""
+    TRADITIONAL = "traditional"
+    """RSA PRIVATE KEY or EC PRIVATE KEY."""
+
+
+async def new_private_key(key_type: KeyType) -> PrivateKey:
+    """Make a key. An RSA key takes up to seconds and is made in a thread."""
+    match key_type:
+        case KeyType.P256:
+            return ec.generate_private_key(ec.SECP256R1())
+        case KeyType.P384:
+            return ec.generate_private_key(ec.SECP384R1())
+        case KeyType.RSA_2048:
+            return await _new_rsa_key(2048)
+        case KeyType.RSA_3072:
+            return await _new_rsa_key(3072)
+        case KeyType.RSA_4096:
+            return await _new_rsa_key(4096)
+        case _:
+            assert_never(key_type)
+
+
+async def _new_rsa_key(bits: int) -> rsa.RSAPrivateKey:
+    return await asyncio.to_thread(rsa.generate_private_key, 65537, bits)
+
+
+def private_key_pem(key: PrivateKey, encoding: KeyEncoding) -> bytes:
+    """Write the key as PEM, not encrypted."""
+    formats = {
+        KeyEncoding.PKCS8: serialization.PrivateFormat.PKCS8,
+        KeyEncoding.TRADITIONAL: serialization.PrivateFormat.TraditionalOpenSSL,
+    }
+    return key.private_bytes(
+        serialization.Encoding.PEM, formats[encoding], serialization.NoEncryption()
+    )
+
+
+def signing_request(key: PrivateKey, spiffe_id: SpiffeId) -> bytes:
+    """Make a certificate signing request as PEM.
+
+    The subject is empty and the identity is the one URI among the alternative names, as the
+    X.509-SVID standard (section 2) has it.
+    """
+    names = x509.SubjectAlternativeName([x509.UniformResourceIdentifier(str(spiffe_id))])
+    request = (
+        x509.CertificateSigningRequestBuilder()
+        .subject_name(x509.Name([]))
+        .add_extension(names, critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    return request.public_bytes(serialization.Encoding.PEM)

@@ -1,0 +1,429 @@
+"""One loop that renews and publishes; everybody who uses the certificate is a subscriber.
+
+The loop and the watch over expiry are two tasks, so that an authority that never answers can't
+keep an expired certificate in use. What they decide by is in `_schedule`.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Self, TypeVar
+
+from certclient._acceptance import accept
+from certclient._authority import CertificateAuthority
+from certclient._certificate import Certificate
+from certclient._errors import (
+    CertClientError,
+    CertificateRejected,
+    FeedClosed,
+    RenewalFailed,
+    SigningRefused,
+)
+from certclient._feed import Feed
+from certclient._keys import KeyEncoding, KeyType, PrivateKey, new_private_key, signing_request
+from certclient._schedule import (
+    CLOCK_STEP_S,
+    Schedule,
+    answer_timeout,
+    renewal_time,
+    retry_delay,
+    seconds_until_due,
+)
+from certclient._spiffe import SpiffeId
+from mesh_lifecycle import Backoff, Clock, SystemClock, in_background
+
+log = logging.getLogger("certclient")
+
+T = TypeVar("T")
+
+# How often the wall clock is looked at: a jump, or a machine that slept, is noticed within this.
+_CHECK_INTERVAL_S = 2.0
+# The least time between two attempts, whatever a certificate's lifetime or a caller asks for.
+_SPACING_S = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RotationConfig:
+    """What certificate to keep, and how early and how patiently to renew it.
+
+    lifetime: what the authority is asked for; it may give less. Below ten seconds there is no
+        time left to try again.
+    grace_ratio: the part of the lifetime that is left when renewal starts, 0 to 1.
+    jitter: renewal starts up to this part of the lifetime earlier or later, so that workloads
+        started together do not renew together.
+    backoff: the delays between failed attempts; shortened when the certificate's end is near.
+    answer_timeout_s: the longest one attempt may take, the authority's own retries included.
+    """
+
+    spiffe_id: SpiffeId
+    key_type: KeyType = KeyType.P256
+    key_encoding: KeyEncoding = KeyEncoding.PKCS8
+    lifetime: timedelta = timedelta(hours=24)
+    grace_ratio: float = 0.5
+    jitter: float = 0.01
+    backoff: Backoff = field(default_factory=Backoff)
+    answer_timeout_s: float = 60.0
+
+    def __post_init__(self) -> None:
+        if self.lifetime < timedelta(seconds=1):
+            raise ValueError(f"lifetime must be at least 1 s, got {self.lifetime}")
+        if not 0 <= self.grace_ratio <= 1 or not 0 <= self.jitter <= 1:
+            raise ValueError(
+                "grace_ratio and jitter must lie between 0 and 1, "
+                f"got {self.grace_ratio} and {self.jitter}"
+            )
+        if self.answer_timeout_s <= 0:
+            raise ValueError(f"answer_timeout_s must be above 0, got {self.answer_timeout_s}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RotationStatus:
+    """Where rotation stands, as one coherent snapshot.
+
+    certificate: the valid one, None before the first and after the last expired.
+    renews_at: when renewal is due; None without a certificate.
+    last_error: why the newest attempt failed; None once one succeeds.
+    attempts, failed_attempts: all so far; those that failed since the last success.
+    """
+
+    certificate: Certificate | None = None
+    renews_at: datetime | None = None
+    last_error: str | None = None
+    attempts: int = 0
+    failed_attempts: int = 0
+
+
+class Certificates:
+    """The newest certificate and the news of the next: what subscribers hold."""
+
+    def __init__(self, feed: Feed[RotationStatus], *, ask: Callable[[], None]) -> None:
+        self._feed = feed
+        self._ask = ask
+
+    @property
+    def status(self) -> RotationStatus:
+        """Everything known now."""
+        return self._feed.value
+
+    @property
+    def latest(self) -> Certificate | None:
+        """The valid certificate; None before the first and after it expired unrenewed."""
+        return self._feed.value.certificate
+
+    @property
+    def last_error(self) -> str | None:
+        """Why the newest attempt failed; None once one succeeds."""
+        return self._feed.value.last_error
+
+    async def wait_for_first(self) -> Certificate:
+        """Wait until there is a valid certificate; raises FeedClosed if rotation stops before."""
+        version = self._feed.version
+        while (certificate := self.latest) is None:
+            version = await self._feed.wait_newer(version)
+        return certificate
+
+    def changes(self) -> "CertificateChanges":
+        """Iterate over the certificates from now on, the newest at once if there is one.
+
+        None tells that the certificate expired and there is no other. A slow reader sees the
+        newest only, and always the last. Ends when rotation is stopped.
+        """
+        return CertificateChanges(self._feed)
+
+    def request_renewal(self) -> None:
+        """Ask for a new certificate soon; joins the attempt that is under way, if one is."""
+        self._ask()
+
+    async def renew(self) -> Certificate:
+        """Ask for a new certificate and wait for it; raises RenewalFailed with the reason.
+
+        Everybody who asks while an attempt is under way shares its outcome.
+        """
+        before = self._feed.value.attempts
+        version = self._feed.version
+        self._ask()
+        while (status := self._feed.value).attempts == before:
+            version = await self._feed.wait_newer(version)
+        if status.last_error is not None or status.certificate is None:
+            raise RenewalFailed(status.last_error or "the certificate expired at once")
+        return status.certificate
+
+
+class CertificateChanges:
+    """Iterator over a feed's certificates, for one reader."""
+
+    def __init__(self, feed: Feed[RotationStatus]) -> None:
+        self._feed = feed
+        self._version = -1
+        self._seen: Certificate | None = None
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Certificate | None:
+        try:
+            while True:
+                self._version = await self._feed.wait_newer(self._version)
+                certificate = self._feed.value.certificate
+                if certificate is not self._seen:
+                    self._seen = certificate
+                    return certificate
+        except FeedClosed:
+            raise StopAsyncIteration from None
+
+
+@asynccontextmanager
+async def keep_fresh(
+    config: RotationConfig,
+    authority: CertificateAuthority,
+    *,
+    clock: Clock | None = None,
+    rng: random.Random | None = None,
+) -> AsyncIterator[Certificates]:
+    """Get a certificate, and a new one before each expires, for as long as the block runs.
+
+    Does not wait for the first and does not fail when there is none: see
+    `Certificates.wait_for_first` and `last_error`.
+    """
+    rotation = _Rotation(
+        config, authority, clock=clock or SystemClock(), rng=rng or random.Random()
+    )
+    async with in_background(rotation.run(), name="certificate rotation"):
+        try:
+            yield rotation.certificates
+        finally:
+            rotation.close()
+
+
+class _Rotation:
+    def __init__(
+        self,
+        config: RotationConfig,
+        authority: CertificateAuthority,
+        *,
+        clock: Clock,
+        rng: random.Random,
+    ) -> None:
+        self._config = config
+        self._authority = authority
+        self._clock = clock
+        self._rng = rng
+        self._feed = Feed(RotationStatus())
+        self._schedule = Schedule()
+        self._delays = config.backoff.delays(rng)
+        self._pending_key: PrivateKey | None = None
+        self._attempting = False
+        self._asked = False
+        self._wake = asyncio.Event()
+        self.certificates = Certificates(self._feed, ask=self._ask)
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._renewing(), name="certificate renewal")
+            group.create_task(self._expiring(), name="certificate expiry")
+
+    def close(self) -> None:
+        self._feed.close()
+
+    def _ask(self) -> None:
+        if not self._attempting:
+            self._asked = True
+            self._wake.set()
+
+    # when
+
+    async def _renewing(self) -> None:
+        while True:
+            await self._until_due()
+            self._asked = False
+            self._wake.clear()
+            self._attempting = True
+            try:
+                await self._attempt()
+            finally:
+                self._attempting = False
+
+    async def _until_due(self) -> None:
+        while (delay := self._seconds_until_due()) > 0:
+            offset = self._clock.now() - self._clock.monotonic()
+            await self._pause(min(delay, _CHECK_INTERVAL_S))
+            step = self._clock.now() - self._clock.monotonic() - offset
+            if abs(step) > CLOCK_STEP_S:
+                log.info("wall clock stepped or machine slept", extra={"step_s": round(step, 3)})
+                self._schedule = replace(self._schedule, scheduled_after=float("-inf"))
+
+    def _seconds_until_due(self) -> float:
+        return seconds_until_due(
+            self._schedule,
+            now=self._clock.now(),
+            monotonic=self._clock.monotonic(),
+            asked=self._asked,
+        )
+
+    async def _pause(self, seconds: float) -> None:
+        """Sleep, unless somebody asks for a renewal."""
+        if self._asked:
+            await self._clock.sleep(seconds)
+            return
+        with suppress(TimeoutError):
+            await _within(self._clock, seconds, self._wake.wait(), name="renewal request")
+
+    async def _expiring(self) -> None:
+        while True:
+            certificate = self._feed.value.certificate
+            remaining = self._remaining_s(certificate)
+            if certificate is not None and remaining <= 0:
+                self._expire(certificate)
+            await self._clock.sleep(
+                min(remaining, _CHECK_INTERVAL_S) if remaining > 0 else _CHECK_INTERVAL_S
+            )
+
+    def _remaining_s(self, certificate: Certificate | None) -> float:
+        if certificate is None:
+            return 0.0
+        return certificate.not_after.timestamp() - self._clock.now()
+
+    # what
+
+    async def _attempt(self) -> None:
+        config = self._config
+        remaining = self._remaining_s(self._feed.value.certificate)
+        timeout_s = answer_timeout(config.answer_timeout_s, remaining_s=remaining)
+        try:
+            # A key that no certificate was issued for yet serves the next attempt too: making
+            # an RSA key every few seconds of an outage would be dear.
+            key = self._pending_key or await new_private_key(config.key_type)
+            self._pending_key = key
+            request = signing_request(key, config.spiffe_id)
+            chain = await _within(
+                self._clock,
+                timeout_s,
+                self._authority.sign(request, lifetime=config.lifetime),
+                name="certificate signing",
+            )
+            certificate = accept(
+                chain,
+                key=key,
+                spiffe_id=config.spiffe_id,
+                now=datetime.fromtimestamp(self._clock.now(), UTC),
+                key_encoding=config.key_encoding,
+            )
+        except TimeoutError:
+            self._failed(f"no answer within {timeout_s:.1f} s", refused=False)
+        except (SigningRefused, CertificateRejected) as error:
+            self._pending_key = None
+            self._failed(str(error), refused=True)
+        except CertClientError as error:
+            self._failed(str(error), refused=False)
+        except Exception as error:
+            # The authority is a caller's object: a bug in it must not end rotation.
+            log.exception("certificate authority client failed unexpectedly")
+            self._failed(f"unexpected {type(error).__name__}", refused=True)
+        else:
+            self._pending_key = None
+            self._succeeded(certificate)
+
+    def _succeeded(self, certificate: Certificate) -> None:
+        now, monotonic = self._clock.now(), self._clock.monotonic()
+        # The lifetime counts from when we got it: authorities date certificates back, and with
+        # short lifetimes half of the dated-back span may be over at once.
+        renews_at = renewal_time(
+            datetime.fromtimestamp(now, UTC),
+            certificate.not_after,
+            self._config.grace_ratio,
+            self._config.jitter,
+            self._rng,
+        )
+        self._delays = self._config.backoff.delays(self._rng)
+        self._schedule = Schedule(
+            issued_at=now,
+            renew_at=renews_at.timestamp(),
+            scheduled_after=monotonic + _SPACING_S,
+        )
+        self._feed.publish(
+            RotationStatus(
+                certificate=certificate,
+                renews_at=renews_at,
+                attempts=self._feed.value.attempts + 1,
+            )
+        )
+        log.info(
+            "certificate renewed",
+            extra={
+                "spiffe_id": str(certificate.spiffe_id),
+                "serial": f"{certificate.serial:x}",
+                "expires_in_s": round(certificate.not_after.timestamp() - now, 1),
+                "renews_in_s": round(renews_at.timestamp() - now, 1),
+            },
+        )
+
+    def _failed(self, reason: str, *, refused: bool) -> None:
+        status = self._feed.value
+        monotonic = self._clock.monotonic()
+        remaining = self._remaining_s(status.certificate)
+        delay = retry_delay(next(self._delays), remaining_s=remaining, refused=refused)
+        self._schedule = replace(
+            self._schedule,
+            scheduled_after=monotonic + delay,
+            asked_after=monotonic + min(delay, _SPACING_S),
+        )
+        attempt = status.failed_attempts + 1
+        self._feed.publish(
+            replace(
+                status, last_error=reason, attempts=status.attempts + 1, failed_attempts=attempt
+            )
+        )
+        message = (
+            "certificate request failed, there is no valid one"
+            if status.certificate is None
+            else "certificate renewal failed, keeping the current one"
+        )
+        log.warning(
+            message,
+            extra={
+                "spiffe_id": str(self._config.spiffe_id),
+                "attempt": attempt,
+                "reason": reason,
+                "next_attempt_in_s": round(delay, 2),
+                "expires_in_s": round(remaining, 1),
+            },
+        )
+
+    def _expire(self, certificate: Certificate) -> None:
+        self._schedule = replace(self._schedule, issued_at=None, renew_at=None)
+        self._feed.publish(replace(self._feed.value, certificate=None, renews_at=None))
+        log.error(
+            "certificate expired and was not renewed, the workload has no identity",
+            extra={
+                "spiffe_id": str(certificate.spiffe_id),
+                "serial": f"{certificate.serial:x}",
+                "reason": self._feed.value.last_error,
+            },
+        )
+
+
+async def _within(
+    clock: Clock, seconds: float, work: Coroutine[object, object, T], *, name: str
+) -> T:
+    """Wait for `work` no longer than `seconds` of `clock`; raises TimeoutError.
+
+    asyncio.timeout would do the same on the loop's clock, which a test can't turn.
+    """
+    task = asyncio.create_task(work, name=name)
+    timer = asyncio.create_task(clock.sleep(seconds), name=f"timer of {name}")
+    try:
+        await asyncio.wait((task, timer), return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise TimeoutError
+        if task.cancelled():
+            # Passed on, it would look like a cancel of ours and end the caller without a trace.
+            raise RuntimeError(f"{name} was cancelled from within")
+        return task.result()
+    finally:
+        task.cancel()
+        timer.cancel()
+        await asyncio.gather(task, timer, return_exceptions=True)

@@ -1,0 +1,247 @@
+"""A certificate authority for tests: signs, and on request fails, hangs or answers wrongly."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from mesh_lifecycle import Clock, SystemClock
+
+_BACKDATED = timedelta(seconds=60)
+
+
+class Fault(StrEnum):
+    """What may be wrong with an answer."""
+
+    OTHER_KEY = "other key"
+    OTHER_IDENTITY = "other identity"
+    NO_IDENTITY = "no identity"
+    EXPIRED = "expired"
+    NOT_YET_VALID = "not yet valid"
+    FOREIGN_ROOT = "foreign root"
+    ROOT_IS_NO_AUTHORITY = "root is no authority"
+    EMPTY = "empty"
+    LEAF_ONLY = "leaf only"
+    GARBAGE = "garbage"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SigningAsked:
+    """One request that reached the authority."""
+
+    csr: x509.CertificateSigningRequest
+    lifetime: timedelta
+    at: float = field(default=0.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Signer:
+    certificate: x509.Certificate
+    key: ec.EllipticCurvePrivateKey
+
+
+class FakeAuthority:
+    """A `CertificateAuthority` with a root of its own.
+
+    It signs whatever identity a request asks for, with validity by `clock`. Each of the setters
+    below holds until the next; `requests` lists every call, in order.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Clock | None = None,
+        lifetime: timedelta | None = None,
+        intermediates: int = 0,
+    ) -> None:
+        """lifetime: issued instead of the one asked for."""
+        self.requests: list[SigningAsked] = []
+        self._clock = clock or SystemClock()
+        self._lifetime = lifetime
+        self._intermediates = intermediates
+        self._generation = 0
+        self._signers: tuple[_Signer, ...] = ()
+        self._error: Callable[[], BaseException] | None = None
+        self._fault: Fault | None = None
+        self._hanging = False
+        self._released = asyncio.Event()
+
+    @property
+    def root_pem(self) -> bytes:
+        """The root that new certificates lead to."""
+        return self._issuers()[0].certificate.public_bytes(Encoding.PEM)
+
+    def answer(self) -> None:
+        """Sign again, also what is hanging."""
+        self._error = self._fault = None
+        self._hanging = False
+        self._released.set()
+
+    def fail(self, error: Callable[[], BaseException]) -> None:
+        """Raise what `error` makes, for each request."""
+        self.answer()
+        self._error = error
+
+    def answer_wrongly(self, fault: Fault) -> None:
+        """Sign with a fault."""
+        self.answer()
+        self._fault = fault
+
+    def hang(self) -> None:
+        """Leave requests without an answer until the next setter is called."""
+        self._hanging = True
+        self._released.clear()
+
+    def change_root(self) -> None:
+        """Sign with a new root from now on."""
+        self._generation += 1
+        self._signers = ()
+
+    async def sign(self, csr_pem: bytes, *, lifetime: timedelta) -> tuple[bytes, ...]:
+        """Sign, or do what was last asked for."""
+        csr = x509.load_pem_x509_csr(csr_pem)
+        self.requests.append(SigningAsked(csr=csr, lifetime=lifetime, at=self._clock.monotonic()))
+        await asyncio.sleep(0)
+        if self._hanging:
+            await self._released.wait()
+        if self._error is not None:
+            raise self._error()
+        return self._chain(csr, self._lifetime or lifetime)
+
+    def _chain(self, csr: x509.CertificateSigningRequest, lifetime: timedelta) -> tuple[bytes, ...]:
+        fault = self._fault
+        signers = self._issuers()
+        leaf = self._leaf(csr, lifetime, signers[-1])
+        chain = [leaf, *(signer.certificate for signer in reversed(signers))]
+        if fault is Fault.FOREIGN_ROOT:
+            chain[-1] = _new_root("someone else", self._now()).certificate
+        elif fault is Fault.ROOT_IS_NO_AUTHORITY:
+            chain[-1] = leaf
+        pem = tuple(certificate.public_bytes(Encoding.PEM) for certificate in chain)
+        match fault:
+            case Fault.EMPTY:
+                return ()
+            case Fault.LEAF_ONLY:
+                return pem[:1]
+            case Fault.GARBAGE:
+                return (b"no certificate", *pem[1:])
+            case _:
+                return pem
+
+    def _leaf(
+        self, csr: x509.CertificateSigningRequest, lifetime: timedelta, signer: _Signer
+    ) -> x509.Certificate:
+        fault = self._fault
+        not_before, not_after = self._now() - _BACKDATED, self._now() + lifetime
+        if fault is Fault.EXPIRED:
+            not_before, not_after = not_before - lifetime, self._now() - timedelta(seconds=1)
+        elif fault is Fault.NOT_YET_VALID:
+            not_before = self._now() + timedelta(hours=1)
+            not_after = not_before + lifetime
+        key: CertificatePublicKeyTypes = csr.public_key()
+        if fault is Fault.OTHER_KEY:
+            key = ec.generate_private_key(ec.SECP256R1()).public_key()
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(x509.Name([]))
+            .issuer_name(signer.certificate.subject)
+            .public_key(key)
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(not_before)
+            .not_valid_after(not_after)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(_usage(signs_certificates=False), critical=True)
+            .add_extension(
+                x509.ExtendedKeyUsage(
+                    [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+                ),
+                critical=False,
+            )
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.key.public_key()),
+                critical=False,
+            )
+        )
+        if fault is not Fault.NO_IDENTITY:
+            names = csr.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+            if fault is Fault.OTHER_IDENTITY:
+                names = x509.SubjectAlternativeName(
+                    [x509.UniformResourceIdentifier("spiffe://cluster.local/ns/other/sa/other")]
+                )
+            builder = builder.add_extension(names, critical=True)
+        return builder.sign(signer.key, hashes.SHA256())
+
+    def _issuers(self) -> tuple[_Signer, ...]:
+        """Root first, the one that signs leaves last."""
+        if not self._signers:
+            signers = [_new_root(f"fake root {self._generation}", self._now())]
+            for number in range(self._intermediates):
+                signers.append(_new_intermediate(f"fake intermediate {number}", signers[-1]))
+            self._signers = tuple(signers)
+        return self._signers
+
+    def _now(self) -> datetime:
+        return datetime.fromtimestamp(self._clock.now(), UTC)
+
+
+def _new_root(name: str, now: datetime) -> _Signer:
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = _name(name)
+    return _new_authority(subject, key, subject, key, now - timedelta(days=30))
+
+
+def _new_intermediate(name: str, parent: _Signer) -> _Signer:
+    key = ec.generate_private_key(ec.SECP256R1())
+    certificate = parent.certificate
+    return _new_authority(
+        _name(name), key, certificate.subject, parent.key, certificate.not_valid_before_utc
+    )
+
+
+def _new_authority(
+    subject: x509.Name,
+    key: ec.EllipticCurvePrivateKey,
+    issuer: x509.Name,
+    issuer_key: ec.EllipticCurvePrivateKey,
+    not_before: datetime,
+) -> _Signer:
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(not_before)
+        .not_valid_after(not_before + timedelta(days=3650))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .add_extension(_usage(signs_certificates=True), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(issuer_key, hashes.SHA256())
+    )
+    return _Signer(certificate=certificate, key=key)
+
+
+def _name(text: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.ORGANIZATION_NAME, text)])
+
+
+def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs_certificates,
+        content_commitment=False,
+        key_encipherment=not signs_certificates,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        encipher_only=False,
+        decipher_only=False,
+    )

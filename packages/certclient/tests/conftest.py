@@ -1,0 +1,29 @@
+"""What the tests here share: an identity, keys and answers made by the fake authority."""
+
+from datetime import timedelta
+
+import pytest
+
+from certclient import RotationConfig, SpiffeId
+from certclient.testing import FakeAuthority
+from mesh_lifecycle.testing import ManualClock
+
+
+@pytest.fixture
+def spiffe_id() -> SpiffeId:
+    return SpiffeId(trust_domain="cluster.local", namespace="shop", service_account="cart")
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def authority(clock: ManualClock) -> FakeAuthority:
+    return FakeAuthority(clock=clock)
+
+
+@pytest.fixture
+def config(spiffe_id: SpiffeId) -> RotationConfig:
+    return RotationConfig(spiffe_id=spiffe_id, lifetime=timedelta(hours=1), jitter=0)
