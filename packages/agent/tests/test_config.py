@@ -1,0 +1,206 @@
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from pathlib import Path
+
+import certclient
+import envoy_supervisor
+import pytest
+from mesh_agent import AgentConfig, ConfigError, Flags, load_config
+
+Load = Callable[..., AgentConfig]
+
+BASE = {
+    "POD_NAME": "web-1",
+    "POD_NAMESPACE": "shop",
+    "SERVICE_ACCOUNT": "web",
+    "INSTANCE_IP": "127.0.9.1",
+    "PROXY_CONFIG": '{"discoveryAddress": "127.0.0.1:15012"}',
+}
+
+
+@pytest.fixture
+def workload(tmp_path: Path) -> Path:
+    """A directory that holds what a platform mounts, and something that passes for an Envoy."""
+    for name in ("var/run/secrets/tokens/istio-token", "var/run/secrets/istio/root-cert.pem"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text("x")
+    envoy = tmp_path / "envoy"
+    envoy.write_text("#!/bin/sh\n")
+    envoy.chmod(0o755)
+    return tmp_path
+
+
+@pytest.fixture
+def load(workload: Path) -> Load:
+    def load_with(environ: Mapping[str, str] | None = None, **flags: object) -> AgentConfig:
+        return load_config(
+            Flags(**{"envoy_path": str(workload / "envoy"), **flags}),  # type: ignore[arg-type]
+            environ={**BASE, **(environ or {})},
+            directory=workload,
+            version="1.2.3",
+        )
+
+    return load_with
+
+
+def bootstrap(config: AgentConfig) -> envoy_supervisor.BootstrapConfig:
+    assert isinstance(config.envoy.bootstrap, envoy_supervisor.BootstrapConfig)
+    return config.envoy.bootstrap
+
+
+def test_a_workload_on_a_platform_needs_no_more_than_the_platform_gives(load: Load) -> None:
+    config = load()
+    assert config.identity.node_id == (
+        "sidecar~127.0.9.1~web-1.shop~shop.svc.cluster.local"
+    )
+    assert str(config.spiffe_id) == "spiffe://cluster.local/ns/shop/sa/web"
+    assert config.rotation.lifetime == timedelta(hours=24)
+    assert config.rotation.key_type is certclient.KeyType.P256
+    assert config.relay.upstream.address == config.authority.address == "127.0.0.1:15012"
+    assert config.status.port == 15020
+    assert config.envoy.drain_direction is envoy_supervisor.DrainDirection.INBOUND
+
+
+def test_paths_are_istios_below_the_working_directory(load: Load, workload: Path) -> None:
+    config = load()
+    assert config.relay.socket_path == workload / "etc/istio/proxy/XDS"
+    assert config.secrets.socket_path == (
+        workload / "var/run/secrets/workload-spiffe-uds/socket"
+    )
+    assert config.authority.token_path == workload / "var/run/secrets/tokens/istio-token"
+    assert config.relay.upstream.root_certificate == (
+        workload / "var/run/secrets/istio/root-cert.pem"
+    )
+
+
+def test_istio_listens_everywhere_but_for_the_admin_interface(load: Load) -> None:
+    rendered = bootstrap(load())
+    assert str(rendered.admin) == "127.0.0.1:15000"
+    assert str(rendered.readiness_listener) == "0.0.0.0:15021"
+    assert str(rendered.prometheus_listener) == "0.0.0.0:15090"
+    assert load().status.host == ""
+
+
+def test_one_address_can_be_given_for_all_that_listens(load: Load) -> None:
+    config = load({"MESH_AGENT_BIND_ADDRESS": "127.0.9.1"})
+    rendered = bootstrap(config)
+    assert str(rendered.admin) == "127.0.9.1:15000"
+    assert str(rendered.status_target) == "127.0.9.1:15020"
+    assert str(rendered.readiness_listener) == "127.0.9.1:15021"
+    assert str(rendered.prometheus_listener) == "127.0.9.1:15090"
+    assert config.status.host == "127.0.9.1"
+
+
+def test_an_ipv6_workload_gets_ipv6_listeners(load: Load) -> None:
+    config = load({"INSTANCE_IP": "fd00::7"})
+    assert str(bootstrap(config).admin) == "[::1]:15000"
+    assert str(bootstrap(config).readiness_listener) == "[::]:15021"
+    assert config.envoy.local_address_ipv6
+
+
+def test_the_control_planes_name_is_checked_as_istio_does(load: Load) -> None:
+    localhost = {"PROXY_CONFIG": '{"discoveryAddress": "localhost:15012"}'}
+    assert load(localhost).relay.upstream.server_name == "istiod.istio-system.svc"
+    assert load().relay.upstream.server_name == "127.0.0.1"
+    assert load({"ISTIOD_SAN": "cp.example"}).relay.upstream.server_name == "cp.example"
+    assert load({"CA_ADDR": "ca.example:15012"}).authority.server_name == "ca.example"
+
+
+def test_plaintext_is_for_istios_plaintext_port_and_takes_no_root(load: Load) -> None:
+    config = load({"PROXY_CONFIG": '{"discoveryAddress": "127.0.0.1:15010"}'})
+    assert config.relay.upstream.root_certificate is None
+    assert config.relay.upstream.token_path is None
+    assert config.authority.root_certificate is None
+
+
+def test_settings_reach_the_parts_they_are_for(load: Load) -> None:
+    config = load(
+        {
+            "SECRET_TTL": "20s",
+            "SECRET_GRACE_PERIOD_RATIO": "0.25",
+            "ECC_SIGNATURE_ALGORITHM": "ECDSA",
+            "ECC_CURVE": "P384",
+            "TRUST_DOMAIN": "mesh.example",
+            "ISTIO_META_CLUSTER_ID": "east",
+            "XDS_HEADER_x-team": "shop",
+            "CA_HEADER_x-team": "shop",
+            "EXIT_ON_ZERO_ACTIVE_CONNECTIONS": "true",
+            "MINIMUM_DRAIN_DURATION": "3s",
+        },
+        proxy_log_level="info,upstream:debug",
+        concurrency=2,
+    )
+    assert config.rotation.lifetime == timedelta(seconds=20)
+    assert config.rotation.grace_ratio == 0.25
+    assert config.rotation.key_type is certclient.KeyType.P384
+    assert config.spiffe_id.trust_domain == "mesh.example"
+    assert ("x-team", "shop") in config.relay.upstream.metadata
+    assert ("clusterid", "east") in config.relay.upstream.metadata
+    assert config.authority.headers == (("x-team", "shop"),)
+    assert config.authority.cluster_id == "east"
+    assert config.envoy.minimum_drain == timedelta(seconds=3)
+    assert (config.envoy.log_level, config.envoy.component_log_level) == ("info", "upstream:debug")
+    assert config.envoy.concurrency == 2
+
+
+def test_pod_labels_and_annotations_are_read(load: Load, workload: Path) -> None:
+    pod = workload / "etc/istio/pod"
+    pod.mkdir(parents=True)
+    (pod / "labels").write_text('app="web"\ntopology.istio.io/locality="r/z/s"\n')
+    (pod / "annotations").write_text('proxy.istio.io/config="statusPort: 15999"\n')
+    config = load()
+    assert bootstrap(config).node_cluster == "web.shop"
+    assert bootstrap(config).locality.zone == "z"
+    assert config.status.port == 15999
+
+
+def test_without_an_address_given_the_machines_own_are_used(load: Load) -> None:
+    assert load({"INSTANCE_IP": ""}).identity.addresses
+
+
+@pytest.mark.parametrize(
+    ("environ", "complaint"),
+    [
+        ({"INSTANCE_IP": "here"}, "INSTANCE_IP is 'here', it must be an IP address"),
+        ({"MESH_AGENT_BIND_ADDRESS": "lo"}, "MESH_AGENT_BIND_ADDRESS is 'lo', it must be an IP"),
+        ({"SECRET_TTL": "soon"}, "SECRET_TTL: 'soon' is not a duration such as 24h"),
+        ({"SECRET_TTL": "0s"}, "SECRET_TTL is '0s', it must be longer than nothing"),
+        ({"SECRET_GRACE_PERIOD_RATIO": "2"}, "it must lie between 0 and 1"),
+        ({"SECRET_GRACE_PERIOD_RATIO": "half"}, "'half' is not a number"),
+        ({"ENVOY_STATUS_PORT": "0"}, "ENVOY_STATUS_PORT is '0', it must be a port"),
+        ({"ECC_SIGNATURE_ALGORITHM": "DSA"}, "it must be ECDSA or empty"),
+        ({"WORKLOAD_RSA_KEY_SIZE": "1024"}, "it must be 2048, 3072 or 4096"),
+        ({"EXIT_ON_ZERO_ACTIVE_CONNECTIONS": "maybe"}, "it must be true or false"),
+        ({"POD_NAMESPACE": "a/b"}, "don't make an identity: namespace 'a/b'"),
+        ({"PROXY_CONFIG": "{"}, "PROXY_CONFIG: not YAML"),
+        ({"XDS_ROOT_CA": "/no/such"}, "root certificate /no/such does not exist"),
+    ],
+)
+def test_each_mistake_is_one_sentence(
+    load: Load, environ: dict[str, str], complaint: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(environ)
+    assert any(complaint in problem for problem in caught.value.problems)
+
+
+def test_a_missing_token_names_the_file(load: Load, workload: Path) -> None:
+    (workload / "var/run/secrets/tokens/istio-token").unlink()
+    with pytest.raises(ConfigError, match=r"token file .*istio-token does not exist"):
+        load()
+
+
+def test_a_missing_envoy_says_where_was_looked(load: Load) -> None:
+    with pytest.raises(ConfigError, match="/no/such/envoy"):
+        load(envoy_path="/no/such/envoy")
+
+
+def test_an_unknown_role_is_refused(load: Load) -> None:
+    with pytest.raises(ConfigError, match="'gateway' is not known, it must be one of sidecar"):
+        load(role="gateway")
+
+
+def test_all_mistakes_are_told_at_once(load: Load) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load({"INSTANCE_IP": "here", "SECRET_TTL": "soon"}, role="gateway")
+    assert len(caught.value.problems) == 3
