@@ -1,0 +1,205 @@
+"""Development sessions; `python3 tools/dev.py SESSION` runs one with nothing set up before.
+
+Environments are made by uv and kept between runs. All packages share one environment a session,
+installed as editable; `alone` and `build` are where each package stands by itself.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import nox
+
+ROOT = Path(__file__).resolve().parent
+sys.path.insert(0, str(ROOT / "tools"))
+
+from pythons import newest_python  # noqa: E402
+from workspace import (  # noqa: E402
+    Package,
+    closure,
+    distributions,
+    packages,
+    third_party,
+)
+
+nox.needs_version = ">=2025.2.9"
+nox.options.default_venv_backend = "uv"
+nox.options.reuse_venv = "yes"
+nox.options.sessions = ["lint", "types", "boundaries", "tests"]
+
+PACKAGES = {package.folder.name: package for package in packages()}
+CONSTRAINTS = ROOT / "tools" / "constraints.txt"
+each_package = nox.parametrize("package", [nox.param(name, id=name) for name in PACKAGES])
+
+
+def install(session: nox.Session, *arguments: str) -> None:
+    """Install into the session's environment, in the versions of tools/constraints.txt."""
+    session.install("--constraint", str(CONSTRAINTS), *arguments)
+
+
+def install_editable(session: nox.Session, *groups: str, only: Package | None = None) -> None:
+    """Install our distributions as editable with their dependency groups, and the root's groups."""
+    chosen = closure(only, *groups) if only else distributions()
+    arguments = [word for each in chosen for word in ("--editable", str(each.folder))]
+    for each in (only,) if only else chosen:
+        for group in groups:
+            if group in each.groups:
+                arguments += ["--group", f"{each.folder / 'pyproject.toml'}:{group}"]
+    install(session, *arguments)
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """All tests: units of all packages, the tools' own, and end to end."""
+    install_editable(session, "test")
+    install(session, "--group", "test")
+    session.run("pytest", *session.posargs)
+
+
+@nox.session
+@each_package
+def unit(session: nox.Session, package: str) -> None:
+    """Unit tests of a package, here and then on the newest Python found."""
+    run_unit_tests(session, PACKAGES[package])
+    if newest_python() is not None:
+        session.notify(f"newest({package})", session.posargs)
+
+
+@nox.session(python=newest_python() or sys.executable)
+@each_package
+def newest(session: nox.Session, package: str) -> None:
+    """Unit tests of a package on the newest Python found."""
+    run_unit_tests(session, PACKAGES[package])
+
+
+def run_unit_tests(session: nox.Session, package: Package) -> None:
+    """Run a package's tests with nothing installed but what it and they ask for."""
+    install_editable(session, "test", only=package)
+    install(session, "--group", "test")
+    session.run("pytest", str(package.folder / "tests"), *session.posargs)
+
+
+@nox.session(reuse_venv=False)
+@each_package
+def alone(session: nox.Session, package: str) -> None:
+    """Wheels of a package and its siblings in a fresh environment: import, unit tests."""
+    chosen = PACKAGES[package]
+    wheels = build_wheels(session, closure(chosen, "test"))
+    # First with nothing but what users get, so that a test tool cannot stand in for a requirement.
+    install(session, *(str(wheels[each.name]) for each in closure(chosen)))
+    session.run("python", str(ROOT / "tools" / "public_face.py"), chosen.import_name)
+    install(session, *map(str, wheels.values()), *third_party(chosen, "test"))
+    session.run("pytest", str(chosen.folder / "tests"), *session.posargs)
+
+
+def build_wheels(session: nox.Session, chosen: tuple[Package, ...]) -> dict[str, Path]:
+    """Build a wheel of each and return where it is, by name."""
+    directory = Path(session.create_tmp())
+    wheels = {}
+    for each in chosen:
+        target = directory / each.name
+        shutil.rmtree(target, ignore_errors=True)
+        session.run(
+            "uv",
+            "build",
+            "--quiet",
+            "--wheel",
+            "--out-dir",
+            str(target),
+            str(each.folder),
+            external=True,
+        )
+        (wheels[each.name],) = target.glob("*.whl")
+    return wheels
+
+
+@nox.session
+def boundaries(session: nox.Session) -> None:
+    """Layers, private modules, declared = imported, no package without a contract."""
+    install_editable(session)
+    install(session, "--group", "boundaries")
+    session.run("python", "tools/boundaries.py", *session.posargs)
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Strict type checks of sources, tests and tools."""
+    install_editable(session, "test", "bench")
+    install(session, "--group", "test", "--group", "types")
+    session.run("python", "tools/typecheck.py", *session.posargs)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Style and format; --fix mends what can be mended."""
+    install(session, "--group", "lint")
+    session.run("ruff", "check", *session.posargs, ".")
+    session.run("ruff", "format", *([] if "--fix" in session.posargs else ["--check"]), ".")
+
+
+@nox.session
+def protos(session: nox.Session) -> None:
+    """Generate the code of proto/ and fail if what is kept differs; --update keeps it."""
+    session.install("--requirement", "proto/requirements.txt")
+    session.run("python", "tools/generate_protos.py", *session.posargs)
+
+
+@nox.session
+def e2e(session: nox.Session) -> None:
+    """End to end with real Envoys."""
+    install_editable(session, "test")
+    install(session, "--group", "test")
+    session.run("pytest", "tests-e2e", *session.posargs)
+
+
+@nox.session
+def demo(session: nox.Session) -> None:
+    """Two services that talk mutual TLS through their Envoys, on this machine."""
+    install_editable(session, only=PACKAGES["local"])
+    session.run("mesh-local", "up", "examples/two-services/mesh.yaml", "--once", *session.posargs)
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Every benchmark, or those whose path holds a given word."""
+    install_editable(session, "bench")
+    found = [*ROOT.glob("packages/*/bench/bench_*.py"), *ROOT.glob("bench/bench_*.py")]
+    for file in sorted(found):
+        name = str(file.relative_to(ROOT))
+        if not session.posargs or any(word in name for word in session.posargs):
+            session.run("python", name)
+
+
+@nox.session
+def build(session: nox.Session) -> None:
+    """Wheels and source distributions of everything, checked as an index would."""
+    install(session, "--group", "build")
+    output = ROOT / "dist"
+    shutil.rmtree(output, ignore_errors=True)
+    for each in distributions():
+        session.run(
+            "uv", "build", "--quiet", "--out-dir", str(output), str(each.folder), external=True
+        )
+    session.run("twine", "check", "--strict", *sorted(map(str, output.glob("*.*"))))
+
+
+@nox.session
+def lock(session: nox.Session) -> None:
+    """Write tools/constraints.txt anew, with the newest versions that fit together."""
+    requirements = sorted(
+        {line for each in distributions() for line in third_party(each, *each.groups)}
+    )
+    wanted = Path(session.create_tmp()) / "requirements.in"
+    wanted.write_text("\n".join(requirements) + "\n")
+    groups = ("boundaries", "build", "lint", "test", "types")
+    session.run(
+        *("uv", "pip", "compile", "--universal", "--python-version", "3.11", "--upgrade"),
+        *("--no-annotate", "--custom-compile-command", "python3 tools/dev.py lock"),
+        *("--output-file", str(CONSTRAINTS)),
+        *(word for group in groups for word in ("--group", group)),
+        str(wanted),
+        *session.posargs,
+        external=True,
+    )

@@ -1,0 +1,120 @@
+"""Check that the packages keep to themselves.
+
+Four checks over one tree: every package is in the table of who may import whom and the table names
+nothing else; the import graph keeps to it (import-linter); no file imports a private module of
+another package, tests included; what a package imports is what it declares (deptry).
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+from workspace import ROOT, Package, distributions, packages
+
+Table = dict[str, list[str]]
+
+
+def main(root: Path) -> int:
+    """Run every check, also after one failed; return 1 if any did."""
+    table: Table = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["mesh"][
+        "may-import"
+    ]
+    mistakes = [*table_mistakes(root, table), *private_imports(root)]
+    for mistake in mistakes:
+        print(f"boundaries: {mistake}", file=sys.stderr)
+    kept = [not mistakes, imports_keep_to(root, table), declared_is_imported(root)]
+    print("boundaries: kept" if all(kept) else "boundaries: broken", flush=True)
+    return 0 if all(kept) else 1
+
+
+def table_mistakes(root: Path, table: Table) -> Iterator[str]:
+    """Compare the table with the folders under packages/."""
+    where = "[tool.mesh.may-import] in pyproject.toml"
+    folders = {package.import_name: package.folder for package in packages(root)}
+    for name in sorted(folders.keys() - table.keys()):
+        folder = folders[name].relative_to(root)
+        yield f"{folder} is not in {where}: add {name} and what it may import"
+    named = table.keys() | {name for allowed in table.values() for name in allowed}
+    for name in sorted(named - folders.keys()):
+        yield f"{where} names {name}, which is no package under packages/"
+    if any(name in table[other] for name in table for other in table[name] if other in table):
+        yield f"{where} lets two packages import each other"
+
+
+def private_imports(root: Path) -> Iterator[str]:
+    """Find imports of another package's private modules or names, in every Python file."""
+    ours = {each.import_name for each in distributions(root)}
+    owned = [(each.folder, each.import_name) for each in distributions(root)]
+    areas = [*owned, (root / "tests-e2e", ""), (root / "examples", ""), (root / "bench", "")]
+    for folder, owner in areas:
+        for file in sorted(folder.rglob("*.py")):
+            for line, name in _imported_names(file):
+                top, *below = name.split(".")
+                if top in ours and top != owner and any(_is_private(part) for part in below):
+                    place = f"{file.relative_to(root)}:{line}"
+                    yield f"{place} imports {name}, which is private to {top}"
+
+
+def _imported_names(file: Path) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(ast.parse(file.read_bytes(), filename=str(file))):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith("_") and not name.endswith("__")
+
+
+def imports_keep_to(root: Path, table: Table) -> bool:
+    """Check the import graph of the packages against the table."""
+    present = packages(root)
+    names = [package.import_name for package in present]
+    with tempfile.TemporaryDirectory() as directory:
+        config = Path(directory, "contracts.toml")
+        config.write_text(_contracts(names, table))
+        # The tree that is checked need not be the one that is installed.
+        path = os.pathsep.join(str(package.source) for package in present)
+        program = Path(sys.executable).with_name("lint-imports")
+        command = [str(program), "--no-cache", "--config", str(config)]
+        environment = {**os.environ, "PYTHONPATH": path}
+        return subprocess.run(command, cwd=directory, env=environment, check=False).returncode == 0
+
+
+def _contracts(names: list[str], table: Table) -> str:
+    lines = ["[tool.importlinter]", f"root_packages = {names!r}"]
+    for name in names:
+        allowed = table.get(name, [])
+        forbidden = [other for other in names if other != name and other not in allowed]
+        lines += [
+            "[[tool.importlinter.contracts]]",
+            f"name = '{name} imports {', '.join(allowed) or 'no other package'}'",
+            "type = 'forbidden'",
+            f"source_modules = ['{name}']",
+            f"forbidden_modules = {forbidden!r}",
+            "allow_indirect_imports = true",
+        ]
+    return "\n".join(lines)
+
+
+def declared_is_imported(root: Path) -> bool:
+    """Check each package's requirements against its imports."""
+    return all([_declared_is_imported(package) for package in packages(root)])  # noqa: C419 - all run
+
+
+def _declared_is_imported(package: Package) -> bool:
+    print(f"deptry {package.folder.name}", flush=True)
+    command = [sys.executable, "-m", "deptry", "src"]
+    return subprocess.run(command, cwd=package.folder, check=False).returncode == 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(*sys.argv[1:]) if sys.argv[1:] else ROOT))

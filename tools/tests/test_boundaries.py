@@ -1,0 +1,151 @@
+"""Plants each kind of broken boundary in a copy of the repository and expects it to be found."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import boundaries
+import pytest
+from workspace import ROOT, packages
+
+Checked = Callable[[], "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """A small repository of two real packages, the upper of which may import the lower."""
+    for folder in ("packages/lifecycle", "packages/xds-proxy", "tools/testkit"):
+        shutil.copytree(
+            ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__", ".*")
+        )
+    write_table(tmp_path, {"mesh_lifecycle": [], "xds_proxy": ["mesh_lifecycle"]})
+    return tmp_path
+
+
+def write_table(root: Path, table: dict[str, list[str]]) -> None:
+    lines = [f"{name} = {allowed!r}" for name, allowed in table.items()]
+    (root / "pyproject.toml").write_text("\n".join(["[tool.mesh.may-import]", *lines]))
+
+
+def append(file: Path, line: str) -> None:
+    file.write_text(f"{file.read_text()}\n{line}\n")
+
+
+@pytest.fixture
+def check(copy: Path) -> Checked:
+    def run() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, ROOT / "tools" / "boundaries.py", copy],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+
+    return run
+
+
+def test_untouched_copy_is_kept(check: Checked) -> None:
+    done = check()
+    assert done.returncode == 0, done.stdout
+    assert "boundaries: kept" in done.stdout
+
+
+def test_import_that_the_table_does_not_allow_is_found(copy: Path, check: Checked) -> None:
+    append(copy / "packages/lifecycle/src/mesh_lifecycle/_backoff.py", "import xds_proxy")
+    done = check()
+    assert done.returncode == 1
+    assert "mesh_lifecycle is not allowed to import xds_proxy" in done.stdout
+
+
+def test_import_only_for_type_checking_counts_as_an_import(copy: Path, check: Checked) -> None:
+    append(
+        copy / "packages/lifecycle/src/mesh_lifecycle/_backoff.py",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import xds_proxy",
+    )
+    done = check()
+    assert done.returncode == 1
+    assert "mesh_lifecycle is not allowed to import xds_proxy" in done.stdout
+
+
+def test_import_of_another_packages_private_module_is_found(copy: Path, check: Checked) -> None:
+    append(copy / "packages/xds-proxy/src/xds_proxy/__init__.py", "import mesh_lifecycle._backoff")
+    done = check()
+    assert done.returncode == 1
+    assert "private to mesh_lifecycle" in done.stdout
+
+
+@pytest.mark.parametrize("where", ["src/xds_proxy/_planted.py", "tests/test_planted.py"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import mesh_lifecycle._backoff",
+        "from mesh_lifecycle._backoff import Backoff",
+        "from mesh_lifecycle import _backoff",
+        "def late():\n    from mesh_lifecycle import _backoff",
+    ],
+)
+def test_every_form_of_a_private_import_is_found(copy: Path, where: str, line: str) -> None:
+    (copy / "packages/xds-proxy" / where).write_text(line)
+    (found,) = boundaries.private_imports(copy)
+    assert f"packages/xds-proxy/{where}" in found
+    assert "private to mesh_lifecycle" in found
+
+
+def test_package_may_import_its_own_private_modules(copy: Path) -> None:
+    (copy / "packages/lifecycle/tests/test_planted.py").write_text(
+        "from mesh_lifecycle import __version__\nfrom mesh_lifecycle._backoff import Backoff"
+    )
+    assert list(boundaries.private_imports(copy)) == []
+
+
+def test_third_party_import_that_is_not_declared_is_found(copy: Path, check: Checked) -> None:
+    append(copy / "packages/lifecycle/src/mesh_lifecycle/_backoff.py", "import grpc")
+    done = check()
+    assert done.returncode == 1
+    assert "'grpc' imported but" in done.stdout
+
+
+def test_sibling_import_that_is_not_declared_is_found(copy: Path, check: Checked) -> None:
+    manifest = copy / "packages/xds-proxy/pyproject.toml"
+    manifest.write_text(manifest.read_text().replace('"mesh-lifecycle>=0.1,<0.2"', ""))
+    done = check()
+    assert done.returncode == 1
+    assert "'mesh_lifecycle' imported but" in done.stdout
+
+
+def test_requirement_that_is_never_imported_is_found(copy: Path, check: Checked) -> None:
+    manifest = copy / "packages/lifecycle/pyproject.toml"
+    text = manifest.read_text()
+    manifest.write_text(text.replace("dependencies = []", 'dependencies = ["protobuf"]'))
+    done = check()
+    assert done.returncode == 1
+    assert "'protobuf' defined as a dependency but not used" in done.stdout
+
+
+def test_package_without_a_line_in_the_table_is_found(copy: Path, check: Checked) -> None:
+    write_table(copy, {"xds_proxy": []})
+    done = check()
+    assert done.returncode == 1
+    assert "packages/lifecycle is not in [tool.mesh.may-import]" in done.stdout
+
+
+def test_line_of_the_table_without_a_package_is_found(copy: Path) -> None:
+    table = {"mesh_lifecycle": [], "xds_proxy": ["mesh_lifecycle"], "gone": []}
+    (found,) = boundaries.table_mistakes(copy, table)
+    assert "names gone, which is no package" in found
+
+
+def test_packages_may_not_import_each_other(copy: Path) -> None:
+    table = {"mesh_lifecycle": ["xds_proxy"], "xds_proxy": ["mesh_lifecycle"]}
+    (found,) = boundaries.table_mistakes(copy, table)
+    assert "lets two packages import each other" in found
+
+
+def test_every_package_of_this_repository_is_read() -> None:
+    folders = {path.name for path in (ROOT / "packages").iterdir() if (path / "src").is_dir()}
+    assert {package.folder.name for package in packages()} == folders
