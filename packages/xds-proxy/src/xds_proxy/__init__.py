@@ -1,0 +1,42 @@
+"""Relays Envoy's ADS stream to its control plane as raw bytes.
+
+State-of-the-world and delta; only type URL, version, nonce and error detail are read from the wire.
+"""
+
+from xds_proxy._config import SYSTEM, RelayConfig, SystemRoots, UpstreamConfig
+from xds_proxy._connection import Counters
+from xds_proxy._dialect import resource_bodies
+from xds_proxy._errors import (
+    ConfigError,
+    InterceptorRefused,
+    SocketError,
+    WireError,
+    XdsProxyError,
+)
+from xds_proxy._ledger import TypeStatus
+from xds_proxy._relay import Relay, RelayStatus, relaying
+from xds_proxy._stream import Interceptor
+
+__all__ = [
+    # run
+    "Relay",
+    "relaying",
+    # configuration
+    "SYSTEM",
+    "RelayConfig",
+    "SystemRoots",
+    "UpstreamConfig",
+    # status
+    "Counters",
+    "RelayStatus",
+    "TypeStatus",
+    # types that the agent consumes
+    "Interceptor",
+    "InterceptorRefused",
+    "resource_bodies",
+    # errors
+    "ConfigError",
+    "SocketError",
+    "WireError",
+    "XdsProxyError",
+]

@@ -1,0 +1,113 @@
+"""How the relay is configured: where Envoy connects, and how the control plane is reached."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from xds_proxy._errors import ConfigError
+
+_HEADER_NAME = re.compile(r"[0-9a-z_.-]+\Z")
+_HEADER_VALUE = re.compile(r"[\x20-\x7e]*\Z")
+
+
+class SystemRoots(Enum):
+    """The type of `SYSTEM`, the marker for the operating system's own root certificates."""
+
+    SYSTEM = "SYSTEM"
+
+
+SYSTEM = SystemRoots.SYSTEM
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """A host (a name, an IPv4 or a bare IPv6 address) and a port."""
+
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str) -> Address:
+        """Read `host:port` or `[IPv6]:port`.
+
+        Raises:
+            ConfigError: it is neither.
+        """
+        host, colon, port = text.rpartition(":")
+        bracketed = host.startswith("[") and host.endswith("]")
+        bare = host[1:-1] if bracketed else host
+        if (
+            not colon
+            or not bare
+            or (":" in bare) != bracketed
+            or not port.isascii()
+            or not port.isdigit()
+        ):
+            raise ConfigError(
+                f"control plane address {text!r} is not host:port (for example istiod.istio-system.svc:15012)"
+            )
+        if not 0 < int(port) < 65536:
+            raise ConfigError(f"control plane address {text!r}: port must be between 1 and 65535")
+        return cls(host=bare, port=int(port))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpstreamConfig:
+    """How to reach the control plane.
+
+    address: `host:port`; IPv6 in brackets.
+    root_certificate: PEM file with the roots that the control plane's certificate must chain to, read again for
+        every stream; `SYSTEM` for the operating system's roots; None for plaintext.
+    server_name: the name the control plane's certificate must bear; None: the host of `address`.
+    token_path: file with the bearer token, read again for every stream; None sends none. Never sent in plaintext.
+    metadata: further gRPC metadata for every stream; names are lower-cased.
+    connect_timeout_s: how long Envoy's stream waits for the control plane before it ends UNAVAILABLE.
+    """
+
+    address: str
+    root_certificate: Path | SystemRoots | None
+    server_name: str | None = None
+    token_path: Path | None = None
+    metadata: tuple[tuple[str, str], ...] = ()
+    connect_timeout_s: float = 5.0
+
+    def check(self) -> None:
+        """Raises ConfigError for what no retry could mend."""
+        Address.parse(self.address)
+        if self.connect_timeout_s <= 0:
+            raise ConfigError(
+                f"connect_timeout_s must be greater than 0, not {self.connect_timeout_s}"
+            )
+        for name, value in self.metadata:
+            if not _HEADER_NAME.match(name.lower()):
+                raise ConfigError(
+                    f"header name {name!r} may hold only letters, digits, '-', '_' and '.'"
+                )
+            if not _HEADER_VALUE.match(value):
+                raise ConfigError(
+                    f"the value of header {name!r} may hold only printable ASCII characters"
+                )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelayConfig:
+    """The relay's two sides.
+
+    socket_path: where Envoy connects. Its directory is made with mode 0700 if it does not exist.
+    max_message_bytes: a larger message, from either side, ends the stream with RESOURCE_EXHAUSTED.
+    """
+
+    socket_path: Path
+    upstream: UpstreamConfig
+    max_message_bytes: int = 256 * 1024 * 1024
+
+    def check(self) -> None:
+        """Raises ConfigError for what no retry could mend."""
+        if self.max_message_bytes < 1 or self.max_message_bytes > 2**31 - 1:
+            raise ConfigError(
+                f"max_message_bytes must be between 1 and 2147483647, not {self.max_message_bytes}"
+            )
+        self.upstream.check()

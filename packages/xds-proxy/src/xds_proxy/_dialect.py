@@ -1,0 +1,168 @@
+"""The two shapes of an ADS stream, state-of-the-world and delta, as data: a method path and field numbers.
+
+Everything else in the relay is the same for both.
+Field numbers: envoy/service/discovery/v3/discovery.proto; google/rpc/status.proto for `error_detail`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xds_proxy._wire import bytes_field, scan, string_field, text, varint_field
+
+SERVICE = "envoy.service.discovery.v3.AggregatedDiscoveryService"
+_STATUS_CODE, _STATUS_MESSAGE = 1, 2
+_INTERNAL = 13
+_ANY_VALUE = 2
+_RESOURCES = 2  # the same number in both response shapes
+_DELTA_RESOURCE_BODY = 2
+
+_LONGEST_ERROR = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What the relay reads of a discovery request. `error` is the NACK's message, None where there is none."""
+
+    type_url: str
+    version: str
+    nonce: str
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Response:
+    """What the relay reads of a discovery response."""
+
+    type_url: str
+    version: str
+    nonce: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """One shape of the stream. A field number of 0 means that the shape has no such field."""
+
+    name: str
+    method: str
+    request_type_url: int
+    request_version: int
+    request_nonce: int
+    request_error: int
+    response_version: int
+    response_type_url: int
+    response_nonce: int
+    resources_are_wrapped: bool
+
+    @property
+    def path(self) -> str:
+        """The gRPC method's path."""
+        return f"/{SERVICE}/{self.method}"
+
+    def read_request(self, data: bytes) -> Request:
+        """Peek at a request. Raises WireError."""
+        wanted = {
+            self.request_type_url,
+            self.request_version,
+            self.request_nonce,
+            self.request_error,
+        }
+        found = scan(data, wanted)
+        return Request(
+            type_url=text(data, found.get(self.request_type_url)),
+            version=text(data, found.get(self.request_version)),
+            nonce=text(data, found.get(self.request_nonce)),
+            error=_error_message(data, found.get(self.request_error)),
+        )
+
+    def read_response(self, data: bytes) -> Response:
+        """Peek at a response. Raises WireError."""
+        found = scan(data, {self.response_type_url, self.response_version, self.response_nonce})
+        return Response(
+            type_url=text(data, found.get(self.response_type_url)),
+            version=text(data, found.get(self.response_version)),
+            nonce=text(data, found.get(self.response_nonce)),
+        )
+
+    def write_request(
+        self, *, type_url: str, version: str = "", nonce: str = "", error: str | None = None
+    ) -> bytes:
+        """A request of the agent's own: a subscription, an ACK, or with `error` a NACK.
+
+        It carries no node: it follows Envoy's first request on the stream, which did.
+        """
+        request = string_field(self.request_type_url, type_url) + string_field(
+            self.request_nonce, nonce
+        )
+        if self.request_version:
+            request += string_field(self.request_version, version)
+        if error is not None:
+            status = varint_field(_STATUS_CODE, _INTERNAL) + string_field(
+                _STATUS_MESSAGE, error[:_LONGEST_ERROR]
+            )
+            request += bytes_field(self.request_error, status)
+        return request
+
+    def state_of_the_world(self, data: bytes) -> bytes:
+        """A response of this dialect as a `DiscoveryResponse`, which is what interceptors read. Raises WireError."""
+        if not self.resources_are_wrapped:
+            return data
+        peeked = self.read_response(data)
+        parts = [string_field(STATE_OF_THE_WORLD.response_version, peeked.version)]
+        for start, end in scan(data, {_RESOURCES}).get(_RESOURCES, ()):
+            resource = data[start:end]
+            bodies = scan(resource, {_DELTA_RESOURCE_BODY}).get(_DELTA_RESOURCE_BODY, ())
+            if bodies:
+                parts.append(bytes_field(_RESOURCES, b"".join(resource[a:b] for a, b in bodies)))
+        parts.append(string_field(STATE_OF_THE_WORLD.response_type_url, peeked.type_url))
+        parts.append(string_field(STATE_OF_THE_WORLD.response_nonce, peeked.nonce))
+        return b"".join(parts)
+
+
+STATE_OF_THE_WORLD = Dialect(
+    name="state of the world",
+    method="StreamAggregatedResources",
+    request_version=1,
+    request_type_url=4,
+    request_nonce=5,
+    request_error=6,
+    response_version=1,
+    response_type_url=4,
+    response_nonce=5,
+    resources_are_wrapped=False,
+)
+
+DELTA = Dialect(
+    name="delta",
+    method="DeltaAggregatedResources",
+    request_version=0,
+    request_type_url=2,
+    request_nonce=6,
+    request_error=7,
+    response_version=1,
+    response_type_url=4,
+    response_nonce=5,
+    resources_are_wrapped=True,
+)
+
+DIALECTS = (STATE_OF_THE_WORLD, DELTA)
+
+
+def resource_bodies(response: bytes) -> tuple[bytes, ...]:
+    """The serialised messages in a `DiscoveryResponse` (each resource's `Any.value`), in order. Raises WireError."""
+    bodies = []
+    for start, end in scan(response, {_RESOURCES}).get(_RESOURCES, ()):
+        resource = response[start:end]
+        values = scan(resource, {_ANY_VALUE}).get(_ANY_VALUE)
+        first, last = values[-1] if values else (0, 0)
+        bodies.append(resource[first:last])
+    return tuple(bodies)
+
+
+def _error_message(data: bytes, spans: list[tuple[int, int]] | None) -> str | None:
+    if spans is None:
+        return None
+    status = b"".join(
+        data[start:end] for start, end in spans
+    )  # protobuf merges repeated occurrences
+    return text(status, scan(status, {_STATUS_MESSAGE}).get(_STATUS_MESSAGE))[:_LONGEST_ERROR]

@@ -1,0 +1,204 @@
+"""The relay: a gRPC server on Envoy's socket that opens one upstream stream for each of Envoy's."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from mesh_lifecycle import Clock, SystemClock
+from xds_proxy import _socket_file
+from xds_proxy._config import RelayConfig
+from xds_proxy._connection import Connection, Counters
+from xds_proxy._dialect import DIALECTS, SERVICE, Dialect
+from xds_proxy._errors import ConfigError, UpstreamError
+from xds_proxy._ledger import Ledger, TypeStatus
+from xds_proxy._stream import End, GrpcSide, Interceptor, Side, Stream
+from xds_proxy._upstream import dialled
+
+log = logging.getLogger("xds_proxy")
+
+_STOP_GRACE_S = 1.0
+_LONGEST_DETAILS = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelayStatus:
+    """One moment of the relay.
+
+    connected: the control plane has answered on the present stream.
+    since: since when that has been so, or not so (UTC).
+    last_error: why it is not, in words; None while connected and before the first attempt.
+    types: what was sent and accepted, by type URL; the agent's own types too.
+    """
+
+    connected: bool
+    since: datetime
+    last_error: str | None
+    types: Mapping[str, TypeStatus]
+
+
+class Relay:
+    """A running relay; made by `relaying`."""
+
+    def __init__(
+        self, config: RelayConfig, interceptors: Sequence[Interceptor], *, clock: Clock
+    ) -> None:
+        self._config = config
+        self._interceptors = tuple(interceptors)
+        self._ledger = Ledger()
+        self._connection = Connection(config.upstream.address, clock=clock)
+        self._current: Stream | None = None
+        self._stopping = False
+
+    @property
+    def status(self) -> RelayStatus:
+        """What the relay knows now."""
+        return RelayStatus(
+            connected=self._connection.connected,
+            since=self._connection.since,
+            last_error=self._connection.last_error,
+            types=self._ledger.types,
+        )
+
+    @property
+    def counters(self) -> Counters:
+        """A copy of the totals since the relay started."""
+        return replace(self._connection.counters)
+
+    async def _serve(self, dialect: Dialect, envoy: GrpcSide) -> None:
+        stream = Stream(
+            dialect=dialect,
+            envoy=envoy,
+            connection=self._connection,
+            ledger=self._ledger,
+            interceptors=self._interceptors,
+        )
+        previous, self._current = self._current, stream
+        try:
+            if previous is not None:
+                log.info("a newer stream of Envoy's takes the older one's place")
+                previous.end(_relay_end(grpc.StatusCode.ABORTED, "superseded by a newer stream"))
+                await previous.closed.wait()
+            if self._stopping:
+                stream.end(_relay_end(grpc.StatusCode.UNAVAILABLE, "the agent is stopping"))
+            end = await self._run(stream, dialect)
+            self._settle(end)
+        except asyncio.CancelledError:
+            self._settle(End(by=Side.ENVOY, code=grpc.StatusCode.CANCELLED))
+            raise
+        finally:
+            if self._current is stream:
+                self._current = None
+            stream.closed.set()
+        if end.code is not grpc.StatusCode.OK:
+            await envoy.abort(end.code, end.details[:_LONGEST_DETAILS])
+
+    async def _run(self, stream: Stream, dialect: Dialect) -> End:
+        async with asyncio.TaskGroup() as group:
+            work = group.create_task(self._relay(stream, dialect), name="xds-proxy: stream")
+            end = await stream.wait_end()
+            work.cancel()
+        return end
+
+    async def _relay(self, stream: Stream, dialect: Dialect) -> None:
+        try:
+            async with dialled(
+                self._config.upstream,
+                path=dialect.path,
+                max_message_bytes=self._config.max_message_bytes,
+            ) as control_plane:
+                await stream.pass_on(control_plane)
+        except UpstreamError as error:
+            self._connection.failed(error.reason)
+            address = self._config.upstream.address
+            details = f"cannot reach the control plane at {address}: {error.reason}"
+            stream.end(End(by=Side.CONTROL_PLANE, code=error.code, details=details))
+
+    def _settle(self, end: End) -> None:
+        if end.by is Side.ENVOY:
+            self._connection.counters.envoy_ended += 1
+        if end.by is not Side.CONTROL_PLANE:
+            self._connection.released()
+        log.debug(
+            "stream ended",
+            extra={"by": end.by.value, "status": end.code.name, "reason": end.details},
+        )
+
+    async def _stop(self) -> None:
+        self._stopping = True
+        while (stream := self._current) is not None:
+            stream.end(_relay_end(grpc.StatusCode.UNAVAILABLE, "the agent is stopping"))
+            await stream.closed.wait()
+
+
+@asynccontextmanager
+async def relaying(
+    config: RelayConfig,
+    interceptors: Sequence[Interceptor] = (),
+    *,
+    clock: Clock | None = None,
+) -> AsyncIterator[Relay]:
+    """Serve Envoy's ADS socket for as long as the block runs; the socket file is gone afterwards.
+
+    The control plane is first called when Envoy calls, so it may be away at the start.
+
+    Raises:
+        ConfigError: a configuration value that can never work.
+        SocketError: the socket cannot be made.
+    """
+    config.check()
+    types = [interceptor.type_url for interceptor in interceptors]
+    if len(types) != len(set(types)):
+        raise ConfigError(f"two interceptors for one type: {', '.join(sorted(types))}")
+    relay = Relay(config, interceptors, clock=clock or SystemClock())
+    path = config.socket_path
+    _socket_file.prepare(path)
+    server = grpc.aio.server(options=_server_options(config.max_message_bytes))
+    server.add_generic_rpc_handlers((_handlers(relay._serve),))
+    with _socket_file.bound(path, lambda: server.add_insecure_port(f"unix:{path}")):
+        await server.start()
+        try:
+            log.info("serving xDS to Envoy", extra={"socket": str(path)})
+            yield relay
+        finally:
+            await relay._stop()
+            await server.stop(_STOP_GRACE_S)
+
+
+def _relay_end(code: grpc.StatusCode, details: str) -> End:
+    return End(by=Side.RELAY, code=code, details=details)
+
+
+def _server_options(max_message_bytes: int) -> list[tuple[str, int]]:
+    return [
+        ("grpc.max_receive_message_length", max_message_bytes),
+        ("grpc.max_send_message_length", max_message_bytes),
+        ("grpc.keepalive_time_ms", 30_000),
+        ("grpc.keepalive_timeout_ms", 10_000),
+        ("grpc.http2.max_pings_without_data", 0),
+        ("grpc.http2.min_ping_interval_without_data_ms", 15_000),
+        ("grpc.so_reuseport", 0),
+    ]
+
+
+def _handlers(serve: Callable[[Dialect, GrpcSide], Awaitable[None]]) -> grpc.GenericRpcHandler[bytes, bytes]:
+    """Both ADS methods; without serialisers, so that messages stay bytes."""
+
+    def method(dialect: Dialect) -> Any:
+        async def serve_stream(_: object, envoy: GrpcSide) -> None:
+            await serve(dialect, envoy)
+
+        return stream_stream(serve_stream)
+
+    stream_stream: Any = grpc.stream_stream_rpc_method_handler  # its stubs know no coroutines
+    return grpc.method_handlers_generic_handler(
+        SERVICE, {dialect.method: method(dialect) for dialect in DIALECTS}
+    )

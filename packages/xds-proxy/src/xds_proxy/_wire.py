@@ -1,0 +1,120 @@
+"""The little of the protobuf wire format that a relay needs: find a few top-level fields, write a few.
+
+Messages are not decoded: `scan` steps over the top-level fields and returns where the wanted ones lie. Its work is
+bounded by `MAX_FIELDS`, and it reads nothing outside the bytes it was given.
+Format: https://protobuf.dev/programming-guides/encoding/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+
+from xds_proxy._errors import WireError
+
+MAX_FIELDS = 1_000_000
+"""Top-level fields in one message; a response with more resources than this is refused, not walked."""
+
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+
+Span = tuple[int, int]
+
+
+def scan(data: bytes, wanted: Set[int]) -> Mapping[int, list[Span]]:
+    """Where the length-delimited fields numbered in `wanted` lie, each number's occurrences in order.
+
+    A wanted number in another wire type is passed over, as protobuf's own parsers do.
+
+    Raises:
+        WireError: the bytes are cut short, not protobuf, or hold more than MAX_FIELDS fields.
+    """
+    found: dict[int, list[Span]] = {}
+    position, end, budget = 0, len(data), MAX_FIELDS
+    try:
+        while position < end:
+            budget -= 1
+            if budget < 0:
+                raise WireError(f"message has more than {MAX_FIELDS} fields")
+            tag = data[position]
+            position += 1
+            if tag > 0x7F:
+                tag, position = _varint(data, position - 1)
+                if tag > 0xFFFFFFFF:
+                    raise WireError("field tag does not fit 32 bits")
+            kind = tag & 7
+            if tag < 8:
+                raise WireError("field number 0 is not allowed")
+            if kind == _BYTES:
+                length = data[position]
+                position += 1
+                if length > 0x7F:
+                    length, position = _varint(data, position - 1)
+                start = position
+                position += length
+                if position > end:
+                    raise WireError("message is cut short")
+                number = tag >> 3
+                if number in wanted:
+                    found.setdefault(number, []).append((start, position))
+            elif kind == _VARINT:
+                _, position = _varint(data, position)
+            elif kind == _FIXED64:
+                position += 8
+            elif kind == _FIXED32:
+                position += 4
+            else:
+                raise WireError(
+                    f"field {tag >> 3} has wire type {kind}, which discovery messages do not use"
+                )
+    except IndexError:
+        raise WireError("message is cut short") from None
+    if position != end:
+        raise WireError("message is cut short")
+    return found
+
+
+def text(data: bytes, spans: list[Span] | None) -> str:
+    """The string at the last of `spans` (protobuf: the last one counts), empty if there is none."""
+    if not spans:
+        return ""
+    start, end = spans[-1]
+    try:
+        return data[start:end].decode()
+    except UnicodeDecodeError:
+        raise WireError("a string field is not UTF-8") from None
+
+
+def string_field(number: int, value: str) -> bytes:
+    """A string field; nothing for the empty string, which is proto3's default."""
+    return bytes_field(number, value.encode()) if value else b""
+
+
+def bytes_field(number: int, value: bytes) -> bytes:
+    """A length-delimited field: bytes, a string or a message."""
+    return _encode_varint(number << 3 | _BYTES) + _encode_varint(len(value)) + value
+
+
+def varint_field(number: int, value: int) -> bytes:
+    """An unsigned integer field."""
+    return _encode_varint(number << 3 | _VARINT) + _encode_varint(value)
+
+
+def _varint(data: bytes, position: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+        shift += 7
+        if shift > 63:
+            raise WireError("a number is longer than 10 bytes")
+
+
+def _encode_varint(value: int) -> bytes:
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)

@@ -1,0 +1,162 @@
+"""Both neighbours of a relay, for tests: a control plane that does as told, and Envoy's end of a stream.
+
+Real gRPC over real sockets; messages are raw bytes. Every stream that reaches the control plane waits to be accepted,
+then the test reads, writes and ends it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+import grpc.aio
+from grpc.aio import EOF  # type: ignore[attr-defined]  # the stubs do not know it
+
+from xds_proxy._dialect import DIALECTS, SERVICE
+
+_UNLIMITED = [
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    ("grpc.so_reuseport", 0),
+]
+
+
+class ControlPlaneStream:
+    """A stream as the control plane sees it."""
+
+    def __init__(self, *, method: str, metadata: Mapping[str, str], context: Any) -> None:
+        self.method = method
+        self.metadata = metadata
+        self._context = context
+        self._end: asyncio.Future[tuple[grpc.StatusCode, str]] = (
+            asyncio.get_running_loop().create_future()
+        )
+        self.closed = asyncio.Event()
+
+    async def receive(self) -> bytes | None:
+        """The next request, None once the relay ended the stream."""
+        request = await self._context.read()
+        return None if request is EOF else bytes(request)
+
+    async def send(self, response: bytes) -> None:
+        """Send a response; returns when it was handed to the transport."""
+        await self._context.write(response)
+
+    def end(self, code: grpc.StatusCode = grpc.StatusCode.OK, details: str = "") -> None:
+        """End the stream."""
+        if not self._end.done():
+            self._end.set_result((code, details))
+
+    async def _run(self) -> None:
+        try:
+            code, details = await self._end
+        finally:
+            self.closed.set()
+        if code is not grpc.StatusCode.OK:
+            await self._context.abort(code, details)
+
+
+class ControlPlane:
+    """A listening control plane; made by `control_plane`."""
+
+    def __init__(self) -> None:
+        self.address = ""
+        self.refusal: tuple[grpc.StatusCode, str] | None = None
+        """If set, every stream ends with it at once and none is offered to `accept`."""
+        self._arrived: asyncio.Queue[ControlPlaneStream] = asyncio.Queue()
+
+    async def accept(self) -> ControlPlaneStream:
+        """The next stream that the relay opened."""
+        return await self._arrived.get()
+
+    async def _serve(self, method: str, context: Any) -> None:
+        if self.refusal is not None:
+            await context.abort(*self.refusal)
+        metadata = {str(key): str(value) for key, value in context.invocation_metadata()}
+        stream = ControlPlaneStream(method=method, metadata=metadata, context=context)
+        self._arrived.put_nowait(stream)
+        await stream._run()
+
+
+@asynccontextmanager
+async def control_plane(
+    *, credentials: grpc.ServerCredentials | None = None, address: str = "127.0.0.1:0"
+) -> AsyncIterator[ControlPlane]:
+    """A control plane on a free port of 127.0.0.1, in plaintext unless given credentials."""
+    plane = ControlPlane()
+    server = grpc.aio.server(options=_UNLIMITED)
+    server.add_generic_rpc_handlers((_handlers(plane),))
+    if credentials is None:
+        port = server.add_insecure_port(address)
+    else:
+        port = server.add_secure_port(address, credentials)
+    plane.address = f"{address.rpartition(':')[0]}:{port}"
+    await server.start()
+    try:
+        yield plane
+    finally:
+        await server.stop(None)
+
+
+class EnvoyStream:
+    """Envoy's end of a stream on the relay's socket."""
+
+    def __init__(self, call: Any) -> None:
+        self._call = call
+
+    async def send(self, request: bytes) -> None:
+        """Send a request."""
+        await self._call.write(request)
+
+    async def receive(self) -> bytes | None:
+        """The next response, None once the stream has ended; `status` then says how."""
+        try:
+            response = await self._call.read()
+        except grpc.aio.AioRpcError:
+            return None
+        return None if response is EOF else bytes(response)
+
+    async def finish_sending(self) -> None:
+        """Half-close, as a client does that ends in good order."""
+        await self._call.done_writing()
+
+    def cancel(self) -> None:
+        """Reset the stream, as a client does that goes away."""
+        self._call.cancel()
+
+    async def status(self) -> tuple[grpc.StatusCode, str]:
+        """How the stream ended; waits for its end."""
+        return await self._call.code(), await self._call.details() or ""
+
+
+@asynccontextmanager
+async def envoy_stream(
+    socket_path: Path, *, method: str = "StreamAggregatedResources"
+) -> AsyncIterator[EnvoyStream]:
+    """Connect to a relay's socket and open a stream, as Envoy does."""
+    path = next(dialect.path for dialect in DIALECTS if dialect.method == method)
+    options = [*_UNLIMITED, ("grpc.use_local_subchannel_pool", 1)]
+    async with grpc.aio.insecure_channel(f"unix:{socket_path}", options=options) as channel:
+        multi_callable: Any = channel.stream_stream
+        call = multi_callable(path)()
+        try:
+            yield EnvoyStream(call)
+        finally:
+            call.cancel()
+
+
+def _handlers(plane: ControlPlane) -> grpc.GenericRpcHandler[bytes, bytes]:
+    def method(name: str) -> Any:
+        async def serve(_: object, context: Any) -> None:
+            await plane._serve(name, context)
+
+        return stream_stream(serve)
+
+    stream_stream: Any = grpc.stream_stream_rpc_method_handler  # its stubs know no coroutines
+    return grpc.method_handlers_generic_handler(
+        SERVICE, {dialect.method: method(dialect.method) for dialect in DIALECTS}
+    )

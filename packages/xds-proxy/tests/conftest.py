@@ -1,0 +1,193 @@
+"""What the relay's tests share: certificates, messages, and a relay between its two neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from envoy.service.discovery.v3 import discovery_pb2
+
+from xds_proxy import Interceptor, Relay, RelayConfig, UpstreamConfig, relaying
+
+LISTENER = "type.googleapis.com/envoy.config.listener.v3.Listener"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Authority:
+    """A certificate authority of one test."""
+
+    root_pem: bytes
+    key: ec.EllipticCurvePrivateKey
+    name: x509.Name
+
+    def server(self, *names: str, expired: bool = False) -> grpc.ServerCredentials:
+        """Credentials of a server with these names (DNS names or IP addresses)."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        now = datetime.now(UTC)
+        ends = now - timedelta(hours=1) if expired else now + timedelta(hours=1)
+        certificate = (
+            x509.CertificateBuilder()
+            .subject_name(x509.Name([]))
+            .issuer_name(self.name)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - timedelta(days=1))
+            .not_valid_after(ends)
+            .add_extension(x509.SubjectAlternativeName([_general_name(n) for n in names]), True)
+            .sign(self.key, hashes.SHA256())
+        )
+        key_pem = key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+        chain = certificate.public_bytes(serialization.Encoding.PEM)
+        return grpc.ssl_server_credentials([(key_pem, chain)])
+
+
+def _general_name(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+def _new_authority() -> Authority:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test root")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), True)
+        .sign(key, hashes.SHA256())
+    )
+    pem = certificate.public_bytes(serialization.Encoding.PEM)
+    return Authority(root_pem=pem, key=key, name=name)
+
+
+@pytest.fixture
+def new_authority() -> Callable[[], Authority]:
+    return _new_authority
+
+
+@pytest.fixture
+def authority() -> Authority:
+    return _new_authority()
+
+
+class Messages:
+    """Discovery messages made and read by the real protobuf classes."""
+
+    listener = LISTENER
+    cluster = "type.googleapis.com/envoy.config.cluster.v3.Cluster"
+    name_table = "type.googleapis.com/istio.networking.nds.v1.NameTable"
+
+    @staticmethod
+    def request(
+        type_url: str, *, version: str = "", nonce: str = "", error: str | None = None
+    ) -> bytes:
+        message = discovery_pb2.DiscoveryRequest(
+            type_url=type_url, version_info=version, response_nonce=nonce
+        )
+        message.node.id = "sidecar~10.0.0.1~web.default~default.svc.cluster.local"
+        if error is not None:
+            message.error_detail.code = 3
+            message.error_detail.message = error
+        return bytes(message.SerializeToString())
+
+    @staticmethod
+    def delta_request(type_url: str, *, nonce: str = "", error: str | None = None) -> bytes:
+        message = discovery_pb2.DeltaDiscoveryRequest(type_url=type_url, response_nonce=nonce)
+        message.node.id = "sidecar~10.0.0.1~web.default~default.svc.cluster.local"
+        message.resource_names_subscribe.append("*")
+        if error is not None:
+            message.error_detail.message = error
+        return bytes(message.SerializeToString())
+
+    @staticmethod
+    def response(type_url: str, *, version: str, nonce: str, bodies: tuple[bytes, ...]) -> bytes:
+        message = discovery_pb2.DiscoveryResponse(
+            type_url=type_url, version_info=version, nonce=nonce
+        )
+        for body in bodies:
+            message.resources.add(type_url=type_url, value=body)
+        return bytes(message.SerializeToString())
+
+    @staticmethod
+    def delta_response(
+        type_url: str, *, version: str, nonce: str, bodies: tuple[bytes, ...]
+    ) -> bytes:
+        message = discovery_pb2.DeltaDiscoveryResponse(
+            type_url=type_url, system_version_info=version, nonce=nonce
+        )
+        message.removed_resources.append("gone")
+        for number, body in enumerate(bodies):
+            resource = message.resources.add(name=f"resource-{number}", version=version)
+            resource.resource.type_url = type_url
+            resource.resource.value = body
+        return bytes(message.SerializeToString())
+
+    @staticmethod
+    def read_request(data: bytes | None) -> Any:
+        assert data is not None
+        return discovery_pb2.DiscoveryRequest.FromString(data)
+
+    @staticmethod
+    def read_delta_request(data: bytes | None) -> Any:
+        assert data is not None
+        return discovery_pb2.DeltaDiscoveryRequest.FromString(data)
+
+
+@pytest.fixture
+def messages() -> type[Messages]:
+    return Messages
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningRelay:
+    relay: Relay
+    socket_path: Path
+
+
+StartRelay = Callable[..., AbstractAsyncContextManager[RunningRelay]]
+
+
+@pytest.fixture
+def start_relay(socket_dir: Path) -> StartRelay:
+    """Start a relay to an address; keywords go to its UpstreamConfig."""
+
+    @asynccontextmanager
+    async def start(
+        address: str,
+        *,
+        interceptors: tuple[Interceptor, ...] = (),
+        root_certificate: Path | None = None,
+        **upstream: Any,
+    ) -> AsyncIterator[RunningRelay]:
+        config = RelayConfig(
+            socket_path=socket_dir / "proxy" / "XDS",
+            upstream=UpstreamConfig(
+                address=address, root_certificate=root_certificate, **upstream
+            ),
+        )
+        async with relaying(config, interceptors) as relay:
+            yield RunningRelay(relay=relay, socket_path=config.socket_path)
+
+    return start

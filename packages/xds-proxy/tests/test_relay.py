@@ -1,0 +1,295 @@
+"""The relay between a real gRPC control plane and a real gRPC client on its socket."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import grpc
+import pytest
+
+from xds_proxy import InterceptorRefused, resource_bodies
+from xds_proxy.testing import control_plane, envoy_stream
+
+
+async def test_messages_pass_verbatim_both_ways(start_relay: Any, messages: Any) -> None:
+    async with control_plane() as plane, start_relay(plane.address) as running:
+        async with envoy_stream(running.socket_path) as envoy:
+            request = messages.request(messages.cluster)
+            await envoy.send(request)
+            upstream = await plane.accept()
+            assert await upstream.receive() == request
+
+            response = messages.response(
+                messages.cluster, version="v1", nonce="n1", bodies=(b"one", b"two")
+            )
+            await upstream.send(response)
+            assert await envoy.receive() == response
+
+            ack = messages.request(messages.cluster, version="v1", nonce="n1")
+            await envoy.send(ack)
+            assert await upstream.receive() == ack
+
+
+async def test_delta_messages_pass_verbatim_both_ways(start_relay: Any, messages: Any) -> None:
+    async with control_plane() as plane, start_relay(plane.address) as running:
+        async with envoy_stream(running.socket_path, method="DeltaAggregatedResources") as envoy:
+            request = messages.delta_request(messages.cluster)
+            await envoy.send(request)
+            upstream = await plane.accept()
+            assert upstream.method == "DeltaAggregatedResources"
+            assert await upstream.receive() == request
+
+            response = messages.delta_response(
+                messages.cluster, version="v1", nonce="n1", bodies=(b"one",)
+            )
+            await upstream.send(response)
+            assert await envoy.receive() == response
+            await envoy.send(messages.delta_request(messages.cluster, nonce="n1"))
+            await upstream.receive()
+            status = running.relay.status.types[messages.cluster]
+            assert (status.version, status.acked, status.in_use) == ("v1", True, "v1")
+
+
+async def test_several_pushes_before_any_ack_do_not_block(start_relay: Any, messages: Any) -> None:
+    async with control_plane() as plane, start_relay(plane.address) as running:
+        async with envoy_stream(running.socket_path) as envoy:
+            await envoy.send(messages.request(messages.cluster))
+            upstream = await plane.accept()
+            pushes = [
+                messages.response(messages.cluster, version=f"v{n}", nonce=f"n{n}", bodies=(b"x",))
+                for n in range(5)
+            ]
+            for push in pushes:
+                await upstream.send(push)
+            assert [await envoy.receive() for _ in pushes] == pushes
+
+
+async def test_requests_are_taken_while_the_control_plane_reads_none(
+    start_relay: Any, messages: Any
+) -> None:
+    """More requests than any flow-control window holds; then they all arrive, in order."""
+    async with control_plane() as plane, start_relay(plane.address) as running:
+        async with envoy_stream(running.socket_path) as envoy:
+            padding = "x" * 100_000
+            requests = [messages.request(f"{n}/{padding}") for n in range(300)]
+            for request in requests:
+                await envoy.send(request)
+            upstream = await plane.accept()
+            assert [await upstream.receive() for _ in requests] == requests
+
+
+async def test_messages_over_4_mib_pass_both_ways(start_relay: Any, messages: Any) -> None:
+    async with control_plane() as plane, start_relay(plane.address) as running:
+        async with envoy_stream(running.socket_path) as envoy:
+            request = messages.request(messages.cluster, version="v" * 5_000_000)
+            await envoy.send(request)
+            upstream = await plane.accept()
+            assert await upstream.receive() == request
+            response = messages.response(
+                messages.cluster, version="v1", nonce="n1", bodies=(b"x" * 20_000_000,)
+            )
+            await upstream.send(response)
+            assert await envoy.receive() == response
+
+
+async def test_unknown_types_are_dropped_and_said_once(
+    start_relay: Any, messages: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    strange = "type.googleapis.com/example.Strange"
+    async with control_plane() as plane, start_relay(plane.address) as running:
+        async with envoy_stream(running.socket_path) as envoy:
+            await envoy.send(messages.request(messages.cluster))
+            upstream = await plane.accept()
+            for nonce in ("s1", "s2"):
+                await upstream.send(
+                    messages.response(strange, version="v1", nonce=nonce, bodies=(b"x",))
+                )
+            known = messages.response(messages.cluster, version="v1", nonce="n1", bodies=(b"x",))
+            await upstream.send(known)
+            assert await envoy.receive() == known
+            assert running.relay.counters.dropped == 2
+    errors = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert [getattr(record, "type_url", None) for record in errors] == [strange]
+
+
+async def test_ambient_workloads_pass(start_relay: Any, messages: Any) -> None:
+    workload = "type.googleapis.com/istio.workload.Workload"
+    async with control_plane() as plane, start_relay(plane.address) as running:
+        async with envoy_stream(running.socket_path) as envoy:
+            await envoy.send(messages.request(workload))
+            upstream = await plane.accept()
+            response = messages.response(workload, version="v1", nonce="n1", bodies=(b"x",))
+            await upstream.send(response)
+            assert await envoy.receive() == response
+
+
+async def test_a_nack_passes_and_is_shown(start_relay: Any, messages: Any) -> None:
+    async with control_plane() as plane, start_relay(plane.address) as running:
+        async with envoy_stream(running.socket_path) as envoy:
+            await envoy.send(messages.request(messages.cluster))
+            upstream = await plane.accept()
+            await upstream.receive()
+            for version in ("v1", "v2"):
+                await upstream.send(
+                    messages.response(
+                        messages.cluster, version=version, nonce=f"nonce-{version}", bodies=(b"x",)
+                    )
+                )
+                await envoy.receive()
+                error = "bad cluster" if version == "v2" else None
+                await envoy.send(
+                    messages.request(
+                        messages.cluster, version="v1", nonce=f"nonce-{version}", error=error
+                    )
+                )
+                await upstream.receive()
+            status = running.relay.status.types[messages.cluster]
+            assert status.version == "v2"
+            assert not status.acked
+            assert status.nack == "bad cluster"
+            assert status.in_use == "v1"
+
+
+class _Recorder:
+    type_url = "type.googleapis.com/istio.networking.nds.v1.NameTable"
+
+    def __init__(self) -> None:
+        self.taken: list[bytes] = []
+        self.error: Exception | None = None
+
+    def take(self, response: bytes) -> None:
+        if self.error is not None:
+            raise self.error
+        self.taken.extend(resource_bodies(response))
+
+
+async def test_the_agents_types_are_subscribed_to_after_the_first_listener_request(
+    start_relay: Any, messages: Any
+) -> None:
+    recorder = _Recorder()
+    async with control_plane() as plane:
+        async with start_relay(plane.address, interceptors=(recorder,)) as running:
+            async with envoy_stream(running.socket_path) as envoy:
+                for type_url in (messages.cluster, messages.listener, messages.listener):
+                    await envoy.send(messages.request(type_url))
+                upstream = await plane.accept()
+                seen = [
+                    messages.read_request(await upstream.receive()).type_url for _ in range(4)
+                ]
+                assert seen == [
+                    messages.cluster,
+                    messages.listener,
+                    messages.name_table,
+                    messages.listener,
+                ]
+
+
+async def test_an_intercepted_response_is_acked_and_not_forwarded(
+    start_relay: Any, messages: Any
+) -> None:
+    recorder = _Recorder()
+    async with control_plane() as plane:
+        async with start_relay(plane.address, interceptors=(recorder,)) as running:
+            async with envoy_stream(running.socket_path) as envoy:
+                await envoy.send(messages.request(messages.listener))
+                upstream = await plane.accept()
+                await upstream.receive()
+                await upstream.receive()
+                await upstream.send(
+                    messages.response(
+                        messages.name_table, version="v7", nonce="n7", bodies=(b"table",)
+                    )
+                )
+                ack = messages.read_request(await upstream.receive())
+                assert (ack.type_url, ack.version_info, ack.response_nonce) == (
+                    messages.name_table,
+                    "v7",
+                    "n7",
+                )
+                assert not ack.HasField("error_detail")
+                assert recorder.taken == [b"table"]
+
+                listeners = messages.response(
+                    messages.listener, version="v1", nonce="n1", bodies=(b"x",)
+                )
+                await upstream.send(listeners)
+                assert await envoy.receive() == listeners
+                assert running.relay.status.types[messages.name_table].acked
+
+
+async def test_a_refused_response_is_nacked_with_the_last_accepted_version(
+    start_relay: Any, messages: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    recorder = _Recorder()
+    async with control_plane() as plane:
+        async with start_relay(plane.address, interceptors=(recorder,)) as running:
+            async with envoy_stream(running.socket_path) as envoy:
+                await envoy.send(messages.request(messages.listener))
+                upstream = await plane.accept()
+                await upstream.receive()
+                await upstream.receive()
+
+                async def push(number: int, *bodies: bytes) -> Any:
+                    await upstream.send(
+                        messages.response(
+                            messages.name_table,
+                            version=f"v{number}",
+                            nonce=f"n{number}",
+                            bodies=bodies,
+                        )
+                    )
+                    return messages.read_request(await upstream.receive())
+
+                await push(1, b"good")
+                recorder.error = InterceptorRefused("not a table")
+                nack = await push(2, b"bad")
+                assert nack.version_info == "v1"
+                assert nack.response_nonce == "n2"
+                assert nack.error_detail.message == "not a table"
+                assert nack.error_detail.code == grpc.StatusCode.INTERNAL.value[0]
+                recorder.error = RuntimeError("a fault")
+                assert "RuntimeError" in (await push(3, b"bad")).error_detail.message
+                caplog.clear()  # the logged traceback holds on to this test's event loop
+                recorder.error = None
+                assert (await push(4)).version_info == "v4"  # nothing in it: ACKed, not taken
+                await push(5, b"better")
+                assert recorder.taken == [b"good", b"better"]
+
+
+async def test_interceptors_read_delta_responses_in_the_one_shape(
+    start_relay: Any, messages: Any
+) -> None:
+    recorder = _Recorder()
+    async with control_plane() as plane:
+        async with start_relay(plane.address, interceptors=(recorder,)) as running:
+            method = "DeltaAggregatedResources"
+            async with envoy_stream(running.socket_path, method=method) as envoy:
+                await envoy.send(messages.delta_request(messages.listener))
+                upstream = await plane.accept()
+                await upstream.receive()
+                subscription = messages.read_delta_request(await upstream.receive())
+                assert subscription.type_url == messages.name_table
+                await upstream.send(
+                    messages.delta_response(
+                        messages.name_table, version="v1", nonce="n1", bodies=(b"a", b"b")
+                    )
+                )
+                ack = messages.read_delta_request(await upstream.receive())
+                assert (ack.type_url, ack.response_nonce) == (messages.name_table, "n1")
+                assert recorder.taken == [b"a", b"b"]
+
+
+async def test_a_malformed_response_ends_the_stream_with_a_reason(
+    start_relay: Any, messages: Any
+) -> None:
+    async with control_plane() as plane, start_relay(plane.address) as running:
+        async with envoy_stream(running.socket_path) as envoy:
+            await envoy.send(messages.request(messages.cluster))
+            upstream = await plane.accept()
+            await upstream.send(b"\xff\xff\xff")
+            assert await envoy.receive() is None
+            code, details = await envoy.status()
+            assert code is grpc.StatusCode.INTERNAL
+            assert "malformed" in details
+            await upstream.closed.wait()

@@ -1,0 +1,205 @@
+"""TLS and the token towards the control plane, with real handshakes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from xds_proxy import SYSTEM
+from xds_proxy.testing import control_plane, envoy_stream
+
+
+async def _failure(running: Any) -> str:
+    async with envoy_stream(running.socket_path) as envoy:
+        assert await envoy.receive() is None
+        code, details = await envoy.status()
+        assert code is grpc.StatusCode.UNAVAILABLE
+        return str(details)
+
+
+async def _exchange(plane: Any, running: Any, messages: Any) -> Any:
+    async with envoy_stream(running.socket_path) as envoy:
+        await envoy.send(messages.request(messages.cluster))
+        upstream = await plane.accept()
+        await upstream.send(
+            messages.response(messages.cluster, version="v1", nonce="n1", bodies=(b"x",))
+        )
+        assert await envoy.receive() is not None
+        return upstream
+
+
+@pytest.fixture
+def root(tmp_path: Path, authority: Any) -> Path:
+    path = tmp_path / "root-cert.pem"
+    path.write_bytes(authority.root_pem)
+    return path
+
+
+async def test_token_and_metadata_go_with_every_stream_and_the_token_is_read_anew(
+    start_relay: Any, messages: Any, authority: Any, root: Path, tmp_path: Path
+) -> None:
+    token = tmp_path / "token"
+    token.write_text("first\n")
+    async with control_plane(credentials=authority.server("127.0.0.1")) as plane:
+        async with start_relay(
+            plane.address,
+            root_certificate=root,
+            token_path=token,
+            metadata=(("ClusterID", "Kubernetes"),),
+        ) as running:
+            upstream = await _exchange(plane, running, messages)
+            assert upstream.metadata["authorization"] == "Bearer first"
+            assert upstream.metadata["clusterid"] == "Kubernetes"
+            token.write_text("second\n")
+            upstream = await _exchange(plane, running, messages)
+            assert upstream.metadata["authorization"] == "Bearer second"
+
+
+async def test_no_token_in_plaintext(start_relay: Any, messages: Any, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("secret")
+    async with control_plane() as plane:
+        async with start_relay(plane.address, token_path=token) as running:
+            upstream = await _exchange(plane, running, messages)
+            assert "authorization" not in upstream.metadata
+
+
+async def test_the_server_name_can_differ_from_the_address(
+    start_relay: Any, messages: Any, authority: Any, root: Path
+) -> None:
+    name = "istiod.istio-system.svc"
+    async with control_plane(credentials=authority.server(name)) as plane:
+        async with start_relay(
+            plane.address, root_certificate=root, server_name=name
+        ) as running:
+            await _exchange(plane, running, messages)
+
+
+async def test_a_name_mismatch_is_said_in_words(
+    start_relay: Any, authority: Any, root: Path
+) -> None:
+    async with control_plane(credentials=authority.server("someone.else")) as plane:
+        async with start_relay(
+            plane.address, root_certificate=root, server_name="istiod.istio-system.svc"
+        ) as running:
+            reason = await _failure(running)
+            assert "name mismatch: its certificate is not for istiod.istio-system.svc" in reason
+
+
+async def test_an_expired_certificate_is_said_in_words(
+    start_relay: Any, authority: Any, root: Path
+) -> None:
+    async with control_plane(credentials=authority.server("127.0.0.1", expired=True)) as plane:
+        async with start_relay(plane.address, root_certificate=root) as running:
+            assert "has expired" in await _failure(running)
+
+
+async def test_a_wrong_root_is_said_in_words_and_a_corrected_one_is_used(
+    start_relay: Any,
+    messages: Any,
+    authority: Any,
+    root: Path,
+    new_authority: Callable[[], Any],
+) -> None:
+    root.write_bytes(new_authority().root_pem)
+    async with control_plane(credentials=authority.server("127.0.0.1")) as plane:
+        async with start_relay(plane.address, root_certificate=root) as running:
+            reason = await _failure(running)
+            assert f"wrong root certificate: its certificate is not signed by a root in {root}" in (
+                reason
+            )
+            root.write_bytes(authority.root_pem)
+            await _exchange(plane, running, messages)
+
+
+async def test_the_systems_roots_do_not_trust_a_private_authority(
+    start_relay: Any, authority: Any
+) -> None:
+    async with control_plane(credentials=authority.server("127.0.0.1")) as plane:
+        async with start_relay(plane.address, root_certificate=SYSTEM) as running:
+            assert "wrong root certificate" in await _failure(running)
+
+
+async def test_a_missing_root_is_named_and_found_once_it_appears(
+    start_relay: Any, messages: Any, authority: Any, root: Path
+) -> None:
+    root.unlink()
+    async with control_plane(credentials=authority.server("127.0.0.1")) as plane:
+        async with start_relay(plane.address, root_certificate=root) as running:
+            assert f"root certificate file {root} does not exist" in await _failure(running)
+            root.write_text("not PEM")
+            assert f"{root} holds no PEM certificate" in await _failure(running)
+            root.write_bytes(authority.root_pem)
+            await _exchange(plane, running, messages)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [(None, "does not exist"), ("  \n", "is empty"), ("top\nsecret", "expected one line")],
+)
+async def test_a_bad_token_file_is_named_but_not_shown(
+    start_relay: Any,
+    authority: Any,
+    root: Path,
+    tmp_path: Path,
+    content: str | None,
+    reason: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    token = tmp_path / "token"
+    if content is not None:
+        token.write_text(content)
+    async with control_plane(credentials=authority.server("127.0.0.1")) as plane:
+        async with start_relay(
+            plane.address, root_certificate=root, token_path=token
+        ) as running:
+            details = await _failure(running)
+            assert f"token file {token}" in details
+            assert reason in details
+            assert "secret" not in details
+    assert all("secret" not in str(record.__dict__) for record in caplog.records)
+
+
+async def test_a_refused_token_is_said_in_words_and_never_logged(
+    start_relay: Any,
+    authority: Any,
+    root: Path,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    token = tmp_path / "token"
+    token.write_text("canary-token")
+    async with control_plane(credentials=authority.server("127.0.0.1")) as plane:
+        plane.refusal = (grpc.StatusCode.UNAUTHENTICATED, "token expired")
+        async with start_relay(
+            plane.address, root_certificate=root, token_path=token
+        ) as running:
+            async with envoy_stream(running.socket_path) as envoy:
+                assert await envoy.receive() is None
+                code, details = await envoy.status()
+                assert (code, details) == (grpc.StatusCode.UNAUTHENTICATED, "token expired")
+            reason = running.relay.status.last_error
+            assert reason is not None
+            assert reason.startswith("unauthenticated")
+    assert all("canary" not in str(record.__dict__) for record in caplog.records)
+
+
+async def test_a_plaintext_port_is_recognised(start_relay: Any, root: Path) -> None:
+    async with control_plane() as plane:
+        async with start_relay(plane.address, root_certificate=root) as running:
+            assert "does it speak TLS on this port?" in await _failure(running)
+
+
+async def test_a_tls_port_called_in_plaintext_is_recognised(
+    start_relay: Any, authority: Any
+) -> None:
+    async with control_plane(credentials=authority.server("127.0.0.1")) as plane:
+        async with start_relay(plane.address, connect_timeout_s=1.0) as running:
+            assert "does it want TLS on this port?" in await _failure(running)

@@ -1,0 +1,101 @@
+"""Envoy's socket file: private, replaced when stale, and errors that say what is in the way."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from xds_proxy import ConfigError, RelayConfig, SocketError, UpstreamConfig, relaying
+
+
+def _config(path: Path, address: str = "127.0.0.1:15012", **upstream: Any) -> RelayConfig:
+    upstream_config = UpstreamConfig(address=address, root_certificate=None, **upstream)
+    return RelayConfig(socket_path=path, upstream=upstream_config)
+
+
+async def test_directory_and_socket_belong_to_this_user_alone(socket_dir: Path) -> None:
+    path = socket_dir / "etc" / "proxy" / "XDS"
+    umask = os.umask(0)
+    try:
+        async with relaying(_config(path)):
+            assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+            assert stat.S_IMODE(path.stat().st_mode) == 0o600
+            assert os.umask(0) == 0
+    finally:
+        os.umask(umask)
+    assert not path.exists()
+
+
+async def test_a_stale_socket_is_replaced(socket_dir: Path) -> None:
+    path = socket_dir / "XDS"
+    with socket.socket(socket.AF_UNIX) as stale:
+        stale.bind(str(path))
+    inode = path.stat().st_ino
+    async with relaying(_config(path)):
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(str(path))
+    assert not path.exists()
+    assert inode
+
+
+async def test_a_live_socket_is_left_alone(socket_dir: Path) -> None:
+    path = socket_dir / "XDS"
+    async with relaying(_config(path)):
+        with pytest.raises(SocketError, match="another process listens on it"):
+            async with relaying(_config(path)):
+                pass
+        assert path.exists()
+
+
+async def test_a_file_in_its_place_is_an_error(socket_dir: Path) -> None:
+    path = socket_dir / "XDS"
+    path.write_text("mine")
+    with pytest.raises(SocketError, match="something that is not a socket is in its place"):
+        async with relaying(_config(path)):
+            pass
+    assert path.read_text() == "mine"
+
+
+async def test_a_file_in_the_directorys_place_is_an_error(socket_dir: Path) -> None:
+    (socket_dir / "proxy").write_text("mine")
+    with pytest.raises(SocketError, match="there is a file of that name"):
+        async with relaying(_config(socket_dir / "proxy" / "XDS")):
+            pass
+
+
+async def test_a_path_too_long_for_a_socket_is_an_error(socket_dir: Path) -> None:
+    path = socket_dir / ("d" * 90) / ("x" * 30)
+    with pytest.raises(SocketError, match="the system allows 107"):
+        async with relaying(_config(path)):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("istiod", "is not host:port"),
+        (":15012", "is not host:port"),
+        ("::1:15012", "is not host:port"),
+        ("istiod:http", "is not host:port"),
+        ("istiod:0", "between 1 and 65535"),
+        ("[::1]:70000", "between 1 and 65535"),
+    ],
+)
+async def test_a_bad_address_is_one_sentence(socket_dir: Path, address: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        async with relaying(_config(socket_dir / "XDS", address)):
+            pass
+
+
+@pytest.mark.parametrize("metadata", [(("bad name", "x"),), (("name", "line\nbreak"),)])
+async def test_bad_metadata_is_refused_at_the_start(
+    socket_dir: Path, metadata: tuple[tuple[str, str], ...]
+) -> None:
+    with pytest.raises(ConfigError, match="header"):
+        async with relaying(_config(socket_dir / "XDS", metadata=metadata)):
+            pass

@@ -1,0 +1,203 @@
+"""How streams begin and end, and what Envoy, the control plane and the log are told."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from xds_proxy.testing import control_plane, envoy_stream
+
+
+def _said(caplog: pytest.LogCaptureFixture, message: str) -> list[str]:
+    records = [record for record in caplog.records if record.getMessage() == message]
+    return [str(getattr(record, "reason", "")) for record in records]
+
+
+async def _first_answer(plane: Any, envoy: Any, messages: Any) -> Any:
+    await envoy.send(messages.request(messages.cluster))
+    upstream = await plane.accept()
+    await upstream.receive()
+    await upstream.send(
+        messages.response(messages.cluster, version="v1", nonce="n1", bodies=(b"x",))
+    )
+    assert await envoy.receive() is not None
+    return upstream
+
+
+async def test_the_newer_envoy_stream_supersedes_the_older(start_relay: Any, messages: Any) -> None:
+    async with control_plane() as plane, start_relay(plane.address) as running:
+        async with envoy_stream(running.socket_path) as older:
+            older_upstream = await _first_answer(plane, older, messages)
+            async with envoy_stream(running.socket_path) as newer:
+                newer_upstream = await _first_answer(plane, newer, messages)
+                assert await older.receive() is None
+                assert (await older.status())[0] is grpc.StatusCode.ABORTED
+                await older_upstream.closed.wait()
+                assert not newer_upstream.closed.is_set()
+                assert running.relay.status.connected
+
+
+async def test_many_reconnects_leave_one_stream(start_relay: Any, messages: Any) -> None:
+    async with control_plane() as plane, start_relay(plane.address) as running:
+        upstreams = []
+        for _ in range(8):
+            async with envoy_stream(running.socket_path) as envoy:
+                upstreams.append(await _first_answer(plane, envoy, messages))
+        for upstream in upstreams:
+            await upstream.closed.wait()
+
+
+@pytest.mark.parametrize("how", ["half-close", "reset"])
+async def test_envoys_end_ends_the_upstream_stream(
+    start_relay: Any, messages: Any, how: str
+) -> None:
+    async with control_plane() as plane, start_relay(plane.address) as running:
+        async with envoy_stream(running.socket_path) as envoy:
+            upstream = await _first_answer(plane, envoy, messages)
+            if how == "half-close":
+                await envoy.finish_sending()
+            else:
+                envoy.cancel()
+            await upstream.closed.wait()
+    assert running.relay.counters.envoy_ended == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "level"),
+    [
+        (grpc.StatusCode.OK, logging.INFO),
+        (grpc.StatusCode.UNAVAILABLE, logging.INFO),
+        (grpc.StatusCode.INTERNAL, logging.WARNING),
+    ],
+)
+async def test_the_control_planes_end_reaches_envoy_with_its_status(
+    start_relay: Any,
+    messages: Any,
+    caplog: pytest.LogCaptureFixture,
+    code: grpc.StatusCode,
+    level: int,
+) -> None:
+    caplog.set_level(logging.INFO)
+    async with control_plane() as plane, start_relay(plane.address) as running:
+        async with envoy_stream(running.socket_path) as envoy:
+            upstream = await _first_answer(plane, envoy, messages)
+            upstream.end(code, "time to go")
+            assert await envoy.receive() is None
+            status, details = await envoy.status()
+            assert status is code
+            assert details == ("" if code is grpc.StatusCode.OK else "time to go")
+            assert not running.relay.status.connected
+    ends = [r for r in caplog.records if r.getMessage().startswith("the control plane ended")]
+    assert [record.levelno for record in ends] == [level]
+
+
+async def test_an_absent_control_plane_is_reported_once_and_its_return_too(
+    start_relay: Any, messages: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    async with control_plane() as gone:
+        address = gone.address
+    async with start_relay(address) as running:
+        for _ in range(3):
+            async with envoy_stream(running.socket_path) as envoy:
+                assert await envoy.receive() is None
+                code, details = await envoy.status()
+                assert code is grpc.StatusCode.UNAVAILABLE
+                assert address in details
+                assert "connection refused" in details
+        status = running.relay.status
+        assert (status.connected, status.last_error) == (False, "connection refused")
+        assert _said(caplog, "cannot reach the control plane") == ["connection refused"]
+        assert running.relay.counters.connection_failures == 3
+
+        async with control_plane(address=address) as plane:
+            async with envoy_stream(running.socket_path) as envoy:
+                await _first_answer(plane, envoy, messages)
+                status = running.relay.status
+                assert (status.connected, status.last_error) == (True, None)
+        assert len(_said(caplog, "connected to the control plane")) == 1
+
+
+async def test_a_restarted_control_plane_is_found_by_envoys_next_stream(
+    start_relay: Any, messages: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    async with control_plane() as plane, start_relay(plane.address) as running:
+        address = plane.address
+        async with envoy_stream(running.socket_path) as envoy:
+            upstream = await _first_answer(plane, envoy, messages)
+            upstream.end(grpc.StatusCode.UNAVAILABLE, "stopping")
+            assert await envoy.receive() is None
+        plane.refusal = (grpc.StatusCode.UNAVAILABLE, "not ready yet")
+        async with envoy_stream(running.socket_path) as envoy:
+            assert await envoy.receive() is None
+        plane.refusal = None
+        async with envoy_stream(running.socket_path) as envoy:
+            await _first_answer(plane, envoy, messages)
+            assert running.relay.status.connected
+    assert [
+        r.getMessage() for r in caplog.records if getattr(r, "address", None) == address
+    ] == [
+        "connected to the control plane",
+        "the control plane ended the stream",
+        "cannot reach the control plane",
+        "connected to the control plane again",
+    ]
+    (reason,) = _said(caplog, "cannot reach the control plane")
+    assert "not ready yet" in reason
+
+
+async def test_a_silent_control_plane_ends_the_stream_after_the_connect_timeout(
+    start_relay: Any,
+) -> None:
+    held: list[asyncio.StreamWriter] = []
+
+    async def accept(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        held.append(writer)
+
+    silent = await asyncio.start_server(accept, "127.0.0.1", 0)
+    try:
+        port = silent.sockets[0].getsockname()[1]
+        async with start_relay(f"127.0.0.1:{port}", connect_timeout_s=0.2) as running:
+            async with envoy_stream(running.socket_path) as envoy:
+                assert await envoy.receive() is None
+                code, details = await envoy.status()
+                assert code is grpc.StatusCode.UNAVAILABLE
+                assert "does not speak plaintext gRPC" in details
+    finally:
+        silent.close()
+        for writer in held:
+            writer.close()
+            await writer.wait_closed()
+        await silent.wait_closed()
+
+
+async def test_leaving_ends_envoys_stream_and_removes_the_socket(
+    start_relay: Any, messages: Any
+) -> None:
+    async with control_plane() as plane:
+        async with start_relay(plane.address) as running:
+            path: Path = running.socket_path
+            stream = envoy_stream(path)
+            envoy = await stream.__aenter__()
+            upstream = await _first_answer(plane, envoy, messages)
+        assert await envoy.receive() is None
+        assert (await envoy.status())[0] is grpc.StatusCode.UNAVAILABLE
+        await upstream.closed.wait()
+        await stream.__aexit__(None, None, None)
+        assert not path.exists()
+
+
+async def test_versions_in_use_outlive_a_stream(start_relay: Any, messages: Any) -> None:
+    async with control_plane() as plane, start_relay(plane.address) as running:
+        async with envoy_stream(running.socket_path) as envoy:
+            upstream = await _first_answer(plane, envoy, messages)
+            await envoy.send(messages.request(messages.cluster, version="v1", nonce="n1"))
+            await upstream.receive()
+        await upstream.closed.wait()
+        assert running.relay.status.types[messages.cluster].in_use == "v1"
