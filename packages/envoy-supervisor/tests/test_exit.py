@@ -14,7 +14,7 @@ REFUSED = (
     b"no such field: 'addres'",
 )
 IN_USE = (
-    b"[critical][main] error `cannot bind '127.0.0.1:80': Address already in use` initializing config",
+    b"[critical][main] error `cannot bind '127.0.0.1:80': Address already in use` initializing",
 )
 LIBRARY = (b"envoy: error while loading shared libraries: libatomic.so.1: cannot open",)
 
@@ -44,7 +44,7 @@ def lines(*output: bytes) -> list[LogLine]:
 def test_the_reason_is_one_sentence_with_envoys_own_words(
     returncode: int,
     output: tuple[bytes, ...],
-    told_to: bool,
+    told_to: bool,  # noqa: FBT001
     cause: ExitCause,
     words: str,
 ) -> None:

@@ -1,0 +1,273 @@
+"""Envoys that behave badly, one fake at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import select
+import signal
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from envoy_supervisor import (
+    EnvoyConfig,
+    EnvoyExited,
+    EnvoyNotFound,
+    EnvoyState,
+    ExitCause,
+    running,
+)
+from envoy_supervisor.testing import FakeEnvoy, FakeEnvoyFiles
+
+
+class Fake(Protocol):
+    def __call__(
+        self, behaviour: FakeEnvoy = ..., **changes: Any
+    ) -> tuple[EnvoyConfig, FakeEnvoyFiles]: ...
+
+
+def names(directory: Path) -> set[str]:
+    return {path.name for path in directory.iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "cause", "words"),
+    [
+        (FakeEnvoy(exits=3, prints="no luck\n"), ExitCause.FAILED, "status 3: no luck"),
+        (FakeEnvoy(exits=0), ExitCause.STOPPED, "exited by itself"),
+        (FakeEnvoy(crashes=signal.SIGKILL), ExitCause.KILLED, "SIGKILL"),
+        (FakeEnvoy(crashes=signal.SIGSEGV), ExitCause.CRASHED, "SIGSEGV"),
+        (
+            FakeEnvoy(exits=127, prints="envoy: error while loading shared libraries: libx.so\n"),
+            ExitCause.MISSING_LIBRARY,
+            "libx.so",
+        ),
+        (
+            FakeEnvoy(exits=1, print_bytes=10_000_000),
+            ExitCause.FAILED,
+            "status 1: " + "x" * 83,
+        ),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+async def test_an_end_before_ready_is_explained(
+    fake: Fake, behaviour: FakeEnvoy, cause: ExitCause, words: str
+) -> None:
+    config, _ = fake(behaviour)
+    async with running(config) as envoy:
+        with pytest.raises(EnvoyExited, match=words) as caught:
+            await envoy.wait_ready()
+        assert caught.value.exit.cause is cause
+        assert envoy.state is EnvoyState.EXITED
+    assert names(config.directory) == set()
+
+
+async def test_the_arguments_are_envoys(fake: Fake) -> None:
+    config, files = fake(
+        FakeEnvoy(),
+        component_log_level="upstream:debug",
+        concurrency=2,
+        log_level="info",
+        drain_time=timedelta(seconds=7.4),
+        extra_args=("--skip-deprecated-logs",),
+    )
+    async with running(config) as envoy:
+        await envoy.wait_ready()
+    assert files.starts() == [
+        [
+            *("-c", str(config.directory / "envoy-rev0.json")),
+            *("--drain-time-s", "7"),
+            *("--drain-strategy", "immediate"),
+            *("--local-address-ip-version", "v4"),
+            *("--file-flush-interval-msec", "1000"),
+            "--disable-hot-restart",
+            "--allow-unknown-static-fields",
+            *("-l", "info"),
+            *("--component-log-level", "upstream:debug"),
+            *("--log-format", "[%l][%n] %_"),
+            *("--concurrency", "2"),
+            "--skip-deprecated-logs",
+        ]
+    ]
+
+
+async def test_stopping_drains_waits_for_connections_and_closes_the_doors(fake: Fake) -> None:
+    config, files = fake(FakeEnvoy(connections=(3, 1, 0)))
+    async with running(config) as envoy:
+        await envoy.wait_ready()
+    assert files.calls() == [
+        "POST /drain_listeners?inboundonly&graceful&skip_exit",
+        "POST /drain_listeners",
+    ]
+    assert (await envoy.wait_exit()).reason == "envoy was stopped"
+
+
+async def test_a_drain_before_the_stop_is_not_repeated(fake: Fake) -> None:
+    config, files = fake()
+    async with running(config) as envoy:
+        await envoy.wait_ready()
+        await envoy.drain()
+        assert envoy.state is EnvoyState.DRAINING
+    assert files.calls() == [
+        "POST /drain_listeners?inboundonly&graceful&skip_exit",
+        "POST /drain_listeners",
+    ]
+
+
+async def test_zero_termination_drain_stops_at_once(fake: Fake) -> None:
+    config, files = fake(FakeEnvoy(connections=(5,)), termination_drain=timedelta(0))
+    async with running(config) as envoy:
+        await envoy.wait_ready()
+    assert files.calls() == []
+
+
+async def test_an_envoy_that_ignores_sigterm_is_killed(
+    fake: Fake, caplog: pytest.LogCaptureFixture
+) -> None:
+    config, _ = fake(FakeEnvoy(ignores_sigterm=True), stop_grace=timedelta(seconds=0.1))
+    async with running(config) as envoy:
+        await envoy.wait_ready()
+    ended = await envoy.wait_exit()
+    assert ended.signal == signal.SIGKILL
+    assert ended.cause is ExitCause.STOPPED
+    assert "envoy does not exit, killing it" in caplog.messages
+
+
+async def test_an_envoy_that_never_gets_ready_is_stopped_without_waiting(fake: Fake) -> None:
+    config, files = fake(FakeEnvoy(never_ready=True))
+    async with running(config) as envoy:
+        pass
+    assert files.calls() == []
+    assert envoy.state is EnvoyState.EXITED
+
+
+async def test_readiness_is_seen_when_it_comes(fake: Fake) -> None:
+    config, _ = fake(FakeEnvoy(ready_after=3))
+    async with running(config) as envoy:
+        await envoy.wait_ready()
+        assert envoy.state is EnvoyState.READY
+
+
+async def test_an_envoy_that_dies_while_draining_ends_the_wait(fake: Fake) -> None:
+    config, _ = fake(FakeEnvoy(connections=(1,)), termination_drain=timedelta(hours=1))
+    async with running(config) as envoy:
+        await envoy.wait_ready()
+        asyncio.get_running_loop().call_later(0.1, os.kill, envoy.pid, signal.SIGKILL)
+    assert (await envoy.wait_exit()).signal == signal.SIGKILL
+
+
+async def test_a_second_wish_to_stop_skips_the_waiting(fake: Fake) -> None:
+    config, _ = fake(FakeEnvoy(connections=(1,)), termination_drain=timedelta(hours=1))
+    ready, state = asyncio.Event(), []
+
+    async def run() -> None:
+        async with running(config) as envoy:
+            await envoy.wait_ready()
+            state.append(envoy)
+            ready.set()
+            await asyncio.Event().wait()
+
+    service = asyncio.create_task(run(), name="service")
+    await ready.wait()
+    service.cancel()
+    while state[0].state is not EnvoyState.DRAINING:  # noqa: ASYNC110 - a state is no event
+        await asyncio.sleep(0)
+    service.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await service
+    assert (await state[0].wait_exit()).code == 0
+
+
+async def test_a_missing_executable_is_named(fake: Fake, tmp_path: Path) -> None:
+    config, _ = fake(binary=tmp_path / "envoy")
+    with pytest.raises(EnvoyNotFound, match=f"cannot execute {tmp_path}/envoy: No such file"):
+        async with running(config):
+            pass
+    assert names(config.directory) == set()
+
+
+@pytest.mark.parametrize(
+    ("content", "mode", "complaint"),
+    [(b"", 0o644, "Permission denied"), (b"\x00\x01\x02", 0o755, "no program for this machine")],
+)
+async def test_a_file_that_is_no_program_is_named(
+    fake: Fake, tmp_path: Path, content: bytes, mode: int, complaint: str
+) -> None:
+    binary = tmp_path / "envoy"
+    binary.write_bytes(content)
+    binary.chmod(mode)
+    config, _ = fake(binary=binary)
+    with pytest.raises(EnvoyNotFound, match=complaint):
+        async with running(config):
+            pass
+
+
+async def test_an_envoy_without_admin_is_stopped_all_the_same(fake: Fake) -> None:
+    config, _ = fake(FakeEnvoy(no_admin=True))
+    async with running(config) as envoy:
+        pass
+    assert (await envoy.wait_exit()).cause is ExitCause.STOPPED
+
+
+async def test_output_reaches_the_log(fake: Fake, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "envoy_supervisor")
+    config, _ = fake(FakeEnvoy(prints="[error][config] listener 'x' is bad\n"))
+    async with running(config) as envoy:
+        await envoy.wait_ready()
+    records = [r for r in caplog.records if r.name == "envoy_supervisor.envoy"]
+    assert [(r.levelno, r.getMessage()) for r in records] == [
+        (logging.ERROR, "listener 'x' is bad")
+    ]
+    assert records[0].__dict__["pid"] == envoy.pid
+
+
+PARENT = """
+import asyncio, sys
+from pathlib import Path
+from envoy_supervisor import BootstrapConfig, EnvoyConfig, UnixAddress, running
+
+async def main(binary: Path, directory: Path) -> None:
+    bootstrap = BootstrapConfig(
+        node_id="n", node_cluster="c", xds_socket=directory / "XDS", sds_socket=directory / "SDS",
+        admin=UnixAddress(path=directory / "admin"),
+    )
+    config = EnvoyConfig(binary=binary, bootstrap=bootstrap, directory=directory)
+    async with running(config) as envoy:
+        await envoy.wait_ready()
+        print(envoy.pid, flush=True)
+        await asyncio.Event().wait()
+
+asyncio.run(main(Path(sys.argv[1]), Path(sys.argv[2])))
+"""
+
+
+def test_envoy_does_not_outlive_a_killed_parent(fake: Fake, socket_dir: Path) -> None:
+    _, files = fake(FakeEnvoy(ignores_sigterm=True))
+    command = [sys.executable, "-c", PARENT, str(files.binary), str(socket_dir)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        envoy = os.pidfd_open(int(parent.stdout.readline()))
+        try:
+            parent.kill()
+            ended, _, _ = select.select([envoy], [], [], 10)
+            assert ended
+        finally:
+            os.close(envoy)
+    (socket_dir / "admin").unlink()
+
+
+async def test_a_hundred_starts_and_stops_leave_nothing(fake: Fake) -> None:
+    config, files = fake(FakeEnvoy(exits=1, no_admin=True))
+    descriptors = len(names(Path("/proc/self/fd")))
+    for _ in range(100):
+        async with running(config) as envoy:
+            assert (await envoy.wait_exit()).code == 1
+    assert len(files.starts()) == 100
+    assert len(names(Path("/proc/self/fd"))) == descriptors
+    assert names(config.directory) == set()

@@ -1,0 +1,209 @@
+"""A real Envoy from start to end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from envoy_supervisor import (
+    Address,
+    BootstrapConfig,
+    DrainDirection,
+    Envoy,
+    EnvoyConfig,
+    EnvoyExited,
+    EnvoyNotReady,
+    EnvoyState,
+    ExitCause,
+    UnixAddress,
+    running,
+)
+
+
+class Application(Protocol):
+    arrived: asyncio.Event
+    release: asyncio.Event
+    port: int
+
+
+class ProxyConfig(Protocol):
+    def __call__(self, listen: int, application: int, **changes: Any) -> EnvoyConfig: ...
+
+
+class Get(Protocol):
+    def __call__(self, port: int) -> AbstractAsyncContextManager[asyncio.Task[bytes]]: ...
+
+
+class FreePort(Protocol):
+    def __call__(self) -> int: ...
+
+
+async def until(envoy: Envoy, wanted: EnvoyState) -> None:
+    while envoy.state is not wanted:  # noqa: ASYNC110 - a state is no event
+        await asyncio.sleep(0)
+
+
+def names(directory: Path) -> set[str]:
+    return {path.name for path in directory.iterdir()}
+
+
+async def test_envoy_starts_serves_and_leaves_nothing(
+    proxy_config: ProxyConfig, application: Application, free_port: FreePort, get: Get
+) -> None:
+    application.release.set()
+    shared_memory = names(Path("/dev/shm"))
+    port = free_port()
+    async with running(proxy_config(port, application.port)) as envoy:
+        await envoy.wait_ready(10)
+        assert str(envoy.state) == "ready"
+        # A terminal's Ctrl-C goes to a whole process group; Envoy is in one of its own.
+        assert os.getpgid(envoy.pid) == envoy.pid
+        async with get(port) as response:
+            await envoy.drain()
+            assert b"200 OK" in await response
+    stopped = await envoy.wait_exit()
+    assert (stopped.cause, stopped.code) == (ExitCause.STOPPED, 0)
+    assert str(envoy.state) == "exited"
+    assert names(Path("/dev/shm")) == shared_memory
+    with pytest.raises(ProcessLookupError):
+        os.kill(envoy.pid, 0)
+
+
+@pytest.mark.parametrize("direction", DrainDirection)
+async def test_a_request_in_flight_finishes_when_envoy_is_stopped(
+    proxy_config: ProxyConfig,
+    application: Application,
+    free_port: FreePort,
+    get: Get,
+    direction: DrainDirection,
+) -> None:
+    port = free_port()
+    config = proxy_config(
+        port,
+        application.port,
+        termination_drain=timedelta(seconds=60),
+        drain_direction=direction,
+    )
+    leave = asyncio.Event()
+
+    async def run() -> None:
+        async with running(config) as envoy:
+            await envoy.wait_ready(10)
+            started.set_result(envoy)
+            await leave.wait()
+
+    started = asyncio.get_running_loop().create_future()
+    service = asyncio.create_task(run(), name="service")
+    envoy = await started
+    async with get(port) as response:
+        await application.arrived.wait()
+        leave.set()
+        await until(envoy, EnvoyState.DRAINING)
+        assert not response.done()
+        application.release.set()
+        answer = await response
+        assert answer.startswith(b"HTTP/1.1 200 OK")
+        assert b"connection: close" in answer
+        await service
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port))
+
+
+async def test_what_is_open_at_the_deadline_is_cut(
+    proxy_config: ProxyConfig, application: Application, free_port: FreePort, get: Get
+) -> None:
+    port = free_port()
+    config = proxy_config(port, application.port, termination_drain=timedelta(seconds=0.3))
+    async with AsyncExitStack() as client:
+        async with running(config) as envoy:
+            await envoy.wait_ready(10)
+            response = await client.enter_async_context(get(port))
+            await application.arrived.wait()
+        assert await response == b""
+    assert (await envoy.wait_exit()).cause is ExitCause.STOPPED
+
+
+async def test_a_configuration_envoy_refuses_is_told_in_its_own_words(
+    envoy_binary: Path, tmp_path: Path
+) -> None:
+    bootstrap = tmp_path / "bootstrap.json"
+    bootstrap.write_text('{"static_resources": {"clusters": [{"name": 7, "nonsense": 1}]}}')
+    config = EnvoyConfig(
+        binary=envoy_binary,
+        bootstrap=bootstrap,
+        directory=tmp_path,
+        admin=UnixAddress(path=tmp_path / "admin"),
+    )
+    async with running(config) as envoy:
+        with pytest.raises(EnvoyExited, match=r"refused its configuration.*invalid") as caught:
+            await envoy.wait_ready(10)
+        assert caught.value.exit.cause is ExitCause.BAD_CONFIGURATION
+        assert (await envoy.wait_exit()).code == 1
+    assert bootstrap.exists()
+
+
+async def test_a_port_in_use_is_named(envoy_binary: Path, tmp_path: Path, socket_dir: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        config = EnvoyConfig(
+            binary=envoy_binary,
+            bootstrap=BootstrapConfig(
+                node_id="n",
+                node_cluster="c",
+                admin=Address(host="127.0.0.1", port=port),
+                xds_socket=socket_dir / "XDS",
+                sds_socket=socket_dir / "SDS",
+            ),
+            directory=tmp_path / "envoy",
+        )
+        async with running(config) as envoy:
+            ended = await envoy.wait_exit()
+            assert ended.cause is ExitCause.PORT_IN_USE
+            assert f"127.0.0.1:{port}" in ended.reason
+    assert names(tmp_path / "envoy") == set()
+
+
+async def test_without_control_plane_envoy_waits_and_is_not_ready(
+    envoy_binary: Path, socket_dir: Path
+) -> None:
+    config = EnvoyConfig(
+        binary=envoy_binary,
+        bootstrap=BootstrapConfig(
+            node_id="n",
+            node_cluster="c",
+            admin=UnixAddress(path=socket_dir / "admin"),
+            xds_socket=socket_dir / "XDS",
+            sds_socket=socket_dir / "SDS",
+        ),
+        directory=socket_dir / "envoy",
+    )
+    async with running(config) as envoy:
+        with pytest.raises(EnvoyNotReady, match=r"was not ready within 0\.3 s"):
+            await envoy.wait_ready(0.3)
+        assert envoy.state is EnvoyState.STARTING
+        assert (config.directory / "envoy-rev0.json").stat().st_mode & 0o777 == 0o600
+    assert names(config.directory) == set()
+
+
+async def test_the_admin_interface_answers_over_a_unix_socket(
+    proxy_config: ProxyConfig, application: Application, free_port: FreePort
+) -> None:
+    port = free_port()
+    async with running(proxy_config(port, application.port)) as envoy:
+        await envoy.wait_ready(10)
+        assert (await envoy.admin.server_info())["state"] == "LIVE"
+        assert (await envoy.admin.stats("^server.state$")) == {"server.state": 0}
+        assert f"listener.127.0.0.1_{port}.downstream_cx_active" in await envoy.admin.stats()
+        assert await envoy.admin.certs() == []
+        assert "configs" in await envoy.admin.config_dump()
+        await envoy.admin.quit()
+        ended = await envoy.wait_exit()
+        assert ended.code == 0
+        assert "exited by itself" in ended.reason
