@@ -152,6 +152,12 @@ def test_bottomless_metadata_is_refused() -> None:
         render_bootstrap(replace(SIDECAR, node_metadata={"deep": value}))
 
 
+def test_a_connection_limit_that_is_no_number_is_refused() -> None:
+    runtime = {"overload.global_downstream_max_connections": "many"}
+    with pytest.raises(BootstrapError, match="'many', which is not a number of connections"):
+        render_bootstrap(replace(SIDECAR, runtime=runtime))
+
+
 @pytest.mark.parametrize(
     ("host", "port", "complaint"),
     [("localhost", 1, "'localhost' is not an IP address"), ("127.0.0.1", 65536, "65536 is not in")],

@@ -11,15 +11,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from envoy_supervisor._address import Address, UnixAddress, envoy_address
+from envoy_supervisor._errors import BootstrapError
 from envoy_supervisor._json import JSON, clean_json, clean_text
 from envoy_supervisor._static import TYPES, http_listener, static_cluster, xds_cluster
 from envoy_supervisor._stats_config import StatsConfig, stats_config, stats_flush
 
 DEFAULT_RUNTIME: Mapping[str, JSON] = {
-    "overload.global_downstream_max_connections": "2147483647",
     "re2.max_program_size.error_level": "32768",
     "envoy.reloadable_features.http_reject_path_with_fragment": False,
 }
+
+
+# Where this limit stood before it became a resource monitor; still found in configurations.
+MAX_CONNECTIONS_KEY = "overload.global_downstream_max_connections"
+UNLIMITED_CONNECTIONS = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +57,8 @@ class BootstrapConfig:
     delta_xds: ask for configuration incrementally instead of state-of-the-world.
     runtime: runtime values laid over the defaults; an empty string removes a default, and the
         texts "true" and "false" become booleans.
+    max_connections: how many downstream connections Envoy takes over all; None: what `runtime`
+        says under its older name `overload.global_downstream_max_connections`, else no limit.
     stats: which statistics Envoy keeps and how it tags them.
     """
 
@@ -67,6 +74,7 @@ class BootstrapConfig:
     prometheus_listener: Address | None = None
     delta_xds: bool = False
     runtime: Mapping[str, JSON] = field(default_factory=dict)
+    max_connections: int | None = None
     stats: StatsConfig = _STATS
 
     @property
@@ -97,6 +105,7 @@ def render_bootstrap(config: BootstrapConfig) -> dict[str, JSON]:
         "layered_runtime": _runtime(config.runtime),
         "stats_config": stats_config(config.stats),
         **stats_flush(config.stats),
+        "overload_manager": _overload_manager(_max_connections(config)),
         "dynamic_resources": _dynamic_resources(delta=config.delta_xds),
         "static_resources": {
             "clusters": [
@@ -129,6 +138,8 @@ def _node(config: BootstrapConfig) -> dict[str, JSON]:
 def _runtime(overlay: Mapping[str, JSON]) -> dict[str, JSON]:
     values = dict(DEFAULT_RUNTIME)
     for key, value in overlay.items():
+        if key == MAX_CONNECTIONS_KEY:
+            continue
         if value == "":
             values.pop(key, None)
         else:
@@ -141,6 +152,37 @@ def _runtime(overlay: Mapping[str, JSON]) -> dict[str, JSON]:
         "layers": [
             {"name": "global config", "static_layer": clean_json(values, "runtime")},
             {"name": "admin", "admin_layer": {}},
+        ]
+    }
+
+
+def _max_connections(config: BootstrapConfig) -> int:
+    if config.max_connections is not None:
+        return config.max_connections
+    older = config.runtime.get(MAX_CONNECTIONS_KEY, "")
+    if older == "":
+        return UNLIMITED_CONNECTIONS
+    try:
+        return int(str(older))
+    except ValueError as error:
+        raise BootstrapError(
+            f"runtime {MAX_CONNECTIONS_KEY} is {older!r}, which is not a number of connections"
+        ) from error
+
+
+def _overload_manager(max_connections: int) -> dict[str, JSON]:
+    return {
+        "resource_monitors": [
+            {
+                "name": "envoy.resource_monitors.global_downstream_max_connections",
+                "typed_config": {
+                    "@type": (
+                        f"{TYPES}.resource_monitors.downstream_connections.v3"
+                        ".DownstreamConnectionsConfig"
+                    ),
+                    "max_active_downstream_connections": str(max_connections),
+                },
+            }
         ]
     }
 

@@ -219,8 +219,8 @@ async def running(config: EnvoyConfig, *, clock: Clock | None = None) -> AsyncIt
     `EnvoyExited` from `wait_ready`.
     """
     clock = clock or SystemClock()
-    with _bootstrap_file(config) as path:
-        admin = AdminClient(_admin_address(config))
+    admin = AdminClient(_admin_address(config))
+    with _bootstrap_file(config) as path, _socket_removed(admin.address):
         arguments = envoy_arguments(config, path, own_log_format=not sets_log_format(path))
         process = spawn([str(config.binary), *arguments])
         envoy = Envoy(config, admin, process, clock=clock)
@@ -249,6 +249,16 @@ def _bootstrap_file(config: EnvoyConfig) -> Iterator[Path]:
         yield path
     finally:
         path.unlink(missing_ok=True)
+
+
+@contextmanager
+def _socket_removed(address: Address | UnixAddress) -> Iterator[None]:
+    """Envoy leaves its admin socket's file behind, however it ends."""
+    try:
+        yield
+    finally:
+        if isinstance(address, UnixAddress) and address.path.is_socket():
+            address.path.unlink(missing_ok=True)
 
 
 def _admin_address(config: EnvoyConfig) -> Address | UnixAddress:
