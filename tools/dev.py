@@ -25,7 +25,8 @@ ROOT = Path(__file__).resolve().parent.parent
 ENVIRONMENT = ROOT / ".dev" / "env"
 OLDEST_PYTHON = (3, 11)
 PINS = ("nox==2026.10.20", "uv==0.13.8")
-UNREACHABLE = ("NewConnectionError", "NameResolutionError", "ConnectTimeout", "ProxyError")
+# What pip says, in one version or another, when there is no way to the package index.
+UNREACHABLE = ("connection broken by", "Max retries exceeded", "(from versions: none)")
 
 
 class UsageError(Exception):
@@ -129,7 +130,8 @@ def make_environment() -> None:
             raise UsageError("this Python cannot make environments: install python3-venv")
         print("dev.py: making .dev/env", file=sys.stderr)
         run(sys.executable, "-m", "venv", str(ENVIRONMENT), purpose="make an environment")
-        pip = [str(ENVIRONMENT / "bin" / "python"), "-m", "pip", "--retries", "2"]
+        os.environ.setdefault("PIP_RETRIES", "2")  # the default keeps one waiting for long
+        pip = [str(ENVIRONMENT / "bin" / "python"), "-m", "pip"]
         run(*pip, "install", "--quiet", *PINS, purpose=f"install {' and '.join(PINS)}")
         stamp.write_text(wanted)
 
@@ -151,8 +153,8 @@ def run(*command: str, purpose: str) -> None:
         return
     if any(word in done.stdout for word in UNREACHABLE):
         raise UsageError(
-            f"cannot {purpose}: the package index cannot be reached; is this machine online, or "
-            "does it need PIP_INDEX_URL or HTTPS_PROXY?"
+            f"cannot {purpose}: the package index cannot be reached, or does not have them; is "
+            "this machine online, or does it need PIP_INDEX_URL or HTTPS_PROXY?"
         )
     lines = done.stdout.strip().splitlines() or [f"exit status {done.returncode}"]
     errors = [line for line in lines if "error" in line.lower()]

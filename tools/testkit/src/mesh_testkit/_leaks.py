@@ -11,28 +11,22 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from mesh_testkit._resources import Resources, socket_files
 
-# A library's own thread may need a moment to close what was handed to it. Waited only when
-# something is left.
-_PATIENCE_S = 2.0
 _LOOP_TURNS = 20
-_DIRECTORIES = ("tmp_path", "socket_dir")
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _module_leaves_nothing() -> Iterator[set[str]]:
+def _module_leaves_nothing(pytestconfig: pytest.Config) -> Iterator[set[str]]:
     before = Resources.now()
     reported: set[str] = set()
     yield reported
-    _fail_on_leftovers(
-        "this module's fixtures", lambda: Resources.now().left_since(before), reported
-    )
+    _fail_on_leftovers("this module's fixtures", before, reported, pytestconfig)
 
 
 @pytest.fixture(autouse=True)
@@ -41,31 +35,33 @@ def _test_leaves_nothing(
 ) -> Iterator[None]:
     before = Resources.now()
     yield
-    directories: list[Path] = [
-        request.node.funcargs[name] for name in _DIRECTORIES if name in request.node.funcargs
-    ]
-
-    def leftovers() -> list[str]:
-        files = [path for directory in directories for path in socket_files(directory)]
-        return [
-            *Resources.now().left_since(before),
-            *(f"socket file {path} was not removed" for path in files),
-        ]
-
-    _fail_on_leftovers("this test", leftovers, _module_leaves_nothing)
+    _fail_on_leftovers("this test", before, _module_leaves_nothing, request.config)
+    if "tmp_path" in request.node.funcargs:
+        fail_on_socket_files(request.node.funcargs["tmp_path"])
 
 
-def _fail_on_leftovers(what: str, leftovers: Callable[[], list[str]], reported: set[str]) -> None:
+def _fail_on_leftovers(
+    what: str, before: Resources, reported: set[str], config: pytest.Config
+) -> None:
     """Fail with what is left, and add it to what was reported so that it is reported once."""
-    left = set(leftovers()) - reported
+    left = set(Resources.now().left_since(before)) - reported
     if left:
         gc.collect()
-        deadline = time.monotonic() + _PATIENCE_S
-        while (left := set(leftovers()) - reported) and time.monotonic() < deadline:
+        # A library's own thread may be about to close what was handed to it.
+        deadline = time.monotonic() + float(config.getini("leak_patience_s"))
+        while left and time.monotonic() < deadline:
             time.sleep(0.01)
+            left = set(Resources.now().left_since(before)) - reported
     if left:
         reported |= left
         pytest.fail(_message(what, sorted(left)), pytrace=False)
+
+
+def fail_on_socket_files(directory: Path) -> None:
+    """Fail if a server left its Unix socket below the directory."""
+    left = [f"socket file {path} was not removed" for path in socket_files(directory)]
+    if left:
+        pytest.fail(_message("this test", sorted(left)), pytrace=False)
 
 
 def check_tasks_before_close(loop: asyncio.AbstractEventLoop) -> None:

@@ -18,6 +18,7 @@ from mesh_testkit._leaks import (
     _module_leaves_nothing,
     _test_leaves_nothing,
     check_tasks_before_close,
+    fail_on_socket_files,
 )
 
 __all__ = [
@@ -33,7 +34,12 @@ _RUNNER_SUFFIX = "_scoped_runner"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add --update-golden."""
+    """Add --update-golden, and how long something may take to go away."""
+    parser.addini(
+        "leak_patience_s",
+        default="2",
+        help="seconds that a library's own thread has to close what a test handed to it",
+    )
     parser.addoption(
         "--update-golden",
         action="store_true",
@@ -113,6 +119,7 @@ def socket_dir() -> Iterator[Path]:
     """Make a directory whose path is short enough for Unix sockets (108 bytes on Linux)."""
     with tempfile.TemporaryDirectory(prefix="mesh-") as directory:
         yield Path(directory)
+        fail_on_socket_files(Path(directory))
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,181 @@
+"""Runs the plugin in a pytest of its own, over tests that leave things behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+Run = Callable[..., pytest.RunResult]
+
+pytest_plugins = ["pytester"]
+
+
+@pytest.fixture
+def run(pytester: pytest.Pytester) -> Run:
+    """Run a test file in a process of its own, so that what it leaves is not this process's."""
+
+    def run_file(source: str, *arguments: str) -> pytest.RunResult:
+        pytester.makepyfile(test_inner=source)
+        pytester.makeini("[pytest]\nleak_patience_s = 0.1\n")
+        return pytester.runpytest_subprocess("-p", "mesh_testkit.plugin", *arguments)
+
+    return run_file
+
+
+PREAMBLE = """
+import asyncio, socket, subprocess, threading, pytest
+kept = threading.Event()
+"""
+LEAVING = """
+async def test_task():
+    asyncio.create_task(asyncio.Event().wait(), name="lost")
+
+def test_thread():
+    threading.Thread(target=kept.wait, args=(60,), name="lost").start()
+
+def test_socket():
+    kept.socket = socket.create_server(("127.0.0.1", 0))
+
+def test_file(tmp_path):
+    kept.file = open(tmp_path / "lost.txt", "w")
+
+def test_child():
+    kept.child = subprocess.Popen(["sleep", "60"])
+
+def test_zombie():
+    kept.zombie = subprocess.Popen(["true"])
+
+def test_socket_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind("lost.sock")
+
+def test_socket_in_the_short_directory(socket_dir):
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(socket_dir / "short.sock"))
+
+def test_that_leaves_nothing():
+    kept.set()
+    kept.child.kill()
+    kept.child.wait()
+"""
+
+
+def test_test_that_leaves_something_fails_and_names_it(run: Run) -> None:
+    result = run(PREAMBLE + LEAVING)
+    result.assert_outcomes(passed=9, errors=8)
+    expected = {
+        "task": "  - task 'lost' (Event.wait) is still pending at *locks.py:*",
+        "thread": "  - thread 'lost' is still running",
+        "socket": "  - file descriptor * is still open: socket at ('127.0.0.1', *)",
+        "file": "  - file descriptor * is still open: */lost.txt",
+        "child": "  - child process * is still running: sleep 60",
+        "zombie": "  - child process * ended and nobody waited for it",
+        "socket_file": "  - socket file */lost.sock was not removed",
+        "socket_in_the_short_directory": "  - socket file */short.sock was not removed",
+    }
+    for name, message in expected.items():
+        header = f"*ERROR at teardown of test_{name} *"
+        result.stdout.fnmatch_lines([header, "this test left behind:", message], consecutive=True)
+
+
+def test_what_fixtures_clean_up_is_not_reported(run: Run) -> None:
+    result = run(
+        PREAMBLE
+        + """
+@pytest.fixture
+async def task():
+    running = asyncio.create_task(asyncio.Event().wait())
+    yield running
+    running.cancel()
+
+@pytest.fixture
+def thread():
+    stop = threading.Event()
+    thread = threading.Thread(target=stop.wait)
+    thread.start()
+    yield
+    stop.set()
+
+@pytest.fixture(scope="module")
+def server():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server
+
+async def test_task(task): pass
+def test_thread(thread): pass
+def test_server(server): pass
+def test_server_again(server): pass
+"""
+    )
+    result.assert_outcomes(passed=4)
+
+
+def test_module_fixture_that_leaves_something_fails_at_the_end_of_its_module(run: Run) -> None:
+    result = run(
+        PREAMBLE
+        + """
+@pytest.fixture(scope="module")
+def server():
+    return socket.create_server(("127.0.0.1", 0))
+
+def test_first(server): pass
+def test_last(server): pass
+"""
+    )
+    result.assert_outcomes(passed=2, errors=1)
+    result.stdout.fnmatch_lines(
+        ["*ERROR at teardown of test_last*", "this module's fixtures left*"]
+    )
+
+
+def test_coroutine_tests_run_on_the_loop_of_production(run: Run) -> None:
+    result = run(
+        """
+import asyncio, importlib.util
+
+async def test_loop():
+    wanted = "uvloop" if importlib.util.find_spec("uvloop") else "asyncio.unix_events"
+    assert type(asyncio.get_running_loop()).__module__ == wanted
+"""
+    )
+    result.assert_outcomes(passed=1)
+
+
+GOLDEN = """
+def test_text(golden): golden("text.txt", "one\\ntwo\\n")
+def test_json(golden): golden("value.json", {"b": [1], "a": "é"})
+"""
+
+
+def test_golden_files_are_written_then_compared(run: Run, pytester: pytest.Pytester) -> None:
+    run(GOLDEN).assert_outcomes(failed=2)
+    run(GOLDEN, "--update-golden").assert_outcomes(passed=2)
+    directory = pytester.path / "golden"
+    assert (directory / "value.json").read_text() == '{\n  "a": "é",\n  "b": [\n    1\n  ]\n}\n'
+    run(GOLDEN).assert_outcomes(passed=2)
+
+    (directory / "text.txt").write_text("one\nthree\n")
+    result = run(GOLDEN)
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*text.txt differs*--update-golden*", "-three", "+two"])
+
+
+def test_ports_and_directories_can_be_used(run: Run) -> None:
+    result = run(
+        """
+import socket
+
+def test_port(free_port):
+    with socket.create_server(("127.0.0.2", free_port("127.0.0.2"))):
+        pass
+
+def test_directory(socket_dir):
+    assert len(str(socket_dir)) < 60
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(socket_dir / "a.sock"))
+    (socket_dir / "a.sock").unlink()
+"""
+    )
+    result.assert_outcomes(passed=2)
