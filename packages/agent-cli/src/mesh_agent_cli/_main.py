@@ -1,0 +1,62 @@
+"""The command's entry: picks what has to be loaded, runs it, and turns errors into sentences."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from mesh_agent_cli._errors import CliError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+NAME = "mesh-agent"
+
+
+def main(
+    arguments: Sequence[str] | None = None, *, plugins: Mapping[str, EntryPoint] | None = None
+) -> int:
+    """Run `mesh-agent` and return its exit status: 0, 1 for a failure, 2 for a wrong call.
+
+    arguments: without the program's name; None takes the process's own.
+    plugins: entries by name; None looks the installed ones up.
+    """
+    from mesh_agent_cli._app import build
+    from mesh_agent_cli._plugins import find_plugins
+
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    app = build(
+        wanted=next((word for word in given if not word.startswith("-")), None),
+        find_plugins=find_plugins if plugins is None else lambda: plugins,
+    )
+    try:
+        result = app(given or ["--help"], prog_name=NAME, standalone_mode=False)
+    except CliError as error:
+        return _failed(str(error), error.exit_code)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        return 1
+    except Exception as error:
+        import typer
+
+        # Every error of a wrong call has the parent that BadParameter has; typer exports no name
+        # for it.
+        if not isinstance(error, (typer.Abort, *typer.BadParameter.__bases__)):
+            raise
+        return _wrong_call(error)
+    return result if isinstance(result, int) else 0
+
+
+def _wrong_call(error: Exception) -> int:
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else NAME
+    describe = getattr(error, "format_message", None)
+    said = " ".join((describe() if describe is not None else "aborted").split())
+    return _failed(f"{said.rstrip('.')} (see {path} --help)", 2)
+
+
+def _failed(sentence: str, exit_code: int) -> int:
+    print(f"{NAME}: {sentence}", file=sys.stderr)  # noqa: T201 - this is what a command does
+    return exit_code

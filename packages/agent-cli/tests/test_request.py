@@ -1,0 +1,52 @@
+"""`request`: the body alone on standard output, 404 an answer, other failures a sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mesh_agent_cli import CliError
+from mesh_agent_cli._request import request
+
+
+def test_the_answers_body_is_returned_as_it_is(serve: Any) -> None:
+    with serve((200, b"\xffbinary\n")) as server:
+        body = request("get", "/stats?format=json", None, address="127.0.0.1", port=server.port)
+    assert body == b"\xffbinary\n"
+    assert server.asked == [("GET", "/stats?format=json", b"")]
+
+
+def test_a_body_is_sent(serve: Any) -> None:
+    with serve((200, b"ok")) as server:
+        request("POST", "logging", "level=debug", address="127.0.0.1", port=server.port)
+    assert server.asked == [("POST", "/logging", b"level=debug")]
+
+
+def test_404_is_an_answer_and_500_is_not(serve: Any) -> None:
+    with serve((404, b"nothing here"), (500, b"broken")) as server:
+        address = {"address": "127.0.0.1", "port": server.port}
+        assert request("GET", "x", None, **address) == b"nothing here"
+        with pytest.raises(CliError, match=r"unsuccessful status code 500 \(broken\)"):
+            request("GET", "x", None, **address)
+
+
+def test_the_command_prints_the_body_and_a_newline(call: Any, serve: Any) -> None:
+    with serve((200, b"LIVE"), address=("127.86.31.1", 15000)):
+        called = call("request", "GET", "ready", "--address", "127.86.31.1")
+    assert (called.status, called.out, called.error) == (0, "LIVE\n", "")
+
+
+def test_the_bind_address_comes_from_the_environment(
+    call: Any, serve: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MESH_AGENT_BIND_ADDRESS", "127.86.31.2")
+    with serve((200, b"ok"), address=("127.86.31.2", 15020)):
+        called = call("request", "POST", "drain", "--debug-port", "15020")
+    assert (called.status, called.out) == (0, "ok\n")
+
+
+def test_other_ports_are_refused(call: Any) -> None:
+    called = call("request", "GET", "x", "--debug-port", "22")
+    assert called.status == 2
+    assert called.error == ("mesh-agent: debug port 22 is not one of 15000, 15004, 15020, 15021\n")

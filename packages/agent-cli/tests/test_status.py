@@ -1,0 +1,108 @@
+"""`status`: what a running agent says, for people and for scripts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from mesh_agent_cli._status import render_status
+
+NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
+STATUS = {
+    "workload": "greeter.default",
+    "spiffe_id": "spiffe://cluster.local/ns/default/sa/greeter",
+    "certificate": {
+        "serial": "4d2",
+        "not_before": "2030-01-01T00:00:00+00:00",
+        "not_after": "2030-01-02T00:00:00+00:00",
+    },
+    "xds": {
+        "connected": True,
+        "since": "2030-01-01T11:00:00+00:00",
+        "last_error": None,
+        "types": {
+            "type.googleapis.com/envoy.config.cluster.v3.Cluster": {
+                "version": "v7",
+                "acked": True,
+                "nack": None,
+                "at": "2030-01-01T11:00:01+00:00",
+            },
+            "type.googleapis.com/envoy.config.listener.v3.Listener": {
+                "version": "v8",
+                "acked": False,
+                "nack": "Invalid duration",
+                "at": "2030-01-01T11:00:01+00:00",
+            },
+        },
+    },
+    "envoy": {"state": "ready", "pid": 4711},
+    "ready": True,
+    "reasons": [],
+}
+
+
+def test_the_table(golden: Callable[[str, object], None]) -> None:
+    golden("ready.txt", render_status(STATUS, now=NOW) + "\n")
+
+
+def test_the_table_of_an_agent_in_trouble(golden: Callable[[str, object], None]) -> None:
+    status = {
+        **STATUS,
+        "ready": False,
+        "reasons": ["envoy: not started", "certificate: expired"],
+        "certificate": {"serial": "4d2", "not_after": "2030-01-01T11:59:00+00:00"},
+        "xds": {
+            "connected": False,
+            "since": "2030-01-01T11:00:00+00:00",
+            "last_error": "connection refused",
+        },
+        "envoy": {"state": "exited", "pid": None},
+    }
+    golden("trouble.txt", render_status(status, now=NOW) + "\n")
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {},
+        {"xds": None, "certificate": "soon", "reasons": {"envoy": "starting"}, "ready": False},
+        {"certificate": {"not_after": "2030-01-02"}, "xds": {"types": {"x": None}}},
+    ],
+)
+def test_missing_and_strange_entries_do_no_harm(status: dict[str, object]) -> None:
+    assert "workload" in render_status(status, now=NOW)
+
+
+def test_the_command_asks_the_agent(call: Any, serve: Any) -> None:
+    with serve((200, json.dumps(STATUS).encode())) as server:
+        words = ("status", "--address", "127.0.0.1", "--port", str(server.port))
+        people, scripts = call(*words), call(*words, "--json")
+    assert people.status == scripts.status == 0
+    assert "greeter.default" in people.out
+    assert json.loads(scripts.out) == STATUS
+    assert server.asked[0] == ("GET", "/debug/status", b"")
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [((404, b""), "answered 404"), ((200, b"LIVE"), "JSON object"), ((200, b"[]"), "JSON object")],
+)
+def test_a_stranger_on_the_port_is_recognised(
+    call: Any, serve: Any, answer: tuple[int, bytes], words: str
+) -> None:
+    with serve(answer) as server:
+        called = call("status", "--address", "127.0.0.1", "--port", str(server.port))
+    assert called.status == 1
+    assert words in called.error
+
+
+def test_no_agent_is_said_in_words(call: Any, serve: Any) -> None:
+    with serve((200, b"")) as server:
+        port = server.port
+    called = call("status", "--address", "127.0.0.1", "--port", str(port))
+    assert called.status == 1
+    assert "is it running?" in called.error

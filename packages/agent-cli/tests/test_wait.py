@@ -1,0 +1,79 @@
+"""`wait`: at once if ready, later if ready later, and the last failure at the timeout."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mesh_agent_cli import CliError
+from mesh_agent_cli._wait import wait_ready
+
+
+class FakeClock:
+    def __init__(self) -> None:
+        self.at = 0.0
+        self.slept: list[float] = []
+
+    def monotonic(self) -> float:
+        return self.at
+
+    def sleep(self, seconds: float, /) -> None:
+        self.slept.append(seconds)
+        self.at += seconds
+
+
+def _wait(url: str, clock: FakeClock) -> None:
+    wait_ready(url, timeout_s=10, request_timeout_s=5, period_s=2, clock=clock)
+
+
+def test_a_ready_agent_is_not_waited_for(serve: Any) -> None:
+    clock = FakeClock()
+    with serve((200, b"")) as server:
+        _wait(f"{server.url}/healthz/ready", clock)
+    assert clock.slept == []
+    assert server.asked == [("GET", "/healthz/ready", b"")]
+
+
+def test_an_agent_that_becomes_ready_ends_the_wait(serve: Any) -> None:
+    clock = FakeClock()
+    with serve((503, b"not yet"), (503, b"not yet"), (200, b"")) as server:
+        _wait(server.url, clock)
+    assert clock.slept == [2, 2]
+
+
+def test_only_200_counts_and_the_timeout_tells_the_last_failure(serve: Any) -> None:
+    clock = FakeClock()
+    with (
+        serve((500, b"first"), (204, b"")) as server,
+        pytest.raises(CliError, match=r"not ready within 10 s: status 204$"),
+    ):
+        _wait(server.url, clock)
+    assert clock.at == 10
+
+
+def test_nothing_listening_is_said_in_words(call: Any, serve: Any) -> None:
+    with serve((200, b"")) as server:
+        url = server.url
+    called = call("wait", "--url", url, "--timeoutSeconds", "0")
+    assert called.status == 1
+    assert "connection refused" in called.error
+    assert called.error.count("\n") == 1
+
+
+def test_both_spellings_of_the_flags(call: Any, serve: Any) -> None:
+    with serve((200, b"")) as server:
+        for words in (
+            ("--timeoutSeconds=5", "--requestTimeoutMillis=400", "--periodMillis=100"),
+            ("--timeout-seconds", "5", "--request-timeout-millis", "400", "--period-millis", "1"),
+        ):
+            called = call("wait", "--url", server.url, *words)
+            assert (called.status, called.out, called.error) == (0, "", "")
+
+
+@pytest.mark.parametrize("url", ["localhost:15021", "https://localhost/", "http://[::1", "http://"])
+def test_a_bad_url_is_one_sentence(call: Any, url: str) -> None:
+    called = call("wait", "--url", url)
+    assert called.status == 1
+    assert called.error.startswith("mesh-agent: URL ")
+    assert called.error.count("\n") == 1
