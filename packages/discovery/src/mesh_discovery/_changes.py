@@ -1,18 +1,20 @@
 """What a new world changes, as a push request: which services, and whether only endpoints."""
 
-from xds_server import ConfigKey, PushRequest
-
+from mesh_discovery._model import Service
 from mesh_discovery._world import World
+from xds_server import ConfigKey, PushRequest
 
 SERVICE = "ServiceEntry"
 POLICY = "PeerAuthentication"
+WORKLOAD = "WorkloadEntry"
 
 
 def difference(old: World | None, new: World) -> PushRequest | None:
     """Compare two worlds; None when no proxy could see a difference.
 
-    The keys name services (kind ServiceEntry, by host and namespace) and namespaces of policies;
-    no keys mean everything. `full` is False when nothing but endpoints changed.
+    The keys name services (kind ServiceEntry, by host and namespace), workloads for whom another
+    set of ports is served now (kind WorkloadEntry, by address and namespace), and namespaces of
+    policies; no keys mean everything. `full` is False when nothing but endpoints changed.
     """
     if old is None or old.mesh != new.mesh or old.trust_domain != new.trust_domain:
         return PushRequest(full=True, reasons=("global",))
@@ -24,9 +26,12 @@ def difference(old: World | None, new: World) -> PushRequest | None:
         if before == after:
             continue
         keys.add(ConfigKey(SERVICE, key[1], key[0]))
-        if before is None or after is None:
-            full = True
-        elif before.without_endpoints() != after.without_endpoints():
+        keys |= _workloads(before, after)
+        if (
+            before is None
+            or after is None
+            or before.without_endpoints() != after.without_endpoints()
+        ):
             full = True
     if keys:
         reasons.append("service" if full else "endpoint")
@@ -43,3 +48,13 @@ def difference(old: World | None, new: World) -> PushRequest | None:
     if not keys:
         return None
     return PushRequest(full=full, configs_updated=frozenset(keys), reasons=tuple(reasons))
+
+
+def _workloads(before: Service | None, after: Service | None) -> set[ConfigKey]:
+    old = frozenset(before.endpoints) if before is not None else frozenset()
+    new = frozenset(after.endpoints) if after is not None else frozenset()
+    if before is not None and after is not None and before.ports != after.ports:
+        changed = old | new
+    else:
+        changed = old ^ new
+    return {ConfigKey(WORKLOAD, each.address, each.namespace) for each in changed}

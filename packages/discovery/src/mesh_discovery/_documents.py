@@ -4,8 +4,9 @@ Read from libyaml's events with an own stack: PyYAML's composer recurses in C an
 nesting, keeps the last of two equal keys in silence, and follows aliases without limit.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import yaml
 
@@ -70,7 +71,7 @@ def read_documents(text: str, *, file: str) -> tuple[tuple[Document, ...], tuple
     documents: list[Document] = []
     try:
         if len(text) > MAX_BYTES:
-            raise _Unreadable(1, (), f"the file is larger than {MAX_BYTES} bytes; split it")  # noqa: TRY301
+            raise _Unreadable(1, (), f"the file is larger than {MAX_BYTES} bytes; split it")
         documents.extend(_documents(text))
     except _Unreadable as error:
         return tuple(documents), (
@@ -82,9 +83,7 @@ def read_documents(text: str, *, file: str) -> tuple[tuple[Document, ...], tuple
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark is not None else 1
         what = ", ".join(filter(None, (error.context, error.problem)))
-        return tuple(documents), (
-            Problem(file=file, line=line, message=f"not valid YAML: {what}"),
-        )
+        return tuple(documents), (Problem(file=file, line=line, message=f"not valid YAML: {what}"),)
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         return tuple(documents), (
@@ -96,7 +95,8 @@ def read_documents(text: str, *, file: str) -> tuple[tuple[Document, ...], tuple
 def _documents(text: str) -> Iterator[Document]:
     builder = _Builder()
     for event in yaml.parse(text, Loader=yaml.CSafeLoader):
-        line = event.start_mark.line + 1
+        mark = event.start_mark
+        line = mark.line + 1 if mark is not None else 1
         match event:
             case yaml.DocumentStartEvent():
                 builder = _Builder()
@@ -110,7 +110,9 @@ def _documents(text: str) -> Iterator[Document]:
             case yaml.ScalarEvent():
                 builder.scalar(event, line)
             case yaml.AliasEvent():
-                builder.alias(event.anchor, line)
+                builder.alias(event.anchor or "", line)
+            case _:
+                pass  # where the stream begins and ends
 
 
 class _Builder:
@@ -219,10 +221,10 @@ class _Builder:
         del self._lines[path]
 
 
-_RESOLVER = yaml.resolver.Resolver()
-_CONSTRUCTOR = yaml.constructor.SafeConstructor()
+_RESOLVER: Any = yaml.resolver.Resolver()
+_CONSTRUCTOR: Any = yaml.constructor.SafeConstructor()
 _TEXT = "tag:yaml.org,2002:str"
-_CONSTRUCT = {
+_CONSTRUCT: dict[str, Callable[[Any], Any]] = {
     "tag:yaml.org,2002:null": lambda _: None,
     "tag:yaml.org,2002:bool": _CONSTRUCTOR.construct_yaml_bool,
     "tag:yaml.org,2002:int": _CONSTRUCTOR.construct_yaml_int,

@@ -57,7 +57,7 @@ class ConfigLoader:
     def load(self) -> Load:
         """Read everything; file-system errors are problems like any others."""
         problems: list[Problem] = []
-        directories = {self.directory.absolute().parent}
+        directories: set[Path] = set()
         paths = list(_yaml_files(self.directory, problems, directories))
         reads: list[Read] = []
         known: dict[Path, _File] = {}
@@ -143,9 +143,7 @@ def _parsed(path: Path, data: bytes, digest: bytes, *, is_mesh_config: bool) -> 
     return _File(digest, tuple(read(each, file=file) for each in documents), problems)
 
 
-def _yaml_files(
-    directory: Path, problems: list[Problem], directories: set[Path]
-) -> Iterator[Path]:
+def _yaml_files(directory: Path, problems: list[Problem], directories: set[Path]) -> Iterator[Path]:
     """Yield the YAML files below, by name; hidden ones are not configuration.
 
     Kubernetes keeps a projected volume's files twice, in `..2026_01_01` and behind links.

@@ -89,7 +89,7 @@ class Service:
     def visible_in(self, namespace: str) -> bool:
         """Whether proxies of this namespace may know of it."""
         return any(
-            each == "*" or each == namespace or (each == "." and self.namespace == namespace)
+            each in ("*", namespace) or (each == "." and self.namespace == namespace)
             for each in self.export_to
         )
 

@@ -156,7 +156,8 @@ class _Reader:
                 return Metadata(name="default")
             self.add((), "the field metadata is missing; it holds name and namespace")
             return None
-        return self._decoded(given, Metadata, ("metadata",))
+        metadata: Metadata | None = self._decoded(given, Metadata, ("metadata",))
+        return metadata
 
     def spec(self, value: Value, kind: _Kind, path: Path) -> Spec | None:
         if value is None:

@@ -58,5 +58,9 @@ class PeerPolicies:
                     break
         return MutualTlsMode.PERMISSIVE
 
+    def has_workload_policy(self, namespace: str) -> bool:
+        """Tell whether some workloads of a namespace may differ from the rest."""
+        return any(each.labels for each in self._of(namespace))
+
     def _of(self, namespace: str) -> Iterable[Policy]:
         return (each for each in self.policies if each.namespace == namespace)

@@ -7,13 +7,16 @@ its listeners go in interception mode NONE (APP_ADDRESS, OUTBOUND_BIND_ADDRESS, 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from xds_server import Node
-
 from mesh_discovery._addresses import is_ip
+from xds_server import Node
 
 
 class NodeError(ValueError):
     """A node that can't be served; the message says why and what would be right."""
+
+
+class NotServedError(NodeError):
+    """A sound node that wants what this control plane does not make."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +46,7 @@ def parse_proxy(node: Node, *, domain_suffix: str = "cluster.local") -> Proxy:
     metadata = node.metadata
     mode = _text(metadata, "INTERCEPTION_MODE") or "NONE"
     if kind == "sidecar" and mode != "NONE":
-        raise NodeError(
+        raise NotServedError(
             f"interception mode {mode} is not served here; set INTERCEPTION_MODE to NONE"
         )
     listed = [each.strip() for each in _text(metadata, "INSTANCE_IPS").split(",") if each.strip()]

@@ -20,7 +20,7 @@ class _Shape(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
     pass
 
 
-class Metadata(_Shape):
+class Metadata(_Shape, frozen=True):
     """The part of Kubernetes object metadata that has a meaning here, and what may stand beside."""
 
     name: Text
@@ -52,7 +52,7 @@ class Resolution(StrEnum):
     DNS_ROUND_ROBIN = "DNS_ROUND_ROBIN"
 
 
-class ServicePort(_Shape):
+class ServicePort(_Shape, frozen=True):
     """A port that clients name."""
 
     number: PortNumber
@@ -61,19 +61,19 @@ class ServicePort(_Shape):
     target_port: PortNumber | None = None
 
 
-class Selector(_Shape):
+class Selector(_Shape, frozen=True):
     """Workloads by their labels (ServiceEntry's workloadSelector)."""
 
     labels: Labels = {}
 
 
-class MatchLabels(_Shape):
+class MatchLabels(_Shape, frozen=True):
     """Workloads by their labels (PeerAuthentication's selector)."""
 
     match_labels: Labels = {}
 
 
-class WorkloadEntrySpec(_Shape):
+class WorkloadEntrySpec(_Shape, frozen=True):
     """One workload: an endpoint of the services that select it."""
 
     address: str = ""
@@ -85,7 +85,7 @@ class WorkloadEntrySpec(_Shape):
     service_account: str = ""
 
 
-class ServiceEntrySpec(_Shape):
+class ServiceEntrySpec(_Shape, frozen=True):
     """A service by its host names."""
 
     hosts: tuple[Text, ...]
@@ -108,13 +108,13 @@ class MutualTlsMode(StrEnum):
     STRICT = "STRICT"
 
 
-class MutualTls(_Shape):
+class MutualTls(_Shape, frozen=True):
     """A mode, as PeerAuthentication holds it."""
 
     mode: MutualTlsMode = MutualTlsMode.UNSET
 
 
-class PeerAuthenticationSpec(_Shape):
+class PeerAuthenticationSpec(_Shape, frozen=True):
     """Which inbound connections a mesh, a namespace or a set of workloads accepts."""
 
     selector: MatchLabels | None = None
@@ -129,7 +129,7 @@ class TrafficPolicyMode(StrEnum):
     ALLOW_ANY = "ALLOW_ANY"
 
 
-class OutboundTrafficPolicy(_Shape):
+class OutboundTrafficPolicy(_Shape, frozen=True):
     """MeshConfig's outboundTrafficPolicy."""
 
     mode: TrafficPolicyMode = TrafficPolicyMode.ALLOW_ANY
@@ -142,7 +142,7 @@ class LogEncoding(StrEnum):
     JSON = "JSON"
 
 
-class MeshConfigSpec(_Shape):
+class MeshConfigSpec(_Shape, frozen=True):
     """Mesh-wide settings, with Istio's defaults."""
 
     trust_domain: Text | None = None

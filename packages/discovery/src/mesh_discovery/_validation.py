@@ -50,8 +50,10 @@ def _service_entry(spec: ServiceEntrySpec) -> Iterator[Finding]:
         elif host.startswith("*.") and spec.resolution in _BY_NAME and not spec.endpoints:
             yield (
                 ("hosts", index),
-                f"a wildcard host can't be looked up by resolution {spec.resolution.value}; "
-                "use NONE or give endpoints",
+                (
+                    f"a wildcard host can't be looked up by resolution {spec.resolution.value}; "
+                    "use NONE or give endpoints"
+                ),
             )
     for index, address in enumerate(spec.addresses):
         if not is_ip(address) and not is_network(address):
@@ -86,8 +88,10 @@ def _export_to(spec: ServiceEntrySpec) -> Iterator[Finding]:
         if namespace not in (".", "*", "~") and not is_host(namespace):
             yield (
                 ("exportTo", index),
-                f'"{namespace}" is not a namespace; write a name, "." for this one, "*" for all '
-                'or "~" for none',
+                (
+                    f'"{namespace}" is not a namespace; write a name, "." for this one, "*" for '
+                    'all or "~" for none'
+                ),
             )
 
 
@@ -110,8 +114,10 @@ def _endpoints(spec: ServiceEntrySpec) -> Iterator[Finding]:
         if spec.resolution is Resolution.STATIC and is_host(endpoint.address) and not path_or_ip:
             yield (
                 (*place, "address"),
-                f'resolution STATIC takes IP addresses, found "{endpoint.address}"; '
-                "for host names use resolution DNS",
+                (
+                    f'resolution STATIC takes IP addresses, found "{endpoint.address}"; '
+                    "for host names use resolution DNS"
+                ),
             )
         for port in endpoint.ports:
             if port not in names:

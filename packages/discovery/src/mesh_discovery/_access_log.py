@@ -1,0 +1,60 @@
+"""Access logs, off unless mesh config names a file."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from google.protobuf import struct_pb2
+
+from mesh_discovery._envoy import (
+    Message,
+    accesslog_pb2,
+    base_pb2,
+    file_pb2,
+    packed,
+    substitution_format_string_pb2,
+)
+from mesh_discovery._schema import LogEncoding, MeshConfigSpec
+
+
+def access_logs(mesh: MeshConfigSpec) -> list[Message]:
+    """Return the loggers for a listener's filters: one or none."""
+    if not mesh.access_log_file:
+        return []
+    config = file_pb2.FileAccessLog(path=mesh.access_log_file)
+    if (form := _format(mesh)) is not None:
+        config.log_format.CopyFrom(form)
+    return [accesslog_pb2.AccessLog(name="envoy.access_loggers.file", typed_config=packed(config))]
+
+
+_JSON_FIELDS = {
+    "start_time": "%START_TIME%",
+    "method": "%REQ(:METHOD)%",
+    "path": "%REQ(X-ENVOY-ORIGINAL-PATH?:PATH)%",
+    "protocol": "%PROTOCOL%",
+    "response_code": "%RESPONSE_CODE%",
+    "response_flags": "%RESPONSE_FLAGS%",
+    "bytes_received": "%BYTES_RECEIVED%",
+    "bytes_sent": "%BYTES_SENT%",
+    "duration": "%DURATION%",
+    "authority": "%REQ(:AUTHORITY)%",
+    "request_id": "%REQ(X-REQUEST-ID)%",
+    "upstream_cluster": "%UPSTREAM_CLUSTER%",
+    "upstream_host": "%UPSTREAM_HOST%",
+    "downstream_remote_address": "%DOWNSTREAM_REMOTE_ADDRESS%",
+    "downstream_peer_uri_san": "%DOWNSTREAM_PEER_URI_SAN%",
+}
+
+
+def _format(mesh: MeshConfigSpec) -> Message | None:
+    make = substitution_format_string_pb2.SubstitutionFormatString
+    if mesh.access_log_encoding is LogEncoding.JSON:
+        fields: Mapping[str, Any] = (
+            json.loads(mesh.access_log_format) if mesh.access_log_format else _JSON_FIELDS
+        )
+        struct = struct_pb2.Struct()
+        struct.update(fields)
+        return make(json_format=struct)
+    if mesh.access_log_format:
+        return make(text_format_source=base_pb2.DataSource(inline_string=mesh.access_log_format))
+    return None

@@ -1,0 +1,202 @@
+"""The command's settings, from flags and environment: all that is wrong is said at once."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from mesh_discovery._addresses import is_host, split_host_port
+from mesh_discovery._shape import Duration
+
+
+class SettingsError(Exception):
+    """Flags or environment that can't be used; one sentence for each mistake."""
+
+    def __init__(self, problems: tuple[str, ...]) -> None:
+        self.problems = problems
+        super().__init__("\n".join(problems))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """Where to listen, and which flag says so."""
+
+    host: str
+    port: int
+    flag: str
+
+    def __str__(self) -> str:
+        return f"{self.host or '*'}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenRule:
+    """Which tokens prove an identity."""
+
+    issuer: str
+    audiences: tuple[str, ...]
+    jwks_file: Path | None = None
+    jwks: str = ""
+    """The key set itself, when there is no file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscoveryConfig:
+    """Everything the control plane needs to know before it reads its first YAML file."""
+
+    config_dir: Path
+    mesh_config: Path | None
+    ca_dir: Path
+    """Made with a new root when it is empty: back it up, or every agent must be told a new one."""
+    tokens: TokenRule | None
+    """None: only client certificates of our CA prove an identity."""
+    http: Address | None
+    grpc: Address | None
+    secure_grpc: Address | None
+    monitoring: Address | None
+    domain: str = "cluster.local"
+    namespace: str = "istio-system"
+    trust_domain: str = "cluster.local"
+    """Unless mesh config says another."""
+    default_lifetime: timedelta = timedelta(hours=24)
+    max_lifetime: timedelta = timedelta(days=90)
+    debounce_after_s: float = 0.1
+    debounce_max_s: float = 10.0
+    shutdown_s: float = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flags:
+    """The command line, not yet understood."""
+
+    config_dir: Path
+    mesh_config: Path | None
+    ca_dir: Path | None
+    jwks_file: Path | None
+    jwt_issuer: str
+    jwt_audiences: tuple[str, ...]
+    http_addr: str
+    grpc_addr: str
+    secure_grpc_addr: str
+    monitoring_addr: str
+    domain: str
+    shutdown_duration: str
+
+
+def read_config(flags: Flags, environ: Mapping[str, str]) -> DiscoveryConfig:
+    """Understand flags and environment; raises `SettingsError` with every mistake."""
+    reader = _Reader(environ)
+    default = reader.duration("DEFAULT_WORKLOAD_CERT_TTL", 24 * 3600)
+    longest = reader.duration("MAX_WORKLOAD_CERT_TTL", 90 * 86400)
+    if default > longest:
+        reader.problems.append(
+            f"DEFAULT_WORKLOAD_CERT_TTL ({default:g}s) is above MAX_WORKLOAD_CERT_TTL "
+            f"({longest:g}s): lower one or raise the other"
+        )
+    config = DiscoveryConfig(
+        config_dir=flags.config_dir,
+        mesh_config=flags.mesh_config,
+        ca_dir=flags.ca_dir or Path(environ.get("ROOT_CA_DIR") or "./etc/cacerts"),
+        tokens=reader.tokens(flags),
+        http=reader.address("--http-addr", flags.http_addr),
+        grpc=reader.address("--grpc-addr", flags.grpc_addr),
+        secure_grpc=reader.address("--secure-grpc-addr", flags.secure_grpc_addr),
+        monitoring=reader.address("--monitoring-addr", flags.monitoring_addr),
+        domain=reader.domain("--domain", flags.domain),
+        namespace=environ.get("POD_NAMESPACE") or "istio-system",
+        trust_domain=reader.domain("TRUST_DOMAIN", environ.get("TRUST_DOMAIN") or "cluster.local"),
+        default_lifetime=timedelta(seconds=default),
+        max_lifetime=timedelta(seconds=longest),
+        debounce_after_s=reader.duration("PILOT_DEBOUNCE_AFTER", 0.1, zero=True),
+        debounce_max_s=reader.duration("PILOT_DEBOUNCE_MAX", 10.0, zero=True),
+        shutdown_s=reader.parsed_duration("--shutdown-duration", flags.shutdown_duration, 10.0),
+    )
+    if config.grpc is None and config.secure_grpc is None:
+        reader.problems.append(
+            "--grpc-addr and --secure-grpc-addr are both off: give an address to one of them"
+        )
+    if reader.problems:
+        raise SettingsError(tuple(reader.problems))
+    return config
+
+
+class _Reader:
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+        self.problems: list[str] = []
+
+    def duration(self, name: str, default: float, *, zero: bool = False) -> float:
+        text = self._environ.get(name, "")
+        return self.parsed_duration(name, text, default, zero=zero) if text else default
+
+    def parsed_duration(self, name: str, text: str, default: float, *, zero: bool = False) -> float:
+        try:
+            seconds = float(Duration.parse(text))
+        except ValueError:
+            self.problems.append(f"{name} is {text!r}: expected a duration such as 24h or 100ms")
+            return default
+        if seconds == 0 and not zero:
+            self.problems.append(f"{name} is {text!r}: must be more than 0")
+            return default
+        return seconds
+
+    def address(self, flag: str, text: str) -> Address | None:
+        if not text:
+            return None
+        try:
+            host, port = split_host_port(text)
+        except ValueError:
+            self.problems.append(f"{flag} is {text!r}: expected host:port or :port")
+            return None
+        return Address(host=host, port=port, flag=flag)
+
+    def domain(self, name: str, text: str) -> str:
+        if not is_host(text) or text != text.lower():
+            self.problems.append(f"{name} is {text!r}: expected a lower-case domain name")
+        return text
+
+    def tokens(self, flags: Flags) -> TokenRule | None:
+        if flags.jwks_file is not None or flags.jwt_issuer:
+            if flags.jwks_file is None or not flags.jwt_issuer:
+                missing = "--jwt-issuer" if flags.jwks_file is not None else "--jwks-file"
+                self.problems.append(
+                    f"{missing} is missing: --jwks-file and --jwt-issuer go together"
+                )
+                return None
+            if not flags.jwks_file.is_file():
+                self.problems.append(f"--jwks-file {flags.jwks_file} does not exist")
+            return TokenRule(
+                issuer=flags.jwt_issuer, audiences=flags.jwt_audiences, jwks_file=flags.jwks_file
+            )
+        rule = self._environ.get("JWT_RULE", "")
+        return self._jwt_rule(rule, flags.jwt_audiences) if rule else None
+
+    def _jwt_rule(self, text: str, audiences: tuple[str, ...]) -> TokenRule | None:
+        """Read Istio's JWT rule, whose keys must be at hand: a file or inline."""
+        try:
+            rule = json.loads(text)
+        except ValueError:
+            rule = None
+        if not isinstance(rule, dict) or not isinstance(rule.get("issuer"), str):
+            self.problems.append("JWT_RULE: expected a JSON object with issuer and jwks or jwksUri")
+            return None
+        listed = rule.get("audiences") or list(audiences)
+        if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
+            self.problems.append("JWT_RULE: audiences must be a list of texts")
+            return None
+        uri = rule.get("jwksUri") or rule.get("jwks_uri") or ""
+        inline = rule.get("jwks") or ""
+        if isinstance(uri, str) and uri.startswith("file://"):
+            return TokenRule(
+                issuer=rule["issuer"],
+                audiences=tuple(listed),
+                jwks_file=Path(uri.removeprefix("file://")),
+            )
+        if isinstance(inline, str) and inline and not uri:
+            return TokenRule(issuer=rule["issuer"], audiences=tuple(listed), jwks=inline)
+        self.problems.append(
+            "JWT_RULE: keys are read from jwks (inline) or a file:// jwksUri; "
+            "save the key set to a file and name that"
+        )
+        return None

@@ -1,0 +1,138 @@
+"""The generators of xDS, one a type, over the push context of the moment; and who needs a push."""
+
+from collections.abc import Mapping
+
+from mesh_discovery import _changes as kinds
+from mesh_discovery._context import PushContext
+from mesh_discovery._names import parse_outbound_cluster
+from mesh_discovery._proxy import Proxy
+from mesh_discovery._world import World
+from mesh_protos import type_urls
+from xds_server import Client, ConfigKey, Generated, Generator, PushRequest, Watch
+
+
+class State:
+    """The push context of the moment, replaced as a whole: every push sees one from start to end.
+
+    `pending` is the world that the next push is to show.
+    """
+
+    def __init__(self, world: World) -> None:
+        self.context = PushContext(world)
+        self.pending = world
+
+    def build(self, _request: PushRequest | None = None) -> None:
+        """Make the pending world the one that is served."""
+        if self.pending is not self.context.world:
+            self.context = PushContext(self.pending, before=self.context)
+
+    def needs_push(self, client: Client[Proxy], push: PushRequest) -> bool:
+        """Tell whether a change could be seen by a client; in doubt it could."""
+        if not push.configs_updated:
+            return True
+        return any(self._concerns(client.context, key) for key in push.configs_updated)
+
+    def _concerns(self, proxy: Proxy, key: ConfigKey) -> bool:
+        match key.kind:
+            case kinds.SERVICE:
+                worlds = (self.context.world, self.context.before)
+                services = [
+                    world.by_key.get((key.namespace, key.name)) for world in worlds if world
+                ]
+                return any(
+                    each is not None and each.visible_in(proxy.namespace) for each in services
+                )
+            case kinds.WORKLOAD:
+                return _is_own(proxy, key)
+            case _:
+                return True
+
+
+def generators(state: State) -> Mapping[str, Generator[Proxy]]:
+    """Return the generator of each type, to be given to an `XdsServer`."""
+    return {
+        type_urls.CLUSTER: _Clusters(state),
+        type_urls.ENDPOINT: _Endpoints(state),
+        type_urls.LISTENER: _Listeners(state),
+        type_urls.ROUTE: _Routes(state),
+    }
+
+
+class _Clusters:
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def generate(
+        self,
+        client: Client[Proxy],
+        watch: Watch,  # noqa: ARG002
+        push: PushRequest | None,
+    ) -> Generated | None:
+        if push is not None and not push.full and not _touches_own(client.context, push):
+            return None
+        return self._state.context.clusters(client.context)
+
+
+class _Endpoints:
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def generate(
+        self, client: Client[Proxy], watch: Watch, push: PushRequest | None
+    ) -> Generated | None:
+        names = watch.names
+        if push is not None and (hosts := _changed_hosts(push)) is not None:
+            names = frozenset(
+                name
+                for name in names
+                if (parsed := parse_outbound_cluster(name)) is not None and parsed[2] in hosts
+            )
+            if not names:
+                return None
+        return self._state.context.endpoints(client.context, names)
+
+
+class _Listeners:
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def generate(
+        self,
+        client: Client[Proxy],
+        watch: Watch,  # noqa: ARG002
+        push: PushRequest | None,
+    ) -> Generated | None:
+        if push is not None and not push.full and not _touches_own(client.context, push):
+            return None
+        return self._state.context.listeners(client.context)
+
+
+class _Routes:
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def generate(
+        self, client: Client[Proxy], watch: Watch, push: PushRequest | None
+    ) -> Generated | None:
+        if push is not None and (not push.full or _changed_hosts(push) == frozenset()):
+            return None
+        return self._state.context.routes(client.context, watch.names)
+
+
+def _changed_hosts(push: PushRequest) -> frozenset[str] | None:
+    """Return the hosts that a push is about; None when it is about more than services."""
+    if not push.configs_updated:
+        return None
+    if any(key.kind == kinds.POLICY for key in push.configs_updated):
+        return None
+    return frozenset(key.name for key in push.configs_updated if key.kind == kinds.SERVICE)
+
+
+def _touches_own(proxy: Proxy, push: PushRequest) -> bool:
+    return not push.configs_updated or any(
+        key.kind == kinds.WORKLOAD and _is_own(proxy, key) for key in push.configs_updated
+    )
+
+
+def _is_own(proxy: Proxy, key: ConfigKey) -> bool:
+    return key.namespace == proxy.namespace and key.name in proxy.addresses

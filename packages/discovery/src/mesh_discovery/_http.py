@@ -1,0 +1,100 @@
+"""The HTTP ports: readiness for everyone, metrics, and for this machine's people a look inside."""
+
+import ipaddress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+from mesh_discovery._config import Address
+from mesh_discovery._debug import DebugPages
+from mesh_discovery._ports_free import CannotListenError, refusal
+from mesh_discovery._version import version
+from mesh_lifecycle import Readiness
+
+
+def public_app(readiness: Readiness) -> web.Application:
+    """Make the app of port 8080."""
+
+    async def ready(_: web.Request) -> web.Response:
+        if readiness.ready:
+            return web.Response(text="ready\n")
+        return web.Response(status=503, text="\n".join(readiness.reasons()) + "\n")
+
+    app = web.Application()
+    app.router.add_get("/ready", ready)
+    return app
+
+
+def monitoring_app(registry: CollectorRegistry, pages: DebugPages) -> web.Application:
+    """Make the app of port 15014; /debug answers this machine only."""
+
+    async def metrics(_: web.Request) -> web.Response:
+        return web.Response(
+            body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST}
+        )
+
+    async def version_page(_: web.Request) -> web.Response:
+        return web.Response(text=f"{version()}\n")
+
+    async def config_dump(request: web.Request) -> web.Response:
+        proxy = request.query.get("proxyID", "")
+        dump = pages.config_dump(proxy)
+        if dump is None:
+            known = ", ".join(sorted(pages.proxy_ids())) or "none"
+            text = f"no proxy {proxy!r} is connected; give ?proxyID= one of: {known}\n"
+            return web.Response(status=404, text=text)
+        return web.json_response(dump)
+
+    def page(make: Callable[[], Any]) -> Callable[[web.Request], Awaitable[web.Response]]:
+        async def answer(_: web.Request) -> web.Response:
+            return web.json_response(make())
+
+        return answer
+
+    app = web.Application(middlewares=[_debug_for_loopback])
+    app.router.add_get("/metrics", metrics)
+    app.router.add_get("/version", version_page)
+    app.router.add_get("/debug/syncz", page(pages.syncz))
+    app.router.add_get("/debug/configz", page(pages.configz))
+    app.router.add_get("/debug/registryz", page(pages.registryz))
+    app.router.add_get("/debug/config_dump", config_dump)
+    return app
+
+
+@web.middleware
+async def _debug_for_loopback(
+    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    if request.path.startswith("/debug") and not is_loopback(request.remote):
+        return web.Response(status=403, text="debug pages answer this machine only\n")
+    return await handler(request)
+
+
+def is_loopback(address: str | None) -> bool:
+    """Tell whether a connection comes from this machine."""
+    try:
+        parsed = ipaddress.ip_address(address or "")
+    except ValueError:
+        return False
+    mapped = getattr(parsed, "ipv4_mapped", None)
+    return (mapped or parsed).is_loopback
+
+
+@asynccontextmanager
+async def serving_http(app: web.Application, address: Address) -> AsyncIterator[str]:
+    """Serve until the context is left; the value is host:port. Raises `CannotListenError`."""
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+    async with AsyncExitStack() as stack:
+        await runner.setup()
+        stack.push_async_callback(runner.cleanup)
+        site = web.TCPSite(runner, address.host or None, address.port)
+        try:
+            await site.start()
+        except OSError as error:
+            raise CannotListenError(refusal(address, error)) from error
+        host, port = runner.addresses[0][:2]
+        yield f"{host}:{port}"

@@ -1,0 +1,274 @@
+"""The control plane, put together: configuration in, xDS and certificates out."""
+
+import asyncio
+import logging
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import grpc
+from prometheus_client import CollectorRegistry
+
+from mesh_ca import (
+    Authenticator,
+    Authority,
+    ClientCertificateAuthenticator,
+    FirstOf,
+    JwksSource,
+    JwtAuthenticator,
+    certificate_service,
+    load_or_create_authority,
+)
+from mesh_discovery._addresses import split_host_port
+from mesh_discovery._admission import Gatekeeper, credentials
+from mesh_discovery._certificate import ServingCertificate, keeping_certificate
+from mesh_discovery._config import DiscoveryConfig, TokenRule
+from mesh_discovery._debug import DebugPages
+from mesh_discovery._generators import generators
+from mesh_discovery._http import monitoring_app, public_app, serving_http
+from mesh_discovery._loader import ConfigLoader, Load
+from mesh_discovery._metrics import Metrics
+from mesh_discovery._ports_free import CannotListenError, check_free
+from mesh_discovery._proxy import Proxy
+from mesh_discovery._store import ConfigStore
+from mesh_discovery._version import version
+from mesh_discovery._watch import FileChanges, watching_files
+from mesh_lifecycle import Readiness, in_background
+from xds_server import (
+    Listener,
+    ListenError,
+    PlainListener,
+    ServerConfig,
+    TlsListener,
+    XdsServer,
+    peer_of,
+    serving,
+)
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlPlane:
+    """A running control plane, and where it listens (`host:port`; empty when switched off)."""
+
+    http: str = ""
+    grpc: str = ""
+    secure_grpc: str = ""
+    monitoring: str = ""
+    trust_bundle_pem: bytes
+    readiness: Readiness = field(repr=False)
+
+
+@asynccontextmanager
+async def running(config: DiscoveryConfig) -> AsyncIterator[ControlPlane]:
+    """Run a control plane until the context is left.
+
+    Raises `ConfigError` if the first configuration is not good, `CaError` if the CA's directory
+    or a key set can't be used, `CannotListenError` if a port can't be had.
+    """
+    check_free((config.http, config.grpc, config.secure_grpc, config.monitoring))
+    registry = CollectorRegistry()
+    metrics = Metrics(registry, version=version())
+    loader = ConfigLoader(config.config_dir, mesh_config=config.mesh_config)
+    seen = loader.signature()
+    first = loader.load()
+    store = ConfigStore(first, metrics=metrics, trust_domain=config.trust_domain)
+    metrics.watch_conflicts(lambda: len(store.state.context.conflicts))
+    authority = load_or_create_authority(
+        config.ca_dir, trust_domain=store.state.context.world.trust_domain
+    )
+    readiness = Readiness()
+    serves = readiness.register("discovery")
+    async with AsyncExitStack() as stack:
+        authenticator = _authenticator(config.tokens, authority, stack)
+        server = XdsServer(
+            generators(store.state),
+            admit=Gatekeeper(authenticator, domain_suffix=config.domain),
+            config=ServerConfig(
+                debounce_quiet_s=config.debounce_after_s,
+                debounce_maximum_s=config.debounce_max_s,
+                identifier="mesh-discovery",
+            ),
+            build=store.state.build,
+            needs_push=store.state.needs_push,
+            registry=registry,
+        )
+        server.mark_ready()
+        certificate = ServingCertificate(
+            authority,
+            names=lambda: serving_names(config, store),
+            lifetime=config.default_lifetime,
+            on_issued=metrics.certificate_expiry.set,
+        )
+        if config.secure_grpc is not None:
+            await stack.enter_async_context(keeping_certificate(certificate))
+        bound = await stack.enter_async_context(
+            _serving_grpc(
+                config, server, certificate, [_ca(config, authority, authenticator, registry)]
+            )
+        )
+        changes = await stack.enter_async_context(
+            watching_files(
+                config.config_dir,
+                directories=first.directories,
+                summary=loader.signature,
+                seen=seen,
+            )
+        )
+        following = follow_files(
+            changes,
+            loader=loader,
+            store=store,
+            metrics=metrics,
+            server=server,
+            certificate=certificate,
+        )
+        await stack.enter_async_context(in_background(following, name="configuration"))
+        pages = DebugPages(store, clients=server.clients, domain_suffix=config.domain)
+        monitoring = http = ""
+        if config.monitoring is not None:
+            app = monitoring_app(registry, pages)
+            monitoring = await stack.enter_async_context(serving_http(app, config.monitoring))
+        if config.http is not None:
+            app = public_app(readiness)
+            http = await stack.enter_async_context(serving_http(app, config.http))
+        serves.set()
+        stack.callback(serves.unset, "stopping")
+        plane = ControlPlane(
+            http=http,
+            monitoring=monitoring,
+            grpc=bound.get("--grpc-addr", ""),
+            secure_grpc=bound.get("--secure-grpc-addr", ""),
+            trust_bundle_pem=authority.root_pem,
+            readiness=readiness,
+        )
+        _say_ready(plane, store)
+        yield plane
+
+
+def serving_names(config: DiscoveryConfig, store: ConfigStore) -> tuple[str, ...]:
+    """Return the names on the secure port's certificate: Istio's, mesh config's and loopback."""
+    names = [
+        "istiod.istio-system.svc",
+        f"istiod.{config.namespace}.svc",
+        f"istio-pilot.{config.namespace}.svc",
+        "localhost",
+        "127.0.0.1",
+    ]
+    address = store.snapshot.mesh.default_config.get("discoveryAddress")
+    if isinstance(address, str):
+        names.insert(0, split_host_port(address)[0])
+    return tuple(dict.fromkeys(name for name in names if name))
+
+
+async def follow_files(
+    changes: FileChanges,
+    *,
+    loader: ConfigLoader,
+    store: ConfigStore,
+    metrics: Metrics,
+    server: XdsServer[Proxy],
+    certificate: ServingCertificate,
+) -> None:
+    """Load the files again whenever they changed, for ever."""
+    while True:
+        await changes.wait()
+        load = await asyncio.to_thread(_timed_load, loader, metrics)
+        store.take(load, server.notify)
+        certificate.refresh()
+        await changes.follow(load.directories)
+
+
+def _timed_load(loader: ConfigLoader, metrics: Metrics) -> Load:
+    started = time.perf_counter()
+    load = loader.load()
+    metrics.config_load_time.observe(time.perf_counter() - started)
+    return load
+
+
+def _authenticator(
+    tokens: TokenRule | None, authority: Authority, stack: AsyncExitStack
+) -> Authenticator:
+    by_certificate = ClientCertificateAuthenticator()
+    if tokens is None:
+        log.warning(
+            "no tokens are accepted: only workloads that have a certificate can get another",
+            extra={"change": "--jwks-file and --jwt-issuer, or JWT_RULE"},
+        )
+        return by_certificate
+    file = tokens.jwks_file
+    if file is None:
+        directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="mesh-discovery-"))
+        file = Path(directory, "jwks.json")
+        file.write_text(tokens.jwks)
+    by_token = JwtAuthenticator(
+        tokens.issuer,
+        tokens.audiences,
+        jwks=JwksSource(file),
+        trust_domain=authority.trust_domain,
+    )
+    return FirstOf([by_certificate, by_token])
+
+
+def _ca(
+    config: DiscoveryConfig,
+    authority: Authority,
+    authenticator: Authenticator,
+    registry: CollectorRegistry,
+) -> "grpc.GenericRpcHandler[Any, Any]":
+    return certificate_service(
+        authority,
+        authenticator,
+        credentials_of=lambda context: credentials(peer_of(context)),
+        default_lifetime=config.default_lifetime,
+        max_lifetime=config.max_lifetime,
+        registry=registry,
+    )
+
+
+@asynccontextmanager
+async def _serving_grpc(
+    config: DiscoveryConfig,
+    server: XdsServer[Proxy],
+    certificate: ServingCertificate,
+    services: "list[grpc.GenericRpcHandler[Any, Any]]",
+) -> AsyncIterator[dict[str, str]]:
+    listeners: dict[str, Listener] = {}
+    if config.secure_grpc is not None:
+        listeners[config.secure_grpc.flag] = TlsListener(
+            host=config.secure_grpc.host,
+            port=config.secure_grpc.port,
+            context=certificate.context,
+        )
+    if config.grpc is not None:
+        listeners[config.grpc.flag] = PlainListener(host=config.grpc.host, port=config.grpc.port)
+    try:
+        opened = serving(server, list(listeners.values()), extra_handlers=services)
+        async with AsyncExitStack() as stack:
+            bound = await stack.enter_async_context(opened)
+            stack_of_body = stack.pop_all()
+    except ListenError as error:
+        flags = " or ".join(listeners)
+        raise CannotListenError(f"{flags}: {error}; free the port or give another") from error
+    async with stack_of_body:
+        yield dict(zip(listeners, bound.addresses, strict=True))
+
+
+def _say_ready(plane: ControlPlane, store: ConfigStore) -> None:
+    world = store.state.context.world
+    log.info(
+        "control plane ready",
+        extra={
+            "http": plane.http,
+            "grpc": plane.grpc,
+            "secure_grpc": plane.secure_grpc,
+            "monitoring": plane.monitoring,
+            "services": len(world.services),
+            "trust_domain": world.trust_domain,
+        },
+    )
