@@ -7,10 +7,11 @@ from ._errors import ListenError, Refused, XdsServerError
 from ._generator import Client, Generated, Generator, Watch
 from ._listeners import Bound, Listener, PlainListener, TlsListener, UnixListener, server_context
 from ._node import JSON, Node
+from ._peers import peer_of
 from ._push import ConfigKey, PushRequest
 from ._resource import Resource, content_version
 from ._server import XdsServer
-from ._serving import peer_of, serving
+from ._serving import serving
 from ._status import ClientStatus, Nack, TypeStatus
 
 __all__ = [

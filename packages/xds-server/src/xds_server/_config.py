@@ -17,10 +17,13 @@ class ServerConfig:
     """Clients being written to at once; more keeps more responses in memory."""
     slow_client_s: float = 1.0
     """A client that takes longer to read a push gives its place among them to the next one."""
-    requests_per_second: float | None = None
-    """New streams admitted per second; one beyond it waits `request_wait_s`, then is refused
-    with RESOURCE_EXHAUSTED. None: no limit."""
-    request_wait_s: float = 1.0
+    removal_wait_s: float = 5.0
+    """Removed clusters stay with a client until it has accepted the routes that no longer point
+    to them, or until this has passed."""
+    streams_per_second: float | None = None
+    """New streams admitted per second; one beyond it waits up to `stream_wait_s`, and is then
+    refused with RESOURCE_EXHAUSTED. None: no limit."""
+    stream_wait_s: float = 1.0
     hold_until_ack_s: float | None = None
     """With a value, a type's next push waits for the ACK of its last, at most this long."""
     heartbeat_s: float = 0.0

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from ._node import Node
@@ -60,6 +60,27 @@ class Generated:
     removed: frozenset[str] = frozenset()
     version: str | None = None
     partial: bool = False
+
+    # Made on first use, then shared by every stream this object is sent on.
+    _by_name: Mapping[str, Resource] | None = field(
+        default=None, init=False, repr=False, compare=False
+    )
+    _bodies: dict[str, bytes] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def by_name(self) -> Mapping[str, Resource]:
+        """The resources by their names; the last of a name counts."""
+        if self._by_name is None:
+            names = {resource.name: resource for resource in self.resources}
+            object.__setattr__(self, "_by_name", names)
+            return names
+        return self._by_name
+
+    def shared_body(self, assemble: Callable[[Iterable[Resource]], bytes]) -> bytes:
+        """All the resources as `assemble` writes them, put together once."""
+        body = self._bodies.get(assemble.__name__)
+        if body is None:
+            body = self._bodies[assemble.__name__] = assemble(self.by_name().values())
+        return body
 
 
 class Generator(Protocol[C_contra]):

@@ -26,6 +26,12 @@ class Resource:
     version: str
     ttl_s: float | None = None
 
+    # What precedes the body on the wire, kept by `_wire` after its first use.
+    _sotw_head: bytes = field(default=b"", init=False, repr=False, compare=False)
+    _delta_head: bytes = field(default=b"", init=False, repr=False, compare=False)
+    # Of a cluster: the name of its endpoints, "" if it has none; kept by `_warming`.
+    _endpoints: str | None = field(default=None, init=False, repr=False, compare=False)
+
     @classmethod
     def pack(cls, message: Message, *, name: str, ttl_s: float | None = None) -> Resource:
         """Serialise `message` as the resource `name`; its version is a hash of its content."""

@@ -2,16 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Generic, TypeVar
+import itertools
+import logging
+import secrets
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Generic, TypeVar
 
+import grpc
 from prometheus_client import CollectorRegistry
 
-from ._admission import Admit
+from ._admission import Admit, Peer
+from ._background import in_background
+from ._clock import Clock, SystemClock
 from ._config import ServerConfig
+from ._connection import Connection, Dependencies, Push, Read, Write, check_request
+from ._debounce import Debounce, Debouncer, Gathered
+from ._delta import DeltaState
+from ._errors import Refused, StreamRefused
 from ._generator import Client, Generator
+from ._metrics import Metrics
 from ._push import PushRequest
+from ._push_queue import PushQueue
+from ._rate import RateLimit
+from ._request import DeltaRequest, Parsed, SotwRequest, parse_delta, parse_sotw
+from ._slots import Slots
+from ._sotw import SotwState
 from ._status import ClientStatus
+from ._stream_state import StreamState
+
+log = logging.getLogger(__name__)
 
 C = TypeVar("C")
 
@@ -20,12 +42,17 @@ def _build_nothing(_request: PushRequest) -> None:
     """Generators that work on live state have nothing to build."""
 
 
-def _always(_client: Client[C], _request: PushRequest) -> bool:
+def _always(_client: object, _request: PushRequest) -> bool:
     return True
 
 
 class XdsServer(Generic[C]):
-    """Serves what its generators make, and pushes it again when told of a change."""
+    """Serves what its generators make, and pushes it again when told of a change.
+
+    `generators` has one for each type URL served; `admit` decides over new streams. On a change
+    `build` is called first, once, to bring the generators' state up to date; then every client
+    for which `needs_push` holds is pushed to. `running`, or `serving` around it, does the work.
+    """
 
     def __init__(
         self,
@@ -36,26 +63,204 @@ class XdsServer(Generic[C]):
         build: Callable[[PushRequest], None] = _build_nothing,
         needs_push: Callable[[Client[C], PushRequest], bool] = _always,
         registry: CollectorRegistry | None = None,
+        clock: Clock = SystemClock(),  # noqa: B008  stateless
     ) -> None:
-        self._generators = generators
+        self.config = config
         self._admit = admit
-        self._config = config
         self._build = build
         self._needs_push = needs_push
-        self._registry = registry
+        self._clock = clock
+        self._connections: dict[str, Connection[C]] = {}
+        self._queue: PushQueue[Connection[C]] = PushQueue()
+        self._slots = Slots(config.concurrent_pushes)
+        self._streams_rate = RateLimit(
+            config.streams_per_second, longest_wait_s=config.stream_wait_s, clock=clock
+        )
+        self._debouncer = Debouncer(
+            Debounce(quiet_s=config.debounce_quiet_s, maximum_s=config.debounce_maximum_s),
+            clock=clock,
+        )
+        self._metrics = Metrics(
+            registry if registry is not None else CollectorRegistry(),
+            queue_length=self._queue.__len__,
+        )
+        self._dependencies = Dependencies(
+            generators=generators,
+            config=config,
+            clock=clock,
+            metrics=self._metrics,
+            version=self._current_version,
+        )
+        self._ready = False
+        self._version = ""
+        self._pushes = itertools.count(1)
+        self._stream_numbers = itertools.count(1)
 
     def notify(self, request: PushRequest) -> None:
         """Something changed. Changes are gathered, built once, then pushed to who needs them."""
-        raise NotImplementedError
+        self._metrics.inbound_updates.inc("full" if request.full else "partial")
+        self._debouncer.add(request)
 
     def push_now(self, request: PushRequest) -> None:
         """As `notify`, but without gathering: built before this returns, then pushed."""
-        raise NotImplementedError
+        self._metrics.inbound_updates.inc("full" if request.full else "partial")
+        self._push(request)
 
     def mark_ready(self) -> None:
         """The first state is complete. Until then streams are refused with UNAVAILABLE."""
-        raise NotImplementedError
+        self._ready = True
 
     def clients(self) -> tuple[ClientStatus, ...]:
         """Every stream and what it has been sent, refused and accepted."""
-        raise NotImplementedError
+        return tuple(connection.status() for connection in self._connections.values())
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Gather and push changes for as long as the context lasts; `serving` enters it."""
+        async with in_background(self._debouncer.run(self._push_gathered), name="xds debounce"):
+            async with in_background(self._send_pushes(), name="xds pushes"):
+                yield
+
+    async def serve_stream(
+        self,
+        peer: Peer,
+        read: Read,
+        write: Write,
+        *,
+        delta: bool,
+        type_url: str | None = None,
+    ) -> None:
+        """Serve one stream, given a way to read its messages and a way to write.
+
+        `type_url` is set for the services of one type. Raises `Refused` with the status a client
+        is to be sent away with.
+        """
+        if not await self._streams_rate.admit():
+            raise StreamRefused(
+                grpc.StatusCode.RESOURCE_EXHAUSTED, "too many new streams, try again later"
+            )
+        if not self._ready:
+            raise StreamRefused(
+                grpc.StatusCode.UNAVAILABLE, "not ready: the first configuration is being built"
+            )
+        data = await read()
+        if data is None:
+            return
+        parsed = self._parse(data, delta=delta, with_node=True)
+        first = check_request(parsed.request, type_url=type_url, config=self.config)
+        connection = await self._admitted(parsed, peer, delta=delta, type_url=type_url)
+        node = connection.client.node
+        self._connections[connection.client.id] = connection
+        gauge = self._metrics.clients.labels(node.user_agent.partition("/")[0] or "unknown")
+        gauge.inc()
+        facts = {"client": connection.client.id, "address": peer.address, "delta": delta}
+        log.info("client connected", extra=facts)
+        try:
+            await connection.run(first, read, write)
+        finally:
+            gauge.dec()
+            del self._connections[connection.client.id]
+            self._queue.discard(connection)
+            log.info("client disconnected", extra=facts)
+
+    async def _admitted(
+        self, parsed: Parsed, peer: Peer, *, delta: bool, type_url: str | None
+    ) -> Connection[C]:
+        node = parsed.node
+        if node is None or not node.id:
+            raise StreamRefused(
+                grpc.StatusCode.INVALID_ARGUMENT,
+                "missing node information: the first request of a stream needs node.id",
+            )
+        try:
+            admission = await self._admit(node, peer)
+        except Refused as refused:
+            log.warning(
+                "client refused",
+                extra={"node": node.id, "address": peer.address, "reason": refused.message},
+            )
+            raise
+        client = Client(
+            id=f"{node.id}-{next(self._stream_numbers)}",
+            node=node,
+            identities=admission.identities,
+            context=admission.context,
+        )
+        kind: type[StreamState[Any]] = DeltaState if delta else SotwState
+        state = kind(
+            nonce_prefix=secrets.token_hex(4),
+            identifier=self.config.identifier,
+            removal_wait_s=self.config.removal_wait_s,
+        )
+        return Connection(
+            client,
+            state,
+            server=self._dependencies,
+            parse=partial(self._parse_next, delta=delta, type_url=type_url),
+            address=peer.address,
+            delta=delta,
+        )
+
+    def _parse(self, data: bytes, *, delta: bool, with_node: bool) -> Parsed:
+        return (parse_delta if delta else parse_sotw)(data, with_node=with_node)
+
+    def _parse_next(
+        self, data: bytes, *, delta: bool, type_url: str | None
+    ) -> SotwRequest | DeltaRequest:
+        request = self._parse(data, delta=delta, with_node=False).request
+        return check_request(request, type_url=type_url, config=self.config)
+
+    def _current_version(self) -> str:
+        if not self._version:
+            self._next_version()
+        return self._version
+
+    def _next_version(self) -> None:
+        now = datetime.fromtimestamp(self._clock.now(), tz=UTC)
+        self._version = f"{now.isoformat(timespec='seconds')}/{next(self._pushes)}"
+
+    def _push_gathered(self, gathered: Gathered) -> None:
+        waited = self._clock.monotonic() - gathered.first_at
+        self._metrics.debounce_time.observe(waited)
+        try:
+            self._push(gathered.request)
+        except Exception:  # A failed build costs one push, not the server.
+            self._metrics.internal_errors.inc()
+            log.exception(
+                "building a push failed; clients keep what they have until the next change",
+                extra={"reasons": gathered.request.reasons},
+            )
+            return
+        log.info(
+            "pushing changes",
+            extra={
+                "changes": gathered.changes,
+                "full": gathered.request.full,
+                "reasons": gathered.request.reasons,
+                "debounced_s": round(waited, 3),
+                "clients": len(self._connections),
+                "version": self._version,
+            },
+        )
+
+    def _push(self, request: PushRequest) -> None:
+        started = self._clock.monotonic()
+        self._build(request)
+        self._metrics.build_time.observe(self._clock.monotonic() - started)
+        self._next_version()
+        for reason in request.reasons or ("unknown",):
+            self._metrics.triggers.inc(reason)
+        for connection in tuple(self._connections.values()):
+            if self._needs_push(connection.client, request):
+                self._queue.enqueue(connection, request)
+
+    async def _send_pushes(self) -> None:
+        while True:
+            slot = await self._slots.acquire()
+            taken = await self._queue.dequeue()
+            if taken is None:
+                return  # shut down, which this server never does
+            connection, request = taken
+            connection.hand_over(
+                Push(request=request, slot=slot, done=partial(self._queue.mark_done, connection))
+            )

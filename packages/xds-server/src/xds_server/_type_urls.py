@@ -6,6 +6,7 @@ and Istio's additions for the types of its own.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 _PREFIX = "type.googleapis.com/"
@@ -52,7 +53,7 @@ def short_name(type_url: str) -> str:
     return SHORT_NAMES.get(type_url, "other")
 
 
-def in_push_order(type_urls: frozenset[str] | set[str]) -> list[str]:
+def in_push_order(type_urls: Collection[str]) -> list[str]:
     """The types in the order one push sends them; types without a place come last, by name."""
     known = [type_url for type_url in PUSH_ORDER if type_url in type_urls]
-    return known + sorted(type_urls.difference(PUSH_ORDER))
+    return known + sorted(set(type_urls).difference(PUSH_ORDER))

@@ -1,0 +1,187 @@
+"""The delta dialect: what changed, and what is gone, rather than all there is.
+
+Rules: https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol#incremental-xds
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ._generator import Generated, Watch
+from ._request import DeltaRequest
+from ._resource import Resource
+from ._stream_state import StreamState
+from ._subscription import WILDCARD, Ask, Received, Response, Subscription, changed, wanted
+from ._type_urls import CLUSTER, ENDPOINT, FULL_STATE, NAMED_ONLY
+from ._wire import delta_body, delta_tail
+
+
+class DeltaState(StreamState[DeltaRequest]):
+    """One delta stream."""
+
+    def receive(self, request: DeltaRequest, *, now: float) -> Received:
+        subscription = self.subscriptions.get(request.type_url)
+        if subscription is None:
+            return Received(asks=self._subscribe(request))
+        stale = False
+        if request.error is not None:
+            subscription.refused(request.error, nonce=request.nonce, now=now)
+        elif request.nonce and request.nonce == subscription.nonce_sent:
+            subscription.acked(now=now)
+        elif request.nonce:
+            # Responses may overtake ACKs here, so only a nonce of another stream is stale.
+            stale = not request.nonce.startswith(self.nonce_prefix)
+        # Whatever its nonce: each request is a change of its own, and is not said again.
+        asks = self._resubscribe(subscription, request)
+        return Received(asks=asks, refused=request.error, stale=stale)
+
+    def _subscribe(self, request: DeltaRequest) -> tuple[Ask, ...]:
+        if not request.subscribe and request.type_url in NAMED_ONLY:
+            return ()
+        subscription = Subscription(
+            type_url=request.type_url,
+            names=request.subscribe - {WILDCARD},
+            wildcard=not request.subscribe or WILDCARD in request.subscribe,
+            legacy_wildcard=not request.subscribe,
+            # Of what a client brings from an older stream only the version is known.
+            held={
+                name: Resource(name=name, type_url=request.type_url, body=b"", version=version)
+                for name, version in request.initial_versions.items()
+            },
+        )
+        self.subscriptions[request.type_url] = subscription
+        return (
+            Ask(
+                type_url=request.type_url,
+                watch=subscription.watch,
+                asked=True,
+                # Envoy's start waits for the first word on a wildcard, even if it is "nothing".
+                even_if_empty=subscription.wildcard and not request.initial_versions,
+            ),
+        )
+
+    def _resubscribe(self, subscription: Subscription, request: DeltaRequest) -> tuple[Ask, ...]:
+        if not request.subscribe and not request.unsubscribe:
+            return ()
+        type_url = subscription.type_url
+        dropped = (request.unsubscribe & subscription.names) - request.subscribe
+        subscription.names = ((subscription.names - request.unsubscribe) | request.subscribe) - {
+            WILDCARD
+        }
+        was_wildcard = subscription.wildcard
+        if WILDCARD in request.unsubscribe:
+            subscription.wildcard = False
+        if WILDCARD in request.subscribe:
+            subscription.wildcard = True
+        asks: list[Ask] = []
+        if subscription.wildcard and (not was_wildcard or WILDCARD in request.subscribe):
+            asks.append(
+                Ask(type_url=type_url, watch=subscription.watch, asked=True, even_if_empty=True)
+            )
+        # The client may have dropped what it names again, so it gets it even if it had it. And
+        # where the wildcard covers a name it gave up, it has to hear whether that is still there.
+        named = request.subscribe - {WILDCARD}
+        if subscription.wildcard:
+            named |= dropped
+        else:
+            covers = subscription.watch.covers
+            subscription.forget([name for name in subscription.held if not covers(name)])
+        if named:
+            watch = Watch(type_url=type_url, names=named)
+            asks.append(Ask(type_url=type_url, watch=watch, asked=True, force=True))
+        return tuple(asks)
+
+    def respond(
+        self, ask: Ask, generated: Generated, *, version: str, now: float
+    ) -> Response | None:
+        subscription = self.subscriptions.get(ask.type_url)
+        if subscription is None:
+            return None
+        held = subscription.held
+        state = wanted(generated, subscription)
+        new = self._new(ask, state, held)
+        gone = _gone(ask, generated, state, held)
+        self._note_sent(ask.type_url, new)
+        if ask.asked and (not ask.watch.wildcard or ask.type_url not in {CLUSTER, ENDPOINT}):
+            removed = gone
+            subscription.leaving -= gone | state.keys()
+        else:
+            removed = frozenset[str]()
+            still = frozenset() if _complete(ask, generated) else subscription.leaving
+            self._leave(subscription, (still | gone) - state.keys(), now)
+        if new is state and not held:
+            subscription.held = state
+        elif new or removed & held.keys():
+            subscription.held = {
+                name: r for name, r in {**held, **new}.items() if name not in removed
+            }
+        if not new and not removed and not ask.even_if_empty:
+            return None
+        shared = new is generated.by_name()
+        body = generated.shared_body(delta_body) if shared else delta_body(new.values())
+        return self._response(subscription, body, len(new), removed, version=version, now=now)
+
+    def _new(
+        self, ask: Ask, state: Mapping[str, Resource], held: Mapping[str, Resource]
+    ) -> Mapping[str, Resource]:
+        new = changed(state, held)
+        if len(new) != len(state) and (again := self._again(ask, state)):
+            new = {name: r for name, r in state.items() if name in new or name in again}
+        return new
+
+    def _farewell(self, subscription: Subscription, *, version: str, now: float) -> Response:
+        removed = self._drop_leaving(subscription)
+        return self._response(subscription, b"", 0, removed, version=version, now=now)
+
+    def _response(
+        self,
+        subscription: Subscription,
+        body: bytes,
+        resources: int,
+        removed: frozenset[str],
+        *,
+        version: str,
+        now: float,
+    ) -> Response:
+        nonce = next(self._nonces)
+        subscription.sent(nonce=nonce, version=version, now=now)
+        tail = delta_tail(
+            type_url=subscription.type_url,
+            version=version,
+            nonce=nonce,
+            identifier=self._identifier,
+            removed=sorted(removed),
+        )
+        return Response(
+            type_url=subscription.type_url,
+            nonce=nonce,
+            data=body + tail,
+            resources=resources,
+            removed=len(removed),
+        )
+
+
+def _complete(ask: Ask, generated: Generated) -> bool:
+    """Whether what was not generated does not exist, as far as the watch goes."""
+    return not generated.partial and (ask.asked or ask.watch.wildcard or ask.type_url in FULL_STATE)
+
+
+def _gone(
+    ask: Ask,
+    generated: Generated,
+    state: Mapping[str, Resource],
+    held: Mapping[str, Resource],
+) -> frozenset[str]:
+    """Names the client has, or has just asked for, of which the generator says they are gone."""
+    if state is held:
+        return frozenset()
+    if _complete(ask, generated):
+        gone = frozenset(held.keys() - state.keys())
+        if not ask.watch.wildcard:
+            gone = frozenset(filter(ask.watch.covers, gone))
+    else:
+        gone = frozenset(generated.removed & held.keys())
+    if ask.asked and generated.removed and not ask.watch.wildcard:
+        # A generator may say of a name the client never had that it does not exist.
+        gone |= frozenset(filter(ask.watch.covers, generated.removed))
+    return gone - state.keys()

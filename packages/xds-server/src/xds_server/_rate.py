@@ -1,0 +1,26 @@
+"""A rate that new streams are held to, so that a storm of them is taken in step."""
+
+from __future__ import annotations
+
+from ._clock import Clock
+
+
+class RateLimit:
+    """So many a second, one at a time; who comes too early waits, but not too long."""
+
+    def __init__(self, per_second: float | None, *, longest_wait_s: float, clock: Clock) -> None:
+        self._interval_s = 1 / per_second if per_second else 0.0
+        self._longest_wait_s = longest_wait_s
+        self._clock = clock
+        self._next_at = 0.0
+
+    async def admit(self) -> bool:
+        """Wait for a turn; False if it would take too long."""
+        now = self._clock.monotonic()
+        at = max(self._next_at, now)
+        if at - now > self._longest_wait_s:
+            return False
+        self._next_at = at + self._interval_s
+        if at > now:
+            await self._clock.sleep(at - now)
+        return True

@@ -1,0 +1,80 @@
+"""The gRPC services of xDS: the aggregated one, and one for each type."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import grpc.aio
+
+from . import _type_urls as types
+from ._errors import Refused
+from ._peers import peer_of
+from ._server import XdsServer
+
+if TYPE_CHECKING:
+    GenericRpcHandler = grpc.GenericRpcHandler[bytes, bytes]
+else:  # gRPC's stubs know type parameters that its classes do not have.
+    GenericRpcHandler = grpc.GenericRpcHandler
+
+_END: Any = grpc.aio.EOF  # type: ignore[attr-defined]  # its stubs lack it
+
+_SERVICE = "envoy.service."
+
+_STREAMS: dict[str, tuple[str | None, bool]] = {
+    # path: the type the service stands for (None: all), and whether it is delta
+    "discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources": (None, False),
+    "discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources": (None, True),
+    "cluster.v3.ClusterDiscoveryService/StreamClusters": (types.CLUSTER, False),
+    "cluster.v3.ClusterDiscoveryService/DeltaClusters": (types.CLUSTER, True),
+    "endpoint.v3.EndpointDiscoveryService/StreamEndpoints": (types.ENDPOINT, False),
+    "endpoint.v3.EndpointDiscoveryService/DeltaEndpoints": (types.ENDPOINT, True),
+    "listener.v3.ListenerDiscoveryService/StreamListeners": (types.LISTENER, False),
+    "listener.v3.ListenerDiscoveryService/DeltaListeners": (types.LISTENER, True),
+    "route.v3.RouteDiscoveryService/StreamRoutes": (types.ROUTE, False),
+    "route.v3.RouteDiscoveryService/DeltaRoutes": (types.ROUTE, True),
+    "route.v3.ScopedRoutesDiscoveryService/StreamScopedRoutes": (types.SCOPED_ROUTE, False),
+    "route.v3.ScopedRoutesDiscoveryService/DeltaScopedRoutes": (types.SCOPED_ROUTE, True),
+    "route.v3.VirtualHostDiscoveryService/DeltaVirtualHosts": (types.VIRTUAL_HOST, True),
+    "secret.v3.SecretDiscoveryService/StreamSecrets": (types.SECRET, False),
+    "secret.v3.SecretDiscoveryService/DeltaSecrets": (types.SECRET, True),
+    "runtime.v3.RuntimeDiscoveryService/StreamRuntime": (types.RUNTIME, False),
+    "runtime.v3.RuntimeDiscoveryService/DeltaRuntime": (types.RUNTIME, True),
+    "extension.v3.ExtensionConfigDiscoveryService/StreamExtensionConfigs": (
+        types.EXTENSION_CONFIG,
+        False,
+    ),
+    "extension.v3.ExtensionConfigDiscoveryService/DeltaExtensionConfigs": (
+        types.EXTENSION_CONFIG,
+        True,
+    ),
+}
+
+
+class XdsHandler(GenericRpcHandler):
+    """Every xDS stream of one server. Messages stay bytes: responses are put together by hand."""
+
+    def __init__(self, server: XdsServer[Any]) -> None:
+        self._server = server
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
+        path = handler_call_details.method
+        stream = _STREAMS.get(path.removeprefix("/" + _SERVICE)) if path else None
+        if stream is None:
+            return None
+        type_url, delta = stream
+        server = self._server
+
+        async def serve(_requests: object, context: grpc.aio.ServicerContext[bytes, bytes]) -> None:
+            async def read() -> bytes | None:
+                data = await context.read()
+                return None if data is _END else data
+
+            try:
+                await server.serve_stream(
+                    peer_of(context), read, context.write, delta=delta, type_url=type_url
+                )
+            except Refused as refused:
+                await context.abort(refused.code, refused.message)
+
+        return grpc.stream_stream_rpc_method_handler(serve)

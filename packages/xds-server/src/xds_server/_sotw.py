@@ -1,0 +1,185 @@
+"""The state-of-the-world dialect.
+
+Rules: https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol, and where it leaves a
+choice, what Istio's server does, as its clients are the ones in the field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ._generator import Generated, Watch
+from ._request import SotwRequest
+from ._resource import Resource
+from ._stream_state import StreamState
+from ._subscription import WILDCARD, Ask, Received, Response, Subscription, changed, wanted
+from ._type_urls import CLUSTER, FULL_STATE, NAMED_ONLY
+from ._wire import sotw_body, sotw_tail
+
+
+class SotwState(StreamState[SotwRequest]):
+    """One state-of-the-world stream."""
+
+    def receive(self, request: SotwRequest, *, now: float) -> Received:
+        subscription = self.subscriptions.get(request.type_url)
+        if request.error is not None and subscription is not None:
+            # Only error_detail tells a NACK: the version it names may be any that worked before.
+            subscription.refused(request.error, nonce=request.nonce, now=now)
+            current = request.nonce == subscription.nonce_sent
+            asks = self._resubscribe(subscription, request) if current else ()
+            return Received(asks=asks, refused=request.error)
+        if not request.names and request.type_url in NAMED_ONLY:
+            self.subscriptions.pop(request.type_url, None)
+            return Received()
+        if subscription is None or not request.nonce:
+            # Without a nonce, or with one from a stream that is gone, nothing is known of what
+            # the client has.
+            return Received(asks=self._subscribe(request))
+        if request.nonce != subscription.nonce_sent:
+            # It crossed a newer response on the wire; the answer to that one will say the same.
+            return Received(stale=True)
+        subscription.acked(now=now)
+        return Received(asks=self._resubscribe(subscription, request))
+
+    def _subscribe(self, request: SotwRequest) -> tuple[Ask, ...]:
+        before = self.subscriptions.get(request.type_url)
+        subscription = Subscription(
+            type_url=request.type_url,
+            names=request.names - {WILDCARD},
+            wildcard=not request.names or WILDCARD in request.names,
+            legacy_wildcard=not request.names,
+            nacks=before.nacks if before is not None else 0,
+        )
+        self.subscriptions[request.type_url] = subscription
+        return (_everything(subscription),)
+
+    def _resubscribe(self, subscription: Subscription, request: SotwRequest) -> tuple[Ask, ...]:
+        """The names may have changed along with the ACK or NACK."""
+        names = request.names - {WILDCARD}
+        if request.names:
+            wildcard = WILDCARD in request.names
+            subscription.legacy_wildcard = False
+        else:
+            # No names mean "all" as long as none were ever given, and "none" after that.
+            wildcard = subscription.legacy_wildcard
+        added = names - subscription.names
+        if wildcard and not subscription.wildcard:
+            added |= {WILDCARD}
+        subscription.names, subscription.wildcard = names, wildcard
+        if not wildcard:
+            covers = subscription.watch.covers
+            subscription.forget([name for name in subscription.held if not covers(name)])
+        if not added:
+            return ()
+        everything = _everything(subscription)
+        if wildcard or subscription.type_url in FULL_STATE:
+            return (everything,)
+        return (
+            Ask(
+                type_url=subscription.type_url,
+                watch=Watch(type_url=subscription.type_url, names=added),
+                asked=True,
+                force=True,
+            ),
+        )
+
+    def respond(
+        self, ask: Ask, generated: Generated, *, version: str, now: float
+    ) -> Response | None:
+        subscription = self.subscriptions.get(ask.type_url)
+        if subscription is None:
+            return None
+        state = wanted(generated, subscription)
+        if subscription.wildcard or ask.type_url in FULL_STATE:
+            resources = self._full_state(subscription, ask, generated, state, now)
+        else:
+            resources = self._part(subscription, ask, generated, state)
+        if resources is None:
+            return None
+        return self._response(subscription, resources, generated, version, now)
+
+    def _full_state(
+        self,
+        subscription: Subscription,
+        ask: Ask,
+        generated: Generated,
+        state: Mapping[str, Resource],
+        now: float,
+    ) -> Mapping[str, Resource] | None:
+        """All there is, if anything of it is new: what a response leaves out is removed."""
+        held = subscription.held
+        if generated.partial:
+            gone = generated.removed | subscription.leaving
+            state = {name: r for name, r in held.items() if name not in gone} | dict(state)
+        leaving = frozenset(held.keys() - state.keys()) if state is not held else frozenset()
+        new = changed(state, held)
+        self._note_sent(ask.type_url, new)
+        if ask.type_url == CLUSTER and leaving:
+            # Routes still point to these clusters: they stay until the routes are replaced.
+            self._leave(subscription, leaving, now)
+            subscription.held = {**state, **{name: held[name] for name in leaving}}
+            return subscription.held if new or ask.asked else None
+        subscription.leaving = frozenset()
+        subscription.held = state
+        return state if new or leaving or ask.asked else None
+
+    def _part(
+        self,
+        subscription: Subscription,
+        ask: Ask,
+        generated: Generated,
+        state: Mapping[str, Resource],
+    ) -> Mapping[str, Resource] | None:
+        """What was asked for or is new; this dialect has no word for what is missing."""
+        subscription.forget(generated.removed - state.keys())
+        new = changed(state, subscription.held)
+        if len(new) != len(state) and (again := self._again(ask, state)):
+            new = {name: r for name, r in state.items() if name in new or name in again}
+        if not new:
+            return None
+        self._note_sent(ask.type_url, new)
+        subscription.held = {**subscription.held, **new} if subscription.held else new
+        return new
+
+    def _farewell(self, subscription: Subscription, *, version: str, now: float) -> Response:
+        self._drop_leaving(subscription)
+        return self._response(subscription, subscription.held, None, version, now)
+
+    def _response(
+        self,
+        subscription: Subscription,
+        resources: Mapping[str, Resource],
+        generated: Generated | None,
+        version: str,
+        now: float,
+    ) -> Response:
+        nonce = next(self._nonces)
+        shared = generated is not None and resources is generated.by_name()
+        body = (
+            generated.shared_body(sotw_body)
+            if generated is not None and shared
+            else sotw_body(resources.values())
+        )
+        subscription.sent(nonce=nonce, version=version, now=now)
+        tail = sotw_tail(
+            type_url=subscription.type_url,
+            version=version,
+            nonce=nonce,
+            identifier=self._identifier,
+        )
+        return Response(
+            type_url=subscription.type_url,
+            nonce=nonce,
+            data=body + tail,
+            resources=len(resources),
+        )
+
+
+def _everything(subscription: Subscription) -> Ask:
+    return Ask(
+        type_url=subscription.type_url,
+        watch=subscription.watch,
+        asked=True,
+        force=True,
+        even_if_empty=True,
+    )

@@ -1,0 +1,89 @@
+"""Which endpoints a cluster waits for.
+
+Envoy warms a changed EDS cluster anew: it takes no traffic until its endpoints arrive again,
+even if they are the same. A delta client does not ask for them, and a state-of-the-world client
+asks in a way that looks like an ACK, so a server has to send them of its own accord.
+https://github.com/envoyproxy/envoy/issues/13009
+"""
+
+from __future__ import annotations
+
+from ._resource import Resource
+
+_EDS = 3  # envoy.config.cluster.v3.Cluster.DiscoveryType.EDS
+
+# Field numbers of envoy.config.cluster.v3.Cluster, and of its EdsClusterConfig.
+_NAME, _TYPE, _EDS_CONFIG = 1, 2, 3
+_SERVICE_NAME = 2
+
+
+def endpoints_of(cluster: Resource) -> str | None:
+    """The name under which an EDS cluster's endpoints are served; None for other clusters.
+
+    Read off the wire rather than decoded, as it is asked of every cluster of every change.
+    """
+    known = cluster._endpoints
+    if known is None:
+        try:
+            known = _endpoints_name(cluster.body)
+        except (IndexError, UnicodeDecodeError, ValueError):
+            known = ""  # Not a Cluster; whether to accept it is for the client to say.
+        object.__setattr__(cluster, "_endpoints", known)
+    return known or None
+
+
+def first_text(body: bytes) -> str:
+    """Field 1 of a message, which is the name in every type of resource that has one."""
+    return next((value.decode() for field, _, value in _fields(body) if field == _NAME), "")
+
+
+def _endpoints_name(body: bytes) -> str:
+    name = service_name = b""
+    kind = 0
+    for field, number, value in _fields(body):
+        if field == _NAME:
+            name = value
+        elif field == _TYPE:
+            kind = number
+        elif field == _EDS_CONFIG:
+            for inner, _, inner_value in _fields(value):
+                if inner == _SERVICE_NAME:
+                    service_name = inner_value
+    return (service_name or name).decode() if kind == _EDS else ""
+
+
+def _fields(data: bytes) -> list[tuple[int, int, bytes]]:
+    """The top-level fields: number, value if it is a varint, value if it is bytes."""
+    found: list[tuple[int, int, bytes]] = []
+    at = 0
+    while at < len(data):
+        tag, at = _varint(data, at)
+        number, value = 0, b""
+        match tag & 7:
+            case 0:
+                number, at = _varint(data, at)
+            case 2:
+                length, at = _varint(data, at)
+                value = data[at : at + length]
+                at += length
+            case 1:
+                at += 8
+            case 5:
+                at += 4
+            case wire_type:
+                raise ValueError(f"wire type {wire_type} at byte {at}")
+        found.append((tag >> 3, number, value))
+    return found
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    result = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        result |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return result, at
+        shift += 7
+        if shift > 63:
+            raise ValueError("varint too long")

@@ -1,0 +1,315 @@
+"""Real sockets: TCP, Unix, TLS with and without a client certificate."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import socket
+import ssl
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import grpc
+import grpc.aio
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from xds_server import (
+    Admission,
+    ListenError,
+    Node,
+    Peer,
+    PlainListener,
+    PushRequest,
+    Refused,
+    ServerConfig,
+    TlsListener,
+    UnixListener,
+    XdsServer,
+    peer_of,
+    server_context,
+    serving,
+)
+from xds_server import type_urls as types
+from xds_server.testing import (
+    ADS_DELTA,
+    DeltaClient,
+    SotwClient,
+    StreamEnded,
+    admit_all,
+    over_grpc,
+)
+
+
+def new_server(state: Any, **options: Any) -> XdsServer[Any]:
+    server: XdsServer[Any] = XdsServer(
+        {types.CLUSTER: state, types.ENDPOINT: state},
+        admit=options.pop("admit", admit_all),
+        config=ServerConfig(debounce_quiet_s=0.01),
+        **options,
+    )
+    server.mark_ready()
+    return server
+
+
+async def test_tcp_serves_both_dialects(state: Any, make: Any) -> None:
+    state.set(make.cluster("a"))
+    server = new_server(state)
+    async with serving(server, [PlainListener()]) as bound:
+        async with over_grpc(bound.addresses[0]) as wire:
+            sotw = SotwClient(wire)
+            await sotw.subscribe(types.CLUSTER)
+            assert (await sotw.next()).resources == {"a": state.resources[types.CLUSTER]["a"].body}
+        async with over_grpc(bound.addresses[0], path=ADS_DELTA) as wire:
+            delta = DeltaClient(wire)
+            await delta.subscribe(types.CLUSTER)
+            assert set((await delta.next()).resources) == {"a"}
+            state.set(make.cluster("b"))
+            server.notify(PushRequest(reasons=("config",)))
+            assert set((await delta.next()).resources) == {"b"}
+
+
+async def test_a_bound_port_is_a_clear_error(state: Any) -> None:
+    async with serving(new_server(state), [PlainListener()]) as bound:
+        port = int(bound.addresses[0].rpartition(":")[2])
+        with pytest.raises(ListenError, match=f"127.0.0.1:{port}"):
+            async with serving(new_server(state), [PlainListener(port=port)]):
+                pass
+
+
+async def test_unix_socket_directory_is_private_and_the_socket_goes_away(
+    state: Any, make: Any, tmp_path: Path
+) -> None:
+    state.set(make.cluster("a"))
+    path = tmp_path / "run" / "xds.sock"
+    async with serving(new_server(state), [UnixListener(path=path)]) as bound:
+        assert path.parent.stat().st_mode & 0o777 == 0o700
+        assert path.stat().st_mode & 0o777 == 0o600
+        async with over_grpc(bound.addresses[0]) as wire:
+            client = SotwClient(wire)
+            await client.subscribe(types.CLUSTER)
+            assert set((await client.next()).resources) == {"a"}
+    assert not path.exists()
+
+
+async def test_a_stale_socket_is_replaced(state: Any, tmp_path: Path) -> None:
+    path = tmp_path / "xds.sock"
+    with socket.socket(socket.AF_UNIX) as left_behind:
+        left_behind.bind(str(path))
+    async with serving(new_server(state), [UnixListener(path=path)]):
+        assert path.is_socket()
+
+
+async def test_a_socket_in_use_is_a_clear_error(state: Any, tmp_path: Path) -> None:
+    path = tmp_path / "xds.sock"
+    async with serving(new_server(state), [UnixListener(path=path)]):
+        with pytest.raises(ListenError, match="in use"):
+            async with serving(new_server(state), [UnixListener(path=path)]):
+                pass
+        assert path.is_socket()
+
+
+async def test_a_regular_file_in_the_way_is_a_clear_error(state: Any, tmp_path: Path) -> None:
+    path = tmp_path / "xds.sock"
+    path.write_text("precious")
+    with pytest.raises(ListenError, match="not a socket"):
+        async with serving(new_server(state), [UnixListener(path=path)]):
+            pass
+    assert path.read_text() == "precious"
+
+
+async def test_a_socket_path_too_long_is_a_clear_error(state: Any, tmp_path: Path) -> None:
+    path = tmp_path / ("x" * 120)
+    with pytest.raises(ListenError, match="at most 107"):
+        async with serving(new_server(state), [UnixListener(path=path)]):
+            pass
+
+
+class Pki:
+    """A root, a server certificate and a client certificate."""
+
+    def __init__(self, directory: Path) -> None:
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "root")])
+        self.directory = directory
+        self.root = self._signed("root", self._key.public_key(), ca=True)
+        self.root_pem = self.root.public_bytes(serialization.Encoding.PEM)
+        self.server_chain, self.server_key = self.issue("server", x509.DNSName("localhost"))
+        self.client_chain, self.client_key = self.issue(
+            "client", x509.UniformResourceIdentifier("spiffe://mesh/ns/a/sa/b")
+        )
+
+    def _signed(
+        self, name: str, key: Any, *, ca: bool = False, san: x509.GeneralName | None = None
+    ) -> x509.Certificate:
+        now = dt.datetime.now(dt.UTC)
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]))
+            .issuer_name(self._name)
+            .public_key(key)
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - dt.timedelta(hours=1))
+            .not_valid_after(now + dt.timedelta(hours=1))
+            .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
+        )
+        if san is not None:
+            builder = builder.add_extension(x509.SubjectAlternativeName([san]), critical=False)
+        return builder.sign(self._key, hashes.SHA256())
+
+    def issue(self, name: str, san: x509.GeneralName) -> tuple[Path, Path]:
+        key = ec.generate_private_key(ec.SECP256R1())
+        certificate = self._signed(name, key.public_key(), san=san)
+        chain_path, key_path = self.directory / f"{name}.pem", self.directory / f"{name}.key"
+        chain_path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+        key_path.write_bytes(
+            key.private_bytes(
+                serialization.Encoding.PEM,
+                serialization.PrivateFormat.PKCS8,
+                serialization.NoEncryption(),
+            )
+        )
+        return chain_path, key_path
+
+    def server_context(self) -> ssl.SSLContext:
+        return server_context(
+            certificate_chain=self.server_chain,
+            private_key=self.server_key,
+            client_roots=self.root_pem,
+        )
+
+    def credentials(self, *, with_certificate: bool) -> grpc.ChannelCredentials:
+        if not with_certificate:
+            return grpc.ssl_channel_credentials(self.root_pem)
+        return grpc.ssl_channel_credentials(
+            self.root_pem, self.client_key.read_bytes(), self.client_chain.read_bytes()
+        )
+
+
+@pytest.fixture
+def pki(tmp_path: Path) -> Pki:
+    return Pki(tmp_path)
+
+
+NAMED_LOCALHOST = [("grpc.ssl_target_name_override", "localhost")]
+
+Connect = Callable[..., AbstractAsyncContextManager[Any]]
+
+
+async def test_one_tls_port_takes_callers_with_and_without_a_certificate(
+    state: Any, make: Any, pki: Pki
+) -> None:
+    state.set(make.cluster("a"))
+    seen: list[Peer] = []
+
+    async def admit(_node: Node, peer: Peer) -> Admission[None]:
+        seen.append(peer)
+        return Admission(identities=("x",), context=None)
+
+    async with serving(
+        new_server(state, admit=admit), [TlsListener(context=pki.server_context)]
+    ) as bound:
+        for with_certificate in (False, True):
+            async with over_grpc(
+                bound.addresses[0],
+                credentials=pki.credentials(with_certificate=with_certificate),
+                options=NAMED_LOCALHOST,
+                metadata=[("authorization", "Bearer t")],
+            ) as wire:
+                client = SotwClient(wire)
+                await client.subscribe(types.CLUSTER)
+                assert set((await client.next()).resources) == {"a"}
+    without, with_one = seen
+    assert without.encrypted
+    assert without.certificate_chain == ()
+    assert without.metadata["authorization"] == "Bearer t"
+    assert without.address.startswith("ipv4:127.0.0.1:")
+    leaf = x509.load_der_x509_certificate(with_one.certificate_chain[0])
+    assert leaf == x509.load_pem_x509_certificate(pki.client_chain.read_bytes())
+    assert x509.load_der_x509_certificate(with_one.certificate_chain[-1]) == pki.root
+    assert "Bearer" not in repr(seen)
+
+
+async def test_a_client_certificate_of_another_root_is_refused(
+    state: Any, pki: Pki, tmp_path: Path
+) -> None:
+    (tmp_path / "other").mkdir()
+    other = Pki(tmp_path / "other")
+    credentials = grpc.ssl_channel_credentials(
+        pki.root_pem, other.client_key.read_bytes(), other.client_chain.read_bytes()
+    )
+    async with (
+        serving(new_server(state), [TlsListener(context=pki.server_context)]) as bound,
+        over_grpc(bound.addresses[0], credentials=credentials, options=NAMED_LOCALHOST) as wire,
+    ):
+        with pytest.raises(StreamEnded) as ended:
+            await wire.receive()
+    assert ended.value.code is grpc.StatusCode.UNAVAILABLE
+
+
+async def test_a_renewed_certificate_is_served_to_new_connections(state: Any, pki: Pki) -> None:
+    async with serving(new_server(state), [TlsListener(context=pki.server_context)]) as bound:
+        host, _, port = bound.addresses[0].rpartition(":")
+        first = await served_certificate(host, int(port), pki)
+        pki.server_chain, pki.server_key = pki.issue("renewed", x509.DNSName("localhost"))
+        second = await served_certificate(host, int(port), pki)
+    assert first != second
+
+
+async def served_certificate(host: str, port: int, pki: Pki) -> bytes:
+    context = ssl.create_default_context(cadata=pki.root_pem.decode())
+    context.set_alpn_protocols(["h2"])
+    _, writer = await asyncio.open_connection(host, port, ssl=context, server_hostname="localhost")
+    ssl_object = writer.get_extra_info("ssl_object")
+    assert ssl_object.selected_alpn_protocol() == "h2"
+    certificate: bytes = ssl_object.getpeercert(binary_form=True)
+    writer.close()
+    await writer.wait_closed()
+    return certificate
+
+
+class WhoAmI(grpc.GenericRpcHandler):  # type: ignore[type-arg]
+    """A further service: says what `peer_of` knows."""
+
+    def service(self, handler_call_details: Any) -> Any:
+        async def who(_request: bytes, context: Any) -> bytes:
+            peer = peer_of(context)
+            return f"{peer.encrypted} {len(peer.certificate_chain)}".encode()
+
+        if handler_call_details.method != "/test.Who/AmI":
+            return None
+        return grpc.unary_unary_rpc_method_handler(who)
+
+
+async def test_further_services_learn_of_the_peer(state: Any, pki: Pki) -> None:
+    async with serving(
+        new_server(state),
+        [TlsListener(context=pki.server_context), PlainListener()],
+        extra_handlers=[WhoAmI()],
+    ) as bound:
+        tls, plain = bound.addresses
+        async with grpc.aio.secure_channel(
+            tls, pki.credentials(with_certificate=True), options=NAMED_LOCALHOST
+        ) as channel:
+            assert await channel.unary_unary("/test.Who/AmI", None, None)(b"") == b"True 2"
+        async with grpc.aio.insecure_channel(plain) as channel:
+            assert await channel.unary_unary("/test.Who/AmI", None, None)(b"") == b"False 0"
+
+
+async def test_refused_by_admit_ends_the_stream_with_its_status(state: Any) -> None:
+    async def admit(node: Node, _peer: Peer) -> Admission[None]:
+        raise Refused(grpc.StatusCode.PERMISSION_DENIED, f"{node.id} may not")
+
+    async with serving(new_server(state, admit=admit), [PlainListener()]) as bound:
+        async with over_grpc(bound.addresses[0]) as wire:
+            client = SotwClient(wire, node_id="mallory")
+            await client.subscribe(types.CLUSTER)
+            with pytest.raises(StreamEnded) as ended:
+                await client.receive()
+    assert ended.value.code is grpc.StatusCode.PERMISSION_DENIED
+    assert ended.value.message == "mallory may not"
