@@ -1,0 +1,94 @@
+"""One HTTP request at a time, over a connection of its own."""
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+import h11
+
+MAX_BODY_BYTES = 1024 * 1024
+
+
+class NoAnswer(Exception):
+    """The connection was refused, or closed before an answer came."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What came back; header names are lower-case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: str
+    elapsed_s: float
+
+
+async def fetch(
+    host: str,
+    port: int,
+    *,
+    method: str = "GET",
+    target: str = "/",
+    authority: str = "",
+    timeout_s: float = 10.0,
+) -> Answer:
+    """Send one request and read its whole answer; raises `NoAnswer`.
+
+    authority: the Host header, if not the address itself.
+    """
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    try:
+        async with asyncio.timeout(timeout_s):
+            reader, writer = await asyncio.open_connection(host, port)
+            try:
+                connection = h11.Connection(our_role=h11.CLIENT)
+                headers = [
+                    ("host", authority or f"{host}:{port}"),
+                    ("user-agent", "mesh-local"),
+                    ("content-length", "0"),
+                    ("connection", "close"),
+                ]
+                request = h11.Request(method=method, target=target, headers=headers)
+                writer.write(connection.send(request) or b"")
+                writer.write(connection.send(h11.EndOfMessage()) or b"")
+                status, found, body = await _read(connection, reader)
+            finally:
+                writer.close()
+                with suppress(OSError):
+                    await writer.wait_closed()
+    except TimeoutError:
+        raise NoAnswer(f"no answer within {timeout_s:g} s") from None
+    except OSError as error:
+        raise NoAnswer(error.strerror or str(error)) from None
+    except h11.RemoteProtocolError as error:
+        raise NoAnswer(f"closed without an HTTP answer ({error})") from None
+    return Answer(
+        status=status,
+        headers=found,
+        body=body.decode(errors="replace"),
+        elapsed_s=loop.time() - started,
+    )
+
+
+async def _read(
+    connection: h11.Connection, reader: asyncio.StreamReader
+) -> tuple[int, dict[str, str], bytes]:
+    status, headers = 0, dict[str, str]()
+    body = bytearray()
+    while True:
+        event = connection.next_event()
+        if event is h11.NEED_DATA:
+            connection.receive_data(await reader.read(65536))
+        elif isinstance(event, h11.Response):
+            status = event.status_code
+            headers = {name.decode(): value.decode("latin-1") for name, value in event.headers}
+        elif isinstance(event, h11.Data):
+            body += event.data
+            if len(body) > MAX_BODY_BYTES:
+                raise h11.RemoteProtocolError(f"a body larger than {MAX_BODY_BYTES} bytes")
+        elif isinstance(event, h11.EndOfMessage):
+            return status, headers, bytes(body)
+        elif isinstance(event, h11.ConnectionClosed):
+            raise h11.RemoteProtocolError("the connection was closed")

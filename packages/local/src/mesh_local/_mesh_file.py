@@ -1,0 +1,334 @@
+"""A mesh file, read strictly: every value in it makes sense, alone and beside the others.
+
+Shape first (msgspec), then what must hold between the fields; all mistakes of the second kind are
+gathered, each with its line.
+"""
+
+import difflib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from mesh_local._errors import MeshFileError, Problem
+from mesh_local._request import Request, RequestError
+from mesh_local._shapes import Check, Mesh, MeshShape, Workload
+from mesh_local._yaml import FieldPath, Located, YamlError, read_yaml, spelled
+
+MAX_INSTANCES = 250
+ENVOY_PORTS = {
+    15000: "Envoy's admin",
+    15020: "the agent's status",
+    15021: "Envoy's readiness",
+    15090: "Envoy's metrics",
+}
+USER = "user"
+OUTSIDER = "outsider"
+RESERVED_NAMES = (USER, OUTSIDER, "control-plane", "mesh-local")
+
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_DOMAIN = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h))+")
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckPlan:
+    """A check whose request was read."""
+
+    check: Check
+    request: Request
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeshFile:
+    """What a mesh file says."""
+
+    path: Path
+    name: str
+    mesh: Mesh
+    certificate_lifetime: timedelta
+    drain: timedelta
+    workloads: tuple[Workload, ...]
+    config: tuple[dict[str, Any], ...] = ()
+    config_dir: Path | None = None
+    checks: tuple[CheckPlan, ...] = ()
+    directory: Path = field(default=Path())
+    """Where relative paths in the file start."""
+
+
+def load_mesh_file(path: Path) -> MeshFile:
+    """Read and check a mesh file; raises `MeshFileError` with every mistake found."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except IsADirectoryError:
+        raise _one(path, "this is a directory; name the YAML file in it") from None
+    except OSError as error:
+        raise _one(path, f"can't be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise _one(path, "not UTF-8 text; save the file as UTF-8") from None
+    return parse_mesh_file(text, path=path)
+
+
+def parse_mesh_file(text: str, *, path: Path) -> MeshFile:
+    """Make a `MeshFile` of YAML text; raises `MeshFileError`."""
+    try:
+        document = read_yaml(text)
+    except YamlError as error:
+        raise _one(path, str(error), line=error.line, field=spelled(error.field)) from None
+    if not isinstance(document.value, dict):
+        raise _one(path, "expected a mapping with at least the field workloads")
+    try:
+        shape = msgspec.convert(document.value, MeshShape, strict=True)
+    except msgspec.ValidationError as error:
+        raise MeshFileError(path, (_shape_problem(str(error), document),)) from None
+    reading = _Reading(shape, path)
+    problems = tuple(
+        Problem(line=document.line_of(place), field=spelled(place), message=message)
+        for place, message in reading.problems()
+    )
+    if problems:
+        raise MeshFileError(path, problems)
+    return reading.result()
+
+
+def _one(path: Path, message: str, *, line: int = 1, field: str = "") -> MeshFileError:
+    return MeshFileError(path, (Problem(line=line, field=field, message=message),))
+
+
+class _Reading:
+    """The checks that look at several fields, and the value made when they pass."""
+
+    def __init__(self, shape: MeshShape, path: Path) -> None:
+        self._shape = shape
+        self._path = path
+        self._directory = path.absolute().parent
+
+    def result(self) -> MeshFile:
+        shape = self._shape
+        return MeshFile(
+            path=self._path,
+            name=shape.mesh.name or self._directory.name or "mesh",
+            mesh=shape.mesh,
+            certificate_lifetime=parse_duration(shape.mesh.certificate_lifetime),
+            drain=parse_duration(shape.mesh.drain),
+            workloads=shape.workloads,
+            config=shape.config,
+            config_dir=self._directory / shape.config_dir if shape.config_dir else None,
+            checks=tuple(
+                CheckPlan(check=each, request=Request.parse(each.request)) for each in shape.checks
+            ),
+            directory=self._directory,
+        )
+
+    def problems(self) -> Iterator[tuple[FieldPath, str]]:
+        yield from self._mesh()
+        yield from self._workloads()
+        yield from self._further_config()
+        for index, check in enumerate(self._shape.checks):
+            yield from self._check(check, ("checks", index))
+
+    def _mesh(self) -> Iterator[tuple[FieldPath, str]]:
+        mesh = self._shape.mesh
+        if not _DOMAIN.fullmatch(mesh.trust_domain) or ".." in mesh.trust_domain:
+            yield (
+                ("mesh", "trustDomain"),
+                f'"{mesh.trust_domain}" is no trust domain; write it like a lower-case host name',
+            )
+        for name, text, least in (
+            ("certificateLifetime", mesh.certificate_lifetime, 5),
+            ("drain", mesh.drain, 0),
+        ):
+            try:
+                seconds = parse_duration(text).total_seconds()
+            except ValueError:
+                yield ("mesh", name), f'expected a duration such as 90s or 1h30m, found "{text}"'
+            else:
+                if not least <= seconds <= 365 * 86400:
+                    yield ("mesh", name), f"must be from {least}s to 8760h, found {text}"
+        if mesh.http_proxy_port in ENVOY_PORTS:
+            what = ENVOY_PORTS[mesh.http_proxy_port]
+            yield ("mesh", "httpProxyPort"), f"{mesh.http_proxy_port} is the port of {what}"
+
+    def _workloads(self) -> Iterator[tuple[FieldPath, str]]:
+        workloads = self._shape.workloads
+        if not workloads:
+            yield ("workloads",), "must name at least one workload"
+        if (count := sum(each.replicas for each in workloads)) > MAX_INSTANCES:
+            yield ("workloads",), f"{count} replicas in all, {MAX_INSTANCES} at most"
+        names: dict[str, int] = {}
+        for index, workload in enumerate(workloads):
+            place: FieldPath = ("workloads", index)
+            for name in instance_names(workload):
+                if names.setdefault(name, index) != index:
+                    yield (*place, "name"), f'a second workload has the name "{name}"'
+                    break
+            yield from self._workload(workload, place)
+
+    def _workload(self, workload: Workload, place: FieldPath) -> Iterator[tuple[FieldPath, str]]:
+        if workload.name in RESERVED_NAMES:
+            yield (*place, "name"), f'"{workload.name}" has a meaning of its own here; rename it'
+        for name, text in (
+            ("name", workload.name),
+            ("namespace", workload.namespace),
+            ("serviceAccount", workload.service_account or workload.name),
+        ):
+            if not _LABEL.fullmatch(text):
+                yield (
+                    (*place, name),
+                    f'"{text}" is not a name; use lower-case letters, digits and "-"',
+                )
+        yield from self._ports(workload, place)
+        if workload.command and not all(workload.command):
+            yield (*place, "command"), "holds an empty word"
+        if not (self._directory / workload.directory).is_dir():
+            yield (
+                (*place, "directory"),
+                f"there is no directory {self._directory / workload.directory}",
+            )
+        for name in workload.env:
+            if not _VARIABLE.fullmatch(name):
+                yield (*place, "env", name), "is not the name of an environment variable"
+
+    def _ports(self, workload: Workload, place: FieldPath) -> Iterator[tuple[FieldPath, str]]:
+        numbers: set[int] = set()
+        names: set[str] = set()
+        for index, port in enumerate(workload.ports):
+            here = (*place, "ports", index)
+            if port.port in ENVOY_PORTS:
+                yield (*here, "port"), f"{port.port} is the port of {ENVOY_PORTS[port.port]}"
+            if port.port == self._shape.mesh.http_proxy_port:
+                yield (
+                    (*here, "port"),
+                    f"{port.port} is the mesh's httpProxyPort; change one of the two",
+                )
+            if port.port in numbers:
+                yield (*here, "port"), f"the port {port.port} is given twice"
+            name = port.name or f"{port.protocol}-{port.port}"
+            if not _LABEL.fullmatch(name):
+                yield (*here, "name"), f'"{name}" is not a name; use lower-case letters and digits'
+            if name in names:
+                yield (*here, "name"), f'the name "{name}" is given twice'
+            numbers.add(port.port)
+            names.add(name)
+
+    def _further_config(self) -> Iterator[tuple[FieldPath, str]]:
+        for index, document in enumerate(self._shape.config):
+            for name in ("apiVersion", "kind", "metadata"):
+                if name not in document:
+                    yield ("config", index), f"the field {name} is missing, as in Istio's YAML"
+        directory = self._shape.config_dir
+        if directory and not (self._directory / directory).is_dir():
+            yield ("configDir",), f"there is no directory {self._directory / directory}"
+
+    def _check(self, check: Check, place: FieldPath) -> Iterator[tuple[FieldPath, str]]:
+        workloads = {each.name for each in self._shape.workloads}
+        if check.from_ not in {*workloads, USER, OUTSIDER}:
+            close = difflib.get_close_matches(check.from_, workloads, n=1)
+            hint = f'; did you mean "{close[0]}"?' if close else ""
+            yield (
+                (*place, "from"),
+                f'there is no workload "{check.from_}"{hint} (or write {USER} or {OUTSIDER})',
+            )
+        elif check.from_ in workloads and not self._shape.mesh.http_proxy_port:
+            yield (
+                (*place, "from"),
+                "a check that goes through a workload's Envoy needs mesh.httpProxyPort",
+            )
+        try:
+            request = Request.parse(check.request)
+        except RequestError as error:
+            yield (*place, "request"), str(error)
+        else:
+            if check.from_ in (USER, OUTSIDER) and self._target(request) is None:
+                yield (
+                    (*place, "request"),
+                    f"no workload serves {request.host}:{request.port} in this file",
+                )
+        expect = check.expect
+        if expect.refused and (expect.status or expect.text or expect.caller):
+            yield (*place, "expect"), "a refused request has no answer: keep refused or the rest"
+        if not (expect.refused or expect.status or expect.text or expect.caller):
+            yield (*place, "expect"), "give status, text, caller or refused"
+
+    def _target(self, request: Request) -> Workload | None:
+        for workload in self._shape.workloads:
+            if request.host in service_names(workload) and any(
+                port.port == request.port for port in workload.ports
+            ):
+                return workload
+        return None
+
+
+def instance_names(workload: Workload) -> tuple[str, ...]:
+    """One name a replica: the workload's own when there is only one."""
+    if workload.replicas == 1:
+        return (workload.name,)
+    return tuple(f"{workload.name}-{number}" for number in range(1, workload.replicas + 1))
+
+
+def service_host(workload: Workload) -> str:
+    """The full host name of the service that a workload is behind."""
+    return f"{workload.name}.{workload.namespace}.svc.cluster.local"
+
+
+def service_names(workload: Workload) -> tuple[str, ...]:
+    """Every name by which other workloads may call the service."""
+    name, namespace = workload.name, workload.namespace
+    return (name, f"{name}.{namespace}", f"{name}.{namespace}.svc", service_host(workload))
+
+
+def parse_duration(text: str) -> timedelta:
+    """Read `90s`, `1h30m`, `500ms`; raises ValueError."""
+    if not _DURATION.fullmatch(text):
+        raise ValueError(f"{text!r} is no duration")
+    parts = re.findall(r"([\d.]+)(ms|s|m|h)", text)
+    return timedelta(seconds=sum(float(number) * _UNITS[unit] for number, unit in parts))
+
+
+_UNKNOWN = re.compile(r"Object contains unknown field `(.*?)`")
+_MISSING = re.compile(r"Object missing required field `(.*?)`")
+_STEP = re.compile(r"\.([A-Za-z_]\w*)|\[(\d+|\.\.\.)\]")
+
+
+def _shape_problem(complaint: str, document: Located) -> Problem:
+    """Put msgspec's complaint in a user's words: its place is a path like `$.workloads[0].name`.
+
+    Only the wording depends on the text; that there is a mistake was msgspec's decision.
+    """
+    message, _, place = complaint.partition(" - at `")
+    path: FieldPath = tuple(
+        name or (int(index) if index != "..." else "...") for name, index in _STEP.findall(place)
+    )
+    if unknown := _UNKNOWN.fullmatch(message):
+        known = _known_fields(path)
+        close = difflib.get_close_matches(unknown[1], known, n=1)
+        hint = f"did you mean {close[0]}?" if close else f"known here: {', '.join(known)}"
+        path, message = (*path, unknown[1]), f"unknown field; {hint}"
+    elif missing := _MISSING.fullmatch(message):
+        message = f"the field {missing[1]} is missing"
+    else:
+        message = message.replace("`", "").replace("Expected", "expected")
+        message = message.replace("array", "list").replace("object", "mapping")
+    return Problem(line=document.line_of(path), field=spelled(path), message=message)
+
+
+def _known_fields(path: FieldPath) -> list[str]:
+    """Name the fields that a mesh file may have at this place."""
+    shape: Any = MeshShape
+    for part in path:
+        if isinstance(part, int):
+            shape = get_args(shape)[0]
+        elif isinstance(shape, type) and issubclass(shape, msgspec.Struct):
+            fields = {each.encode_name: each.name for each in msgspec.structs.fields(shape)}
+            shape = get_type_hints(shape)[fields[part]]
+        if get_origin(shape) is None and not isinstance(shape, type):
+            return []
+    if not (isinstance(shape, type) and issubclass(shape, msgspec.Struct)):
+        return []
+    return sorted(each.encode_name for each in msgspec.structs.fields(shape))

@@ -1,0 +1,92 @@
+"""The fields of a mesh file. Names in YAML are camelCase; what is not listed is an error."""
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+import msgspec
+
+Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
+
+
+class _Shape(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    pass
+
+
+class Protocol(StrEnum):
+    """What a port speaks; decides whether Envoy sees requests or only bytes."""
+
+    HTTP = "http"
+    HTTP2 = "http2"
+    GRPC = "grpc"
+    TCP = "tcp"
+    TLS = "tls"
+    HTTPS = "https"
+
+
+class MutualTls(StrEnum):
+    """What a workload's Envoy accepts from others."""
+
+    STRICT = "STRICT"
+    PERMISSIVE = "PERMISSIVE"
+    DISABLE = "DISABLE"
+
+
+class Mesh(_Shape, frozen=True):
+    """Settings of the whole mesh."""
+
+    name: str = ""
+    trust_domain: str = "cluster.local"
+    certificate_lifetime: str = "1h"
+    mtls: MutualTls = MutualTls.STRICT
+    http_proxy_port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 15002
+    drain: str = "5s"
+
+
+class ServicePort(_Shape, frozen=True):
+    """A port on which a workload serves; the same number for callers and for the program."""
+
+    port: Port
+    name: str = ""
+    protocol: Protocol = Protocol.HTTP
+
+
+class Workload(_Shape, frozen=True):
+    """A program and its identity; each replica gets an agent, an Envoy and addresses."""
+
+    name: str
+    namespace: str = "default"
+    service_account: str = ""
+    replicas: Annotated[int, msgspec.Meta(ge=1, le=100)] = 1
+    ports: tuple[ServicePort, ...] = ()
+    command: tuple[str, ...] = ()
+    directory: str = "."
+    env: dict[str, str] = {}
+    labels: dict[str, str] = {}
+
+
+class Expectation(_Shape, frozen=True):
+    """What an answer must be like; a check passes when everything given here holds."""
+
+    status: Annotated[int, msgspec.Meta(ge=100, le=599)] | None = None
+    text: str | None = None
+    caller: str | None = None
+    refused: bool = False
+
+
+class Check(_Shape, frozen=True):
+    """One request and what must come of it."""
+
+    name: str
+    from_: str = msgspec.field(name="from")
+    request: str
+    expect: Expectation
+
+
+class MeshShape(_Shape, frozen=True):
+    """A whole mesh file, before its values were looked at together."""
+
+    workloads: tuple[Workload, ...]
+    mesh: Mesh = Mesh()
+    config: tuple[dict[str, Any], ...] = ()
+    config_dir: str = ""
+    checks: tuple[Check, ...] = ()

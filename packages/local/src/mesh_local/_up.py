@@ -1,0 +1,132 @@
+"""`mesh-local up`: run a mesh and show it until told to stop, or check it once and go."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console
+from rich.live import Live
+
+from mesh_lifecycle import Stopping, configure_logging, in_background, stop_signals
+from mesh_local._checks import run_check
+from mesh_local._children import OnExit
+from mesh_local._duration_text import milliseconds
+from mesh_local._errors import MeshLocalError
+from mesh_local._mesh import RunningMesh, prepared, running_mesh
+from mesh_local._mesh_file import MeshFile
+from mesh_local._state import StateFolder
+from mesh_local._story import check_lines, mesh_lines
+from mesh_local._table import mesh_view
+
+ONCE_READY_S = 45.0
+_REFRESH_S = 0.5
+_HURRY_POLL_S = 0.1
+
+
+class Stopped(MeshLocalError):
+    """The user stopped a run."""
+
+
+def default_state_folder(file: Path) -> Path:
+    """Return `.mesh-local/NAME` beside the mesh file."""
+    return file.absolute().parent / ".mesh-local" / file.stem
+
+
+async def up(file: MeshFile, *, folder: Path, console: Console) -> None:
+    """Run a mesh and show it until SIGINT or SIGTERM; a second one kills what still stops."""
+    with prepared(file, folder) as (plan, state), _own_log(state):
+        say(console, f"starting the mesh {file.name}; its logs are in {state.logs}")
+        try:
+            async with _until_stopped(console) as hurry:
+                async with running_mesh(plan, state, hurry=hurry) as mesh:
+                    await _show(mesh, console)
+        except Stopped:
+            say(console, "stopped")
+
+
+async def _show(mesh: RunningMesh, console: Console) -> None:
+    view = mesh_view(mesh, datetime.now(UTC))
+    with Live(view, console=console, auto_refresh=False, transient=False) as live:
+        while True:
+            await asyncio.sleep(_REFRESH_S)
+            live.update(mesh_view(mesh, datetime.now(UTC)), refresh=True)
+
+
+async def once(file: MeshFile, *, folder: Path, console: Console) -> bool:
+    """Run a mesh until its checks are done; tells whether all of them passed.
+
+    Raises `Stopped` if the user stops it before, `NotReady` and `ProcessEnded`.
+    """
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    with prepared(file, folder) as (plan, state), _own_log(state):
+        say(console, f"Starting the mesh {file.name}; its logs are in {state.logs}")
+        async with _until_stopped(console) as hurry:
+            async with running_mesh(plan, state, on_exit=OnExit.FAIL, hurry=hurry) as mesh:
+                await mesh.wait_ready(ONCE_READY_S)
+                ready_after = loop.time() - started
+                passed = await _run_checks(mesh, console)
+                stopping_since = loop.time()
+    took = f"ready after {milliseconds(ready_after)}"
+    took += f", stopped in {milliseconds(loop.time() - stopping_since)}"
+    verdict = "All checks passed" if passed else "Not all checks passed"
+    say(console, f"{verdict}; the mesh was {took}.")
+    return passed
+
+
+async def _run_checks(mesh: RunningMesh, console: Console) -> bool:
+    _say_all(console, mesh_lines(mesh, datetime.now(UTC)))
+    passed = True
+    for number, check in enumerate(mesh.plan.file.checks, start=1):
+        result = await run_check(check, mesh.plan)
+        _say_all(console, check_lines(number, result, mesh, datetime.now(UTC)))
+        passed = passed and result.passed
+    if not mesh.plan.file.checks:
+        say(console, f"{mesh.plan.file.path} has no checks; every workload is ready.")
+    return passed
+
+
+def say(console: Console, line: str) -> None:
+    """Print a line as it is, however wide the terminal."""
+    console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _say_all(console: Console, lines: Iterable[str]) -> None:
+    for line in lines:
+        say(console, line)
+
+
+@asynccontextmanager
+async def _until_stopped(console: Console) -> AsyncIterator[asyncio.Event]:
+    """Run the block until SIGINT or SIGTERM, then cancel it and raise `Stopped`.
+
+    Gives an event that is set when the user asks a second time.
+    """
+    hurry = asyncio.Event()
+    with stop_signals() as stopping:
+
+        async def stop() -> None:
+            reason = await stopping.wait()
+            say(console, f"stopping in order ({reason}); ask once more to stop at once")
+            raise Stopped(f"stopped by {reason} before the checks were done")
+
+        async with in_background(_notice_hurry(stopping, hurry), name="stop-hurry"):
+            async with in_background(stop(), name="stop-request"):
+                yield hurry
+
+
+async def _notice_hurry(stopping: Stopping, hurry: asyncio.Event) -> None:
+    while True:
+        await asyncio.sleep(_HURRY_POLL_S)
+        if stopping.count > 1:
+            hurry.set()
+
+
+@contextmanager
+def _own_log(state: StateFolder) -> Iterator[None]:
+    """Send this process's own log records to a file beside those of the others."""
+    with (state.logs / "mesh-local.log").open("a", encoding="utf-8") as file:
+        configure_logging("info", stream=file)
+        yield
