@@ -29,11 +29,6 @@ class Metrics:
             "Time to read and check the configuration files.",
             registry=registry,
         )
-        self.context_time = Histogram(
-            "pilot_pushcontext_init_seconds",
-            "Time to put together what a push is generated from.",
-            registry=registry,
-        )
         self.services = Gauge("pilot_services", "Services known.", registry=registry)
         self.conflicts = Gauge(
             "pilot_conflict_outbound_listener",

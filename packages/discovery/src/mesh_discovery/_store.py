@@ -83,9 +83,7 @@ class ConfigStore:
     def _world(self, load: Load) -> World:
         if load.snapshot is None:
             raise ConfigError(load.problems)
-        started = time.perf_counter()
         world = build_world(load.snapshot, default_trust_domain=self._default_trust_domain)
-        self._metrics.context_time.observe(time.perf_counter() - started)
         self._metrics.services.set(len(world.services))
         return world
 
