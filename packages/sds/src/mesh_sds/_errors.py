@@ -1,0 +1,9 @@
+"""What can go wrong when a secret server starts."""
+
+
+class SdsError(Exception):
+    """Root of every error this package raises on purpose."""
+
+
+class SocketUnusable(SdsError):
+    """The socket can't be served at its path; the message says why and what would be right."""

@@ -1,0 +1,362 @@
+"""A real Envoy whose listener takes its certificate and its trust bundle from us."""
+
+import asyncio
+import ipaddress
+import json
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+
+from mesh_sds import SdsConfig, TlsCertificate, TrustBundle, serving
+from mesh_sds.testing import FakeSecrets
+
+REQUEST = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n"
+
+
+@dataclass(frozen=True)
+class Issued:
+    """A certificate as a secret, and what a test knows it by."""
+
+    secret: TlsCertificate
+    serial: int
+
+
+class Issuer:
+    """A root that signs certificates for localhost."""
+
+    def __init__(self) -> None:
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = x509.Name(
+            [x509.NameAttribute(NameOID.ORGANIZATION_NAME, f"root {id(self._key)}")]
+        )
+        self._root = self._sign(self._name, self._key.public_key(), ca=True)
+
+    @property
+    def bundle(self) -> TrustBundle:
+        return TrustBundle(roots_pem=self._root.public_bytes(Encoding.PEM))
+
+    def issue(self) -> Issued:
+        key = ec.generate_private_key(ec.SECP256R1())
+        certificate = self._sign(x509.Name([]), key.public_key(), ca=False)
+        return Issued(
+            secret=TlsCertificate(
+                chain_pem=certificate.public_bytes(Encoding.PEM),
+                private_key_pem=key.private_bytes(
+                    Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
+                ),
+            ),
+            serial=certificate.serial_number,
+        )
+
+    def _sign(
+        self, subject: x509.Name, key: ec.EllipticCurvePublicKey, *, ca: bool
+    ) -> x509.Certificate:
+        now = datetime.now(UTC)
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(self._name)
+            .public_key(key)
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - timedelta(hours=1))
+            .not_valid_after(now + timedelta(hours=1))
+            .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
+        )
+        if not ca:
+            names = x509.SubjectAlternativeName(
+                [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+            )
+            builder = builder.add_extension(names, critical=True)
+        return builder.sign(self._key, hashes.SHA256())
+
+
+@pytest.fixture
+def issuer() -> Issuer:
+    return Issuer()
+
+
+class AskedSecrets(FakeSecrets):
+    """Tells when a name was asked for the first time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = {"default": asyncio.Event(), "ROOTCA": asyncio.Event()}
+
+    def get(self, name: str) -> TlsCertificate | TrustBundle | None:
+        self.asked[name].set()
+        return super().get(name)
+
+
+def bootstrap(socket_path: Path, port: int, api_type: str) -> dict[str, Any]:
+    def secret(name: str) -> dict[str, Any]:
+        source = {
+            "resource_api_version": "V3",
+            "initial_fetch_timeout": "0s",
+            "api_config_source": {
+                "api_type": api_type,
+                "transport_api_version": "V3",
+                "grpc_services": [{"envoy_grpc": {"cluster_name": "sds"}}],
+            },
+        }
+        return {"name": name, "sds_config": source}
+
+    http: dict[str, Any] = {
+        "@type": "type.googleapis.com/envoy.extensions.filters.network"
+        ".http_connection_manager.v3.HttpConnectionManager",
+        "stat_prefix": "in",
+        "route_config": {
+            "virtual_hosts": [
+                {
+                    "name": "all",
+                    "domains": ["*"],
+                    "routes": [
+                        {
+                            "match": {"prefix": "/"},
+                            "direct_response": {"status": 200, "body": {"inline_string": "ok"}},
+                        }
+                    ],
+                }
+            ]
+        },
+        "http_filters": [
+            {
+                "name": "router",
+                "typed_config": {
+                    "@type": "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router"
+                },
+            }
+        ],
+    }
+    tls = {
+        "@type": "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3"
+        ".DownstreamTlsContext",
+        "require_client_certificate": True,
+        "common_tls_context": {
+            "tls_certificate_sds_secret_configs": [secret("default")],
+            "validation_context_sds_secret_config": secret("ROOTCA"),
+        },
+    }
+    address = {"socket_address": {"address": "127.0.0.1", "port_value": port}}
+    return {
+        "node": {"id": "envoy", "cluster": "test"},
+        "static_resources": {
+            "listeners": [
+                {
+                    "name": "in",
+                    "address": address,
+                    "filter_chains": [
+                        {
+                            "filters": [{"name": "http", "typed_config": http}],
+                            "transport_socket": {"name": "tls", "typed_config": tls},
+                        }
+                    ],
+                }
+            ],
+            "clusters": [
+                {
+                    "name": "sds",
+                    "connect_timeout": "1s",
+                    "typed_extension_protocol_options": {
+                        "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
+                            "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3"
+                            ".HttpProtocolOptions",
+                            "explicit_http_config": {"http2_protocol_options": {}},
+                        }
+                    },
+                    "load_assignment": {
+                        "cluster_name": "sds",
+                        "endpoints": [
+                            {
+                                "lb_endpoints": [
+                                    {"endpoint": {"address": {"pipe": {"path": str(socket_path)}}}}
+                                ]
+                            }
+                        ],
+                    },
+                }
+            ],
+        },
+    }
+
+
+@dataclass
+class RunningEnvoy:
+    """An Envoy process and the port of its listener."""
+
+    log: asyncio.StreamReader
+    port: int
+
+    async def wait_for_log(self, words: bytes) -> None:
+        seen = b""
+        while words not in (line := await self.log.readline()):
+            seen += line
+            assert line, f"envoy ended: {seen.decode()}"
+
+
+@asynccontextmanager
+async def running_envoy(
+    binary: Path, directory: Path, config: dict[str, Any], port: int
+) -> AsyncIterator[RunningEnvoy]:
+    path = directory / "bootstrap.json"
+    path.write_text(json.dumps(config))
+    process = await asyncio.create_subprocess_exec(
+        binary,
+        "--config-path",
+        path,
+        "--concurrency",
+        "1",
+        "--disable-hot-restart",
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stderr is not None
+    try:
+        yield RunningEnvoy(log=process.stderr, port=port)
+    finally:
+        process.kill()
+        await process.communicate()
+
+
+class Connection:
+    """One TLS connection to the listener."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    @property
+    def serial(self) -> int:
+        tls = self._writer.get_extra_info("ssl_object")
+        return x509.load_der_x509_certificate(tls.getpeercert(binary_form=True)).serial_number
+
+    async def ask(self) -> None:
+        self._writer.write(REQUEST)
+        head = await self._reader.readuntil(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200")
+        assert await self._reader.readexactly(2) == b"ok"
+
+    async def close(self) -> None:
+        self._writer.close()
+        await self._writer.wait_closed()
+
+
+@asynccontextmanager
+async def connected(port: int, context: ssl.SSLContext) -> AsyncIterator[Connection]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+    connection = Connection(reader, writer)
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+def client_context(directory: Path, issued: Issued, *roots: TrustBundle) -> ssl.SSLContext:
+    path = directory / "client.pem"
+    path.write_bytes(issued.secret.private_key_pem + issued.secret.chain_pem)
+    context = ssl.create_default_context(
+        cadata="".join(bundle.roots_pem.decode() for bundle in roots)
+    )
+    context.load_cert_chain(path)
+    return context
+
+
+async def wait_for_serial(port: int, context: ssl.SSLContext, serial: int) -> None:
+    """Shake hands until the listener shows this certificate and takes ours.
+
+    Workers that were told to start may take a moment to listen.
+    """
+    while True:
+        with suppress(ConnectionRefusedError):
+            async with connected(port, context) as connection:
+                await connection.ask()
+                if connection.serial == serial:
+                    return
+
+
+@pytest.mark.parametrize("api_type", ["GRPC", "DELTA_GRPC"])
+async def test_envoy_serves_each_rotation_and_old_connections_live_on(
+    *,
+    api_type: str,
+    socket_dir: Path,
+    tmp_path: Path,
+    issuer: Issuer,
+    envoy_binary: Path,
+    free_port: Callable[..., int],
+) -> None:
+    secrets = AskedSecrets()
+    socket_path, port = socket_dir / "sds" / "socket", free_port()
+    config = bootstrap(socket_path, port, api_type)
+    first, second = issuer.issue(), issuer.issue()
+    context = client_context(tmp_path, issuer.issue(), issuer.bundle)
+    async with (
+        asyncio.timeout(30),
+        serving(SdsConfig(socket_path=socket_path), secrets) as server,
+        running_envoy(envoy_binary, tmp_path, config, port) as envoy,
+    ):
+        # Envoy is there before the secrets are, and waits for them.
+        for asked in secrets.asked.values():
+            await asked.wait()
+        secrets.set(default=first.secret, ROOTCA=issuer.bundle)
+        await envoy.wait_for_log(b"starting workers")
+        await wait_for_serial(port, context, first.serial)
+        async with connected(port, context) as old:
+            await old.ask()
+            assert old.serial == first.serial
+
+            secrets.set(default=second.secret)
+            await wait_for_serial(port, context, second.serial)
+            await old.ask()
+            assert old.serial == first.serial
+
+            # A new root arrives before the certificate that chains to it.
+            successor = Issuer()
+            third = successor.issue()
+            both = TrustBundle(roots_pem=issuer.bundle.roots_pem + successor.bundle.roots_pem)
+            secrets.set(default=third.secret, ROOTCA=both)
+            trusting_both = client_context(tmp_path, issuer.issue(), both)
+            await wait_for_serial(port, trusting_both, third.serial)
+            of_successor = client_context(tmp_path, successor.issue(), both)
+            await wait_for_serial(port, of_successor, third.serial)
+            await old.ask()
+        subscribers = server.subscribers()
+        assert frozenset.union(*(s.names for s in subscribers)) == {"default", "ROOTCA"}
+        assert [s.refusal for s in subscribers] == [None] * len(subscribers)
+
+
+async def test_a_secret_envoy_cannot_use_is_refused_and_the_old_one_stays(
+    *,
+    socket_dir: Path,
+    tmp_path: Path,
+    issuer: Issuer,
+    secrets: FakeSecrets,
+    envoy_binary: Path,
+    free_port: Callable[..., int],
+) -> None:
+    socket_path, port = socket_dir / "sds" / "socket", free_port()
+    first, second = issuer.issue(), issuer.issue()
+    secrets.set(default=first.secret, ROOTCA=issuer.bundle)
+    context = client_context(tmp_path, issuer.issue(), issuer.bundle)
+    async with (
+        asyncio.timeout(30),
+        serving(SdsConfig(socket_path=socket_path), secrets) as server,
+        running_envoy(envoy_binary, tmp_path, bootstrap(socket_path, port, "GRPC"), port) as envoy,
+    ):
+        await envoy.wait_for_log(b"starting workers")
+        mismatched = TlsCertificate(
+            chain_pem=first.secret.chain_pem, private_key_pem=second.secret.private_key_pem
+        )
+        secrets.set(default=mismatched)
+        while not any(subscriber.refusals for subscriber in server.subscribers()):
+            await wait_for_serial(port, context, first.serial)
+        secrets.set(default=second.secret)
+        await wait_for_serial(port, context, second.serial)
