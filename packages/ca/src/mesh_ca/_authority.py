@@ -6,14 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from mesh_ca._csr import parse_csr
 from mesh_ca._errors import LifetimeError, NotReadyError
 from mesh_ca._identity import checked_trust_domain, subject_alternative_name
 from mesh_ca._keys import KeyType, key_pem, new_key
-from mesh_ca._profile import CLOCK_SKEW, leaf_certificate, whole_second
+from mesh_ca._profile import CLOCK_SKEW, Leaf, signed_leaf, whole_second
 from mesh_ca._signer import Signer
 
 DEFAULT_LIFETIME = timedelta(hours=24)
@@ -110,28 +109,22 @@ class Authority:
         names = subject_alternative_name(identities, trust_domain=self._trust_domain)
         not_before, not_after = _validity(whole_second(self._clock()), lifetime, signer)
         serial = secrets.randbits(128) or 1
-        leaf = leaf_certificate(
-            public_key,
-            names,
+        leaf = Leaf(
+            public_key=public_key,
+            names=names,
             common_name=common_name,
             serial=serial,
             not_before=not_before,
             not_after=not_after,
-            issuer=signer.certificate,
-            issuer_key=signer.key,
-            issuer_key_id=signer.issuer_key_id,
         )
+        signed = signed_leaf(leaf, signer.template, signer.key)
         return Issued(
-            chain_pem=(
-                leaf.public_bytes(serialization.Encoding.PEM),
-                *signer.intermediates_pem,
-                signer.root_pem,
-            ),
+            chain_pem=(signed.pem, *signer.intermediates_pem, signer.root_pem),
             serial=serial,
             not_before=not_before,
             not_after=not_after,
             identities=identities,
-            public_key_sha256=_fingerprint(public_key),
+            public_key_sha256=signed.public_key_sha256.hex(),
         )
 
 
@@ -146,13 +139,3 @@ def _validity(now: datetime, lifetime: timedelta, signer: Signer) -> tuple[datet
     # Compared as lengths: the sum may lie past the last date there is.
     not_after = signer.not_after if lifetime >= signer.not_after - now else now + lifetime
     return max(now - CLOCK_SKEW, signer.not_before), not_after.replace(microsecond=0)
-
-
-def _fingerprint(public_key: rsa.RSAPublicKey | ec.EllipticCurvePublicKey) -> str:
-    digest = hashes.Hash(hashes.SHA256())
-    digest.update(
-        public_key.public_bytes(
-            serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
-        )
-    )
-    return digest.finalize().hex()

@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from mesh_ca._errors import StorageError
 from mesh_ca._keys import SigningKey, weakness
+from mesh_ca._profile import LeafTemplate, leaf_template
 
 CA_CERT = "ca-cert.pem"
 CA_KEY = "ca-key.pem"
@@ -29,7 +30,7 @@ class Signer:
 
     key: SigningKey = field(repr=False)
     certificate: x509.Certificate
-    issuer_key_id: x509.AuthorityKeyIdentifier
+    template: LeafTemplate  # what its leaves have in common
     intermediates_pem: tuple[bytes, ...]  # what stands between a leaf and the root, in order
     root_pem: bytes  # the whole trust bundle
     not_before: datetime  # when all of the path has become valid
@@ -70,7 +71,7 @@ def signer_from_pem(files: SignerFiles) -> Signer:
     return Signer(
         key=key,
         certificate=certificate,
-        issuer_key_id=_key_id(certificate),
+        template=leaf_template(certificate, key, _key_id(certificate)),
         intermediates_pem=tuple(_pem(step) for step in path[:-1]),
         root_pem=b"".join(_pem(root) for root in dict.fromkeys(roots)),
         not_before=max(step.not_valid_before_utc for step in path),

@@ -1,0 +1,160 @@
+"""How many certificates a second one core signs through gRPC.
+
+    python bench_sign.py [--seconds 3] [--callers 1 8 64]
+
+The server runs on uvloop in a process of its own, pinned to one core, with the audit log written
+to a file; the callers share another process on another core and send a ready-made P-256 request.
+"""
+
+import argparse
+import asyncio
+import logging
+import multiprocessing
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from datetime import timedelta
+from multiprocessing.connection import Connection
+from pathlib import Path
+from statistics import median
+
+import grpc
+import grpc.aio
+import uvloop
+
+from mesh_ca import (
+    Authenticator,
+    JwksSource,
+    JwtAuthenticator,
+    TokenIssuer,
+    certificate_service,
+    grpc_credentials,
+    load_or_create_authority,
+)
+from mesh_ca.testing import FixedAuthenticator, signing_request
+from mesh_protos import CREATE_CERTIFICATE
+from mesh_protos.ca_pb2 import IstioCertificateRequest
+
+ISSUER = "https://bench.example"
+CART = "spiffe://cluster.local/ns/shop/sa/cart"
+
+
+def pin(core: int) -> None:
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {cores[core % len(cores)]})
+
+
+async def serve(directory: Path, authenticator: Authenticator, control: Connection) -> None:
+    authority = load_or_create_authority(directory / "ca", trust_domain="cluster.local")
+    server = grpc.aio.server()
+    handler = certificate_service(authority, authenticator, credentials_of=grpc_credentials)
+    server.add_generic_rpc_handlers((handler,))
+    key, chain = authority.issue_server_certificate(["localhost"])
+    port = server.add_secure_port(
+        "127.0.0.1:0", grpc.ssl_server_credentials([(key, chain)], None, require_client_auth=False)
+    )
+    await server.start()
+    control.send((port, authority.root_pem))
+    loop = asyncio.get_running_loop()
+    while await loop.run_in_executor(None, control.recv) == "cpu":
+        control.send(time.process_time())
+    await server.stop(None)
+
+
+def run_server(directory: Path, mode: str, control: Connection) -> None:
+    pin(0)
+    logging.basicConfig(
+        filename=directory / "audit.log",
+        level=logging.INFO,
+        format="%(asctime)s %(message)s %(serial)s %(identities)s %(peer)s %(not_after)s",
+    )
+    logging.getLogger("asyncio").setLevel(logging.WARNING)
+    logging.getLogger("mesh_ca").setLevel(logging.WARNING)
+    logging.getLogger("mesh_ca.audit").setLevel(logging.INFO)
+    authenticator: Authenticator = FixedAuthenticator(CART)
+    if mode == "token":
+        authenticator = JwtAuthenticator(
+            ISSUER,
+            ["istio-ca"],
+            jwks=JwksSource(directory / "jwks.json"),
+            trust_domain="cluster.local",
+        )
+    uvloop.run(serve(directory, authenticator, control))
+
+
+async def call(
+    port: int, root: bytes, request: bytes, token: str, callers: int, seconds: float
+) -> list[float]:
+    """Keep `callers` calls going for `seconds`, each on a connection of its own."""
+    latencies: list[float] = []
+    end = time.perf_counter() + seconds
+    metadata = (("authorization", f"Bearer {token}"),)
+
+    async def caller(number: int) -> None:
+        options = [("grpc.use_local_subchannel_pool", 1), ("bench.caller", number)]
+        credentials = grpc.ssl_channel_credentials(root)
+        target = f"localhost:{port}"
+        async with grpc.aio.secure_channel(target, credentials, options) as channel:
+            create = channel.unary_unary(CREATE_CERTIFICATE)
+            while (begun := time.perf_counter()) < end:
+                await create(request, metadata=metadata)
+                latencies.append(time.perf_counter() - begun)
+
+    async with asyncio.TaskGroup() as group:
+        for number in range(callers):
+            group.create_task(caller(number), name=f"caller {number}")
+    return latencies
+
+
+def measure(mode: str, callers: Sequence[int], seconds: float) -> None:
+    _, csr = signing_request()
+    request = IstioCertificateRequest(csr=csr.decode()).SerializeToString()
+    with tempfile.TemporaryDirectory() as name:
+        directory = Path(name)
+        issuer = TokenIssuer(directory / "tokens", ISSUER)
+        issuer.write_jwks(directory / "jwks.json")
+        token = issuer.issue("shop", "cart", lifetime=timedelta(hours=1))
+        ours, theirs = multiprocessing.Pipe()
+        process = multiprocessing.get_context("spawn").Process(
+            target=run_server, args=(directory, mode, theirs), name="server"
+        )
+        process.start()
+        port, root = ours.recv()
+        uvloop.run(call(port, root, request, token, 1, 0.3))
+        for count in callers:
+            ours.send("cpu")
+            cpu = ours.recv()
+            begun = time.perf_counter()
+            latencies = uvloop.run(call(port, root, request, token, count, seconds))
+            elapsed = time.perf_counter() - begun
+            ours.send("cpu")
+            cpu = ours.recv() - cpu
+            latencies.sort()
+            print(
+                f"{mode:>6} {count:>7} {len(latencies) / elapsed:>12.0f} "
+                f"{median(latencies) * 1e3:>10.2f} "
+                f"{latencies[int(len(latencies) * 0.99)] * 1e3:>10.2f} "
+                f"{cpu / len(latencies) * 1e6:>12.0f} {len(latencies) / cpu:>14.0f}"
+            )
+        ours.send("stop")
+        process.join()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="certificates signed a second through gRPC")
+    parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("--callers", type=int, nargs="+", default=[1, 8, 64])
+    options = parser.parse_args()
+    pin(1)
+    print(
+        f"Python {sys.version.split()[0]}, grpcio {grpc.__version__}, load {os.getloadavg()[0]:.1f}"
+    )
+    print("  auth callers signatures/s  median ms     p99 ms CPU us/call   per CPU second")
+    for mode in ("fixed", "token"):
+        measure(mode, options.callers, options.seconds)
+
+
+if __name__ == "__main__":
+    main()
