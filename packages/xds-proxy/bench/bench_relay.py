@@ -1,6 +1,6 @@
 """What the relay costs: added latency against a direct connection, throughput, and memory.
 
-Three processes on one machine, as in production: a control plane, the relay on uvloop, and a client that plays Envoy.
+Three processes on one machine: a control plane, the relay on uvloop, and a client that plays Envoy.
 The direct figures come from the same run, so that the machine's speed cancels out.
 
     python packages/xds-proxy/bench/bench_relay.py [--json FILE]
@@ -158,8 +158,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="mesh-") as name:
         processes: list[subprocess.Popen[str]] = []
         try:
-            for role_name in ("control-plane", "relay"):
-                processes.append(_start(role_name, Path(name)))
+            processes.append(_start("control-plane", Path(name)))
+            processes.append(_start("relay", Path(name)))
             figures = uvloop.run(measure(Path(name), processes[-1].pid))
         finally:
             for process in reversed(processes):

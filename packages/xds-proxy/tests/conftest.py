@@ -179,13 +179,13 @@ def start_relay(socket_dir: Path) -> StartRelay:
         *,
         interceptors: tuple[Interceptor, ...] = (),
         root_certificate: Path | None = None,
+        max_message_bytes: int = 256 * 1024 * 1024,
         **upstream: Any,
     ) -> AsyncIterator[RunningRelay]:
         config = RelayConfig(
+            max_message_bytes=max_message_bytes,
             socket_path=socket_dir / "proxy" / "XDS",
-            upstream=UpstreamConfig(
-                address=address, root_certificate=root_certificate, **upstream
-            ),
+            upstream=UpstreamConfig(address=address, root_certificate=root_certificate, **upstream),
         )
         async with relaying(config, interceptors) as relay:
             yield RunningRelay(relay=relay, socket_path=config.socket_path)

@@ -174,9 +174,7 @@ async def test_the_agents_types_are_subscribed_to_after_the_first_listener_reque
                 for type_url in (messages.cluster, messages.listener, messages.listener):
                     await envoy.send(messages.request(type_url))
                 upstream = await plane.accept()
-                seen = [
-                    messages.read_request(await upstream.receive()).type_url for _ in range(4)
-                ]
+                seen = [messages.read_request(await upstream.receive()).type_url for _ in range(4)]
                 assert seen == [
                     messages.cluster,
                     messages.listener,

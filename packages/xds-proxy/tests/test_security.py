@@ -14,6 +14,13 @@ from xds_proxy import SYSTEM
 from xds_proxy.testing import control_plane, envoy_stream
 
 
+def _write(path: Path, content: bytes | str | None) -> None:
+    if content is None:
+        path.unlink(missing_ok=True)
+    else:
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
 async def _failure(running: Any) -> str:
     async with envoy_stream(running.socket_path) as envoy:
         assert await envoy.receive() is None
@@ -44,7 +51,7 @@ async def test_token_and_metadata_go_with_every_stream_and_the_token_is_read_ane
     start_relay: Any, messages: Any, authority: Any, root: Path, tmp_path: Path
 ) -> None:
     token = tmp_path / "token"
-    token.write_text("first\n")
+    _write(token, "first\n")
     async with control_plane(credentials=authority.server("127.0.0.1")) as plane:
         async with start_relay(
             plane.address,
@@ -55,14 +62,14 @@ async def test_token_and_metadata_go_with_every_stream_and_the_token_is_read_ane
             upstream = await _exchange(plane, running, messages)
             assert upstream.metadata["authorization"] == "Bearer first"
             assert upstream.metadata["clusterid"] == "Kubernetes"
-            token.write_text("second\n")
+            _write(token, "second\n")
             upstream = await _exchange(plane, running, messages)
             assert upstream.metadata["authorization"] == "Bearer second"
 
 
 async def test_no_token_in_plaintext(start_relay: Any, messages: Any, tmp_path: Path) -> None:
     token = tmp_path / "token"
-    token.write_text("secret")
+    _write(token, "secret")
     async with control_plane() as plane:
         async with start_relay(plane.address, token_path=token) as running:
             upstream = await _exchange(plane, running, messages)
@@ -74,9 +81,7 @@ async def test_the_server_name_can_differ_from_the_address(
 ) -> None:
     name = "istiod.istio-system.svc"
     async with control_plane(credentials=authority.server(name)) as plane:
-        async with start_relay(
-            plane.address, root_certificate=root, server_name=name
-        ) as running:
+        async with start_relay(plane.address, root_certificate=root, server_name=name) as running:
             await _exchange(plane, running, messages)
 
 
@@ -106,14 +111,14 @@ async def test_a_wrong_root_is_said_in_words_and_a_corrected_one_is_used(
     root: Path,
     new_authority: Callable[[], Any],
 ) -> None:
-    root.write_bytes(new_authority().root_pem)
+    _write(root, new_authority().root_pem)
     async with control_plane(credentials=authority.server("127.0.0.1")) as plane:
         async with start_relay(plane.address, root_certificate=root) as running:
             reason = await _failure(running)
             assert f"wrong root certificate: its certificate is not signed by a root in {root}" in (
                 reason
             )
-            root.write_bytes(authority.root_pem)
+            _write(root, authority.root_pem)
             await _exchange(plane, running, messages)
 
 
@@ -128,13 +133,13 @@ async def test_the_systems_roots_do_not_trust_a_private_authority(
 async def test_a_missing_root_is_named_and_found_once_it_appears(
     start_relay: Any, messages: Any, authority: Any, root: Path
 ) -> None:
-    root.unlink()
+    _write(root, None)
     async with control_plane(credentials=authority.server("127.0.0.1")) as plane:
         async with start_relay(plane.address, root_certificate=root) as running:
             assert f"root certificate file {root} does not exist" in await _failure(running)
-            root.write_text("not PEM")
+            _write(root, "not PEM")
             assert f"{root} holds no PEM certificate" in await _failure(running)
-            root.write_bytes(authority.root_pem)
+            _write(root, authority.root_pem)
             await _exchange(plane, running, messages)
 
 
@@ -143,6 +148,7 @@ async def test_a_missing_root_is_named_and_found_once_it_appears(
     [(None, "does not exist"), ("  \n", "is empty"), ("top\nsecret", "expected one line")],
 )
 async def test_a_bad_token_file_is_named_but_not_shown(
+    *,
     start_relay: Any,
     authority: Any,
     root: Path,
@@ -153,12 +159,9 @@ async def test_a_bad_token_file_is_named_but_not_shown(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     token = tmp_path / "token"
-    if content is not None:
-        token.write_text(content)
+    _write(token, content)
     async with control_plane(credentials=authority.server("127.0.0.1")) as plane:
-        async with start_relay(
-            plane.address, root_certificate=root, token_path=token
-        ) as running:
+        async with start_relay(plane.address, root_certificate=root, token_path=token) as running:
             details = await _failure(running)
             assert f"token file {token}" in details
             assert reason in details
@@ -175,12 +178,10 @@ async def test_a_refused_token_is_said_in_words_and_never_logged(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     token = tmp_path / "token"
-    token.write_text("canary-token")
+    _write(token, "canary-token")
     async with control_plane(credentials=authority.server("127.0.0.1")) as plane:
         plane.refusal = (grpc.StatusCode.UNAUTHENTICATED, "token expired")
-        async with start_relay(
-            plane.address, root_certificate=root, token_path=token
-        ) as running:
+        async with start_relay(plane.address, root_certificate=root, token_path=token) as running:
             async with envoy_stream(running.socket_path) as envoy:
                 assert await envoy.receive() is None
                 code, details = await envoy.status()

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -140,9 +143,7 @@ async def test_a_restarted_control_plane_is_found_by_envoys_next_stream(
         async with envoy_stream(running.socket_path) as envoy:
             await _first_answer(plane, envoy, messages)
             assert running.relay.status.connected
-    assert [
-        r.getMessage() for r in caplog.records if getattr(r, "address", None) == address
-    ] == [
+    assert [r.getMessage() for r in caplog.records if getattr(r, "address", None) == address] == [
         "connected to the control plane",
         "the control plane ended the stream",
         "cannot reach the control plane",
@@ -152,29 +153,62 @@ async def test_a_restarted_control_plane_is_found_by_envoys_next_stream(
     assert "not ready yet" in reason
 
 
-async def test_a_silent_control_plane_ends_the_stream_after_the_connect_timeout(
-    start_relay: Any,
-) -> None:
+@asynccontextmanager
+async def _silent_server() -> AsyncIterator[str]:
+    """Takes connections and says nothing."""
     held: list[asyncio.StreamWriter] = []
 
     async def accept(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         held.append(writer)
 
-    silent = await asyncio.start_server(accept, "127.0.0.1", 0)
+    server = await asyncio.start_server(accept, "127.0.0.1", 0)
     try:
-        port = silent.sockets[0].getsockname()[1]
-        async with start_relay(f"127.0.0.1:{port}", connect_timeout_s=0.2) as running:
+        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        server.close()
+        for writer in held:
+            writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
+        await server.wait_closed()
+
+
+async def test_a_silent_control_plane_ends_the_stream_after_the_connect_timeout(
+    start_relay: Any,
+) -> None:
+    async with _silent_server() as address:
+        async with start_relay(address, connect_timeout_s=0.2) as running:
             async with envoy_stream(running.socket_path) as envoy:
                 assert await envoy.receive() is None
                 code, details = await envoy.status()
                 assert code is grpc.StatusCode.UNAVAILABLE
                 assert "does not speak plaintext gRPC" in details
-    finally:
-        silent.close()
-        for writer in held:
-            writer.close()
-            await writer.wait_closed()
-        await silent.wait_closed()
+
+
+async def test_connecting_is_given_up_for_a_newer_stream_and_at_the_end(start_relay: Any) -> None:
+    async with _silent_server() as address:
+        async with start_relay(address, connect_timeout_s=600) as running:
+            async with envoy_stream(running.socket_path) as older:
+                await older.send(b"")
+                newer_stream = envoy_stream(running.socket_path)
+                newer = await newer_stream.__aenter__()
+                await newer.send(b"")
+                assert await older.receive() is None
+                assert (await older.status())[0] is grpc.StatusCode.ABORTED
+        assert await newer.receive() is None
+        code, details = await newer.status()
+        assert (code, details) == (grpc.StatusCode.UNAVAILABLE, "the agent is stopping")
+        await newer_stream.__aexit__(None, None, None)
+
+
+async def test_a_message_beyond_the_bound_ends_the_stream(start_relay: Any, messages: Any) -> None:
+    async with control_plane() as plane:
+        async with start_relay(plane.address, max_message_bytes=100_000) as running:
+            async with envoy_stream(running.socket_path) as envoy:
+                upstream = await _first_answer(plane, envoy, messages)
+                await upstream.send(b"x" * 100_001)
+                assert await envoy.receive() is None
+                assert (await envoy.status())[0] is grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
 async def test_leaving_ends_envoys_stream_and_removes_the_socket(
@@ -190,7 +224,8 @@ async def test_leaving_ends_envoys_stream_and_removes_the_socket(
         assert (await envoy.status())[0] is grpc.StatusCode.UNAVAILABLE
         await upstream.closed.wait()
         await stream.__aexit__(None, None, None)
-        assert not path.exists()
+    with pytest.raises(FileNotFoundError):
+        os.lstat(path)
 
 
 async def test_versions_in_use_outlive_a_stream(start_relay: Any, messages: Any) -> None:

@@ -173,7 +173,9 @@ def test_any_bytes_are_read_as_protobuf_does_or_refused(data: bytes) -> None:
 
 
 @given(sotw_responses(), st.data())
-def test_a_message_cut_short_is_refused_or_ends_at_a_field(message: Any, data: st.DataObject) -> None:
+def test_a_message_cut_short_is_refused_or_ends_at_a_field(
+    message: Any, data: st.DataObject
+) -> None:
     whole = message.SerializeToString()
     cut = whole[: data.draw(st.integers(0, len(whole)))]
     try:

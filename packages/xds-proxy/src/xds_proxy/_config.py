@@ -47,7 +47,8 @@ class Address:
             or not port.isdigit()
         ):
             raise ConfigError(
-                f"control plane address {text!r} is not host:port (for example istiod.istio-system.svc:15012)"
+                f"control plane address {text!r} is not host:port"
+                " (for example istiod.istio-system.svc:15012)"
             )
         if not 0 < int(port) < 65536:
             raise ConfigError(f"control plane address {text!r}: port must be between 1 and 65535")
@@ -59,12 +60,14 @@ class UpstreamConfig:
     """How to reach the control plane.
 
     address: `host:port`; IPv6 in brackets.
-    root_certificate: PEM file with the roots that the control plane's certificate must chain to, read again for
-        every stream; `SYSTEM` for the operating system's roots; None for plaintext.
+    root_certificate: PEM file with the roots that the control plane's certificate must chain to,
+        read again for every stream; `SYSTEM` for the operating system's roots; None for plaintext.
     server_name: the name the control plane's certificate must bear; None: the host of `address`.
-    token_path: file with the bearer token, read again for every stream; None sends none. Never sent in plaintext.
+    token_path: file with the bearer token, read again for every stream; None sends none. Never sent
+        in plaintext.
     metadata: further gRPC metadata for every stream; names are lower-cased.
-    connect_timeout_s: how long Envoy's stream waits for the control plane before it ends UNAVAILABLE.
+    connect_timeout_s: how long Envoy's stream waits for the control plane before it ends
+        UNAVAILABLE.
     """
 
     address: str

@@ -1,7 +1,7 @@
 """Whether the control plane answers, said once for each change.
 
-Envoy tries again every few hundred milliseconds while the control plane is away; the log says so once, says it
-again only when the reason changes, and says when it is over.
+Envoy tries again every few hundred milliseconds while the control plane is away; the log says so
+once, says it again only when the reason changes, and says when it is over.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Counters:
 class Connection:
     """The state of the way to the control plane, kept over all streams.
 
-    It counts as connected from the control plane's first answer on: a finished TLS handshake does not yet mean that
-    the control plane took the token.
+    It counts as connected from the control plane's first answer on: a finished TLS handshake does
+    not yet mean that the control plane took the token.
     """
 
     def __init__(self, address: str, *, clock: Clock) -> None:

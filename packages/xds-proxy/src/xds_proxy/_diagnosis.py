@@ -1,7 +1,7 @@
 """Why the control plane cannot be reached, in words.
 
-gRPC tells its own failures only as prose. So after a failure the same handshake is tried once with the standard
-library, whose exceptions have types and codes.
+gRPC tells its own failures only as prose. So after a failure the same handshake is tried once with
+the standard library, whose exceptions have types and codes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _UNTRUSTED = frozenset({2, 7, 18, 19, 20, 21, 27})
 async def why_unreachable(
     address: Address, *, tls: ssl.SSLContext | None, server_name: str, roots: str, timeout_s: float
 ) -> str | None:
-    """The reason that connecting fails, or None if it does not fail up to the end of the TLS handshake."""
+    """The reason that connecting fails, None if all goes well up to the end of the handshake."""
     try:
         async with asyncio.timeout(timeout_s):
             _, writer = await asyncio.open_connection(
@@ -41,7 +41,7 @@ async def why_unreachable(
     return None
 
 
-def in_words(
+def in_words(  # noqa: PLR0911 - one return for each cause
     error: OSError | TimeoutError, *, server_name: str, roots: str, timeout_s: float
 ) -> str:
     """A connection error as part of a sentence. `roots` says where the roots come from."""
@@ -49,7 +49,8 @@ def in_words(
         case ssl.SSLCertVerificationError():
             return _certificate_in_words(error, server_name=server_name, roots=roots)
         case ssl.SSLError():
-            return f"the TLS handshake failed ({error.reason or 'no reason given'}): does it speak TLS on this port?"
+            symbol = error.reason or "no reason given"
+            return f"the TLS handshake failed ({symbol}): does it speak TLS on this port?"
         case TimeoutError():
             return f"no answer within {timeout_s:g} s"
         case ConnectionRefusedError():
@@ -57,7 +58,7 @@ def in_words(
         case socket.gaierror():
             return f"its host name cannot be resolved ({error.strerror})"
         case ConnectionResetError() | ConnectionAbortedError():
-            return "the connection was closed during the TLS handshake: does it speak TLS on this port?"
+            return "it closed the connection before an answer: does it speak TLS on this port?"
         case _:
             return error.strerror or str(error)
 

@@ -1,7 +1,8 @@
-"""The two shapes of an ADS stream, state-of-the-world and delta, as data: a method path and field numbers.
+"""The two shapes of an ADS stream, state-of-the-world and delta: a path and field numbers.
 
 Everything else in the relay is the same for both.
-Field numbers: envoy/service/discovery/v3/discovery.proto; google/rpc/status.proto for `error_detail`.
+Field numbers: envoy/service/discovery/v3/discovery.proto; google/rpc/status.proto for
+`error_detail`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _LONGEST_ERROR = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What the relay reads of a discovery request. `error` is the NACK's message, None where there is none."""
+    """What the relay reads of a discovery request. `error` is a NACK's message, else None."""
 
     type_url: str
     version: str
@@ -104,7 +105,7 @@ class Dialect:
         return request
 
     def state_of_the_world(self, data: bytes) -> bytes:
-        """A response of this dialect as a `DiscoveryResponse`, which is what interceptors read. Raises WireError."""
+        """A response as the `DiscoveryResponse` that interceptors read. Raises WireError."""
         if not self.resources_are_wrapped:
             return data
         peeked = self.read_response(data)
@@ -149,7 +150,11 @@ DIALECTS = (STATE_OF_THE_WORLD, DELTA)
 
 
 def resource_bodies(response: bytes) -> tuple[bytes, ...]:
-    """The serialised messages in a `DiscoveryResponse` (each resource's `Any.value`), in order. Raises WireError."""
+    """The serialised messages in a `DiscoveryResponse`: each resource's `Any.value`, in order.
+
+    Raises:
+        WireError: the bytes are not a message.
+    """
     bodies = []
     for start, end in scan(response, {_RESOURCES}).get(_RESOURCES, ()):
         resource = response[start:end]

@@ -10,7 +10,7 @@ class XdsProxyError(Exception):
 
 
 class ConfigError(XdsProxyError):
-    """A configuration value that can never work; the message names the field and says what would be right."""
+    """A configuration value that can never work; names the field and what would be right."""
 
 
 class SocketError(XdsProxyError):
@@ -28,7 +28,8 @@ class InterceptorRefused(XdsProxyError):
 class UpstreamError(XdsProxyError):
     """No stream to the control plane could be opened.
 
-    `reason` is one sentence part in words, fit for a log line; `code` is what Envoy's stream ends with.
+    `reason` is one sentence part in words, fit for a log line; `code` is what Envoy's stream ends
+    with.
     """
 
     def __init__(self, reason: str, *, code: grpc.StatusCode = grpc.StatusCode.UNAVAILABLE) -> None:

@@ -32,8 +32,9 @@ class TypeStatus:
 class Ledger:
     """Follows responses and their answers over all streams of the relay; synchronous, does no I/O.
 
-    The first request that carries a response's nonce is the answer to it. Later ones with the same nonce are changed
-    subscriptions and answer nothing. Both dialects behave so, which spares the ledger from telling them apart.
+    The first request that carries a response's nonce is the answer to it. Later ones with the same
+    nonce are changed subscriptions and answer nothing. Both dialects behave so, which spares the
+    ledger from telling them apart.
     """
 
     def __init__(self) -> None:
@@ -65,7 +66,7 @@ class Ledger:
         )
 
     def answered(self, *, type_url: str, nonce: str, error: str | None, at: datetime) -> str | None:
-        """A request came; returns the version it refuses, None if it is an ACK or no answer at all."""
+        """A request came; returns the version it refuses, None if it refuses nothing."""
         version = self._outstanding.pop((type_url, nonce), None) if nonce else None
         known = self._types.get(type_url)
         if version is None or known is None:

@@ -189,7 +189,9 @@ def _server_options(max_message_bytes: int) -> list[tuple[str, int]]:
     ]
 
 
-def _handlers(serve: Callable[[Dialect, GrpcSide], Awaitable[None]]) -> grpc.GenericRpcHandler[bytes, bytes]:
+def _handlers(
+    serve: Callable[[Dialect, GrpcSide], Awaitable[None]],
+) -> grpc.GenericRpcHandler[bytes, bytes]:
     """Both ADS methods; without serialisers, so that messages stay bytes."""
 
     def method(dialect: Dialect) -> Any:

@@ -1,4 +1,4 @@
-"""Envoy's socket file: its directory is private before the socket exists, and a leftover is replaced."""
+"""Envoy's socket file: private from its first moment, and a leftover is replaced."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def prepare(path: Path) -> None:
     length = len(os.fsencode(path.absolute()))
     if length > MAX_PATH_BYTES:
         raise SocketError(
-            f"socket path {path} is {length} bytes long, but the system allows {MAX_PATH_BYTES}: choose a shorter one"
+            f"socket path {path} is {length} bytes long, but the system allows {MAX_PATH_BYTES}:"
+            " choose a shorter one"
         )
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -42,7 +43,8 @@ def prepare(path: Path) -> None:
         ) from error
     if not stat.S_ISSOCK(found.st_mode):
         raise SocketError(
-            f"cannot make the socket {path}: something that is not a socket is in its place; remove it"
+            f"cannot make the socket {path}: something that is not a socket is in its place;"
+            " remove it"
         )
     if _answers(path):
         raise SocketError(f"cannot make the socket {path}: another process listens on it")
@@ -51,9 +53,10 @@ def prepare(path: Path) -> None:
 
 @contextmanager
 def bound(path: Path, bind: Callable[[], object]) -> Iterator[None]:
-    """Call `bind`, which makes the socket, so that only this user can connect; remove the socket at the end.
+    """Call `bind`, which makes the socket, so that only this user can connect; remove it later.
 
-    grpcio makes the socket under the process's umask, and a chmod afterwards would leave a moment for others.
+    grpcio makes the socket under the process's umask, and a chmod afterwards would leave a moment
+    for others.
 
     Raises:
         SocketError: the socket could not be made.

@@ -1,8 +1,9 @@
 """One Envoy stream and its upstream stream: three loops that pass bytes on until either side ends.
 
-Requests wait in an unbounded queue, responses are passed one at a time. A bounded request queue can deadlock with a
-control plane that does not read while it writes (https://github.com/istio/istio/issues/39209); the other way
-back-pressure reaches the control plane through HTTP/2 flow control.
+Requests wait in an unbounded queue, responses are passed one at a time. A bounded request queue can
+deadlock with a control plane that does not read while it writes
+(https://github.com/istio/istio/issues/39209); the other way back-pressure reaches the control plane
+through HTTP/2 flow control.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ _MAX_COMPLAINTS = 100
 _FORWARDED = ("envoy.", "istio.workload.Workload")
 
 GrpcSide = Any
-"""grpc.aio's server context or client call: both have read() and write() of raw bytes, neither has useful types."""
+"""grpc.aio's server context or client call: read() and write() of bytes, without useful types."""
 
 
 class Interceptor(Protocol):
-    """Consumes one resource type in Envoy's place. The relay subscribes to it and answers for it."""
+    """Consumes one resource type in Envoy's place; the relay subscribes and answers for it."""
 
     @property
     def type_url(self) -> str:
@@ -44,8 +45,8 @@ class Interceptor(Protocol):
     def take(self, response: bytes) -> None:
         """Use a response; it is ACKed if this returns.
 
-        `response` is a serialised DiscoveryResponse with at least one resource, on delta streams too. Called on the
-        event loop: it must not block.
+        `response` is a serialised DiscoveryResponse with at least one resource, on delta streams
+        too. Called on the event loop: it must not block.
 
         Raises:
             InterceptorRefused: the response cannot be used; the text is sent as the NACK's message.
@@ -214,7 +215,7 @@ class Stream:
         return peeked.type_url
 
     def _subscribe(self) -> None:
-        """Istio expects the agent's own subscriptions right after Envoy's first listener request."""
+        """The agent's own subscriptions come right after Envoy's first listener request."""
         self._subscribed = True
         for type_url in self._interceptors:
             self._requests.put_nowait(self._dialect.write_request(type_url=type_url))

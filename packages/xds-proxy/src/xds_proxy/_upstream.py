@@ -1,4 +1,4 @@
-"""One stream to the control plane: credentials read afresh, dialled, and closed with its channel."""
+"""One stream to the control plane: credentials read afresh, dialled, closed with its channel."""
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ def _channel_options(
         ("grpc.keepalive_timeout_ms", 10_000),
         ("grpc.http2.max_pings_without_data", 0),
         ("grpc.enable_retries", 0),
-        # Else a new channel inherits the back-off of an earlier one to the same address, and Envoy's attempt would
-        # fail without a connection having been tried.
+        # Else a new channel inherits the back-off of an earlier one to the same address, and
+        # Envoy's attempt would fail without a connection having been tried.
         ("grpc.use_local_subchannel_pool", 1),
         ("grpc.enable_http_proxy", 0),
     ]
@@ -121,7 +121,8 @@ def _read_roots(source: Path | SystemRoots | None) -> _Roots | None:
         bundle = ssl.get_default_verify_paths().cafile
         if bundle is None:
             raise UpstreamError(
-                "the system's root certificates were not found: set SSL_CERT_FILE, or name a root certificate file"
+                "the system's root certificates were not found: set SSL_CERT_FILE,"
+                " or name a root certificate file"
             )
         path, described = Path(bundle), f"one of the system's roots ({bundle})"
     else:

@@ -1,26 +1,29 @@
-"""The little of the protobuf wire format that a relay needs: find a few top-level fields, write a few.
+"""The little of the protobuf wire format that a relay needs: find a few fields, write a few.
 
-Messages are not decoded: `scan` steps over the top-level fields and returns where the wanted ones lie. Its work is
-bounded by `MAX_FIELDS`, and it reads nothing outside the bytes it was given.
+Messages are not decoded: `scan` steps over the top-level fields and returns where the wanted ones
+lie. Its work is bounded by `MAX_FIELDS`, and it reads nothing outside the bytes it was given.
 Format: https://protobuf.dev/programming-guides/encoding/
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 
 from xds_proxy._errors import WireError
 
 MAX_FIELDS = 1_000_000
-"""Top-level fields in one message; a response with more resources than this is refused, not walked."""
+"""Top-level fields in one message; one with more is refused, not walked."""
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 Span = tuple[int, int]
 
 
-def scan(data: bytes, wanted: Set[int]) -> Mapping[int, list[Span]]:
-    """Where the length-delimited fields numbered in `wanted` lie, each number's occurrences in order.
+def scan(  # noqa: C901, PLR0912 - one loop without calls: it runs once for each resource
+    data: bytes, wanted: AbstractSet[int]
+) -> Mapping[int, list[Span]]:
+    """Where the length-delimited fields numbered in `wanted` lie, by number and in order.
 
     A wanted number in another wire type is passed over, as protobuf's own parsers do.
 

@@ -1,7 +1,7 @@
-"""Both neighbours of a relay, for tests: a control plane that does as told, and Envoy's end of a stream.
+"""Both neighbours of a relay, for tests: a control plane that does as told, and Envoy's end.
 
-Real gRPC over real sockets; messages are raw bytes. Every stream that reaches the control plane waits to be accepted,
-then the test reads, writes and ends it.
+Real gRPC over real sockets; messages are raw bytes. Every stream that reaches the control plane
+waits to be accepted, then the test reads, writes and ends it.
 """
 
 from __future__ import annotations

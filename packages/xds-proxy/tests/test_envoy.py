@@ -1,0 +1,153 @@
+"""A real Envoy behind the relay, configured by a control plane over TLS with a token."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from envoy.config.cluster.v3 import cluster_pb2
+
+from xds_proxy.testing import control_plane
+
+
+@asynccontextmanager
+async def _envoy(binary: Path, socket_path: Path, api_type: str) -> AsyncIterator[None]:
+    source = {"ads": {}, "resource_api_version": "V3"}
+    relay = {"address": {"pipe": {"path": str(socket_path)}}}
+    http2: dict[str, object] = {"explicit_http_config": {"http2_protocol_options": {}}}
+    bootstrap = {
+        "node": {"id": "sidecar~127.0.0.1~web.default~default.svc.cluster.local", "cluster": "web"},
+        "dynamic_resources": {
+            "ads_config": {
+                "api_type": api_type,
+                "transport_api_version": "V3",
+                "set_node_on_first_message_only": True,
+                "grpc_services": [{"envoy_grpc": {"cluster_name": "xds-grpc"}}],
+            },
+            "cds_config": source,
+            "lds_config": source,
+        },
+        "static_resources": {
+            "clusters": [
+                {
+                    "name": "xds-grpc",
+                    "type": "STATIC",
+                    "connect_timeout": "1s",
+                    "typed_extension_protocol_options": {
+                        "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
+                            "@type": "type.googleapis.com/"
+                            "envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
+                            **http2,
+                        }
+                    },
+                    "load_assignment": {
+                        "cluster_name": "xds-grpc",
+                        "endpoints": [{"lb_endpoints": [{"endpoint": relay}]}],
+                    },
+                }
+            ]
+        },
+    }
+    process = await asyncio.create_subprocess_exec(
+        str(binary),
+        *("--disable-hot-restart", "--concurrency", "1", "--log-level", "error"),
+        *("--config-yaml", json.dumps(bootstrap)),
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        yield
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+def _cluster(name: str, *, timeout_s: int) -> bytes:
+    cluster = cluster_pb2.Cluster(name=name, type=cluster_pb2.Cluster.STATIC)
+    cluster.connect_timeout.seconds = timeout_s
+    return bytes(cluster.SerializeToString())
+
+
+async def _next_request(upstream: Any, type_url: str, read: Any) -> Any:
+    """The next request of this type; Envoy interleaves others."""
+    while True:
+        request = read(await upstream.receive())
+        if request.type_url == type_url:
+            return request
+
+
+@pytest.mark.parametrize("api_type", ["GRPC", "DELTA_GRPC"])
+async def test_envoy_takes_good_configuration_and_refuses_bad(
+    *,
+    start_relay: Any,
+    messages: Any,
+    authority: Any,
+    tmp_path: Path,
+    envoy_binary: Path,
+    api_type: str,
+) -> None:
+    delta = api_type == "DELTA_GRPC"
+    read = messages.read_delta_request if delta else messages.read_request
+    respond = messages.delta_response if delta else messages.response
+    root, token = tmp_path / "root-cert.pem", tmp_path / "token"
+    root.write_bytes(authority.root_pem)
+    token.write_text("workload-token")
+
+    async with control_plane(credentials=authority.server("127.0.0.1")) as plane:
+        async with start_relay(plane.address, root_certificate=root, token_path=token) as running:
+            async with _envoy(envoy_binary, running.socket_path, api_type):
+                upstream = await plane.accept()
+                assert upstream.metadata["authorization"] == "Bearer workload-token"
+                first = read(await upstream.receive())
+                assert first.node.id.startswith("sidecar~")
+
+                good = (_cluster("good", timeout_s=1),)
+                await upstream.send(
+                    respond(messages.cluster, version="v1", nonce="n1", bodies=good)
+                )
+                ack = await _next_request(upstream, messages.cluster, read)
+                assert ack.response_nonce == "n1"
+                assert not ack.HasField("error_detail")
+
+                bad = (_cluster("bad", timeout_s=-1),)
+                await upstream.send(respond(messages.cluster, version="v2", nonce="n2", bodies=bad))
+                nack = await _next_request(upstream, messages.cluster, read)
+                assert nack.response_nonce == "n2"
+                status = running.relay.status
+                clusters = status.types[messages.cluster]
+                assert status.connected
+                assert (clusters.version, clusters.acked) == ("v2", False)
+                assert clusters.in_use == "v1"
+                assert clusters.nack == nack.error_detail.message
+                assert clusters.nack
+
+                await upstream.send(
+                    respond(messages.cluster, version="v3", nonce="n3", bodies=good)
+                )
+                await _next_request(upstream, messages.cluster, read)
+                assert running.relay.status.types[messages.cluster].in_use == "v3"
+
+
+async def test_envoy_comes_back_by_itself_after_the_control_plane_was_away(
+    start_relay: Any, messages: Any, envoy_binary: Path
+) -> None:
+    async with control_plane() as gone:
+        address = gone.address
+    async with start_relay(address) as running:
+        async with _envoy(envoy_binary, running.socket_path, "GRPC"):
+            async with control_plane(address=address) as plane:
+                upstream = await plane.accept()
+                await _next_request(upstream, messages.cluster, messages.read_request)
+            async with control_plane(address=address) as plane:
+                upstream = await plane.accept()
+                await _next_request(upstream, messages.cluster, messages.read_request)
+                await upstream.send(
+                    messages.response(messages.cluster, version="v1", nonce="n1", bodies=())
+                )
+                await _next_request(upstream, messages.cluster, messages.read_request)
+                assert running.relay.status.connected
+                assert running.relay.status.types[messages.cluster].acked
