@@ -118,7 +118,7 @@ def build_wheels(session: nox.Session, chosen: tuple[Package, ...]) -> dict[str,
 @nox.session
 def boundaries(session: nox.Session) -> None:
     """Layers, private modules, declared = imported, no package without a contract."""
-    install_editable(session)
+    install_editable(session, "test", "bench")  # deptry knows the modules of what is installed
     install(session, "--group", "boundaries")
     session.run("python", "tools/boundaries.py", *session.posargs)
 
@@ -158,6 +158,7 @@ def e2e(session: nox.Session) -> None:
 def demo(session: nox.Session) -> None:
     """Two services that talk mutual TLS through their Envoys, on this machine."""
     install_editable(session, only=PACKAGES["local"])
+    install(session, "--group", "demo")
     session.run("mesh-local", "up", "examples/two-services/mesh.yaml", "--once", *session.posargs)
 
 
@@ -193,7 +194,7 @@ def lock(session: nox.Session) -> None:
     )
     wanted = Path(session.create_tmp()) / "requirements.in"
     wanted.write_text("\n".join(requirements) + "\n")
-    groups = ("boundaries", "build", "lint", "test", "types")
+    groups = ("boundaries", "build", "demo", "lint", "test", "types")
     session.run(
         *("uv", "pip", "compile", "--universal", "--python-version", "3.11", "--upgrade"),
         *("--no-annotate", "--custom-compile-command", "python3 tools/dev.py lock"),

@@ -84,7 +84,7 @@ def imports_keep_to(root: Path, table: Table) -> bool:
         # The tree that is checked need not be the one that is installed.
         path = os.pathsep.join(str(package.source) for package in present)
         program = Path(sys.executable).with_name("lint-imports")
-        command = [str(program), "--no-cache", "--config", str(config)]
+        command = [str(program), "--no-logo", "--no-cache", "--config", str(config)]
         environment = {**os.environ, "PYTHONPATH": path}
         return subprocess.run(command, cwd=directory, env=environment, check=False).returncode == 0
 
@@ -112,7 +112,7 @@ def declared_is_imported(root: Path) -> bool:
 
 def _declared_is_imported(package: Package) -> bool:
     print(f"deptry {package.folder.name}", flush=True)
-    command = [sys.executable, "-m", "deptry", "src"]
+    command = [sys.executable, "-m", "deptry", "--no-ansi", "src"]
     return subprocess.run(command, cwd=package.folder, check=False).returncode == 0
 
 
