@@ -13,6 +13,11 @@ import pytest
 from xds_proxy import ConfigError, RelayConfig, SocketError, UpstreamConfig, relaying
 
 
+def _make(directory: Path) -> Path:
+    directory.mkdir()
+    return directory
+
+
 def _config(path: Path, address: str = "127.0.0.1:15012", **upstream: Any) -> RelayConfig:
     upstream_config = UpstreamConfig(address=address, root_certificate=None, **upstream)
     return RelayConfig(socket_path=path, upstream=upstream_config)
@@ -31,16 +36,26 @@ async def test_directory_and_socket_belong_to_this_user_alone(socket_dir: Path) 
     assert not path.exists()
 
 
+async def test_a_relative_path_works_however_deep_the_working_directory_is(
+    socket_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deep = _make(socket_dir / ("d" * 90))
+    monkeypatch.chdir(deep)
+    path = Path("./etc/istio/proxy/XDS")
+    async with relaying(_config(path)):
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(str(path))
+    assert not (deep / path).exists()
+
+
 async def test_a_stale_socket_is_replaced(socket_dir: Path) -> None:
     path = socket_dir / "XDS"
     with socket.socket(socket.AF_UNIX) as stale:
         stale.bind(str(path))
-    inode = path.stat().st_ino
     async with relaying(_config(path)):
         with socket.socket(socket.AF_UNIX) as client:
             client.connect(str(path))
     assert not path.exists()
-    assert inode
 
 
 async def test_a_live_socket_is_left_alone(socket_dir: Path) -> None:

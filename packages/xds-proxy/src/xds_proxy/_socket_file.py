@@ -22,7 +22,7 @@ def prepare(path: Path) -> None:
     Raises:
         SocketError: the path is too long, holds something that is not a socket, or a live server.
     """
-    length = len(os.fsencode(path.absolute()))
+    length = len(os.fsencode(path))  # as given: a relative path is bound as such
     if length > MAX_PATH_BYTES:
         raise SocketError(
             f"socket path {path} is {length} bytes long, but the system allows {MAX_PATH_BYTES}:"
