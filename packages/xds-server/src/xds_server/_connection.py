@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import grpc
@@ -26,7 +27,7 @@ from ._slots import Slot
 from ._status import ClientStatus
 from ._stream_state import StreamState
 from ._subscription import Ask, Response
-from ._type_urls import CLUSTER, short_name
+from ._type_urls import short_name
 
 log = logging.getLogger(__name__)
 
@@ -156,14 +157,14 @@ class Connection(Generic[C]):
                 self._set_alarm(group)
                 await self._wake.wait()
                 continue
-            await self._send_removals(write)
+            await self._send(self._state.removals(), write)
 
     async def _answer(self, request: SotwRequest | DeltaRequest, write: Write) -> None:
         type_url = request.type_url
         if type_url not in self._server.generators:
             log.debug("type not served", extra={"client": self.client.id, "type_url": type_url})
             return
-        received = self._state.receive(request, now=self._server.clock.monotonic())
+        received = self._state.receive(request)
         if received.refused is not None:
             self._server.metrics.rejected(short_name(type_url))
             log.warning(
@@ -177,21 +178,16 @@ class Connection(Generic[C]):
             )
         if received.stale:
             self._server.metrics.expired_nonces.inc(short_name(type_url))
-        for ask in received.asks:
-            await self._serve(ask, None, write)
-        await self._send_owed(write)
+        source = partial(self._generate, push=None)
+        await self._send(self._state.answers(received.asks, source), write)
 
     async def _send_push(self, push: Push, write: Write) -> None:
         self._server.metrics.queue_time.observe(
             self._server.clock.monotonic() - push.request.started
         )
         push.slot.release_after(self._server.config.slow_client_s)
-        for ask in self._state.pushes():
-            await self._serve(ask, push.request, write)
-            if ask.type_url != CLUSTER:
-                # After the clusters come the endpoints anyway, with what is owed among them.
-                await self._send_owed(write)
-        await self._send_owed(write)
+        source = partial(self._generate, push=push.request)
+        await self._send(self._state.push(source), write)
         self._server.metrics.convergence_time.observe(
             self._server.clock.monotonic() - push.request.started
         )
@@ -203,29 +199,13 @@ class Connection(Generic[C]):
             push.slot.release()
             push.done()
 
-    async def _send_owed(self, write: Write) -> None:
-        ask = self._state.owed()
-        if ask is not None:
-            await self._serve(ask, None, write)
-
-    async def _serve(self, ask: Ask, push: PushRequest | None, write: Write) -> None:
-        started = self._server.clock.monotonic()
-        generated = self._generate(ask, push)
-        if generated is None:
-            return
-        version = generated.version if generated.version is not None else self._server.version()
-        response = self._state.respond(
-            ask, generated, version=version, now=self._server.clock.monotonic()
-        )
-        if response is not None:
-            await self._send(response, write, started)
-
-    def _generate(self, ask: Ask, push: PushRequest | None) -> Generated | None:
+    def _generate(self, ask: Ask, *, push: PushRequest | None) -> Generated | None:
         generator = self._server.generators.get(ask.type_url)
         if generator is None:
             return None
         try:
-            return generator.generate(self.client, ask.watch, push)
+            # What a client asked for, even in the middle of a push, it is asked for as such.
+            return generator.generate(self.client, ask.watch, None if ask.asked else push)
         except Exception:  # A generator's fault costs one type, not the stream.
             self._server.metrics.internal_errors.inc()
             log.exception(
@@ -234,21 +214,22 @@ class Connection(Generic[C]):
             )
             return None
 
-    async def _send_removals(self, write: Write) -> None:
-        now = self._server.clock.monotonic()
-        for response in self._state.removals(version=self._server.version(), now=now):
-            await self._send(response, write, self._server.clock.monotonic())
+    async def _send(self, responses: Iterator[Response], write: Write) -> None:
+        metrics, monotonic = self._server.metrics, self._server.clock.monotonic
+        started = monotonic()
+        for response in responses:
+            made = monotonic()
+            await write(response.data)
+            sent = monotonic()
+            short = short_name(response.type_url)
+            metrics.push_time.labels(short).observe(sent - started)
+            metrics.send_time.observe(sent - made)
+            metrics.size.labels(short).observe(len(response.data))
+            metrics.pushes.inc(short)
+            self._log_sent(response)
+            started = monotonic()
 
-    async def _send(self, response: Response, write: Write, started: float) -> None:
-        metrics = self._server.metrics
-        short = short_name(response.type_url)
-        before = self._server.clock.monotonic()
-        await write(response.data)
-        after = self._server.clock.monotonic()
-        metrics.send_time.observe(after - before)
-        metrics.push_time.labels(short).observe(after - started)
-        metrics.size.labels(short).observe(len(response.data))
-        metrics.pushes.inc(short)
+    def _log_sent(self, response: Response) -> None:
         log.debug(
             "response sent",
             extra={

@@ -19,15 +19,15 @@ from ._wire import delta_body, delta_tail
 class DeltaState(StreamState[DeltaRequest]):
     """One delta stream."""
 
-    def receive(self, request: DeltaRequest, *, now: float) -> Received:
+    def receive(self, request: DeltaRequest) -> Received:
         subscription = self.subscriptions.get(request.type_url)
         if subscription is None:
             return Received(asks=self._subscribe(request))
         stale = False
         if request.error is not None:
-            subscription.refused(request.error, nonce=request.nonce, now=now)
+            subscription.refused(request.error, nonce=request.nonce, now=self._now())
         elif request.nonce and request.nonce == subscription.nonce_sent:
-            subscription.acked(now=now)
+            subscription.acked(now=self._now())
         elif request.nonce:
             # Responses may overtake ACKs here, so only a nonce of another stream is stale.
             stale = not request.nonce.startswith(self.nonce_prefix)
@@ -91,9 +91,7 @@ class DeltaState(StreamState[DeltaRequest]):
             asks.append(Ask(type_url=type_url, watch=watch, asked=True, force=True))
         return tuple(asks)
 
-    def respond(
-        self, ask: Ask, generated: Generated, *, version: str, now: float
-    ) -> Response | None:
+    def _respond(self, ask: Ask, generated: Generated) -> Response | None:
         subscription = self.subscriptions.get(ask.type_url)
         if subscription is None:
             return None
@@ -108,7 +106,7 @@ class DeltaState(StreamState[DeltaRequest]):
         else:
             removed = frozenset[str]()
             still = frozenset() if _complete(ask, generated) else subscription.leaving
-            self._leave(subscription, (still | gone) - state.keys(), now)
+            self._leave(subscription, (still | gone) - state.keys())
         if new is state and not held:
             subscription.held = state
         elif new or removed & held.keys():
@@ -119,7 +117,7 @@ class DeltaState(StreamState[DeltaRequest]):
             return None
         shared = new is generated.by_name()
         body = generated.shared_body(delta_body) if shared else delta_body(new.values())
-        return self._response(subscription, body, len(new), removed, version=version, now=now)
+        return self._response(subscription, body, len(new), removed, version=generated.version)
 
     def _new(
         self, ask: Ask, state: Mapping[str, Resource], held: Mapping[str, Resource]
@@ -129,9 +127,9 @@ class DeltaState(StreamState[DeltaRequest]):
             new = {name: r for name, r in state.items() if name in new or name in again}
         return new
 
-    def _farewell(self, subscription: Subscription, *, version: str, now: float) -> Response:
+    def _farewell(self, subscription: Subscription) -> Response:
         removed = self._drop_leaving(subscription)
-        return self._response(subscription, b"", 0, removed, version=version, now=now)
+        return self._response(subscription, b"", 0, removed, version=None)
 
     def _response(
         self,
@@ -140,11 +138,11 @@ class DeltaState(StreamState[DeltaRequest]):
         resources: int,
         removed: frozenset[str],
         *,
-        version: str,
-        now: float,
+        version: str | None,
     ) -> Response:
         nonce = next(self._nonces)
-        subscription.sent(nonce=nonce, version=version, now=now)
+        version = self._version() if version is None else version
+        subscription.sent(nonce=nonce, version=version, now=self._now())
         tail = delta_tail(
             type_url=subscription.type_url,
             version=version,

@@ -191,6 +191,8 @@ class XdsServer(Generic[C]):
             nonce_prefix=secrets.token_hex(4),
             identifier=self.config.identifier,
             removal_wait_s=self.config.removal_wait_s,
+            now=self._clock.monotonic,
+            version=self._current_version,
         )
         return Connection(
             client,

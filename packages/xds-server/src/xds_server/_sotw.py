@@ -20,11 +20,11 @@ from ._wire import sotw_body, sotw_tail
 class SotwState(StreamState[SotwRequest]):
     """One state-of-the-world stream."""
 
-    def receive(self, request: SotwRequest, *, now: float) -> Received:
+    def receive(self, request: SotwRequest) -> Received:
         subscription = self.subscriptions.get(request.type_url)
         if request.error is not None and subscription is not None:
             # Only error_detail tells a NACK: the version it names may be any that worked before.
-            subscription.refused(request.error, nonce=request.nonce, now=now)
+            subscription.refused(request.error, nonce=request.nonce, now=self._now())
             current = request.nonce == subscription.nonce_sent
             asks = self._resubscribe(subscription, request) if current else ()
             return Received(asks=asks, refused=request.error)
@@ -38,7 +38,7 @@ class SotwState(StreamState[SotwRequest]):
         if request.nonce != subscription.nonce_sent:
             # It crossed a newer response on the wire; the answer to that one will say the same.
             return Received(stale=True)
-        subscription.acked(now=now)
+        subscription.acked(now=self._now())
         return Received(asks=self._resubscribe(subscription, request))
 
     def _subscribe(self, request: SotwRequest) -> tuple[Ask, ...]:
@@ -83,20 +83,18 @@ class SotwState(StreamState[SotwRequest]):
             ),
         )
 
-    def respond(
-        self, ask: Ask, generated: Generated, *, version: str, now: float
-    ) -> Response | None:
+    def _respond(self, ask: Ask, generated: Generated) -> Response | None:
         subscription = self.subscriptions.get(ask.type_url)
         if subscription is None:
             return None
         state = wanted(generated, subscription)
         if subscription.wildcard or ask.type_url in FULL_STATE:
-            resources = self._full_state(subscription, ask, generated, state, now)
+            resources = self._full_state(subscription, ask, generated, state)
         else:
             resources = self._part(subscription, ask, generated, state)
         if resources is None:
             return None
-        return self._response(subscription, resources, generated, version, now)
+        return self._response(subscription, resources, generated)
 
     def _full_state(
         self,
@@ -104,7 +102,6 @@ class SotwState(StreamState[SotwRequest]):
         ask: Ask,
         generated: Generated,
         state: Mapping[str, Resource],
-        now: float,
     ) -> Mapping[str, Resource] | None:
         """All there is, if anything of it is new: what a response leaves out is removed."""
         held = subscription.held
@@ -116,7 +113,7 @@ class SotwState(StreamState[SotwRequest]):
         self._note_sent(ask.type_url, new)
         if ask.type_url == CLUSTER and leaving:
             # Routes still point to these clusters: they stay until the routes are replaced.
-            self._leave(subscription, leaving, now)
+            self._leave(subscription, leaving)
             subscription.held = {**state, **{name: held[name] for name in leaving}}
             return subscription.held if new or ask.asked else None
         subscription.leaving = frozenset()
@@ -141,26 +138,26 @@ class SotwState(StreamState[SotwRequest]):
         subscription.held = {**subscription.held, **new} if subscription.held else new
         return new
 
-    def _farewell(self, subscription: Subscription, *, version: str, now: float) -> Response:
+    def _farewell(self, subscription: Subscription) -> Response:
         self._drop_leaving(subscription)
-        return self._response(subscription, subscription.held, None, version, now)
+        return self._response(subscription, subscription.held, None)
 
     def _response(
         self,
         subscription: Subscription,
         resources: Mapping[str, Resource],
         generated: Generated | None,
-        version: str,
-        now: float,
     ) -> Response:
         nonce = next(self._nonces)
+        version = generated.version if generated is not None else None
+        version = self._version() if version is None else version
         shared = generated is not None and resources is generated.by_name()
         body = (
             generated.shared_body(sotw_body)
             if generated is not None and shared
             else sotw_body(resources.values())
         )
-        subscription.sent(nonce=nonce, version=version, now=now)
+        subscription.sent(nonce=nonce, version=version, now=self._now())
         tail = sotw_tail(
             type_url=subscription.type_url,
             version=version,

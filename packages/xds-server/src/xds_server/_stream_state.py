@@ -7,8 +7,8 @@ removals that wait until nothing refers to them any more.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Generic, TypeAlias, TypeVar
 
 from ._generator import Generated, Watch
 from ._resource import Resource
@@ -18,6 +18,9 @@ from ._warming import endpoints_of
 
 R = TypeVar("R")
 """The request of a dialect."""
+
+Source: TypeAlias = Callable[[Ask], Generated | None]
+"""Makes what an ask is for; None: there is nothing to say."""
 
 _WAIT_FOR_REFERRERS = frozenset({CLUSTER, ENDPOINT})
 """Removed only when the routes and listeners that referred to them are known to be replaced.
@@ -29,66 +32,93 @@ https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol#eventual-consi
 class StreamState(ABC, Generic[R]):
     """The subscriptions of one stream.
 
-    `receive` takes a request and says what has to be generated; `respond` turns what was
-    generated into a response. After either, `owed` and `removals` may have more to send.
+    `receive` takes in a request and says what has to be generated for it; `answers` and `push`
+    then make the responses, each only when the one before is taken, so that a client that reads
+    slowly gets what is newest when it has read. `removals` may have more to send later.
     """
 
-    def __init__(self, *, nonce_prefix: str, identifier: str, removal_wait_s: float) -> None:
+    def __init__(
+        self,
+        *,
+        nonce_prefix: str,
+        identifier: str,
+        removal_wait_s: float,
+        now: Callable[[], float],
+        version: Callable[[], str],
+    ) -> None:
         self.subscriptions: dict[str, Subscription] = {}
         self.nonce_prefix = nonce_prefix
         self._nonces = nonces(nonce_prefix)
         self._identifier = identifier
         self._removal_wait_s = removal_wait_s
+        self._now = now
+        self._version = version
         # Names of endpoints that clusters sent on this stream wait for. They may be asked for
         # only later: a delta client that reconnects says it has them, and warms all the same.
         self._awaited: set[str] = set()
 
     @abstractmethod
-    def receive(self, request: R, *, now: float) -> Received:
+    def receive(self, request: R) -> Received:
         """Take in a request. A request is answered by the asks it comes to, or by nothing."""
 
+    def answers(self, asks: Iterable[Ask], source: Source) -> Iterator[Response]:
+        """What a request is answered with."""
+        for ask in asks:
+            yield from self._made(ask, source)
+        yield from self._owed(source)
+        yield from self.removals()
+
+    def push(self, source: Source) -> Iterator[Response]:
+        """What brings the client up to date, in the order that breaks nothing."""
+        for ask in self._pushes():
+            yield from self._made(ask, source)
+            if ask.type_url != CLUSTER:
+                # After the clusters come the endpoints anyway, with what is owed among them.
+                yield from self._owed(source)
+        yield from self._owed(source)
+        yield from self.removals()
+
+    def _made(self, ask: Ask, source: Source) -> Iterator[Response]:
+        generated = source(ask)
+        if generated is not None:
+            response = self._respond(ask, generated)
+            if response is not None:
+                yield response
+
     @abstractmethod
-    def respond(
-        self, ask: Ask, generated: Generated, *, version: str, now: float
-    ) -> Response | None:
+    def _respond(self, ask: Ask, generated: Generated) -> Response | None:
         """The response that brings the client up to date with `generated`; None: it is."""
 
     @abstractmethod
-    def _farewell(self, subscription: Subscription, *, version: str, now: float) -> Response:
+    def _farewell(self, subscription: Subscription) -> Response:
         """The response that takes away what is leaving."""
 
-    def pushes(self) -> tuple[Ask, ...]:
-        """What a push looks at, in the order it is sent."""
+    def _pushes(self) -> tuple[Ask, ...]:
         return tuple(
             Ask(type_url=type_url, watch=subscription.watch)
             for type_url in in_push_order(self.subscriptions)
             if (subscription := self.subscriptions[type_url]).wildcard or subscription.names
         )
 
-    def owed(self) -> Ask | None:
-        """Endpoints the client waits for but has not asked for; asked for once."""
+    def _owed(self, source: Source) -> Iterator[Response]:
+        """Endpoints the client waits for but has not asked for."""
         subscription = self.subscriptions.get(ENDPOINT)
         if subscription is None or not self._awaited:
-            return None
+            return
         names = frozenset(filter(subscription.watch.covers, self._awaited))
         if not names:
-            return None
+            return
         self._awaited -= names
-        return Ask(
-            type_url=ENDPOINT,
-            watch=Watch(type_url=ENDPOINT, names=names),
-            asked=True,
-            force=True,
-        )
+        watch = Watch(type_url=ENDPOINT, names=names)
+        ask = Ask(type_url=ENDPOINT, watch=watch, asked=True, force=True)
+        yield from self._made(ask, source)
 
-    def removals(self, *, version: str, now: float) -> list[Response]:
+    def removals(self) -> Iterator[Response]:
         """The removals whose time has come, in the reverse of the push order."""
-        responses: list[Response] = []
         for type_url in reversed(in_push_order(self.subscriptions)):
             subscription = self.subscriptions[type_url]
-            if subscription.leaving and self._may_leave(subscription, now):
-                responses.append(self._farewell(subscription, version=version, now=now))
-        return responses
+            if subscription.leaving and self._may_leave(subscription):
+                yield self._farewell(subscription)
 
     def removals_due_at(self) -> float | None:
         """When removals that wait for the client's ACKs go out without them."""
@@ -101,16 +131,16 @@ class StreamState(ABC, Generic[R]):
             default=None,
         )
 
-    def _may_leave(self, subscription: Subscription, now: float) -> bool:
+    def _may_leave(self, subscription: Subscription) -> bool:
         return (
             subscription.type_url not in _WAIT_FOR_REFERRERS
-            or now >= subscription.leaving_since + self._removal_wait_s
+            or self._now() >= subscription.leaving_since + self._removal_wait_s
             or all(other.settled for other in self.subscriptions.values())
         )
 
-    def _leave(self, subscription: Subscription, names: frozenset[str], now: float) -> None:
+    def _leave(self, subscription: Subscription, names: frozenset[str]) -> None:
         if names and not subscription.leaving:
-            subscription.leaving_since = now
+            subscription.leaving_since = self._now()
         subscription.leaving = names
 
     def _drop_leaving(self, subscription: Subscription) -> frozenset[str]:
