@@ -90,7 +90,7 @@ common_names = st.none() | st.text(
     begin=moments,
     lifetime=st.timedeltas(timedelta(0), timedelta(days=300)),
 )
-def test_leaf_is_to_the_byte_what_the_builder_makes(
+def test_leaf_is_to_the_byte_what_the_builder_makes(  # noqa: PLR0917  (drawn values)
     issuer: KeyType,
     subject: KeyType,
     alternative: list[x509.GeneralName],
