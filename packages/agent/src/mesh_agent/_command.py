@@ -9,6 +9,7 @@ import gc
 import os
 import sys
 from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as distribution_version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -89,7 +90,7 @@ def _run(flags: "Flags") -> int:
             flags,
             environ=os.environ,
             directory=Path(),
-            version=distribution_version("mesh-agent"),
+            version=_version(),
         )
     except _settings.ConfigError as error:
         return _fail(error.problems)
@@ -108,6 +109,13 @@ def _run(flags: "Flags") -> int:
     ) as error:
         return _fail([str(error)])
     return 0
+
+
+def _version() -> str:
+    try:
+        return distribution_version("mesh-agent")
+    except PackageNotFoundError:
+        return "unknown"
 
 
 def _fail(problems: Sequence[str]) -> int:
