@@ -77,7 +77,6 @@ def newest(session: nox.Session, package: str) -> None:
 def run_unit_tests(session: nox.Session, package: Package) -> None:
     """Run a package's tests with nothing installed but what it and they ask for."""
     install_editable(session, "test", only=package)
-    install(session, "--group", "test")
     session.run("pytest", str(package.folder / "tests"), *session.posargs)
 
 
