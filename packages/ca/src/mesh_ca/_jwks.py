@@ -78,7 +78,8 @@ class JwksSource:
         self._file = file
         self._monotonic = monotonic
         self._keys: tuple[VerificationKey, ...] = ()
-        self._seen: tuple[int, ...] = ()
+        self._seen: tuple[int, ...] | None = None
+        self._problem = ""
         self._read_at = float("-inf")
 
     async def find(self, kid: str | None) -> Sequence[VerificationKey]:
@@ -98,9 +99,10 @@ class JwksSource:
     def _refresh(self, *, forced: bool) -> None:
         seen = self._look()
         now = self._monotonic()
-        if seen == self._seen and not (forced and now - self._read_at >= _REREAD_AFTER_S):
+        again = (forced or not self._keys) and now - self._read_at >= _REREAD_AFTER_S
+        if seen == self._seen and not again:
             if not self._keys:
-                raise StorageError(f"{self._file} has no usable keys")
+                raise StorageError(self._problem)
             return
         self._seen = seen
         self._read_at = now
@@ -108,10 +110,12 @@ class JwksSource:
             self._keys = parse_jwks(read_file(self._file))
         except StorageError as error:
             text = str(error)
-            reason = text if str(self._file) in text else f"{self._file}: {text}"
+            self._problem = text if str(self._file) in text else f"{self._file}: {text}"
             if not self._keys:
-                raise StorageError(reason) from error
-            log.warning("key set not usable, the last good keys stay", extra={"reason": reason})
+                raise StorageError(self._problem) from error
+            log.warning(
+                "key set not usable, the last good keys stay", extra={"reason": self._problem}
+            )
 
     def _look(self) -> tuple[int, ...]:
         try:
