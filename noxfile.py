@@ -182,7 +182,7 @@ def build(session: nox.Session) -> None:
         session.run(
             "uv", "build", "--quiet", "--out-dir", str(output), str(each.folder), external=True
         )
-    session.run("twine", "check", "--strict", *sorted(map(str, output.glob("*.*"))))
+    session.run("twine", "check", "--strict", *sorted(map(str, output.glob("[!.]*"))))
 
 
 @nox.session
