@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+import itertools
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,9 +13,23 @@ from envoy.config.cluster.v3 import cluster_pb2
 from envoy.config.endpoint.v3 import endpoint_pb2
 from envoy.config.listener.v3 import listener_pb2
 from envoy.config.route.v3 import route_pb2
+from envoy.service.discovery.v3 import discovery_pb2
 
-from xds_server import Client, Generated, PushRequest, Resource, ServerConfig, Watch, XdsServer
+from xds_server import (
+    Client,
+    Generated,
+    Node,
+    PushRequest,
+    Resource,
+    ServerConfig,
+    Watch,
+    XdsServer,
+)
 from xds_server import type_urls as types
+from xds_server._delta import DeltaState
+from xds_server._request import ClientError, DeltaRequest, SotwRequest
+from xds_server._sotw import SotwState
+from xds_server._warming import first_text
 from xds_server.testing import admit_all
 
 
@@ -23,20 +39,30 @@ class State:
     def __init__(self) -> None:
         self.resources: dict[str, dict[str, Resource]] = {}
         self.asked: list[tuple[Watch, PushRequest | None]] = []
+        self.say_removed = True
+        self._partial: Generated | None = None
 
     def generate(
         self, _client: Client[None], watch: Watch, push: PushRequest | None
     ) -> Generated | None:
         self.asked.append((watch, push))
+        if self._partial is not None:
+            return self._partial
         existing = self.resources.get(watch.type_url, {})
         return Generated(
             resources=tuple(r for name, r in existing.items() if watch.covers(name)),
-            removed=watch.names - existing.keys(),
+            removed=watch.names - existing.keys() if self.say_removed else frozenset(),
         )
 
     def set(self, *resources: Resource) -> None:
         for resource in resources:
             self.resources.setdefault(resource.type_url, {})[resource.name] = resource
+
+    def partial(self, *, changed: Iterable[Resource], removed: Iterable[str]) -> None:
+        """From now on, answer with this difference only."""
+        self._partial = Generated(
+            resources=tuple(changed), removed=frozenset(removed), partial=True
+        )
 
     def drop(self, type_url: str, *names: str) -> None:
         for name in names:
@@ -46,12 +72,15 @@ class State:
 class Make:
     """Resources that differ in nothing but a number."""
 
-    def cluster(self, name: str, *, change: int = 0, eds: bool = True) -> Resource:
+    def cluster(
+        self, name: str, *, change: int = 0, eds: bool = True, service_name: str = ""
+    ) -> Resource:
         cluster: Any = cluster_pb2.Cluster(name=name)
         cluster.connect_timeout.seconds = 1 + change
         if eds:
             cluster.type = cluster_pb2.Cluster.EDS
             cluster.eds_cluster_config.eds_config.ads.SetInParent()
+            cluster.eds_cluster_config.service_name = service_name
         return Resource.pack(cluster, name=name)
 
     def endpoints(self, name: str, *, change: int = 0) -> Resource:
@@ -106,3 +135,92 @@ def running(state: State) -> Running:
             yield server
 
     return start
+
+
+class Core:
+    """One stream without any I/O, over `state`; what it sends is decoded."""
+
+    def __init__(self, state: State, *, delta: bool) -> None:
+        self.now = 0.0
+        self.version = "v1"
+        self._streams = itertools.count(1)
+        self._state = state
+        self._delta = delta
+        self.client: Client[None] = Client(id="n-1", node=Node(id="n"), identities=(), context=None)
+        self.reset()
+
+    def reset(self) -> None:
+        """The client reconnects."""
+        kind: Any = DeltaState if self._delta else SotwState
+        self.stream: Any = kind(
+            nonce_prefix=f"stream{next(self._streams)}",
+            identifier="test",
+            removal_wait_s=5.0,
+            now=lambda: self.now,
+            version=lambda: self.version,
+        )
+
+    def request(self, type_url: str, *names: str, **fields: Any) -> list[Any]:
+        """A state-of-the-world request; what it is answered with."""
+        return self.receive(SotwRequest(type_url=type_url, names=frozenset(names), **fields))
+
+    def delta(self, type_url: str, **fields: Any) -> list[Any]:
+        """A delta request; what it is answered with."""
+        for key in ("subscribe", "unsubscribe"):
+            fields[key] = frozenset(fields.get(key, ()))
+        return self.receive(DeltaRequest(type_url=type_url, **fields))
+
+    def receive(self, request: Any) -> list[Any]:
+        self.received = self.stream.receive(request)
+        source = partial(self._source, push=None)
+        return self._decoded(self.stream.answers(self.received.asks, source))
+
+    def ack(self, reply: Any, *names: str, nack: str = "") -> list[Any]:
+        """Answer a response; further names only in the state-of-the-world dialect."""
+        error = ClientError(code=3, message=nack) if nack else None
+        if self._delta:
+            return self.delta(reply.type_url, nonce=reply.nonce, error=error)
+        return self.request(
+            reply.type_url, *names, nonce=reply.nonce, version=reply.version_info, error=error
+        )
+
+    def push(self, **fields: Any) -> list[Any]:
+        source = partial(self._source, push=PushRequest(**fields))
+        return self._decoded(self.stream.push(source))
+
+    def removals(self) -> list[Any]:
+        return self._decoded(self.stream.removals())
+
+    def subscription(self, type_url: str) -> Any:
+        return self.stream.subscriptions[type_url]
+
+    def _source(self, ask: Any, *, push: PushRequest | None) -> Generated | None:
+        return self._state.generate(self.client, ask.watch, None if ask.asked else push)
+
+    def _decoded(self, responses: Any) -> list[Any]:
+        kind: Any = (
+            discovery_pb2.DeltaDiscoveryResponse if self._delta else discovery_pb2.DiscoveryResponse
+        )
+        return [kind.FromString(response.data) for response in responses]
+
+
+def names_in(reply: Any) -> list[str]:
+    """The names of the resources of a response, sorted."""
+    if hasattr(reply, "removed_resources"):
+        return sorted(resource.name for resource in reply.resources)
+    return sorted(first_text(resource.value) for resource in reply.resources)
+
+
+@pytest.fixture
+def names() -> Callable[[Any], list[str]]:
+    return names_in
+
+
+@pytest.fixture
+def sotw(state: State) -> Core:
+    return Core(state, delta=False)
+
+
+@pytest.fixture
+def delta(state: State) -> Core:
+    return Core(state, delta=True)

@@ -102,11 +102,11 @@ class DeltaState(StreamState[DeltaRequest]):
         self._note_sent(ask.type_url, new)
         if ask.asked and (not ask.watch.wildcard or ask.type_url not in {CLUSTER, ENDPOINT}):
             removed = gone
-            subscription.leaving -= gone | state.keys()
+            subscription.leaving = subscription.leaving.difference(gone, state)
         else:
             removed = frozenset[str]()
             still = frozenset() if _complete(ask, generated) else subscription.leaving
-            self._leave(subscription, (still | gone) - state.keys())
+            self._leave(subscription, (still | gone).difference(state))
         if new is state and not held:
             subscription.held = state
         elif new or removed & held.keys():
@@ -182,4 +182,4 @@ def _gone(
     if ask.asked and generated.removed and not ask.watch.wildcard:
         # A generator may say of a name the client never had that it does not exist.
         gone |= frozenset(filter(ask.watch.covers, generated.removed))
-    return gone - state.keys()
+    return gone.difference(state)

@@ -59,7 +59,9 @@ async def _open(
                 await grpc_server.start()
                 yield f"{host}:{port}"
             case UnixListener():
-                path = listener.path  # as given: a relative path may fit where the absolute one is too long
+                path = (
+                    listener.path
+                )  # as given: a relative path may fit where the absolute one is too long
                 prepare_socket_path(path)
                 stack.callback(path.unlink, missing_ok=True)
                 grpc_server = await stack.enter_async_context(_grpc_server(handlers, config))

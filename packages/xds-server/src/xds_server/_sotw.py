@@ -128,7 +128,7 @@ class SotwState(StreamState[SotwRequest]):
         state: Mapping[str, Resource],
     ) -> Mapping[str, Resource] | None:
         """What was asked for or is new; this dialect has no word for what is missing."""
-        subscription.forget(generated.removed - state.keys())
+        subscription.forget(generated.removed.difference(state))
         new = changed(state, subscription.held)
         if len(new) != len(state) and (again := self._again(ask, state)):
             new = {name: r for name, r in state.items() if name in new or name in again}

@@ -115,10 +115,14 @@ class StreamState(ABC, Generic[R]):
 
     def removals(self) -> Iterator[Response]:
         """The removals whose time has come, in the reverse of the push order."""
-        for type_url in reversed(in_push_order(self.subscriptions)):
-            subscription = self.subscriptions[type_url]
-            if subscription.leaving and self._may_leave(subscription):
-                yield self._farewell(subscription)
+        due = [
+            subscription
+            for type_url in reversed(in_push_order(self.subscriptions))
+            if (subscription := self.subscriptions[type_url]).leaving
+            and self._may_leave(subscription)
+        ]
+        for subscription in due:
+            yield self._farewell(subscription)
 
     def removals_due_at(self) -> float | None:
         """When removals that wait for the client's ACKs go out without them."""

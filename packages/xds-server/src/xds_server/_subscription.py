@@ -118,7 +118,7 @@ class Subscription:
         gone = self.held.keys() & set(names)
         if gone:
             self.held = {name: r for name, r in self.held.items() if name not in gone}
-        self.leaving -= gone
+        self.leaving = self.leaving.difference(gone)
 
     def status(self, *, wall_offset: float) -> TypeStatus:
         """A copy for the outside; `wall_offset` turns this stream's times into wall clock."""
