@@ -21,6 +21,7 @@ from mesh_discovery._envoy import (
 )
 from mesh_discovery._inbound import InboundPort
 from mesh_discovery._model import Port, Service
+from mesh_discovery._passthrough import forward_by_host
 from mesh_discovery._ports import Protocol
 from mesh_discovery._schema import MutualTlsMode, Resolution
 from mesh_discovery._world import World
@@ -50,7 +51,6 @@ def outbound_clusters(service: Service, world: World) -> list[Message]:
 def _outbound(service: Service, port: Port, world: World) -> Message:
     name = names.outbound_cluster(service, port)
     cluster = _cluster(name, _TYPES[service.resolution], world)
-    cluster.alt_stat_name = f"{name};"
     match service.resolution:
         case Resolution.STATIC:
             cluster.eds_cluster_config.CopyFrom(
@@ -114,13 +114,13 @@ def black_hole(world: World) -> Message:
 
 
 def passthrough(world: World) -> Message:
-    """Make the cluster that leads where the connection was going anyway."""
-    cluster = _cluster(names.PASSTHROUGH, _Type.ORIGINAL_DST, world)
-    cluster.lb_policy = _Lb.CLUSTER_PROVIDED
+    """Make the cluster of hosts that the mesh does not know."""
+    cluster = _cluster(names.PASSTHROUGH, None, world)
+    forward_by_host(cluster)
     return cluster
 
 
-def _cluster(name: str, kind: int, world: World) -> Message:
+def _cluster(name: str, kind: int | None, world: World) -> Message:
     return cluster_pb2.Cluster(
         name=name,
         type=kind,

@@ -17,6 +17,11 @@ from envoy.config.endpoint.v3 import endpoint_components_pb2, endpoint_pb2
 from envoy.config.listener.v3 import listener_components_pb2, listener_pb2
 from envoy.config.route.v3 import route_components_pb2, route_pb2
 from envoy.extensions.access_loggers.file.v3 import file_pb2
+from envoy.extensions.clusters.dynamic_forward_proxy.v3 import cluster_pb2 as dfp_cluster_pb2
+from envoy.extensions.common.dynamic_forward_proxy.v3 import dns_cache_pb2
+from envoy.extensions.filters.http.dynamic_forward_proxy.v3 import (
+    dynamic_forward_proxy_pb2 as dfp_filter_pb2,
+)
 from envoy.extensions.filters.http.router.v3 import router_pb2
 from envoy.extensions.filters.listener.tls_inspector.v3 import tls_inspector_pb2
 from envoy.extensions.filters.network.http_connection_manager.v3 import (
@@ -42,6 +47,9 @@ __all__ = [
     "circuit_breaker_pb2",
     "cluster_pb2",
     "common_pb2",
+    "dfp_cluster_pb2",
+    "dfp_filter_pb2",
+    "dns_cache_pb2",
     "config_source_pb2",
     "duration",
     "endpoint_components_pb2",

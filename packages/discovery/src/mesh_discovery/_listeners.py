@@ -26,6 +26,7 @@ from mesh_discovery._envoy import (
     wrappers_pb2,
 )
 from mesh_discovery._inbound import InboundPort
+from mesh_discovery._passthrough import lookup_filter
 from mesh_discovery._routes import inbound_routes
 from mesh_discovery._schema import MutualTlsMode
 from mesh_discovery._world import World
@@ -146,6 +147,7 @@ def _outbound_http(outbound: HttpOutbound, world: World, name: str) -> Message:
         http_connection_manager_pb2.Rds(config_source=from_ads(), route_config_name=outbound.route)
     )
     hcm.use_remote_address.CopyFrom(_TRUE)
+    hcm.http_filters.insert(0, lookup_filter())
     # What an application says of a client's certificate is worth nothing to its peers.
     hcm.forward_client_cert_details = _Hcm.ForwardClientCertDetails.SANITIZE
     return _network("envoy.filters.network.http_connection_manager", hcm)

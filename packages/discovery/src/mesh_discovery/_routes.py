@@ -14,6 +14,7 @@ from mesh_discovery._envoy import (
 )
 from mesh_discovery._inbound import InboundPort
 from mesh_discovery._model import Port, Service
+from mesh_discovery._passthrough import MARK, mark_routes
 from mesh_discovery._schema import TrafficPolicyMode
 from mesh_discovery._world import World
 
@@ -63,6 +64,7 @@ def inbound_routes(port: InboundPort) -> Message:
     cluster = names.inbound_cluster(port.number)
     return route_pb2.RouteConfiguration(
         name=cluster,
+        request_headers_to_remove=[MARK],
         virtual_hosts=[
             route_components_pb2.VirtualHost(
                 name=f"inbound|http|{port.service_port}",
@@ -105,7 +107,7 @@ def _rest(world: World) -> Message:
         return route_components_pb2.VirtualHost(
             name="allow_any",
             domains=["*"],
-            routes=[_to_cluster(names.PASSTHROUGH, retry=False, name="allow_any")],
+            routes=mark_routes(_to_cluster(names.PASSTHROUGH, retry=False, name="allow_any")),
             include_request_attempt_count=True,
         )
     return route_components_pb2.VirtualHost(
