@@ -15,6 +15,7 @@ from certclient._errors import (
     RenewalFailed,
     SigningRefused,
 )
+from certclient._files import OutputFilesConfig, output_files, write_files
 from certclient._istio_ca import SYSTEM, IstioCaConfig, SystemRoots, istio_ca
 from certclient._keys import KeyEncoding, KeyType
 from certclient._rotation import (
@@ -26,6 +27,7 @@ from certclient._rotation import (
 )
 from certclient._schedule import renewal_time
 from certclient._spiffe import SpiffeId
+from certclient._tls import client_context, server_context
 
 __all__ = [
     # identity
@@ -48,6 +50,12 @@ __all__ = [
     "RetryingAuthority",
     "SystemRoots",
     "istio_ca",
+    # subscribers
+    "OutputFilesConfig",
+    "client_context",
+    "output_files",
+    "server_context",
+    "write_files",
     # errors
     "AuthorityUnavailable",
     "CertClientError",

@@ -1,0 +1,112 @@
+"""The certificate as files, for programs that read `cert-chain.pem`, `key.pem`, `root-cert.pem`.
+
+Each file is replaced by a rename, so a reader sees the old or the new one and never a part. The
+order is roots, key, chain: a program that reloads when the chain changes finds its key in place.
+"""
+
+import asyncio
+import logging
+import os
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from certclient._certificate import Certificate
+from certclient._rotation import Certificates
+from mesh_lifecycle import Backoff, Clock, SystemClock, in_background
+
+log = logging.getLogger("certclient")
+
+_TRY_AGAIN = Backoff(initial_s=0.5, maximum_s=15.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputFilesConfig:
+    """Where to write. mode: of each file, set again whenever one is replaced."""
+
+    directory: Path
+    mode: int = 0o600
+
+
+@asynccontextmanager
+async def output_files(
+    config: OutputFilesConfig, certificates: Certificates, *, clock: Clock | None = None
+) -> AsyncIterator[None]:
+    """Keep the files as fresh as the certificate for as long as the block runs.
+
+    A certificate that expired unrenewed stays on disk: nobody accepts it any more. What can't be
+    written is logged and tried again.
+    """
+    keeping = _keep(config, certificates, clock or SystemClock())
+    async with in_background(keeping, name="certificate files"):
+        yield
+
+
+async def _keep(config: OutputFilesConfig, certificates: Certificates, clock: Clock) -> None:
+    async for certificate in certificates.changes():
+        if certificate is not None:
+            await _write_until_done(config, certificates, certificate, clock)
+    # Only reached when rotation stopped first; whoever nested the blocks is about to leave ours.
+    await asyncio.Event().wait()
+
+
+async def _write_until_done(
+    config: OutputFilesConfig, certificates: Certificates, certificate: Certificate, clock: Clock
+) -> None:
+    for attempt, delay_s in enumerate(_TRY_AGAIN.delays(), start=1):
+        try:
+            changed = await asyncio.to_thread(write_files, config, certificate)
+        except OSError as error:
+            log.warning(
+                "certificate files not written, trying again",
+                extra={
+                    "directory": str(config.directory),
+                    "attempt": attempt,
+                    "reason": error.strerror,
+                    "next_attempt_in_s": round(delay_s, 2),
+                },
+            )
+        else:
+            log.debug("certificate files written", extra={"changed": list(changed)})
+            return
+        await clock.sleep(delay_s)
+        if certificates.latest is not certificate:
+            return  # a newer one waits to be written
+
+
+def write_files(config: OutputFilesConfig, certificate: Certificate) -> tuple[str, ...]:
+    """Write what differs from what is there; return the names that changed. Raises OSError."""
+    config.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    contents = {
+        "root-cert.pem": certificate.trust_bundle_pem,
+        "key.pem": certificate.private_key_pem,
+        "cert-chain.pem": certificate.chain_pem,
+    }
+    return tuple(
+        name
+        for name, content in contents.items()
+        if _replace(config.directory / name, content, config.mode)
+    )
+
+
+def _replace(path: Path, content: bytes, mode: int) -> bool:
+    with suppress(FileNotFoundError):
+        if path.read_bytes() == content:
+            path.chmod(mode)
+            return False
+    # mkstemp makes the file 0600 from the first moment, whatever the umask.
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.chmod(mode)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    return True

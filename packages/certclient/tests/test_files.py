@@ -1,0 +1,119 @@
+import logging
+import stat
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from certclient import (
+    Certificate,
+    Certificates,
+    OutputFilesConfig,
+    RotationConfig,
+    keep_fresh,
+    output_files,
+    write_files,
+)
+from certclient.testing import FakeAuthority
+from mesh_lifecycle.testing import ManualClock
+
+
+@pytest.fixture
+async def certificates(
+    config: RotationConfig, authority: FakeAuthority, clock: ManualClock
+) -> AsyncIterator[Certificates]:
+    async with keep_fresh(config, authority, clock=clock) as certificates:
+        await certificates.wait_for_first()
+        yield certificates
+
+
+@pytest.fixture
+def certificate(certificates: Certificates) -> Certificate:
+    assert certificates.latest is not None
+    return certificates.latest
+
+
+def on_disk(directory: Path) -> tuple[bytes, bytes, bytes]:
+    key, chain, root = (
+        (directory / name).read_bytes() for name in ("key.pem", "cert-chain.pem", "root-cert.pem")
+    )
+    return key, chain, root
+
+
+def is_on_disk(directory: Path, expected: tuple[bytes, bytes, bytes]) -> bool:
+    return (directory / "cert-chain.pem").is_file() and on_disk(directory) == expected
+
+
+def as_written(certificate: Certificate) -> tuple[bytes, bytes, bytes]:
+    return certificate.private_key_pem, certificate.chain_pem, certificate.trust_bundle_pem
+
+
+async def wait_until(clock: ManualClock, true: Callable[[], bool]) -> None:
+    """Give the writing thread its time."""
+    while not true():
+        await clock.settle()
+
+
+def test_three_files_are_written_for_the_owner_alone(
+    certificate: Certificate, tmp_path: Path
+) -> None:
+    config = OutputFilesConfig(directory=tmp_path / "certs")
+    assert write_files(config, certificate) == ("root-cert.pem", "key.pem", "cert-chain.pem")
+    assert on_disk(config.directory) == as_written(certificate)
+    files = sorted(config.directory.iterdir())
+    assert [file.name for file in files] == ["cert-chain.pem", "key.pem", "root-cert.pem"]
+    assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
+
+
+def test_equal_files_are_left_alone_but_for_their_mode(
+    certificate: Certificate, tmp_path: Path
+) -> None:
+    write_files(OutputFilesConfig(directory=tmp_path, mode=0o644), certificate)
+    before = {file.name: file.stat().st_ino for file in tmp_path.iterdir()}
+    assert write_files(OutputFilesConfig(directory=tmp_path), certificate) == ()
+    assert {file.name: file.stat().st_ino for file in tmp_path.iterdir()} == before
+    assert {stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()} == {0o600}
+
+
+async def test_files_follow_the_rotation_with_no_other_subscriber(
+    certificates: Certificates, authority: FakeAuthority, clock: ManualClock, tmp_path: Path
+) -> None:
+    async with output_files(OutputFilesConfig(directory=tmp_path), certificates, clock=clock):
+        for _ in range(3):
+            authority.change_root()
+            expected = as_written(await certificates.renew())
+            await wait_until(clock, partial(is_on_disk, tmp_path, expected))
+
+
+async def test_what_cannot_be_written_is_told_and_tried_again(
+    certificates: Certificates,
+    clock: ManualClock,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    directory = tmp_path / "certs"
+    put_in_the_way(directory)
+    async with output_files(OutputFilesConfig(directory=directory), certificates, clock=clock):
+        await wait_until(clock, lambda: bool(caplog.records))
+        assert [(r.levelno, r.message) for r in caplog.records if r.levelno >= logging.WARNING] == [
+            (logging.WARNING, "certificate files not written, trying again")
+        ]
+        directory.unlink()
+        await clock.advance(1)
+        await wait_until(clock, (directory / "cert-chain.pem").is_file)
+    assert certificates.latest is not None
+    assert on_disk(directory) == as_written(certificates.latest)
+
+
+def put_in_the_way(path: Path) -> None:
+    path.write_text("a file where the directory should be")
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_rubbish(
+    certificate: Certificate, tmp_path: Path
+) -> None:
+    (tmp_path / "cert-chain.pem").mkdir()
+    with pytest.raises(OSError, match="directory"):
+        write_files(OutputFilesConfig(directory=tmp_path), certificate)
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
