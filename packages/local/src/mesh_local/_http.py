@@ -63,7 +63,7 @@ async def fetch(
     except OSError as error:
         raise NoAnswer(error.strerror or str(error)) from None
     except h11.RemoteProtocolError as error:
-        raise NoAnswer(f"closed without an HTTP answer ({error})") from None
+        raise NoAnswer(f"no whole HTTP answer ({error})") from None
     return Answer(
         status=status,
         headers=found,
@@ -80,7 +80,10 @@ async def _read(
     while True:
         event = connection.next_event()
         if event is h11.NEED_DATA:
-            connection.receive_data(await reader.read(65536))
+            data = await reader.read(65536)
+            if not data and not status:
+                raise NoAnswer("the connection was closed without an answer")
+            connection.receive_data(data)
         elif isinstance(event, h11.Response):
             status = event.status_code
             headers = {name.decode(): value.decode("latin-1") for name, value in event.headers}

@@ -50,7 +50,7 @@ def _way(result: CheckResult, mesh: RunningMesh, now: datetime) -> Iterator[str]
                 f"{request}"
             )
         case name:
-            yield f"{name}'s program asked its Envoy at {route}: {request}"
+            yield f"in place of {name}'s program, {name}'s Envoy at {route} was asked: {request}"
     if result.hop is not None:
         yield from _hop(result.hop, mesh, now)
     if result.answer is None:

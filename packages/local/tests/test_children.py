@@ -1,0 +1,164 @@
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from mesh_local import ChildState, OnExit, ProcessEnded
+from mesh_local._children import describe_exit, last_lines, running
+from mesh_local._processes import ProcessSpec, Role
+
+LAUNCHER = Path(__file__).parents[1] / "src" / "mesh_local" / "_launch.py"
+
+MakeSpec = Callable[..., ProcessSpec]
+
+
+@pytest.fixture
+def make_spec(tmp_path: Path) -> MakeSpec:
+    def make(script: str, *, role: Role = Role.APP, stop_timeout_s: float = 10) -> ProcessSpec:
+        return ProcessSpec(
+            name="program",
+            role=role,
+            arguments=(sys.executable, "-c", script),
+            environment=dict(os.environ),
+            directory=tmp_path,
+            log=tmp_path / "program.log",
+            stop_timeout_s=stop_timeout_s,
+        )
+
+    return make
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 - processes give no event
+            await asyncio.sleep(0.01)
+
+
+def alive(pid: int) -> bool:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
+
+
+SLEEP = "import time; print('here', flush=True); time.sleep(60)"
+STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEEP}"
+WITH_CHILD = (
+    "import subprocess, sys, time\n"
+    "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
+    "print('child', child.pid, flush=True)\n"
+    "time.sleep(60)\n"
+)
+
+
+async def test_a_process_runs_beside_the_block_and_stops_with_it(make_spec: MakeSpec) -> None:
+    spec = make_spec(SLEEP)
+    async with running([spec], on_exit=OnExit.FAIL, hurry=asyncio.Event()) as (child,):
+        await until(lambda: last_lines(spec.log) == ("here",))
+        assert child.pid is not None
+        pid = child.pid
+        assert alive(pid)
+    assert not alive(pid)
+    assert child.last_exit == "killed by SIGTERM"
+
+
+async def test_a_process_waits_at_its_gate(make_spec: MakeSpec) -> None:
+    gate = asyncio.Event()
+    async with running(
+        [make_spec(SLEEP)], on_exit=OnExit.FAIL, hurry=asyncio.Event(), gate=lambda _: gate
+    ) as (child,):
+        assert child.state is ChildState.WAITING
+        gate.set()
+        await until(lambda: child.state is ChildState.RUNNING)
+
+
+async def test_a_process_that_must_not_end_ends_the_block(make_spec: MakeSpec) -> None:
+    spec = make_spec("print('why'); raise SystemExit(3)")
+    with pytest.raises(ProcessEnded, match=r"program ended by itself \(exit code 3\)") as caught:
+        async with running([spec], on_exit=OnExit.FAIL, hurry=asyncio.Event()):
+            await asyncio.Event().wait()
+    assert last_lines(caught.value.log) == ("why",)
+
+
+async def test_a_process_is_started_again(make_spec: MakeSpec) -> None:
+    async with running([make_spec(SLEEP)], on_exit=OnExit.RESTART, hurry=asyncio.Event()) as (
+        child,
+    ):
+        await until(lambda: child.state is ChildState.RUNNING)
+        first = child.pid
+        assert first is not None
+        os.kill(first, signal.SIGKILL)
+        await until(lambda: child.state is ChildState.RUNNING and child.pid != first)
+        assert child.restarts == 1
+        assert child.last_exit == "killed by SIGKILL"
+
+
+async def test_a_process_left_as_it_ended_is_not_started_again(make_spec: MakeSpec) -> None:
+    async with running(
+        [make_spec("raise SystemExit(0)")], on_exit=OnExit.LEAVE, hurry=asyncio.Event()
+    ) as (child,):
+        assert await child.wait_ended() == "exit code 0"
+        assert child.state is ChildState.ENDED
+
+
+async def test_a_process_that_does_not_stop_is_killed(make_spec: MakeSpec) -> None:
+    spec = make_spec(STUBBORN, stop_timeout_s=0.2)
+    async with running([spec], on_exit=OnExit.FAIL, hurry=asyncio.Event()) as (child,):
+        await until(lambda: last_lines(spec.log) == ("here",))
+    assert child.last_exit == "killed by SIGKILL"
+
+
+async def test_hurry_kills_what_would_take_its_time(make_spec: MakeSpec) -> None:
+    spec, hurry = make_spec(STUBBORN, stop_timeout_s=60), asyncio.Event()
+    async with running([spec], on_exit=OnExit.FAIL, hurry=hurry) as (child,):
+        await until(lambda: last_lines(spec.log) == ("here",))
+        hurry.set()
+    assert child.last_exit == "killed by SIGKILL"
+
+
+@pytest.mark.parametrize("role", [Role.APP, Role.AGENT])
+async def test_what_a_process_started_stops_with_it(make_spec: MakeSpec, role: Role) -> None:
+    spec = make_spec(WITH_CHILD, role=role)
+    async with running([spec], on_exit=OnExit.FAIL, hurry=asyncio.Event()):
+        await until(lambda: bool(last_lines(spec.log)))
+        grandchild = int(last_lines(spec.log)[0].split()[1])
+        assert alive(grandchild)
+    await until(lambda: not alive(grandchild))
+
+
+async def test_processes_die_with_a_killed_parent(tmp_path: Path) -> None:
+    parent_script = (
+        "import os, subprocess, sys, time\n"
+        f"child = subprocess.Popen([sys.executable, '-IS', {str(LAUNCHER)!r}, str(os.getpid()),\n"
+        "    sys.executable, '-c', 'import time; time.sleep(60)'], start_new_session=True)\n"
+        "print(child.pid, flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    parent = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", parent_script, stdout=asyncio.subprocess.PIPE, cwd=tmp_path
+    )
+    assert parent.stdout is not None
+    child = int(await parent.stdout.readline())
+    # The launcher becomes the program once it has asked to be killed.
+    await until(lambda: b"time.sleep" in Path(f"/proc/{child}/cmdline").read_bytes())
+    await until(lambda: b"_launch" not in Path(f"/proc/{child}/cmdline").read_bytes())
+    parent.kill()
+    await parent.communicate()
+    await until(lambda: not alive(child))
+
+
+def test_exits_are_put_in_words() -> None:
+    assert describe_exit(0) == "exit code 0"
+    assert describe_exit(-9) == "killed by SIGKILL"
+    assert describe_exit(-250) == "killed by signal 250"
+
+
+def test_the_end_of_a_log_is_bounded(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("\n".join(f"line {n}" for n in range(100_000)))
+    assert last_lines(log, 2) == ("line 99998", "line 99999")
+    assert last_lines(tmp_path / "none") == ()

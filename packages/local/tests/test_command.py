@@ -1,0 +1,67 @@
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+
+ONE = "workloads:\n  - name: a\n"
+
+
+async def run(*arguments: str) -> tuple[int, str]:
+    """Run the command as users do, and return its exit status and errors."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "mesh_local",
+        *arguments,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, errors = await process.communicate()
+    return process.returncode or 0, errors.decode()
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("workloads: ]", "mesh.yaml:1: not valid YAML"),
+        ("workloads:\n  - nam: a\n", "mesh.yaml:2: workloads[0].nam: unknown field; did you mean"),
+        (
+            "workloads:\n  - {name: a, command: [no-such-program]}\n",
+            'workload a: there is no program "no-such-program"',
+        ),
+    ],
+)
+async def test_a_mistake_in_the_file_is_one_sentence(
+    tmp_path: Path, text: str, sentence: str
+) -> None:
+    file = tmp_path / "mesh.yaml"
+    file.write_text(text)
+    status, errors = await run("up", str(file), "--once", "--state-dir", str(tmp_path / "state"))
+    assert status == 1
+    assert errors.startswith("mesh-local: ")
+    assert sentence in errors
+    assert len(errors.splitlines()) == 1
+
+
+async def test_a_file_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
+    status, errors = await run("up", str(tmp_path / "none.yaml"))
+    assert (status, len(errors.splitlines())) == (1, 1)
+    assert "none.yaml:1: can't be read: No such file" in errors
+
+
+async def test_two_runs_with_one_state_folder_are_refused(tmp_path: Path) -> None:
+    from mesh_local._state import opened
+
+    file = tmp_path / "mesh.yaml"
+    file.write_text(ONE)
+    with opened(tmp_path / "state"):
+        status, errors = await run("up", str(file), "--state-dir", str(tmp_path / "state"))
+    assert status == 1
+    assert "another mesh-local runs with the state folder" in errors
+
+
+async def test_the_version_is_told() -> None:
+    status, errors = await run("version")
+    assert (status, errors) == (0, "")

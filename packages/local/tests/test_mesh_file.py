@@ -1,0 +1,242 @@
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mesh_local import MeshFile, MeshFileError, load_mesh_file, parse_mesh_file
+from mesh_local._mesh_file import instance_names, parse_duration, service_names
+
+Parse = Callable[[str], MeshFile]
+ONE = "workloads:\n  - name: a\n"
+
+
+def test_a_file_needs_no_more_than_a_workload_s_name(parse: Parse) -> None:
+    file = parse(ONE)
+    assert file.mesh.trust_domain == "cluster.local"
+    assert file.mesh.mtls == "STRICT"
+    assert file.certificate_lifetime == timedelta(hours=1)
+    assert file.workloads[0].namespace == "default"
+    assert file.name == file.directory.name
+
+
+def test_the_whole_file_is_read(shop: MeshFile) -> None:
+    assert [each.name for each in shop.workloads] == ["backend", "frontend", "visitor"]
+    assert shop.workloads[0].ports[1].protocol == "tcp"
+    assert shop.checks[1].request.path == "/a?b=c"
+    assert instance_names(shop.workloads[0]) == ("backend-1", "backend-2")
+    assert "backend.shop" in service_names(shop.workloads[0])
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "1: expected a mapping with at least the field workloads"),
+        ("- a\n", "1: expected a mapping with at least the field workloads"),
+        ("mesh: {}\n", "1: the field workloads is missing"),
+        ("workloads: []\n", "1: workloads: must name at least one workload"),
+        (
+            "workloads:\n  - name: a\n    prots: []\n",
+            "3: workloads[0].prots: unknown field; did you mean ports?",
+        ),
+        (
+            "workloads:\n  - name: a\n    ports:\n      - prt: 1\n        port: 1\n",
+            "4: workloads[0].ports[0].prt: unknown field; did you mean port?",
+        ),
+        (
+            f"mesh:\n  zzz: 1\n{ONE}",
+            (
+                "2: mesh.zzz: unknown field; known here: certificateLifetime, drain, "
+                "httpProxyPort, mtls, name, trustDomain"
+            ),
+        ),
+        (
+            "workloads:\n  - name: a\n    ports:\n      - port: http\n",
+            "4: workloads[0].ports[0].port: expected int, got str",
+        ),
+        (f"mesh:\n  mtls: strict\n{ONE}", "2: mesh.mtls: Invalid enum value 'strict'"),
+        (
+            f"mesh:\n  certificateLifetime: soon\n{ONE}",
+            '2: mesh.certificateLifetime: expected a duration such as 90s or 1h30m, found "soon"',
+        ),
+        (
+            f"mesh:\n  certificateLifetime: 1s\n{ONE}",
+            "2: mesh.certificateLifetime: must be from 5s to 8760h, found 1s",
+        ),
+        (
+            f"mesh:\n  trustDomain: A B\n{ONE}",
+            '2: mesh.trustDomain: "A B" is no trust domain; write it like a lower-case host name',
+        ),
+        (
+            "workloads:\n  - name: a\n    ports:\n      - port: 15020\n",
+            "4: workloads[0].ports[0].port: 15020 is the port of the agent's status",
+        ),
+        (
+            "workloads:\n  - name: a\n    ports: [{port: 15002}]\n",
+            (
+                "3: workloads[0].ports[0].port: 15002 is the mesh's httpProxyPort; "
+                "change one of the two"
+            ),
+        ),
+        (
+            "workloads:\n  - name: a\n    ports: [{port: 80}, {port: 80, name: b}]\n",
+            "3: workloads[0].ports[1].port: the port 80 is given twice",
+        ),
+        (
+            "workloads:\n  - name: a\n  - name: a\n",
+            '3: workloads[1].name: a second workload has the name "a"',
+        ),
+        (
+            "workloads:\n  - {name: a, replicas: 2}\n  - name: a-2\n",
+            '3: workloads[1].name: a second workload has the name "a-2"',
+        ),
+        (
+            "workloads:\n  - name: A_b\n    serviceAccount: a\n",
+            '2: workloads[0].name: "A_b" is not a name; use lower-case letters, digits and "-"',
+        ),
+        (
+            "workloads:\n  - name: user\n",
+            '2: workloads[0].name: "user" has a meaning of its own here; rename it',
+        ),
+        (
+            (
+                "workloads:\n  - name: a\n    replicas: 100\n  - name: b\n    replicas: 100\n"
+                "  - name: c\n    replicas: 100\n"
+            ),
+            "1: workloads: 300 replicas in all, 250 at most",
+        ),
+        (
+            f"{ONE}config:\n  - kind: PeerAuthentication\n    metadata: {{name: x}}\n",
+            "4: config[0]: the field apiVersion is missing, as in Istio's YAML",
+        ),
+        (
+            (
+                f"{ONE}checks:\n  - name: c\n    from: b\n    request: GET http://a:80/\n"
+                "    expect: {status: 200}\n"
+            ),
+            '5: checks[0].from: there is no workload "b" (or write user or outsider)',
+        ),
+        (
+            (
+                f"{ONE}checks:\n  - name: c\n    from: a\n    request: a:80\n"
+                "    expect: {status: 200}\n"
+            ),
+            '6: checks[0].request: expected "GET http://host:port/path", found "a:80"',
+        ),
+        (
+            (
+                f"{ONE}checks:\n  - name: c\n    from: a\n    request: GET https://a/\n"
+                "    expect: {status: 200}\n"
+            ),
+            (
+                '6: checks[0].request: "https://a/" must begin with http:// and a host; '
+                "Envoy makes it mutual TLS"
+            ),
+        ),
+        (
+            (
+                f"{ONE}checks:\n  - name: c\n    from: user\n    request: GET http://a:80/\n"
+                "    expect: {status: 200}\n"
+            ),
+            "6: checks[0].request: no workload serves a:80 in this file",
+        ),
+        (
+            (
+                f"{ONE}checks:\n  - name: c\n    from: a\n    request: GET http://a:80/\n"
+                "    expect: {}\n"
+            ),
+            "7: checks[0].expect: give status, text, caller or refused",
+        ),
+        (
+            (
+                f"{ONE}checks:\n  - name: c\n    from: a\n    request: GET http://a:80/\n"
+                "    expect: {refused: true, status: 200}\n"
+            ),
+            "7: checks[0].expect: a refused request has no answer: keep refused or the rest",
+        ),
+        (
+            (
+                f"mesh:\n  httpProxyPort: 0\n{ONE}checks:\n  - name: c\n    from: a\n"
+                "    request: GET http://a:80/\n    expect: {status: 200}\n"
+            ),
+            (
+                "7: checks[0].from: a check that goes through a workload's Envoy needs "
+                "mesh.httpProxyPort"
+            ),
+        ),
+        (
+            "workloads:\n  - name: a\n    env: {A=B: x}\n",
+            "3: workloads[0].env.A=B: is not the name of an environment variable",
+        ),
+        ("a: [\n", "2: not valid YAML"),
+    ],
+)
+def test_a_mistake_is_one_sentence_with_its_place(
+    parse: Parse, tmp_path: Path, text: str, sentence: str
+) -> None:
+    with pytest.raises(MeshFileError) as caught:
+        parse(text)
+    message = str(caught.value)
+    assert message.startswith(f"{tmp_path / 'mesh.yaml'}:{sentence}")
+    assert "\n" not in message
+
+
+def test_all_mistakes_between_fields_are_named_at_once(parse: Parse) -> None:
+    with pytest.raises(MeshFileError) as caught:
+        parse("mesh:\n  trustDomain: '!'\n  drain: x\nworkloads:\n  - name: '!'\n")
+    assert [problem.field for problem in caught.value.problems] == [
+        "mesh.trustDomain",
+        "mesh.drain",
+        "workloads[0].name",
+        "workloads[0].serviceAccount",
+    ]
+
+
+def test_a_directory_that_is_not_there_is_named(parse: Parse, tmp_path: Path) -> None:
+    with pytest.raises(MeshFileError, match=f"there is no directory {tmp_path}/x"):
+        parse(f"{ONE}configDir: x\n")
+    with pytest.raises(MeshFileError, match=r"workloads\[0\].directory: there is no directory"):
+        parse("workloads:\n  - {name: a, directory: x}\n")
+
+
+@pytest.mark.parametrize("what", ["missing", "directory", "binary"])
+def test_an_unreadable_file_is_named(tmp_path: Path, what: str) -> None:
+    path = tmp_path / "mesh.yaml"
+    if what == "directory":
+        path.mkdir()
+    elif what == "binary":
+        path.write_bytes(b"\xff\xfe\xff")
+    with pytest.raises(MeshFileError, match=r"mesh.yaml:1: (can't be read|this is a|not UTF-8)"):
+        load_mesh_file(path)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["mesh", "workloads", "config", "configDir", "checks", "x"]),
+        st.recursive(
+            st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+            lambda inner: (
+                st.lists(inner, max_size=3)
+                | st.dictionaries(
+                    st.sampled_from(["name", "ports", "port", "env", "from", "expect", "status"]),
+                    inner,
+                    max_size=3,
+                )
+            ),
+            max_leaves=8,
+        ),
+    )
+)
+def test_any_document_is_read_or_refused(document: object) -> None:
+    with suppress(MeshFileError):
+        parse_mesh_file(yaml.safe_dump(document), path=Path("mesh.yaml"))
+
+
+@given(st.integers(0, 99), st.integers(0, 59), st.integers(0, 59))
+def test_durations_add_up(hours: int, minutes: int, seconds: int) -> None:
+    wanted = timedelta(hours=hours, minutes=minutes, seconds=seconds)
+    assert parse_duration(f"{hours}h{minutes}m{seconds}s") == wanted

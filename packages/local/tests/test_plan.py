@@ -1,0 +1,30 @@
+from mesh_local import MeshPlan, mesh_config, mesh_documents
+from mesh_local._istio import to_yaml
+from mesh_local._plan import needed_endpoints
+from mesh_testkit import Golden
+
+
+def test_the_mesh_as_istio_configuration(plan: MeshPlan, golden: Golden) -> None:
+    golden("config.yaml", to_yaml([mesh_config(plan), *mesh_documents(plan)]))
+
+
+def test_replicas_share_an_identity_and_have_addresses_of_their_own(plan: MeshPlan) -> None:
+    first, second = plan.instances_of("backend")
+    assert first.spiffe_id == second.spiffe_id == "spiffe://example.org/ns/shop/sa/backend"
+    assert first.addresses.inbound != second.addresses.inbound
+    assert plan.with_identity("spiffe://example.org/ns/shop/sa/web")[0].name == "frontend"
+
+
+def test_a_service_is_found_by_each_of_its_names(plan: MeshPlan) -> None:
+    for host in ("backend", "backend.shop", "backend.shop.svc.cluster.local"):
+        assert [each.name for each in plan.serving(host, 8080)] == ["backend-1", "backend-2"]
+    assert plan.serving("backend", 1) == ()
+
+
+def test_every_port_of_the_mesh_is_looked_at_once(plan: MeshPlan) -> None:
+    needed = list(needed_endpoints(plan))
+    assert len(needed) == len(set(needed))
+    assert ("127.64.0.1", 15012) in needed
+    assert ("127.64.1.1", 15021) in needed
+    assert ("127.64.1.2", 9000) in needed
+    assert ("127.64.4.3", 15002) in needed

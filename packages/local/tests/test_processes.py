@@ -1,0 +1,74 @@
+import sys
+from pathlib import Path
+
+import pytest
+
+from mesh_local import MeshLocalError, MeshPlan, StateFolder
+from mesh_local._processes import (
+    agent_process,
+    app_process,
+    control_plane_process,
+    find_program,
+)
+from mesh_testkit import Golden
+
+STATE = StateFolder(Path("/state"))
+USER_ENVIRONMENT = {
+    "PATH": "/usr/bin:/bin",
+    "HOME": "/home/me",
+    "http_proxy": "http://proxy:3128",
+    "ISTIO_META_CLUSTER_ID": "elsewhere",
+    "EDITOR": "ed",
+}
+
+
+def test_the_control_plane_as_it_is_run(plan: MeshPlan, golden: Golden) -> None:
+    spec = control_plane_process(plan, STATE, USER_ENVIRONMENT)
+    assert spec.arguments[0] == sys.executable
+    golden(
+        "control_plane.json",
+        {"arguments": spec.arguments[1:], "environment": dict(spec.environment)},
+    )
+
+
+def test_an_agent_as_it_is_run(plan: MeshPlan, golden: Golden) -> None:
+    spec = agent_process(plan, plan.instances[0], STATE, USER_ENVIRONMENT)
+    assert spec.directory == Path("/state/workloads/backend-1")
+    golden("agent.json", {"arguments": spec.arguments[1:], "environment": dict(spec.environment)})
+
+
+def test_the_user_s_other_variables_reach_programs_but_not_the_mesh(plan: MeshPlan) -> None:
+    app = app_process(plan, plan.instances[0], STATE, USER_ENVIRONMENT)
+    assert app is not None
+    assert app.environment["EDITOR"] == "ed"
+    assert app.environment["http_proxy"] == "http://127.64.1.3:15002"
+    for spec in (
+        control_plane_process(plan, STATE, USER_ENVIRONMENT),
+        agent_process(plan, plan.instances[0], STATE, USER_ENVIRONMENT),
+    ):
+        assert not {"EDITOR", "http_proxy", "ISTIO_META_CLUSTER_ID"} & set(spec.environment)
+
+
+def test_a_program_is_told_where_to_listen_and_how_to_call(plan: MeshPlan) -> None:
+    app = app_process(plan, plan.instances[0], STATE, {"PATH": "/usr/bin:/bin"})
+    assert app is not None
+    assert (app.environment["HOST"], app.environment["PORT"]) == ("127.64.1.2", "8080")
+    assert app.environment["MESH_OUTBOUND_ADDRESS"] == "127.64.1.3"
+    assert app.environment["MESH_SPIFFE_ID"] == "spiffe://example.org/ns/shop/sa/backend"
+
+
+def test_a_workload_without_a_command_is_the_user_s_to_start(plan: MeshPlan) -> None:
+    assert app_process(plan, plan.instances[3], STATE, {}) is None
+
+
+def test_a_command_that_is_not_there_is_named(plan: MeshPlan) -> None:
+    with pytest.raises(MeshLocalError, match=r'workload frontend: there is no program "./front'):
+        app_process(plan, plan.instances[2], STATE, USER_ENVIRONMENT)
+
+
+def test_a_relative_program_is_looked_for_in_its_directory(tmp_path: Path) -> None:
+    program = tmp_path / "serve"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    assert find_program("./serve", tmp_path, "") == str(program)
+    assert find_program("serve", tmp_path, "/nowhere") is None
