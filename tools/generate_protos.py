@@ -12,6 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from grpc_tools import protoc
+
 from workspace import ROOT
 
 SOURCES = ROOT / "proto"

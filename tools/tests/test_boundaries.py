@@ -8,8 +8,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import boundaries
 import pytest
+
+import boundaries
 from workspace import ROOT, packages
 
 Checked = Callable[[], "subprocess.CompletedProcess[str]"]

@@ -6,8 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import dev
 import pytest
+
+import dev
 from workspace import ROOT
 
 

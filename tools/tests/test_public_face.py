@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import public_face
 import pytest
+
+import public_face
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from workspace import closure, distribution_name, packages, third_party
 
 MANIFEST = """
