@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import errno
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from envoy_supervisor._errors import EnvoyNotFound, EnvoySupervisorError
 
-_PR_SET_PDEATHSIG = 1
+# Starts a program that cannot outlive us; -I -S because it needs nothing that takes time to load.
+_EXEC = (sys.executable, "-I", "-S", str(Path(__file__).with_name("_exec.py")))
 _READ_BYTES = 64 * 1024
 _READS_AFTER_END = 32
 _KILLED_S = 2.0
@@ -99,54 +100,44 @@ def spawn(arguments: Sequence[str]) -> Process:
     Raises `EnvoyNotFound` when there is no such program or it may not be executed,
     `EnvoySupervisorError` when the system refuses a new process.
     """
+    error_read, error_write = os.pipe()
     try:
         popen = subprocess.Popen(
-            arguments,
+            [*_EXEC, str(os.getpid()), str(error_write), *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             process_group=0,
-            preexec_fn=_die_with_parent(),  # noqa: PLW1509 - takes no lock, see there
+            pass_fds=[error_write],
         )
-    except (FileNotFoundError, PermissionError) as error:
-        raise EnvoyNotFound(f"cannot execute {arguments[0]}: {error.strerror}") from error
     except OSError as error:
-        if error.errno == errno.ENOEXEC:
-            raise EnvoyNotFound(
-                f"cannot execute {arguments[0]}: it is no program for this machine"
-            ) from error
+        os.close(error_read)
         raise EnvoySupervisorError(f"cannot start {arguments[0]}: {error.strerror}") from error
-    except subprocess.SubprocessError as error:
-        raise EnvoySupervisorError(f"cannot start {arguments[0]}: {error}") from error
+    finally:
+        os.close(error_write)
+    with os.fdopen(error_read, "rb") as errors:
+        refused = errors.read(16)  # ends when the program is being executed
+    if refused:
+        _reap(popen)
+        raise EnvoyNotFound(f"cannot execute {arguments[0]}: {_why(int(refused))}")
     try:
         return Process(popen, os.pidfd_open(popen.pid))
     except OSError as error:
-        popen.kill()
-        popen.wait()
-        if popen.stdout is not None:
-            popen.stdout.close()
+        _reap(popen)
         raise EnvoySupervisorError(f"cannot watch {arguments[0]}: {error.strerror}") from error
 
 
-def _die_with_parent() -> Callable[[], None]:
-    """What the child runs before the program: ask the kernel to kill it when we end.
+def _reap(popen: subprocess.Popen[bytes]) -> None:
+    popen.kill()
+    popen.wait()
+    if popen.stdout is not None:
+        popen.stdout.close()
 
-    Everything that takes a lock or memory is done before the fork; other threads may hold the
-    loader's or the allocator's locks at that moment. PyDLL keeps the interpreter's lock.
-    """
-    prctl = ctypes.PyDLL(None).prctl
-    prctl.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
-    prctl.restype = ctypes.c_int
-    parent = os.getpid()
-    getppid, leave, kill = os.getppid, os._exit, int(signal.SIGKILL)
 
-    def in_child() -> None:
-        prctl(_PR_SET_PDEATHSIG, kill, 0, 0, 0)
-        # The parent may have ended between the fork and the call above: nobody would tell us.
-        if getppid() != parent:
-            leave(127)
-
-    return in_child
+def _why(number: int) -> str:
+    if number == errno.ENOEXEC:
+        return "it is no program for this machine"
+    return os.strerror(number)
 
 
 def _read_once(descriptor: int, output: Callable[[bytes], None]) -> bool:
