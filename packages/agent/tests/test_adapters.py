@@ -7,7 +7,9 @@ from certclient.testing import FakeAuthority
 from mesh_agent._adapters import CertificateSecrets
 from mesh_lifecycle.testing import ManualClock
 
-SPIFFE_ID = certclient.SpiffeId(trust_domain="mesh.example", namespace="shop", service_account="web")
+SPIFFE_ID = certclient.SpiffeId(
+    trust_domain="mesh.example", namespace="shop", service_account="web"
+)
 ROTATION = certclient.RotationConfig(spiffe_id=SPIFFE_ID, lifetime=timedelta(hours=1), jitter=0)
 BOTH = frozenset({"default", "ROOTCA"})
 

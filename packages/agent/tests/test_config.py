@@ -2,9 +2,10 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
 import certclient
 import envoy_supervisor
-import pytest
 from mesh_agent import AgentConfig, ConfigError, Flags, load_config
 
 Load = Callable[..., AgentConfig]
@@ -50,9 +51,7 @@ def bootstrap(config: AgentConfig) -> envoy_supervisor.BootstrapConfig:
 
 def test_a_workload_on_a_platform_needs_no_more_than_the_platform_gives(load: Load) -> None:
     config = load()
-    assert config.identity.node_id == (
-        "sidecar~127.0.9.1~web-1.shop~shop.svc.cluster.local"
-    )
+    assert config.identity.node_id == ("sidecar~127.0.9.1~web-1.shop~shop.svc.cluster.local")
     assert str(config.spiffe_id) == "spiffe://cluster.local/ns/shop/sa/web"
     assert config.rotation.lifetime == timedelta(hours=24)
     assert config.rotation.key_type is certclient.KeyType.P256
@@ -64,9 +63,7 @@ def test_a_workload_on_a_platform_needs_no_more_than_the_platform_gives(load: Lo
 def test_paths_are_istios_below_the_working_directory(load: Load, workload: Path) -> None:
     config = load()
     assert config.relay.socket_path == workload / "etc/istio/proxy/XDS"
-    assert config.secrets.socket_path == (
-        workload / "var/run/secrets/workload-spiffe-uds/socket"
-    )
+    assert config.secrets.socket_path == (workload / "var/run/secrets/workload-spiffe-uds/socket")
     assert config.authority.token_path == workload / "var/run/secrets/tokens/istio-token"
     assert config.relay.upstream.root_certificate == (
         workload / "var/run/secrets/istio/root-cert.pem"
@@ -176,9 +173,7 @@ def test_without_an_address_given_the_machines_own_are_used(load: Load) -> None:
         ({"XDS_ROOT_CA": "/no/such"}, "root certificate /no/such does not exist"),
     ],
 )
-def test_each_mistake_is_one_sentence(
-    load: Load, environ: dict[str, str], complaint: str
-) -> None:
+def test_each_mistake_is_one_sentence(load: Load, environ: dict[str, str], complaint: str) -> None:
     with pytest.raises(ConfigError) as caught:
         load(environ)
     assert any(complaint in problem for problem in caught.value.problems)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from mesh_agent._agent import EnvoyEnded, run
-    from mesh_agent._config import AgentConfig, Flags, StatusConfig, load_config
+    from mesh_agent._config import AgentConfig, StatusConfig, load_config
+    from mesh_agent._flags import Flags
     from mesh_agent._settings import ConfigError
 
 __all__ = [
@@ -31,7 +32,7 @@ _HOMES = {
     "run": "mesh_agent._agent",
     "AgentConfig": "mesh_agent._config",
     "ConfigError": "mesh_agent._settings",
-    "Flags": "mesh_agent._config",
+    "Flags": "mesh_agent._flags",
     "StatusConfig": "mesh_agent._config",
     "load_config": "mesh_agent._config",
 }

@@ -1,23 +1,14 @@
-"""`mesh-agent proxy`: flags in, exit status out.
+"""`mesh-agent proxy`: reads the flags and becomes the agent's process.
 
 Flags and their spelling are Istio's. Unknown ones are passed over, because injection templates
 outlive the agents they were written for.
 """
 
-import asyncio
-import gc
-import os
-import sys
-from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as distribution_version
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from mesh_agent._config import Flags
+from mesh_agent._flags import Flags, replace_this_process
 
 
 def register(app: typer.Typer) -> None:
@@ -50,75 +41,23 @@ def proxy(
     ] = "",
     log_output_level: Annotated[
         str, typer.Option("--log_output_level", help="Level, or list of logger:level.")
-    ] = "default:info",
+    ] = "info",
     log_as_json: Annotated[
         bool, typer.Option("--log_as_json", help="Log JSON, one object a line.")
     ] = False,
 ) -> None:
     """Run an Envoy beside a workload, with its certificate and its configuration."""
-    from mesh_agent._config import Flags
-    from mesh_lifecycle import LogLevelError, configure_logging
-
-    try:
-        configure_logging(log_output_level, as_json=log_as_json, stream=sys.stdout)
-    except LogLevelError as error:
-        sys.exit(_fail([f"--log_output_level: {error}"]))
-    flags = Flags(
-        role=role,
-        domain=domain,
-        mesh_config=mesh_config,
-        service_cluster=service_cluster,
-        proxy_log_level=proxy_log_level,
-        proxy_component_log_level=proxy_component_log_level,
-        concurrency=concurrency,
-        envoy_path=envoy_path,
-    )
-    sys.exit(_run(flags))
-
-
-def _run(flags: "Flags") -> int:
-    import uvloop
-
-    import certclient
-    import envoy_supervisor
-    import mesh_sds
-    import xds_proxy
-    from mesh_agent import _agent, _config, _http, _settings
-
-    try:
-        config = _config.load_config(
-            flags,
-            environ=os.environ,
-            directory=Path(),
-            version=_version(),
+    replace_this_process(
+        Flags(
+            role=role,
+            domain=domain,
+            mesh_config=mesh_config,
+            service_cluster=service_cluster,
+            proxy_log_level=proxy_log_level,
+            proxy_component_log_level=proxy_component_log_level,
+            concurrency=concurrency,
+            envoy_path=envoy_path,
+            log_levels=log_output_level,
+            log_as_json=log_as_json,
         )
-    except _settings.ConfigError as error:
-        return _fail(error.problems)
-    gc.collect()
-    gc.freeze()  # what is imported by now stays; the collector need not look at it again
-    try:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_agent.run(config))
-    except (
-        _agent.EnvoyEnded,
-        _http.ListenError,
-        certclient.CertClientError,
-        envoy_supervisor.EnvoySupervisorError,
-        mesh_sds.SdsError,
-        xds_proxy.XdsProxyError,
-    ) as error:
-        return _fail([str(error)])
-    return 0
-
-
-def _version() -> str:
-    try:
-        return distribution_version("mesh-agent")
-    except PackageNotFoundError:
-        return "unknown"
-
-
-def _fail(problems: Sequence[str]) -> int:
-    for problem in problems:
-        sys.stderr.write(f"mesh-agent: {problem}\n")
-    return 1
+    )

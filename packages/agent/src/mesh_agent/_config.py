@@ -17,9 +17,9 @@ import xds_proxy
 from mesh_agent import _node as node
 from mesh_agent import _proxy_config as proxy_config
 from mesh_agent._addresses import machine_addresses
+from mesh_agent._flags import Flags
 from mesh_agent._settings import ConfigError, Settings
 
-_MESH_CONFIG = "./etc/istio/config/mesh"
 _POD_LABELS = "./etc/istio/pod/labels"
 _POD_ANNOTATIONS = "./etc/istio/pod/annotations"
 _TOKEN = "./var/run/secrets/tokens/istio-token"  # noqa: S105 - a path
@@ -27,20 +27,6 @@ _ROOT_CERTIFICATE = "./var/run/secrets/istio/root-cert.pem"
 _SDS_SOCKET = "./var/run/secrets/workload-spiffe-uds/socket"
 _CONTROL_PLANE_NAME = "istiod.istio-system.svc"
 _ROLES = ("sidecar", "router")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Flags:
-    """The command line of `mesh-agent proxy`; empty means not given."""
-
-    role: str = "sidecar"
-    domain: str = ""
-    mesh_config: str = _MESH_CONFIG
-    service_cluster: str = ""
-    proxy_log_level: str = "warning"
-    proxy_component_log_level: str = ""
-    concurrency: int = 0
-    envoy_path: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,37 @@
+"""The command line of `mesh-agent proxy`, and the step from it to the agent's own process."""
+
+import json
+import os
+import sys
+from dataclasses import asdict, dataclass
+from typing import NoReturn
+
+# glibc gives each of gRPC's threads an arena of its own to grow; two are enough for this load.
+_MEMORY = {"MALLOC_ARENA_MAX": "2"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flags:
+    """What the command line said; empty and zero mean not given.
+
+    role: `sidecar` or `router`.
+    proxy_log_level: Envoy's level, with `component:level` items after it if wanted.
+    log_levels: the agent's own, see `mesh_lifecycle.configure_logging`.
+    """
+
+    role: str = "sidecar"
+    domain: str = ""
+    mesh_config: str = "./etc/istio/config/mesh"
+    service_cluster: str = ""
+    proxy_log_level: str = "warning"
+    proxy_component_log_level: str = ""
+    concurrency: int = 0
+    envoy_path: str = ""
+    log_levels: str = "info"
+    log_as_json: bool = False
+
+
+def replace_this_process(flags: Flags) -> NoReturn:
+    """Become the agent's process; keeps pid, directory, environment and open files."""
+    arguments = [sys.executable, "-m", "mesh_agent._process", json.dumps(asdict(flags))]
+    os.execve(sys.executable, arguments, {**_MEMORY, **os.environ})  # noqa: S606 - no shell wanted
