@@ -1,5 +1,6 @@
 """What people get told when their YAML is wrong: file, line, field, and what would be right."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -26,8 +27,10 @@ MISTAKES = {
     "no kind": ("apiVersion: v1\nmetadata: {name: a}\n", "1: the field kind is missing"),
     "unknown kind": (
         "apiVersion: v1\nkind: Service\nmetadata: {name: a}\n",
-        '2: kind: unknown kind "Service"; known kinds: MeshConfig, PeerAuthentication, '
-        "ServiceEntry, WorkloadEntry",
+        (
+            '2: kind: unknown kind "Service"; known kinds: MeshConfig, PeerAuthentication, '
+            "ServiceEntry, WorkloadEntry"
+        ),
     ),
     "other version": (
         HEAD.replace("io/v1", "io/v9") + "  hosts: [a.b]\n",
@@ -54,7 +57,7 @@ MISTAKES = {
         HEAD + "  hosts: [a.b]\n  ports:\n  - number: 1\n    name: x\n    target_port: 2\n",
         "9: spec.ports[0].target_port: unknown field; did you mean targetPort?",
     ),
-    "hosts missing": (HEAD + "  ports: []\n", "5: spec: the field hosts is missing"),
+    "hosts missing": (HEAD + "  ports: []\n", "4: spec: the field hosts is missing"),
     "hosts empty": (HEAD + "  hosts: []\n", "5: spec.hosts: must name at least one host"),
     "host": (
         HEAD + "  hosts:\n  - a.b\n  - not a host\n",
@@ -92,7 +95,7 @@ MISTAKES = {
         HEAD + "  hosts: [a.b]\n  ports:\n  - {number: 1, name: a, protocol: HTP}\n",
         '7: spec.ports[0].protocol: unknown protocol "HTP"; known: HTTP, ',
     ),
-    "list for a mapping": (HEAD + "  - hosts\n", "5: spec: expected a mapping, found a list"),
+    "list for a mapping": (HEAD + "  - hosts\n", "4: spec: expected a mapping, found a list"),
     "mapping for a list": (
         HEAD + "  hosts: {a: b}\n",
         "5: spec.hosts: expected a list, found a mapping",
@@ -129,7 +132,7 @@ MISTAKES = {
         HEAD + "  hosts: [a.b]\n  exportTo: [a b]\n",
         '6: spec.exportTo[0]: "a b" is not a namespace',
     ),
-    "workload without address": (WORKLOAD + "  labels: {}\n", "5: spec.address: is missing"),
+    "workload without address": (WORKLOAD + "  labels: {}\n", "4: spec.address: is missing"),
     "workload's address": (
         WORKLOAD + "  address: 'a b'\n",
         '5: spec.address: "a b" is not an IP address, a host name or unix:///path',
@@ -289,19 +292,19 @@ def test_scalars_are_what_kubernetes_takes_them_for() -> None:
     ]
 
 
+def _fields(values: st.SearchStrategy[object]) -> st.SearchStrategy[dict[str, object]]:
+    return st.dictionaries(st.text(max_size=8), values, max_size=3)
+
+
 _yaml = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8) | st.floats(allow_nan=False),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
-    ),
+    lambda inner: st.lists(inner, max_size=3) | _fields(inner),
     max_leaves=8,
 )
 
 
 @given(st.dictionaries(st.sampled_from(["hosts", "ports", "endpoints", "resolution", "x"]), _yaml))
 def test_any_data_is_read_or_refused_in_words(spec: dict[str, object]) -> None:
-    import json
-
     document = {
         "apiVersion": "networking.istio.io/v1",
         "kind": "ServiceEntry",

@@ -8,14 +8,30 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
+from typing import Protocol
 
 from cryptography import x509
 
-from mesh_ca import Authority, CaError
+from mesh_ca import CaError
 from mesh_lifecycle import Backoff, Clock, SystemClock, in_background
 from xds_server import server_context
 
 log = logging.getLogger(__name__)
+
+
+class CertificateIssuer(Protocol):
+    """What signs the certificate: `mesh_ca.Authority`."""
+
+    @property
+    def root_pem(self) -> bytes:
+        """The roots that client certificates are checked against, PEM."""
+        ...
+
+    def issue_server_certificate(
+        self, dns_names: Sequence[str], lifetime: timedelta
+    ) -> tuple[bytes, bytes]:
+        """Return key and chain, PEM; raises CaError."""
+        ...
 
 
 class ServingCertificate:
@@ -23,7 +39,7 @@ class ServingCertificate:
 
     def __init__(
         self,
-        authority: Authority,
+        authority: CertificateIssuer,
         *,
         names: Callable[[], Sequence[str]],
         lifetime: timedelta,

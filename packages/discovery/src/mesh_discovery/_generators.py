@@ -114,7 +114,7 @@ class _Routes:
     def generate(
         self, client: Client[Proxy], watch: Watch, push: PushRequest | None
     ) -> Generated | None:
-        if push is not None and (not push.full or _changed_hosts(push) == frozenset()):
+        if push is not None and (not push.full or _spares_services(push)):
             return None
         return self._state.context.routes(client.context, watch.names)
 
@@ -126,6 +126,12 @@ def _changed_hosts(push: PushRequest) -> frozenset[str] | None:
     if any(key.kind == kinds.POLICY for key in push.configs_updated):
         return None
     return frozenset(key.name for key in push.configs_updated if key.kind == kinds.SERVICE)
+
+
+def _spares_services(push: PushRequest) -> bool:
+    return bool(push.configs_updated) and all(
+        key.kind != kinds.SERVICE for key in push.configs_updated
+    )
 
 
 def _touches_own(proxy: Proxy, push: PushRequest) -> bool:

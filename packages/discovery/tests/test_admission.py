@@ -1,0 +1,98 @@
+"""Whose configuration a stream may have."""
+
+import grpc
+import pytest
+
+from mesh_ca import Authenticator, Caller, Credentials, NotAuthenticated, StorageError
+from mesh_ca.testing import FixedAuthenticator
+from mesh_discovery._admission import Gatekeeper
+from xds_server import Node, Peer, Refused
+
+NODE = Node(
+    id="sidecar~10.0.0.1~web.shop~shop.svc.cluster.local", metadata={"SERVICE_ACCOUNT": "web"}
+)
+TLS = Peer(address="ipv4:10.0.0.1:1", encrypted=True)
+
+
+def gate(authenticator: Authenticator) -> Gatekeeper:
+    return Gatekeeper(authenticator, domain_suffix="cluster.local")
+
+
+async def test_a_workload_is_admitted_with_its_identity() -> None:
+    identity = "spiffe://cluster.local/ns/shop/sa/web"
+
+    admission = await gate(FixedAuthenticator("istiod.dns", identity))(NODE, TLS)
+
+    assert admission.identities == ("istiod.dns", identity)
+    assert admission.context.namespace == "shop"
+
+
+@pytest.mark.parametrize(
+    "identity",
+    [
+        "spiffe://cluster.local/ns/other/sa/web",
+        "spiffe://cluster.local/ns/shop/sa/other",
+        "spiffe://cluster.local/ns/shop/sa/web/more",
+        "spiffe://cluster.local/shop/web",
+        "shop.web",
+    ],
+)
+async def test_another_workload_is_refused(identity: str) -> None:
+    with pytest.raises(Refused) as refused:
+        await gate(FixedAuthenticator(identity))(NODE, TLS)
+
+    assert refused.value.code is grpc.StatusCode.PERMISSION_DENIED
+
+
+async def test_the_service_account_counts_only_if_the_node_names_one() -> None:
+    node = Node(id=NODE.id)
+
+    admission = await gate(FixedAuthenticator("spiffe://x/ns/shop/sa/any"))(node, TLS)
+
+    assert admission.context.service_account == ""
+
+
+async def test_over_tls_someone_without_proof_is_refused() -> None:
+    with pytest.raises(Refused) as refused:
+        await gate(FixedAuthenticator())(NODE, TLS)
+
+    assert refused.value.code is grpc.StatusCode.UNAUTHENTICATED
+    assert refused.value.message == "request authenticate failure"
+
+
+async def test_plaintext_callers_are_believed() -> None:
+    class Unasked:
+        async def authenticate(self, credentials: Credentials) -> Caller:
+            raise NotAuthenticated(f"asked for {credentials}")
+
+    admission = await gate(Unasked())(NODE, Peer(address="ipv4:127.0.0.1:1"))
+
+    assert admission.identities == ()
+
+
+async def test_an_unusable_key_set_is_no_fault_of_the_caller() -> None:
+    class Broken:
+        async def authenticate(self, credentials: Credentials) -> Caller:  # noqa: ARG002
+            raise StorageError("no keys")
+
+    with pytest.raises(Refused) as refused:
+        await gate(Broken())(NODE, TLS)
+
+    assert refused.value.code is grpc.StatusCode.UNAVAILABLE
+
+
+@pytest.mark.parametrize(
+    ("node", "code"),
+    [
+        (Node(id="x"), grpc.StatusCode.INVALID_ARGUMENT),
+        (
+            Node(id=NODE.id, metadata={"INTERCEPTION_MODE": "TPROXY"}),
+            grpc.StatusCode.FAILED_PRECONDITION,
+        ),
+    ],
+)
+async def test_a_node_that_cannot_be_served_is_told_so(node: Node, code: grpc.StatusCode) -> None:
+    with pytest.raises(Refused) as refused:
+        await gate(FixedAuthenticator("spiffe://x/ns/shop/sa/web"))(node, TLS)
+
+    assert refused.value.code is code
