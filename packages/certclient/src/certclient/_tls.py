@@ -64,9 +64,13 @@ def _check_peer(context: ssl.SSLContext, der: bytes | None) -> None:
     try:
         spiffe_id = _spiffe_id(der or b"")
     except (ValueError, x509.ExtensionNotFound) as error:
-        raise ssl.SSLCertVerificationError("the peer's certificate has no SPIFFE id") from error
+        raise _refusal("the peer's certificate has no SPIFFE id") from error
     if not context.authorize(spiffe_id):
-        raise ssl.SSLCertVerificationError(f"the peer is {spiffe_id}, which may not connect")
+        raise _refusal(f"the peer is {spiffe_id}, which may not connect")
+
+
+def _refusal(reason: str) -> ssl.SSLCertVerificationError:
+    return ssl.SSLCertVerificationError(ssl.SSL_ERROR_SSL, reason)
 
 
 def _spiffe_id(der: bytes) -> SpiffeId:
@@ -112,7 +116,7 @@ class _FollowingContext(ssl.SSLContext):
     def _newest(self) -> _InnerContext:
         certificate = self._certificates.latest
         if certificate is None:
-            raise ssl.SSLError("there is no valid workload certificate")
+            raise ssl.SSLError(ssl.SSL_ERROR_SSL, "there is no valid workload certificate")
         if self._inner is None or certificate is not self._made_of:
             inner = _InnerContext(self._side)
             inner.minimum_version = ssl.TLSVersion.TLSv1_2
