@@ -20,7 +20,11 @@ import public_face
     ids=["complete", "no face", "a name too many", "untyped"],
 )
 def test_what_is_wrong_with_a_public_face_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, typed: bool, mistake: str | None
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    source: str,
+    typed: bool,  # noqa: FBT001 - pytest passes it by name
+    mistake: str | None,
 ) -> None:
     name = tmp_path.name  # another for each case, for modules are imported once
     (tmp_path / name).mkdir()
