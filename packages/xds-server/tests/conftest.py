@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import Any
@@ -124,7 +125,7 @@ def running(state: State) -> Running:
         *, config: ServerConfig | None = None, ready: bool = True, **options: Any
     ) -> AsyncIterator[XdsServer[None]]:
         server: XdsServer[None] = XdsServer(
-            dict.fromkeys(ALL_TYPES, state),
+            options.pop("generators", dict.fromkeys(ALL_TYPES, state)),
             admit=options.pop("admit", admit_all),
             config=config or ServerConfig(debounce_quiet_s=0.01),
             **options,
@@ -224,3 +225,48 @@ def sotw(state: State) -> Core:
 @pytest.fixture
 def delta(state: State) -> Core:
     return Core(state, delta=True)
+
+
+class ManualClock:
+    """Time that passes only when told to."""
+
+    def __init__(self) -> None:
+        self._at = 1000.0
+        self._sleepers: list[tuple[float, asyncio.Future[None]]] = []
+
+    def now(self) -> float:
+        return 1_700_000_000 + self._at
+
+    def monotonic(self) -> float:
+        return self._at
+
+    async def sleep(self, seconds: float) -> None:
+        wakes = asyncio.get_running_loop().create_future()
+        self._sleepers.append((self._at + seconds, wakes))
+        await wakes
+
+    async def advance(self, seconds: float) -> None:
+        """Let time pass, and whoever slept until then do what they do."""
+        await settle()
+        self._at += seconds
+        for at, wakes in self._sleepers:
+            if at <= self._at and not wakes.done():
+                wakes.set_result(None)
+        self._sleepers = [sleeper for sleeper in self._sleepers if not sleeper[1].done()]
+        await settle()
+
+
+async def settle() -> None:
+    """Let every task run until all of them wait."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture(name="settle")
+def settle_fixture() -> Callable[[], Awaitable[None]]:
+    return settle
