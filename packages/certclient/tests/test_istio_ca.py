@@ -183,7 +183,7 @@ async def test_the_request_carries_what_the_service_needs(
         root_certificate=None,
         token_path=token,
         cluster_id="Kubernetes",
-        headers=(("x-region", "north"),),
+        headers=(("X-Region", "north"),),
         cert_signer="signer.example/mesh",
     )
     chain = await signed_with(config, csr)
@@ -395,7 +395,7 @@ async def test_a_useless_client_certificate_is_left_out(
 
 
 async def test_headers_that_grpc_cannot_send_are_refused_early() -> None:
-    for name, value in (("X-Region", "a"), ("x-bin", "a"), ("x", "a\nb"), ("x y", "a")):
+    for name, value in (("", "a"), ("x-BIN", "a"), ("x", "a\nb"), ("x y", "a")):
         with pytest.raises(ValueError, match="header"):
             IstioCaConfig(address="ca:15012", root_certificate=None, headers=((name, value),))
 

@@ -6,11 +6,13 @@ publishes. Whoever signs is behind `CertificateAuthority`.
 
 from certclient._authority import CertificateAuthority, RetryingAuthority
 from certclient._certificate import Certificate
+from certclient._certificates import CertificateChanges, Certificates, RotationStatus
 from certclient._errors import (
     AuthorityUnavailable,
     CertClientError,
     CertificateRejected,
     FeedClosed,
+    InvalidConfig,
     InvalidSpiffeId,
     RenewalFailed,
     SigningRefused,
@@ -18,13 +20,7 @@ from certclient._errors import (
 from certclient._files import OutputFilesConfig, output_files, write_files
 from certclient._istio_ca import SYSTEM, IstioCaConfig, SystemRoots, istio_ca
 from certclient._keys import KeyEncoding, KeyType
-from certclient._rotation import (
-    CertificateChanges,
-    Certificates,
-    RotationConfig,
-    RotationStatus,
-    keep_fresh,
-)
+from certclient._rotation import RotationConfig, keep_fresh
 from certclient._schedule import renewal_time
 from certclient._spiffe import SpiffeId
 from certclient._tls import client_context, server_context
@@ -61,6 +57,7 @@ __all__ = [
     "CertClientError",
     "CertificateRejected",
     "FeedClosed",
+    "InvalidConfig",
     "InvalidSpiffeId",
     "RenewalFailed",
     "SigningRefused",

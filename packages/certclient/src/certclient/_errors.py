@@ -9,6 +9,10 @@ class InvalidSpiffeId(CertClientError, ValueError):
     """A text that is no SPIFFE id of the form spiffe://TRUST_DOMAIN/ns/NAMESPACE/sa/ACCOUNT."""
 
 
+class InvalidConfig(CertClientError, ValueError):
+    """A setting that can't work; the message says which and what would be right."""
+
+
 class AuthorityUnavailable(CertClientError):
     """The certificate authority could not be asked, or can't answer now: try again later."""
 

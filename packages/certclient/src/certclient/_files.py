@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from certclient._certificate import Certificate
-from certclient._rotation import Certificates
+from certclient._certificates import Certificates
 from mesh_lifecycle import Backoff, Clock, SystemClock, in_background
 
 log = logging.getLogger("certclient")

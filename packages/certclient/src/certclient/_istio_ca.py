@@ -20,7 +20,7 @@ import grpc.aio
 
 from certclient._authority import CertificateAuthority, RetryingAuthority
 from certclient._client_certificate import load_client_certificate
-from certclient._errors import AuthorityUnavailable, SigningRefused
+from certclient._errors import AuthorityUnavailable, InvalidConfig, SigningRefused
 from mesh_lifecycle import Backoff, Clock
 from mesh_protos import CREATE_CERTIFICATE
 from mesh_protos.ca_pb2 import IstioCertificateRequest, IstioCertificateResponse
@@ -74,7 +74,7 @@ class IstioCaConfig:
     token_path: file of a bearer token; if the file is missing the call goes without one.
     client_certificate_path, client_key_path: shown to the server when both are there and valid.
     cluster_id: sent as ClusterID when not empty.
-    headers: further call metadata, names in lower case.
+    headers: further call metadata; names are sent in lower case, as HTTP/2 has them.
     cert_signer: asks for a signer by name; empty for the authority's own.
     timeout_s: the longest that one try may take.
     """
@@ -92,12 +92,12 @@ class IstioCaConfig:
 
     def __post_init__(self) -> None:
         for name, value in self.headers:
-            if not _HEADER_NAME.fullmatch(name) or name.endswith("-bin"):
-                raise ValueError(
-                    f"header name {name!r} must be of a-z 0-9 . _ - and not end in -bin"
+            if not _HEADER_NAME.fullmatch(name.lower()) or name.lower().endswith("-bin"):
+                raise InvalidConfig(
+                    f"header name {name!r} must be of letters, digits, . _ - and not end in -bin"
                 )
             if not _HEADER_VALUE.fullmatch(value):
-                raise ValueError(f"the value of header {name!r} must be printable ASCII")
+                raise InvalidConfig(f"the value of header {name!r} must be printable ASCII")
 
 
 @asynccontextmanager
@@ -176,7 +176,7 @@ def _root_certificates(source: Path | SystemRoots) -> bytes:
 
 
 def _call_metadata(config: IstioCaConfig) -> list[tuple[str, str]]:
-    metadata = list(config.headers)
+    metadata = [(name.lower(), value) for name, value in config.headers]
     if config.cluster_id:
         metadata.append(("clusterid", config.cluster_id))
     token = _token(config.token_path)

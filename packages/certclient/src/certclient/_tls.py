@@ -12,8 +12,8 @@ from typing import Self
 from cryptography import x509
 
 from certclient._certificate import Certificate
+from certclient._certificates import Certificates
 from certclient._errors import InvalidSpiffeId
-from certclient._rotation import Certificates
 from certclient._spiffe import SpiffeId
 
 Authorize = Callable[[SpiffeId], bool]
