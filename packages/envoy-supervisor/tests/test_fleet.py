@@ -1,0 +1,293 @@
+"""The decisions, event by event and by property."""
+
+from __future__ import annotations
+
+import random
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from envoy_supervisor._fleet import (
+    Action,
+    BecameReady,
+    Crashed,
+    CrashPolicy,
+    DrainOver,
+    Event,
+    Exited,
+    Fleet,
+    Kill,
+    Member,
+    Overdue,
+    Phase,
+    Refused,
+    Retire,
+    RetireDue,
+    Stage,
+    Start,
+    StopAsked,
+    Terminate,
+    Tick,
+    TookTooLong,
+    WakeAt,
+    Wanted,
+    advance,
+)
+
+POLICY = CrashPolicy(budget=3, window_s=60)
+
+
+class Run:
+    """A fleet, and what was done."""
+
+    def __init__(self, policy: CrashPolicy = POLICY) -> None:
+        self.policy = policy
+        self.fleet = Fleet(wanted="a")
+        self.now = 0.0
+        self.did: tuple[Action, ...] = ()
+        self.tell(Tick())
+
+    def tell(self, event: Event) -> tuple[Action, ...]:
+        self.fleet, self.did = advance(
+            self.fleet, event, now=self.now, policy=self.policy, rng=random.Random(1)
+        )
+        return self.did
+
+    def start_all(self) -> Run:
+        for action in self.did:
+            if isinstance(action, Start):
+                self.tell(BecameReady(action.member.number))
+        return self
+
+    @property
+    def stages(self) -> list[tuple[int, Stage]]:
+        return [(member.number, member.stage) for member in self.fleet.members]
+
+
+def test_a_new_version_starts_only_when_the_one_before_serves() -> None:
+    run = Run()
+    assert run.tell(Wanted("b")) == ()
+    assert run.tell(BecameReady(0)) == (Start(Member(number=1, family=0, epoch=1, version="b")),)
+    assert run.tell(BecameReady(1)) == (Retire(0),)
+    assert run.stages == [(0, Stage.RETIRING), (1, Stage.READY)]
+
+
+def test_the_same_version_again_is_nothing() -> None:
+    run = Run().start_all()
+    assert run.tell(Wanted("a")) == ()
+
+
+def test_restarts_wait_until_the_one_before_has_left_and_only_the_last_wish_counts() -> None:
+    run = Run().start_all()
+    run.tell(Wanted("b"))
+    run.start_all()
+    assert run.tell(Wanted("c")) == ()
+    assert run.tell(Wanted("d")) == ()
+    assert run.tell(Exited(0)) == (Start(Member(number=2, family=0, epoch=2, version="d")),)
+
+
+def test_a_version_that_fails_leaves_the_old_one_serving() -> None:
+    run = Run().start_all()
+    run.tell(Wanted("bad"))
+    did = run.tell(Exited(1))
+    assert did[0] == Refused("bad", 1)
+    assert run.stages == [(0, Stage.READY)]
+    assert run.fleet.wanted == "a"
+    # The child may have closed the parent's admin interface: the good version takes over.
+    assert isinstance(did[1], WakeAt)
+    run.now = did[1].when
+    assert run.tell(Tick()) == (Start(Member(number=2, family=0, epoch=1, version="a")),)
+    assert run.tell(BecameReady(2)) == (Retire(0),)
+
+
+def test_a_child_that_takes_too_long_is_killed_and_counts_as_failed() -> None:
+    run = Run().start_all()
+    run.tell(Wanted("slow"))
+    assert run.tell(TookTooLong(1))[:2] == (Kill(1), Refused("slow", 1))
+    assert run.stages == [(0, Stage.READY), (1, Stage.ENDING)]
+
+
+def test_a_crash_is_answered_at_once_then_with_growing_waits_then_given_up() -> None:
+    run = Run()
+    run.start_all()
+    delays = []
+    for number in range(3):
+        crashed = run.tell(Exited(number))[0]
+        assert isinstance(crashed, Crashed)
+        delays.append(crashed.delay_s)
+        run.now = max(run.now, run.fleet.not_before)
+        run.tell(Tick())
+        run.fleet, _ = advance(
+            run.fleet,
+            BecameReady(number + 1),
+            now=run.now,
+            policy=run.policy,
+            rng=random.Random(1),
+        )
+    assert delays[0] == 0
+    assert 0 < delays[1] < delays[2]
+    assert run.tell(Exited(3)) == ()
+    assert (run.fleet.phase, run.fleet.verdict) == (Phase.ENDED, 3)
+
+
+def test_old_crashes_are_forgiven() -> None:
+    run = Run()
+    for number in range(20):
+        run.tell(BecameReady(number))
+        run.now += 61
+        run.tell(Exited(number))
+        run.tell(Tick())
+    assert run.fleet.phase is Phase.RUNNING
+
+
+def test_a_crash_starts_a_new_family_because_the_old_ones_sockets_are_gone() -> None:
+    run = Run().start_all()
+    run.tell(Wanted("b"))
+    run.start_all()
+    crashed, start = run.tell(Exited(1))
+    assert isinstance(crashed, Crashed)
+    assert start == Start(Member(number=2, family=1, epoch=0, version="b"))
+    # The retiring parent has no child left to end it.
+    assert run.tell(RetireDue(0)) == (Terminate(0),)
+    assert run.tell(Overdue(0)) == (Kill(0),)
+
+
+def test_what_cannot_heal_is_not_tried_again() -> None:
+    run = Run()
+    assert run.tell(Exited(0, final=True)) == ()
+    assert (run.fleet.phase, run.fleet.verdict) == (Phase.ENDED, 0)
+
+
+def test_no_budget_means_no_second_start() -> None:
+    run = Run(CrashPolicy(budget=0)).start_all()
+    run.tell(Exited(0))
+    assert (run.fleet.phase, run.fleet.verdict) == (Phase.ENDED, 0)
+
+
+def test_stopping_ends_a_half_started_child_and_keeps_what_serves() -> None:
+    run = Run().start_all()
+    run.tell(Wanted("b"))
+    assert run.tell(StopAsked()) == (Terminate(1),)
+    assert run.tell(DrainOver()) == (Terminate(0),)
+    run.tell(Exited(1))
+    run.tell(Exited(0))
+    assert run.fleet.phase is Phase.ENDED
+
+
+def test_a_crash_while_draining_is_the_end() -> None:
+    run = Run().start_all()
+    run.tell(StopAsked())
+    assert run.tell(Exited(0)) == ()
+    assert run.fleet.phase is Phase.ENDED
+
+
+class AnyHistory(RuleBasedStateMachine):
+    """Whatever happens, in whatever order, the processes stay countable and the end comes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+        self.rng = random.Random(0)
+        self.alive: set[int] = set()
+        self.killed: set[int] = set()
+        self.started: list[int] = []
+        self.stop_asked = False
+        self.fleet = Fleet(wanted="v0")
+        self.tell(Tick())
+
+    def tell(self, event: Event) -> None:
+        before = self.fleet
+        self.fleet, actions = advance(self.fleet, event, now=self.now, policy=POLICY, rng=self.rng)
+        for action in actions:
+            match action:
+                case Start(member):
+                    assert not self.stop_asked
+                    assert before.phase is Phase.RUNNING
+                    assert member.number not in self.started
+                    assert self.now >= before.not_before or isinstance(event, Wanted | Exited)
+                    self.started.append(member.number)
+                    self.alive.add(member.number)
+                case Terminate(number) | Retire(number):
+                    assert number in self.alive
+                case Kill(number):
+                    assert number in self.alive
+                    self.killed.add(number)
+                case WakeAt(when):
+                    assert when > self.now
+                case Refused() | Crashed():
+                    pass
+
+    @precondition(lambda self: self.alive)
+    @rule(data=st.data(), final=st.booleans())
+    def a_process_ends(self, data: st.DataObject, final: bool) -> None:  # noqa: FBT001
+        number = data.draw(st.sampled_from(sorted(self.alive)))
+        self.alive.discard(number)
+        self.killed.discard(number)
+        self.tell(Exited(number, final=final))
+
+    @precondition(lambda self: self.started)
+    @rule(data=st.data())
+    def news_of_any_process_dead_or_alive(self, data: st.DataObject) -> None:
+        number = data.draw(st.sampled_from(self.started))
+        news: list[Event] = [TookTooLong(number), RetireDue(number), Overdue(number)]
+        if number in self.alive:
+            news.append(BecameReady(number))
+        self.tell(data.draw(st.sampled_from(news)))
+
+    @rule(version=st.sampled_from(["v0", "v1", "v2"]))
+    def another_version_is_wanted(self, version: str) -> None:
+        self.tell(Wanted(version))
+
+    @rule(seconds=st.floats(min_value=0, max_value=100))
+    def time_passes(self, seconds: float) -> None:
+        self.now += seconds
+        self.tell(Tick())
+
+    @rule()
+    def stop(self) -> None:
+        self.stop_asked = True
+        self.tell(StopAsked())
+
+    @rule()
+    def the_drain_is_over(self) -> None:
+        self.stop_asked = True
+        self.tell(DrainOver())
+
+    @invariant()
+    def no_process_is_lost_and_none_is_too_many(self) -> None:
+        members = self.fleet.members
+        assert {member.number for member in members} == self.alive
+        stages = [member.stage for member in members]
+        assert stages.count(Stage.STARTING) <= 1
+        assert stages.count(Stage.READY) <= 1
+        assert len([stage for stage in stages if stage is not Stage.ENDING]) <= 3
+        for member in members:
+            relatives = [m for m in members if m.family == member.family]
+            assert len([m for m in relatives if m.stage is not Stage.ENDING]) <= 2
+            assert len({m.epoch for m in relatives if m.stage is not Stage.ENDING}) == len(
+                [m for m in relatives if m.stage is not Stage.ENDING]
+            )
+
+    @invariant()
+    def something_is_always_under_way(self) -> None:
+        """While running there is a process that serves or will, or a time to start one."""
+        if self.fleet.phase is Phase.RUNNING and not self.fleet.members:
+            assert self.fleet.not_before > self.now
+
+    def teardown(self) -> None:
+        """From any state, a stop comes to its end."""
+        self.stop_asked = True
+        self.tell(StopAsked())
+        self.tell(DrainOver())
+        for number in sorted(self.alive):
+            self.tell(Overdue(number))
+            assert number in self.killed
+            self.alive.discard(number)
+            self.tell(Exited(number))
+        assert self.fleet.phase is Phase.ENDED
+        assert self.fleet.members == ()
+
+
+TestAnyHistory = AnyHistory.TestCase
+TestAnyHistory.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
