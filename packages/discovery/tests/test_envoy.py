@@ -1,8 +1,11 @@
 """What the generators make, taken by real Envoys, and traffic through them."""
 
 import asyncio
+import json
+import shutil
 import ssl
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -11,6 +14,7 @@ import pytest
 from mesh_ca import load_or_create_authority
 from mesh_ca.testing import throwaway_authority
 
+CASES = Path(__file__).parent / "cases"
 WEB, CLIENT = "127.92.1", "127.92.2"
 SPIFFE = "spiffe://cluster.local/ns/default/sa/{}"
 Start = Callable[..., Awaitable[Any]]
@@ -64,6 +68,34 @@ async def test_plaintext_traffic_flows_from_app_to_app_and_every_type_is_acked(
         }
 
 
+@pytest.mark.parametrize("case", sorted(path.stem for path in CASES.glob("*.yaml")))
+async def test_envoy_takes_everything_of_the_golden_cases(
+    case: str, lab: Any, eventually: Start
+) -> None:
+    shutil.copy(CASES / f"{case}.yaml", lab.config_dir)
+    plane = await lab.plane(lab.config_dir)
+    golden = json.loads((CASES.parent / "golden" / f"{case}.json").read_text())
+    mesh = (await plane.get("/debug/configz"))["mesh"]
+    authority = load_or_create_authority(
+        plane.ca_dir, trust_domain=mesh["trustDomain"] or "cluster.local"
+    )
+    secrets = await lab.secrets(authority, f"spiffe://{authority.trust_domain}/ns/default/sa/web")
+
+    web = await lab.envoy("web", "127.1.1", plane.grpc, secrets, LABELS={"app": "web"})
+
+    async def listens() -> bool:
+        return bool(
+            await web.listeners() == {each["name"] for each in golden["listeners"]}
+            and await web.stat("listener_manager.total_listeners_warming") == 0
+        )
+
+    await eventually(listens, what="every listener")
+    assert await rejected(web) == 0
+    (connection,) = await plane.get("/debug/syncz")
+    assert all(each["nacks"] == 0 for each in connection["types"].values())
+    assert connection["types"]["cluster"]["resources"] == len(golden["clusters"])
+
+
 async def test_an_edit_reaches_envoy_without_a_failed_request(
     lab: Any,
     yaml: Any,
@@ -80,7 +112,7 @@ async def test_an_edit_reaches_envoy_without_a_failed_request(
     async def app(*, wanted: str) -> bool:
         async with lab.session.get(f"http://{CLIENT}.3/", headers={"Host": "web"}) as response:
             statuses.add(response.status)
-            return response.status == 200 and (await response.json())["app"] == wanted
+            return bool(response.status == 200 and (await response.json())["app"] == wanted)
 
     await eventually(lambda: app(wanted="old"), what="a request to the old endpoint")
     statuses.clear()
@@ -199,7 +231,7 @@ async def test_unknown_hosts_are_let_through_or_blocked_as_the_mesh_says(
 
     async def through_proxy(url: str) -> int:
         async with lab.session.get(url, proxy=proxy) as response:
-            return response.status
+            return int(response.status)
 
     async def as_wanted() -> bool:
         return await through_proxy(f"http://127.92.4.1:{port}/") == status

@@ -155,12 +155,20 @@ async def test_the_mesh_config_file_is_watched(config_dir: Path, tmp_path: Path)
         assert await noticed(changes, loader) == {"mesh"}
 
 
+def remove(root: Path) -> None:
+    root.rmdir()
+
+
+def make(root: Path) -> None:
+    root.mkdir()
+    (root / "a.yaml").write_text("")
+
+
 async def test_a_root_that_goes_away_and_comes_back_is_watched_again(config_dir: Path) -> None:
     async with watched(config_dir) as (changes, loader):
-        config_dir.rmdir()
+        remove(config_dir)
         assert await noticed(changes, loader) == set()
-        config_dir.mkdir()
-        (config_dir / "a.yaml").write_text("")
+        make(config_dir)
         while await noticed(changes, loader) != {"a.yaml"}:
             pass
 

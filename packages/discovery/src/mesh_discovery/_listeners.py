@@ -67,13 +67,15 @@ def _inbound_chains(port: InboundPort, world: World, name: str) -> list[Message]
         case MutualTlsMode.DISABLE:
             return [plain]
         case _:
+            # TLS on an HTTP port can only be meant for the mesh; on others it may be the
+            # application's own, so the mesh's must say so by ALPN.
+            alpn = () if port.protocol.is_http else tls.MESH_ALPN
             secure.filter_chain_match.CopyFrom(
-                _MATCH(transport_protocol="tls", application_protocols=tls.MESH_ALPN)
+                _MATCH(transport_protocol="tls", application_protocols=alpn)
             )
             plain.filter_chain_match.CopyFrom(_MATCH(transport_protocol="raw_buffer"))
             chains = [secure, plain]
             if not port.protocol.is_http:
-                # TLS of the application's own, which the mesh does not look into.
                 own = chain(name=name, filters=filters)
                 own.filter_chain_match.CopyFrom(_MATCH(transport_protocol="tls"))
                 chains.append(own)
