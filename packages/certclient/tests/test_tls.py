@@ -170,9 +170,15 @@ async def test_nothing_connects_without_a_valid_certificate(
     async with echoing(server_context(server, lambda _: True)) as port:
         await clock.advance(3602)
         assert client.latest is None
+        ours = client_context(client, lambda _: True)
         with pytest.raises(ssl.SSLError, match="no valid workload certificate"):
-            async with connected(port, client_context(client, lambda _: True)):
+            async with connected(port, ours):
                 pass
+        with (
+            socket.create_connection(("127.0.0.1", port)) as plain,
+            pytest.raises(ssl.SSLError, match="no valid workload certificate"),
+        ):
+            ours.wrap_socket(plain, server_hostname="anything")
 
 
 async def test_the_protocols_a_program_offers_are_kept_over_a_rotation(

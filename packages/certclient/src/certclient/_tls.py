@@ -58,6 +58,34 @@ class _InnerContext(ssl.SSLContext):
     sslsocket_class = _PeerCheckedSocket
 
 
+class _Refused(ssl.SSLObject):
+    """A connection that fails in its handshake, where every user of `ssl` expects failures.
+
+    asyncio leaks the socket when making the connection's object fails instead.
+    """
+
+    def do_handshake(self) -> None:
+        raise _no_certificate()
+
+
+class _RefusedSocket(ssl.SSLSocket):
+    """The same for a blocking socket."""
+
+    def do_handshake(self, block: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002
+        raise _no_certificate()
+
+
+class _RefusingContext(ssl.SSLContext):
+    """What there is while there is no certificate."""
+
+    sslobject_class = _Refused
+    sslsocket_class = _RefusedSocket
+
+
+def _no_certificate() -> ssl.SSLError:
+    return ssl.SSLError(ssl.SSL_ERROR_SSL, "there is no valid workload certificate")
+
+
 def _check_peer(context: ssl.SSLContext, der: bytes | None) -> None:
     if not isinstance(context, _InnerContext):
         raise TypeError("a checked connection was made by a context that checks nobody")
@@ -113,10 +141,12 @@ class _FollowingContext(ssl.SSLContext):
     def wrap_socket(self, *args: object, **kwargs: object) -> ssl.SSLSocket:
         return self._newest().wrap_socket(*args, **kwargs)  # type: ignore[arg-type]
 
-    def _newest(self) -> _InnerContext:
+    def _newest(self) -> ssl.SSLContext:
         certificate = self._certificates.latest
         if certificate is None:
-            raise ssl.SSLError(ssl.SSL_ERROR_SSL, "there is no valid workload certificate")
+            refusing = _RefusingContext(self._side)
+            refusing.check_hostname = False
+            return refusing
         if self._inner is None or certificate is not self._made_of:
             inner = _InnerContext(self._side)
             inner.minimum_version = ssl.TLSVersion.TLSv1_2
