@@ -18,7 +18,7 @@ from mesh_lifecycle import SystemClock, in_background
 from mesh_local import _plan as ports
 from mesh_local import _processes as processes
 from mesh_local._addresses import choose_block, reservations
-from mesh_local._children import Child, OnExit, running
+from mesh_local._children import Child, ChildState, OnExit, running
 from mesh_local._errors import NotReady, StateError
 from mesh_local._http import NoAnswer, fetch
 from mesh_local._istio import instance_labels, mesh_config, mesh_documents, to_yaml
@@ -51,8 +51,18 @@ class RunningWorkload:
     app_answers: bool = False
 
     @property
+    def ended(self) -> Child | None:
+        """A process of it that ended and is not started again."""
+        for child in (self.agent, self.app):
+            if child is not None and child.state is ChildState.ENDED:
+                return child
+        return None
+
+    @property
     def not_ready(self) -> str | None:
         """Why it can't be used yet; None when it can."""
+        if self.ended is not None:
+            return f"{self.ended.spec.name} ended ({self.ended.last_exit})"
         if self.status is None:
             return f"its agent does not answer (see {self.agent.spec.log.name})"
         if not self.status.ready:
@@ -61,6 +71,12 @@ class RunningWorkload:
             wanted = ", ".join(str(port.port) for port in self.instance.workload.ports)
             return f"its program does not listen on {self.instance.addresses.app} port {wanted}"
         return None
+
+    @property
+    def to_blame(self) -> Child:
+        """The process whose log tells why it is not ready."""
+        agent_is_well = self.status is not None and self.status.ready
+        return self.ended or (self.app if agent_is_well and self.app is not None else self.agent)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -91,21 +107,24 @@ class RunningMesh:
 
     async def wait_ready(self, timeout_s: float) -> None:
         """Wait until every workload can be used; raises `NotReady` naming the first that can't."""
+        loop = asyncio.get_running_loop()
+        started = loop.time()
         try:
             async with asyncio.timeout(timeout_s):
                 while any(each.not_ready for each in self.workloads):
+                    if any(each.ended for each in self.workloads):
+                        break  # time changes nothing any more
                     self._looked.clear()
                     await self._looked.wait()
         except TimeoutError:
-            for each in self.workloads:
-                if (reason := each.not_ready) is not None:
-                    agent_is_well = each.status is not None and each.status.ready
-                    child = each.app if agent_is_well and each.app is not None else each.agent
-                    raise NotReady(
-                        f"workload {each.instance.full_name} is not ready after {timeout_s:g} s: "
-                        f"{reason}",
-                        log=child.spec.log,
-                    ) from None
+            pass
+        for each in sorted(self.workloads, key=lambda each: each.ended is None):
+            if (reason := each.not_ready) is not None:
+                raise NotReady(
+                    f"workload {each.instance.full_name} is not ready after "
+                    f"{loop.time() - started:.0f} s: {reason}",
+                    log=each.to_blame.spec.log,
+                )
 
 
 @contextmanager

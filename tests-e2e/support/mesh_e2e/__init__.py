@@ -1,0 +1,39 @@
+"""What the end-to-end tests share: meshes, load, certificates and a look at the machine."""
+
+from mesh_e2e._certificates import (
+    ForeignAuthority,
+    client_context,
+    mesh_client_context,
+    presented_serial,
+)
+from mesh_e2e._envoy import admin, envoy_serials
+from mesh_e2e._load import Failure, Load, LoadReport, Target, Unanswered, constant_load, send
+from mesh_e2e._machine import alive, children_of, command_line, shared_memory, until
+from mesh_e2e._meshes import ECHO, mesh_of, run_command
+from mesh_e2e._rotation import RotationOutcome, rotate
+
+__all__ = [
+    "ECHO",
+    "Failure",
+    "ForeignAuthority",
+    "Load",
+    "LoadReport",
+    "RotationOutcome",
+    "Target",
+    "Unanswered",
+    "admin",
+    "alive",
+    "children_of",
+    "client_context",
+    "command_line",
+    "constant_load",
+    "envoy_serials",
+    "mesh_client_context",
+    "mesh_of",
+    "presented_serial",
+    "rotate",
+    "run_command",
+    "send",
+    "shared_memory",
+    "until",
+]

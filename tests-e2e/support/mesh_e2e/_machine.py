@@ -1,0 +1,55 @@
+"""A look at this machine's processes and shared memory."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+PATIENCE_S = 20.0
+
+
+async def until(condition: Callable[[], object], *, what: str) -> None:
+    """Wait for something that gives no event; fails after a bounded time."""
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            while not condition():  # noqa: ASYNC110 - other processes give no event
+                await asyncio.sleep(0.01)
+    except TimeoutError:
+        raise AssertionError(f"waited {PATIENCE_S:g} s in vain for: {what}") from None
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that ended and was not waited for does not."""
+    with suppress(OSError):
+        return _stat(pid)[0] != "Z"
+    return False
+
+
+def children_of(pid: int) -> tuple[int, ...]:
+    """Return a process's children."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                if int(_stat(int(entry.name))[1]) == pid:
+                    found.append(int(entry.name))
+    return tuple(found)
+
+
+def command_line(pid: int) -> str:
+    """Return a process's command; empty when it is gone."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
+    return ""
+
+
+def shared_memory() -> frozenset[str]:
+    """Name what Envoys have in shared memory."""
+    return frozenset(
+        path.name for path in Path("/dev/shm").iterdir() if path.name.startswith("envoy")
+    )
+
+
+def _stat(pid: int) -> list[str]:
+    # "pid (name) state parent ...": the name may hold spaces and parentheses
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

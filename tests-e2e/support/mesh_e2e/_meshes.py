@@ -1,0 +1,50 @@
+"""Meshes of real processes and real Envoys, each with its own state and addresses."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from textwrap import dedent
+
+from mesh_local import OnExit, RunningMesh, parse_mesh_file, prepared, running_mesh
+
+ECHO = Path(__file__).parents[2] / "apps" / "echo.py"
+READY_S = 40.0
+
+
+@asynccontextmanager
+async def mesh_of(
+    text: str, directory: Path, *, on_exit: OnExit = OnExit.LEAVE
+) -> AsyncIterator[RunningMesh]:
+    """Run the mesh that a mesh file's text describes; `ECHO` in it is the echo program."""
+    text = dedent(text).replace("ECHO", f"[{sys.executable}, {ECHO}]")
+    file = parse_mesh_file(text, path=directory / "mesh.yaml")
+    with prepared(file, directory / "state") as (plan, state):
+        async with running_mesh(plan, state, on_exit=on_exit) as mesh:
+            await mesh.wait_ready(READY_S)
+            yield mesh
+
+
+async def run_command(
+    *arguments: str, environment: Mapping[str, str], directory: Path, timeout_s: float = 30.0
+) -> tuple[int, str, str]:
+    """Run one of the commands (`mesh_agent`, ...) to its end: status, output, errors."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        *arguments,
+        env=dict(environment),
+        cwd=directory,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        async with asyncio.timeout(timeout_s):
+            output, errors = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.communicate()
+    return process.returncode or 0, output.decode(), errors.decode()

@@ -1,0 +1,161 @@
+"""Who may talk to whom: certificates of this mesh open the door, nothing else does."""
+
+import asyncio
+import json
+import ssl
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from mesh_e2e import (
+    ForeignAuthority,
+    Target,
+    Unanswered,
+    mesh_client_context,
+    mesh_of,
+    send,
+)
+from mesh_local import RunningMesh
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+MESH = """\
+    mesh: {trustDomain: example.org}
+    workloads:
+      - {name: backend, namespace: shop, ports: [{port: 8080}], command: ECHO}
+      - {name: relaxed, namespace: shop, ports: [{port: 8080}], command: ECHO}
+      - {name: frontend, namespace: shop, serviceAccount: web}
+    config:
+      - apiVersion: security.istio.io/v1
+        kind: PeerAuthentication
+        metadata: {name: relaxed, namespace: shop}
+        spec:
+          selector: {matchLabels: {app: relaxed}}
+          mtls: {mode: PERMISSIVE}
+"""
+WEB = "spiffe://example.org/ns/shop/sa/web"
+BACKEND = "spiffe://example.org/ns/shop/sa/backend"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def mesh(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RunningMesh]:
+    async with mesh_of(MESH, tmp_path_factory.mktemp("mesh")) as running:
+        yield running
+
+
+def through_frontend(mesh: RunningMesh, host: str) -> Target:
+    """Send as the frontend's program would: through its Envoy, as an HTTP proxy."""
+    addresses = mesh.workload("frontend").instance.addresses
+    return Target(
+        host=addresses.outbound, port=15002, url=f"http://{host}:8080/", authority=f"{host}:8080"
+    )
+
+
+def straight_to(mesh: RunningMesh, name: str, tls: ssl.SSLContext | None = None) -> Target:
+    """Send to a workload's Envoy without one of our own."""
+    return Target(host=mesh.workload(name).instance.addresses.inbound, port=8080, tls=tls)
+
+
+def forwarded(body: bytes) -> dict[str, str]:
+    header = json.loads(body)["headers"]["x-forwarded-client-cert"]
+    assert "," not in header, "one connection, one element"
+    return dict(part.split("=", 1) for part in header.split(";"))
+
+
+@pytest.mark.parametrize("host", ["backend", "backend.shop", "backend.shop.svc.cluster.local"])
+async def test_the_callee_sees_the_caller_s_spiffe_id(mesh: RunningMesh, host: str) -> None:
+    status, body = await send(through_frontend(mesh, host))
+    assert status == 200
+    assert forwarded(body)["URI"] == WEB
+    assert forwarded(body)["By"] == BACKEND
+
+
+async def test_a_program_finds_the_service_at_its_own_port_too(mesh: RunningMesh) -> None:
+    outbound = mesh.workload("frontend").instance.addresses.outbound
+    status, body = await send(Target(host=outbound, port=8080, authority="backend.shop:8080"))
+    assert (status, forwarded(body)["URI"]) == (200, WEB)
+
+
+async def test_a_forged_header_is_replaced(mesh: RunningMesh, tmp_path: Path) -> None:
+    context = mesh_client_context(mesh, tmp_path, WEB)
+    _, body = await send(straight_to(mesh, "backend", context))
+    assert forwarded(body)["URI"] == WEB
+
+
+async def test_plaintext_to_a_strict_port_is_refused(mesh: RunningMesh) -> None:
+    with pytest.raises((Unanswered, ConnectionError)):
+        await send(straight_to(mesh, "backend"))
+
+
+async def test_plaintext_to_a_permissive_port_is_served_without_an_identity(
+    mesh: RunningMesh,
+) -> None:
+    status, body = await send(straight_to(mesh, "relaxed"))
+    assert status == 200
+    assert "x-forwarded-client-cert" not in json.loads(body)["headers"]
+
+
+async def test_mutual_tls_is_used_where_plaintext_would_do(mesh: RunningMesh) -> None:
+    status, body = await send(through_frontend(mesh, "relaxed.shop"))
+    assert (status, forwarded(body)["URI"]) == (200, WEB)
+
+
+async def test_a_certificate_of_the_mesh_opens_the_door(mesh: RunningMesh, tmp_path: Path) -> None:
+    identity = "spiffe://example.org/ns/elsewhere/sa/guest"
+    context = mesh_client_context(mesh, tmp_path, identity)
+    status, body = await send(straight_to(mesh, "backend", context))
+    assert (status, forwarded(body)["URI"]) == (200, identity)
+
+
+async def test_a_certificate_of_another_authority_is_refused(
+    mesh: RunningMesh, tmp_path: Path
+) -> None:
+    foreign = ForeignAuthority(tmp_path / "ca", "example.org")
+    context = foreign.client_context(tmp_path / "client", WEB)
+    with pytest.raises((Unanswered, ConnectionError, ssl.SSLError)):
+        await send(straight_to(mesh, "backend", context))
+
+
+async def test_a_tls_client_without_a_certificate_is_refused(mesh: RunningMesh) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    with pytest.raises((Unanswered, ConnectionError, ssl.SSLError)):
+        await send(straight_to(mesh, "backend", context))
+
+
+async def test_a_caller_refuses_a_callee_of_another_identity(mesh: RunningMesh) -> None:
+    """A service's name leads to a workload that has a certificate of the mesh, but not its own."""
+    address = mesh.workload("relaxed").instance.addresses.inbound
+    file, target = mesh.state.config / "vault.yaml", through_frontend(mesh, "vault.shop")
+    file.write_text(service_at(address, identity="spiffe://example.org/ns/shop/sa/vault"))
+    status, body = 0, b""
+    async with asyncio.timeout(20):
+        while b"connection failure" not in body:  # until the change has arrived
+            status, body = await send(target)
+            assert status != 200
+    assert status == 503
+    file.write_text(service_at(address, identity="spiffe://example.org/ns/shop/sa/relaxed"))
+    async with asyncio.timeout(20):
+        while status != 200:
+            status, body = await send(target)
+    assert forwarded(body)["By"] == "spiffe://example.org/ns/shop/sa/relaxed"
+
+
+def service_at(address: str, *, identity: str) -> str:
+    return f"""\
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {{name: vault, namespace: shop}}
+spec:
+  hosts: [vault.shop.svc.cluster.local]
+  location: MESH_INTERNAL
+  resolution: STATIC
+  ports: [{{number: 8080, name: http, protocol: HTTP}}]
+  subjectAltNames: [{identity}]
+  endpoints:
+    - address: {address}
+      labels: {{security.istio.io/tlsMode: istio}}
+"""

@@ -1,0 +1,21 @@
+"""Certificates renew under load, and nobody notices. The long version is soak_rotation.py."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from mesh_e2e import rotate
+
+
+async def test_certificates_rotate_under_load(
+    tmp_path: Path, record: Callable[[str, object], None]
+) -> None:
+    outcome = await rotate(tmp_path, lifetime_s=10, seconds=25)
+    record("through two Envoys", outcome.through_envoys.summary())
+    record("new TLS handshakes", outcome.handshakes.summary())
+    record("serials presented", len(outcome.presented))
+    assert outcome.through_envoys.failures == []
+    assert outcome.handshakes.failures == []
+    # Half-life rotation: a new certificate every 5 s.
+    assert len(outcome.presented) >= 4
+    assert len(set(outcome.presented)) == len(outcome.presented), "a serial came back"
+    assert outcome.presented == outcome.issued[: len(outcome.presented)]
