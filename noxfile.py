@@ -96,11 +96,10 @@ def alone(session: nox.Session, package: str) -> None:
 
 def build_wheels(session: nox.Session, chosen: tuple[Package, ...]) -> dict[str, Path]:
     """Build a wheel of each and return where it is, by name."""
-    directory = Path(session.create_tmp())
+    directory = Path(session.virtualenv.location, "wheels")
     wheels = {}
     for each in chosen:
         target = directory / each.name
-        shutil.rmtree(target, ignore_errors=True)
         session.run(
             "uv",
             "build",
@@ -192,7 +191,7 @@ def lock(session: nox.Session) -> None:
     requirements = sorted(
         {line for each in distributions() for line in third_party(each, *each.groups)}
     )
-    wanted = Path(session.create_tmp()) / "requirements.in"
+    wanted = Path(session.virtualenv.location, "requirements.in")
     wanted.write_text("\n".join(requirements) + "\n")
     groups = ("boundaries", "build", "demo", "lint", "test", "types")
     session.run(
