@@ -12,6 +12,7 @@ from mesh_discovery._envoy import (
     base_pb2,
     file_pb2,
     packed,
+    stream_pb2,
     substitution_format_string_pb2,
 )
 from mesh_discovery._schema import LogEncoding, MeshConfigSpec
@@ -21,10 +22,17 @@ def access_logs(mesh: MeshConfigSpec) -> list[Message]:
     """Return the loggers for a listener's filters: one or none."""
     if not mesh.access_log_file:
         return []
-    config = file_pb2.FileAccessLog(path=mesh.access_log_file)
+    # Opened as a file, the standard streams fail when they are sockets, as a supervisor's may be.
+    match mesh.access_log_file:
+        case "/dev/stdout":
+            name, config = "envoy.access_loggers.stdout", stream_pb2.StdoutAccessLog()
+        case "/dev/stderr":
+            name, config = "envoy.access_loggers.stderr", stream_pb2.StderrAccessLog()
+        case path:
+            name, config = "envoy.access_loggers.file", file_pb2.FileAccessLog(path=path)
     if (form := _format(mesh)) is not None:
         config.log_format.CopyFrom(form)
-    return [accesslog_pb2.AccessLog(name="envoy.access_loggers.file", typed_config=packed(config))]
+    return [accesslog_pb2.AccessLog(name=name, typed_config=packed(config))]
 
 
 _JSON_FIELDS = {

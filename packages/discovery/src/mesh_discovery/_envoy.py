@@ -17,6 +17,7 @@ from envoy.config.endpoint.v3 import endpoint_components_pb2, endpoint_pb2
 from envoy.config.listener.v3 import listener_components_pb2, listener_pb2
 from envoy.config.route.v3 import route_components_pb2, route_pb2
 from envoy.extensions.access_loggers.file.v3 import file_pb2
+from envoy.extensions.access_loggers.stream.v3 import stream_pb2
 from envoy.extensions.clusters.dynamic_forward_proxy.v3 import cluster_pb2 as dfp_cluster_pb2
 from envoy.extensions.common.dynamic_forward_proxy.v3 import dns_cache_pb2
 from envoy.extensions.filters.http.dynamic_forward_proxy.v3 import (
@@ -69,6 +70,7 @@ __all__ = [
     "route_pb2",
     "router_pb2",
     "secret_pb2",
+    "stream_pb2",
     "string_pb2",
     "struct",
     "substitution_format_string_pb2",
