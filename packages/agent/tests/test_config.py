@@ -6,6 +6,7 @@ import pytest
 
 import certclient
 import envoy_supervisor
+import xds_proxy
 from mesh_agent import AgentConfig, ConfigError, Flags, load_config
 
 Load = Callable[..., AgentConfig]
@@ -110,6 +111,12 @@ def test_plaintext_is_for_istios_plaintext_port_and_takes_no_root(load: Load) ->
     assert config.authority.root_certificate is None
 
 
+def test_the_machines_own_roots_can_be_asked_for(load: Load) -> None:
+    config = load({"XDS_ROOT_CA": "SYSTEM", "CA_ROOT_CA": "SYSTEM"})
+    assert config.relay.upstream.root_certificate is xds_proxy.SYSTEM
+    assert config.authority.root_certificate is certclient.SYSTEM
+
+
 def test_settings_reach_the_parts_they_are_for(load: Load) -> None:
     config = load(
         {
@@ -120,6 +127,7 @@ def test_settings_reach_the_parts_they_are_for(load: Load) -> None:
             "TRUST_DOMAIN": "mesh.example",
             "ISTIO_META_CLUSTER_ID": "east",
             "XDS_HEADER_x-team": "shop",
+            "PKCS8_KEY": "true",
             "CA_HEADER_x-team": "shop",
             "EXIT_ON_ZERO_ACTIVE_CONNECTIONS": "true",
             "MINIMUM_DRAIN_DURATION": "3s",
@@ -129,6 +137,7 @@ def test_settings_reach_the_parts_they_are_for(load: Load) -> None:
     )
     assert config.rotation.lifetime == timedelta(seconds=20)
     assert config.rotation.grace_ratio == 0.25
+    assert config.rotation.key_encoding is certclient.KeyEncoding.PKCS8
     assert config.rotation.key_type is certclient.KeyType.P384
     assert config.spiffe_id.trust_domain == "mesh.example"
     assert ("x-team", "shop") in config.relay.upstream.metadata

@@ -18,25 +18,23 @@ class CertificateSecrets:
 
     def __init__(self, certificates: certclient.Certificates) -> None:
         self._certificates = certificates
-        self._bundle_pem: bytes | None = None
+        self._last_bundle_pem: bytes | None = None
 
     def get(self, name: str) -> mesh_sds.TlsCertificate | mesh_sds.TrustBundle | None:
         certificate = self._certificates.latest
-        if certificate is not None:
-            self._bundle_pem = certificate.trust_bundle_pem
         if name == WORKLOAD_CERTIFICATE and certificate is not None:
             return mesh_sds.TlsCertificate(
                 chain_pem=certificate.chain_pem, private_key_pem=certificate.private_key_pem
             )
-        if name == TRUST_BUNDLE and self._bundle_pem is not None:
-            return mesh_sds.TrustBundle(roots_pem=self._bundle_pem)
+        if name == TRUST_BUNDLE:
+            bundle_pem = certificate.trust_bundle_pem if certificate else self._last_bundle_pem
+            return None if bundle_pem is None else mesh_sds.TrustBundle(roots_pem=bundle_pem)
         return None
 
     async def changes(self) -> AsyncIterator[frozenset[str]]:
-        bundle_pem: bytes | None = None
         async for certificate in self._certificates.changes():
             changed = {WORKLOAD_CERTIFICATE}
-            if certificate is not None and certificate.trust_bundle_pem != bundle_pem:
-                bundle_pem = certificate.trust_bundle_pem
+            if certificate is not None and certificate.trust_bundle_pem != self._last_bundle_pem:
+                self._last_bundle_pem = certificate.trust_bundle_pem
                 changed.add(TRUST_BUNDLE)
             yield frozenset(changed)

@@ -158,14 +158,19 @@ def _authority(settings: Settings, proxy: proxy_config.ProxyConfig) -> certclien
     return certclient.IstioCaConfig(
         address=address,
         server_name=_server_name(settings, address),
-        root_certificate=None if plaintext else _root_certificate(settings, "CA_ROOT_CA"),
+        root_certificate=(
+            None if plaintext else _root_certificate(settings, "CA_ROOT_CA") or certclient.SYSTEM
+        ),
         token_path=token_path,
         cluster_id=settings.text("ISTIO_META_CLUSTER_ID"),
         headers=settings.prefixed("CA_HEADER_"),
     )
 
 
-def _root_certificate(settings: Settings, variable: str) -> Path:
+def _root_certificate(settings: Settings, variable: str) -> Path | None:
+    """The file of roots, or None for the machine's own."""
+    if settings.text(variable) == "SYSTEM":
+        return None
     path = settings.path(variable, _ROOT_CERTIFICATE)
     if not path.is_file():
         settings.problems.append(
@@ -186,6 +191,11 @@ def _rotation(settings: Settings, spiffe_id: certclient.SpiffeId) -> certclient.
     return certclient.RotationConfig(
         spiffe_id=spiffe_id,
         key_type=_key_type(settings),
+        key_encoding=(
+            certclient.KeyEncoding.PKCS8
+            if settings.flag("PKCS8_KEY")
+            else certclient.KeyEncoding.TRADITIONAL
+        ),
         lifetime=settings.positive_duration("SECRET_TTL", timedelta(hours=24)),
         grace_ratio=settings.ratio("SECRET_GRACE_PERIOD_RATIO", 0.5),
         jitter=settings.ratio("SECRET_GRACE_PERIOD_RATIO_JITTER", 0.01),
@@ -225,7 +235,11 @@ def _relay(settings: Settings, proxy: proxy_config.ProxyConfig) -> xds_proxy.Rel
         socket_path=_xds_socket(settings, proxy),
         upstream=xds_proxy.UpstreamConfig(
             address=proxy.discovery_address,
-            root_certificate=None if plaintext else _root_certificate(settings, "XDS_ROOT_CA"),
+            root_certificate=(
+                None
+                if plaintext
+                else _root_certificate(settings, "XDS_ROOT_CA") or xds_proxy.SYSTEM
+            ),
             server_name=_server_name(settings, proxy.discovery_address),
             token_path=None if plaintext else settings.under(_TOKEN),
             metadata=(

@@ -1,0 +1,194 @@
+"""What an agent costs: imports, time to a ready Envoy, memory and CPU while idle.
+
+Starts a control plane and, several times, an agent beside it, as processes of their own. Figures
+go to standard output, each with its budget. Linux only; needs an Envoy (see `--envoy`).
+"""
+
+import argparse
+import http.client
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from mesh_ca import TokenIssuer
+
+AGENT_PYTHON = os.environ.get("BENCH_AGENT_PYTHON", sys.executable)
+HOST = "127.83.0.1"
+WORKLOAD = "127.83.1.1"
+ISSUER = "https://bench.example"
+CONFIG = """
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: web, namespace: default}
+spec:
+  hosts: [web.default.svc.cluster.local]
+  ports: [{number: 8080, name: http, protocol: HTTP}]
+  location: MESH_INTERNAL
+  resolution: STATIC
+  endpoints: [{address: 127.83.1.1, serviceAccount: web, ports: {http: 8080}}]
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--starts", type=int, default=5)
+    parser.add_argument("--idle-s", type=float, default=20.0)
+    options = parser.parse_args()
+
+    imports = [import_seconds("mesh_agent._agent") for _ in range(options.starts)]
+    cli = [import_seconds("mesh_agent_cli") for _ in range(options.starts)]
+    tell("agent imports", statistics.median(imports) * 1000, "ms", 300)
+    tell("mesh_agent_cli import", statistics.median(cli) * 1000, "ms", 100)
+
+    with tempfile.TemporaryDirectory() as name:
+        top = Path(name)
+        with control_plane(top):
+            readies = []
+            for _ in range(options.starts):
+                with agent(top) as (process, ready_s):
+                    readies.append(ready_s)
+                    last = process.pid
+                    if len(readies) == options.starts:
+                        measure_idle(last, options.idle_s)
+            tell("start to ready, median", statistics.median(readies) * 1000, "ms", 1000)
+            tell("start to ready, slowest", max(readies) * 1000, "ms", None)
+
+
+def measure_idle(pid: int, seconds: float) -> None:
+    time.sleep(5)
+    before, started = cpu_seconds(pid), time.monotonic()
+    time.sleep(seconds)
+    used = (cpu_seconds(pid) - before) / (time.monotonic() - started)
+    tell("agent RSS, idle", status_kib(pid, "VmRSS") / 1024, "MB", 60)
+    tell("  of which anonymous", status_kib(pid, "RssAnon") / 1024, "MB", None)
+    tell("agent CPU, idle", used * 100, "%", 0.5)
+    envoy = child_of(pid)
+    tell("envoy RSS", status_kib(envoy, "VmRSS") / 1024, "MB", None)
+
+
+def tell(what: str, value: float, unit: str, budget: float | None) -> None:
+    verdict = "" if budget is None else f"   budget {budget} {unit}" + (
+        "" if value <= budget else "   OVER"
+    )
+    print(f"{what:28} {value:9.1f} {unit:3}{verdict}", flush=True)
+
+
+def import_seconds(module: str) -> float:
+    code = (
+        "import time; begin = time.perf_counter(); "
+        f"import {module}; print(time.perf_counter() - begin)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    return float(done.stdout)
+
+
+@contextmanager
+def control_plane(top: Path) -> Iterator[None]:
+    config, authority = top / "config", top / "authority"
+    config.mkdir()
+    (config / "web.yaml").write_text(CONFIG)
+    tokens = TokenIssuer(top / "tokens", ISSUER)
+    jwks = top / "jwks.json"
+    tokens.write_jwks(jwks)
+    secrets = top / "agent/var/run/secrets"
+    (secrets / "tokens").mkdir(parents=True)
+    (secrets / "tokens/istio-token").write_text(
+        tokens.issue(namespace="default", service_account="web")
+    )
+    arguments = [
+        *("--config-dir", str(config), "--ca-dir", str(authority)),
+        *("--jwks-file", str(jwks), "--jwt-issuer", ISSUER),
+        *("--grpc-addr", "", "--secure-grpc-addr", f"{HOST}:15012"),
+        *("--http-addr", f"{HOST}:8080", "--monitoring-addr", f"{HOST}:15014"),
+    ]
+    with process_of("mesh_discovery", ["discovery", *arguments], top, {}):
+        wait_for(HOST, 8080, "/ready")
+        (secrets / "istio").mkdir()
+        shutil.copy(authority / "root-cert.pem", secrets / "istio/root-cert.pem")
+        yield
+
+
+@contextmanager
+def agent(top: Path) -> Iterator[tuple[subprocess.Popen[bytes], float]]:
+    environ = {
+        "POD_NAME": "web-1",
+        "POD_NAMESPACE": "default",
+        "SERVICE_ACCOUNT": "web",
+        "INSTANCE_IP": WORKLOAD,
+        "MESH_AGENT_BIND_ADDRESS": WORKLOAD,
+        "ISTIOD_SAN": "istiod.istio-system.svc",
+        "PROXY_CONFIG": f'{{"discoveryAddress": "{HOST}:15012", "concurrency": 1}}',
+        "ISTIO_META_INTERCEPTION_MODE": "NONE",
+        "ISTIO_META_APP_ADDRESS": "127.83.1.2",
+        "ISTIO_META_OUTBOUND_BIND_ADDRESS": "127.83.1.3",
+    }
+    begin = time.monotonic()
+    with process_of("mesh_agent", ["proxy", "sidecar"], top / "agent", environ) as process:
+        wait_for(WORKLOAD, 15020, "/healthz/ready")
+        yield process, time.monotonic() - begin
+
+
+@contextmanager
+def process_of(
+    module: str, arguments: list[str], directory: Path, environ: dict[str, str]
+) -> Iterator[subprocess.Popen[bytes]]:
+    with (directory / f"{module}.log").open("ab") as log:
+        process = subprocess.Popen(
+            [AGENT_PYTHON if module == "mesh_agent" else sys.executable, "-m", module, *arguments],
+            cwd=directory,
+            env={**os.environ, **environ},
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        yield process
+    except TimeoutError:
+        sys.stderr.write((directory / f"{module}.log").read_text()[-4000:])
+        raise
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(30)
+
+
+def wait_for(host: str, port: int, path: str, timeout_s: float = 30) -> None:
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        connection = http.client.HTTPConnection(host, port, timeout=1)
+        try:
+            connection.request("GET", path)
+            if connection.getresponse().status == http.HTTPStatus.OK:
+                return
+        except OSError:
+            pass
+        finally:
+            connection.close()
+        time.sleep(0.01)
+    raise TimeoutError(f"{host}:{port}{path} was not ready within {timeout_s} s")
+
+
+def cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def status_kib(pid: int, field: str) -> int:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith(f"{field}:"):
+            return int(line.split()[1])
+    raise ValueError(f"no {field} in /proc/{pid}/status")
+
+
+def child_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
+
+
+if __name__ == "__main__":
+    main()
