@@ -89,6 +89,12 @@ def test_one_address_can_be_given_for_all_that_listens(load: Load) -> None:
     assert config.status.host == "127.0.9.1"
 
 
+def test_the_admin_interface_stays_on_the_machine_whatever_address_is_given(load: Load) -> None:
+    rendered = bootstrap(load({"MESH_AGENT_BIND_ADDRESS": "192.0.2.7"}))
+    assert str(rendered.admin) == "127.0.0.1:15000"
+    assert str(rendered.readiness_listener) == "192.0.2.7:15021"
+
+
 def test_an_ipv6_workload_gets_ipv6_listeners(load: Load) -> None:
     config = load({"INSTANCE_IP": "fd00::7"})
     assert str(bootstrap(config).admin) == "[::1]:15000"

@@ -263,15 +263,7 @@ def _envoy(
     pod: node.PodInfo,
     version: str,
 ) -> envoy_supervisor.EnvoyConfig:
-    own_address = settings.text("MESH_AGENT_BIND_ADDRESS")
-    if own_address and not _is_address(own_address):
-        settings.problems.append(
-            f"MESH_AGENT_BIND_ADDRESS is {own_address!r}, it must be an IP address of this machine"
-        )
-        own_address = ""
-    ipv6 = all(":" in address for address in identity.addresses)
-    loopback = own_address or ("::1" if ipv6 else "127.0.0.1")
-    wildcard = own_address or ("::" if ipv6 else "0.0.0.0")  # noqa: S104 - scraped from outside
+    listen = _listen_addresses(settings, identity)
     level, component_level = _log_levels(flags)
     region, zone, sub_zone = node.locality(pod.labels)
     bootstrap = envoy_supervisor.BootstrapConfig(
@@ -291,15 +283,15 @@ def _envoy(
             version=version,
         ),
         locality=envoy_supervisor.Locality(region=region, zone=zone, sub_zone=sub_zone),
-        admin=envoy_supervisor.Address(host=loopback, port=proxy.proxy_admin_port),
+        admin=envoy_supervisor.Address(host=listen.admin, port=proxy.proxy_admin_port),
         xds_socket=_xds_socket(settings, proxy),
         sds_socket=settings.under(_SDS_SOCKET),
-        status_target=envoy_supervisor.Address(host=loopback, port=proxy.status_port),
+        status_target=envoy_supervisor.Address(host=listen.status, port=proxy.status_port),
         readiness_listener=envoy_supervisor.Address(
-            host=wildcard, port=settings.port("ENVOY_STATUS_PORT", 15021)
+            host=listen.everyone, port=settings.port("ENVOY_STATUS_PORT", 15021)
         ),
         prometheus_listener=envoy_supervisor.Address(
-            host=wildcard, port=settings.port("ENVOY_PROMETHEUS_PORT", 15090)
+            host=listen.everyone, port=settings.port("ENVOY_PROMETHEUS_PORT", 15090)
         ),
     )
     return envoy_supervisor.EnvoyConfig(
@@ -317,7 +309,36 @@ def _envoy(
         log_level=level,
         component_log_level=component_level,
         concurrency=flags.concurrency or proxy.concurrency or 0,
-        local_address_ipv6=ipv6,
+        local_address_ipv6=listen.ipv6,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ListenAddresses:
+    """Where Envoy's own interfaces listen: for its agent, for the status server, for everyone."""
+
+    admin: str
+    status: str
+    everyone: str
+    ipv6: bool
+
+
+def _listen_addresses(settings: Settings, identity: node.NodeIdentity) -> _ListenAddresses:
+    ipv6 = all(":" in address for address in identity.addresses)
+    loopback, wildcard = ("::1", "::") if ipv6 else ("127.0.0.1", "0.0.0.0")  # noqa: S104
+    given = settings.text("MESH_AGENT_BIND_ADDRESS")
+    if given and not _is_address(given):
+        settings.problems.append(
+            f"MESH_AGENT_BIND_ADDRESS is {given!r}, it must be an IP address of this machine"
+        )
+        given = ""
+    # The admin interface asks nobody who they are: it never leaves the machine.
+    stays = bool(given) and ipaddress.ip_address(given).is_loopback
+    return _ListenAddresses(
+        admin=given if stays else loopback,
+        status=given or loopback,
+        everyone=given or wildcard,
+        ipv6=ipv6,
     )
 
 

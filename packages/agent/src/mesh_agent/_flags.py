@@ -6,8 +6,13 @@ import sys
 from dataclasses import asdict, dataclass
 from typing import NoReturn
 
-# glibc gives each of gRPC's threads an arena of its own to grow; two are enough for this load.
-_MEMORY = {"MALLOC_ARENA_MAX": "2"}
+# What has to be there before the process starts; a user's own values win.
+_ENVIRONMENT = {
+    # glibc gives each of gRPC's threads an arena of its own to grow; two are enough for this load.
+    "MALLOC_ARENA_MAX": "2",
+    # gRPC's core reports every peer that leaves on stderr; the agent logs what matters of it.
+    "GRPC_VERBOSITY": "ERROR",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,4 +39,4 @@ class Flags:
 def replace_this_process(flags: Flags) -> NoReturn:
     """Become the agent's process; keeps pid, directory, environment and open files."""
     arguments = [sys.executable, "-m", "mesh_agent._process", json.dumps(asdict(flags))]
-    os.execve(sys.executable, arguments, {**_MEMORY, **os.environ})  # noqa: S606 - no shell wanted
+    os.execve(sys.executable, arguments, {**_ENVIRONMENT, **os.environ})  # noqa: S606 - no shell wanted
