@@ -75,7 +75,7 @@ def load_config(
         status=StatusConfig(host=settings.text("MESH_AGENT_BIND_ADDRESS"), port=proxy.status_port),
     )
     if problems:
-        raise ConfigError(tuple(problems))
+        raise ConfigError(tuple(dict.fromkeys(problems)))
     return config
 
 
@@ -175,7 +175,7 @@ def _root_certificate(settings: Settings, variable: str) -> Path | None:
     if not path.is_file():
         settings.problems.append(
             f"root certificate {path} does not exist; the control plane is checked against it: "
-            f"mount it there or name another file in {variable}"
+            "mount it there or name another file in XDS_ROOT_CA and CA_ROOT_CA"
         )
     return path
 
