@@ -6,7 +6,7 @@ from mesh_e2e._certificates import (
     mesh_client_context,
     presented_serial,
 )
-from mesh_e2e._envoy import admin, envoy_serials
+from mesh_e2e._envoy import admin, envoy_serials, requests_open
 from mesh_e2e._load import Failure, Load, LoadReport, Target, Unanswered, constant_load, send
 from mesh_e2e._machine import alive, children_of, command_line, shared_memory, until
 from mesh_e2e._meshes import ECHO, mesh_of, run_command
@@ -31,6 +31,7 @@ __all__ = [
     "mesh_client_context",
     "mesh_of",
     "presented_serial",
+    "requests_open",
     "rotate",
     "run_command",
     "send",

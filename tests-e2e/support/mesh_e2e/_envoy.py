@@ -25,3 +25,16 @@ async def envoy_serials(workload: RunningWorkload) -> frozenset[str]:
         for certificate in held["certificates"]
         for leaf in certificate.get("cert_chain", ())
     )
+
+
+async def requests_open(workload: RunningWorkload, cluster: str) -> int:
+    """Count the requests that an Envoy has sent to clusters of this name and waits for."""
+    found = await admin(workload, "/clusters?format=json")
+    return sum(
+        int(stat.get("value", 0))
+        for each in found["cluster_statuses"]
+        if each["name"].startswith(cluster)
+        for host in each.get("host_statuses", ())
+        for stat in host["stats"]
+        if stat["name"] == "rq_active"
+    )

@@ -151,6 +151,7 @@ class Child:
             kill_group(process.pid)
         await process.wait()
         self.last_exit = describe_exit(process.returncode or 0)
+        log.info("process stopped", extra={"child": self.spec.name, "exit": self.last_exit})
 
 
 @asynccontextmanager

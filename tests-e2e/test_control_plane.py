@@ -1,0 +1,139 @@
+"""The control plane may die, come back and be given nonsense: the data plane goes on."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+from mesh_e2e import Target, constant_load, mesh_of, until
+from mesh_local import ChildState, OnExit, RunningMesh
+
+Record = Callable[[str, object], None]
+
+MESH = """\
+    workloads:
+      - {name: blue, ports: [{port: 8080}], command: ECHO}
+      - {name: green, ports: [{port: 8080}], command: ECHO}
+      - {name: frontend}
+"""
+
+
+def colour_at(mesh: RunningMesh, workload: str) -> str:
+    """Make a service `colour` whose one endpoint is this workload."""
+    address = mesh.workload(workload).instance.addresses.inbound
+    return f"""\
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {{name: colour, namespace: default}}
+spec:
+  hosts: [colour.default.svc.cluster.local]
+  location: MESH_INTERNAL
+  resolution: STATIC
+  ports: [{{number: 8080, name: http, protocol: HTTP}}]
+  endpoints:
+    - address: {address}
+      serviceAccount: {workload}
+      labels: {{security.istio.io/tlsMode: istio}}
+"""
+
+
+def colour(mesh: RunningMesh) -> Target:
+    outbound = mesh.workload("frontend").instance.addresses.outbound
+    return Target(host=outbound, port=15002, url="http://colour:8080/", authority="colour:8080")
+
+
+def replace(file: Path, text: str) -> None:
+    """Save as editors do: another file, put in the old one's place."""
+    beside = file.with_name(f".{file.name}.new")
+    beside.write_text(text)
+    beside.replace(file)
+
+
+def connected(mesh: RunningMesh) -> bool:
+    return all(each.status is not None and each.status.xds_connected for each in mesh.workloads)
+
+
+async def until_it_answers(mesh: RunningMesh) -> None:
+    """Wait for the first configuration to arrive, before which failures mean nothing."""
+    async with constant_load(colour(mesh), rate_per_s=20, workers=1) as load:
+        await load.until_answered(1)
+
+
+async def test_the_control_plane_is_killed_and_comes_back_under_load(
+    tmp_path: Path, record: Record
+) -> None:
+    loop = asyncio.get_running_loop()
+    async with mesh_of(MESH, tmp_path, on_exit=OnExit.RESTART) as mesh:
+        file = mesh.state.config / "colour.yaml"
+        replace(file, colour_at(mesh, "blue"))
+        await until_it_answers(mesh)
+        async with constant_load(colour(mesh), rate_per_s=200) as load:
+            await load.until_answered(100)
+            control_plane = mesh.control_plane
+            assert control_plane.pid is not None
+            killed_at = loop.time()
+            os.kill(control_plane.pid, signal.SIGKILL)
+            await until(lambda: control_plane.restarts == 1, what="the control plane's end")
+            await until(lambda: not connected(mesh), what="the agents' noticing it")
+            await load.until_answered(100)
+            await until(
+                lambda: control_plane.state is ChildState.RUNNING and connected(mesh),
+                what="the agents' return to the new control plane",
+            )
+            record("control plane killed -> all agents connected", _ms(killed_at))
+            await load.until_answered(100)
+            edited_at = loop.time()
+            replace(file, colour_at(mesh, "green"))
+            await load.until_served_by("green")
+            record("edit after the restart -> Envoy uses it", _ms(edited_at))
+            seen = load.report.bodies["green"]
+            await load.until_answered(50)
+            assert load.report.bodies["green"] >= seen + 40, "both endpoints are in use"
+        record("load", load.report.summary())
+        assert load.report.failures == []
+
+
+async def test_an_edited_endpoint_is_in_use_soon(tmp_path: Path, record: Record) -> None:
+    loop = asyncio.get_running_loop()
+    async with mesh_of(MESH, tmp_path) as mesh:
+        file = mesh.state.config / "colour.yaml"
+        replace(file, colour_at(mesh, "blue"))
+        await until_it_answers(mesh)
+        async with constant_load(colour(mesh), rate_per_s=200) as load:
+            await load.until_served_by("blue")
+            taken = []
+            for workload in ("green", "blue", "green", "blue", "green"):
+                edited_at = loop.time()
+                replace(file, colour_at(mesh, workload))
+                await load.until_served_by(workload)
+                taken.append(loop.time() - edited_at)
+                await load.until_answered(40)  # those under way to the old one come back
+        record("edit -> Envoy uses it", ", ".join(f"{each * 1000:.0f} ms" for each in taken))
+        assert load.report.failures == []
+
+
+async def test_nonsense_in_the_configuration_keeps_the_last_good_one(tmp_path: Path) -> None:
+    async with mesh_of(MESH, tmp_path) as mesh:
+        file, log = mesh.state.config / "colour.yaml", mesh.control_plane.spec.log
+        replace(file, colour_at(mesh, "blue"))
+        await until_it_answers(mesh)
+        async with constant_load(colour(mesh), rate_per_s=100) as load:
+            for nonsense, sentence in (
+                ("spec: [1,\n", "colour.yaml:2: not valid YAML"),
+                (
+                    colour_at(mesh, "green").replace("resolution", "revolution"),
+                    "colour.yaml:7: spec.revolution: unknown field; did you mean resolution?",
+                ),
+            ):
+                replace(file, nonsense)
+                await until(lambda: sentence in log.read_text(), what=sentence)  # noqa: B023
+                await load.until_answered(50)
+                assert set(load.report.bodies) == {"blue"}
+            replace(file, colour_at(mesh, "green"))
+            await load.until_served_by("green")
+        assert load.report.failures == []
+
+
+def _ms(since: float) -> str:
+    return f"{(asyncio.get_running_loop().time() - since) * 1000:.0f} ms"
