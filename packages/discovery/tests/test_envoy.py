@@ -81,7 +81,7 @@ async def test_envoy_takes_everything_of_the_golden_cases(
     )
     secrets = await lab.secrets(authority, f"spiffe://{authority.trust_domain}/ns/default/sa/web")
 
-    web = await lab.envoy("web", "127.1.1", plane.grpc, secrets, LABELS={"app": "web"})
+    web = await lab.envoy("web", "127.93.1", plane.grpc, secrets, LABELS={"app": "web"})
 
     async def listens() -> bool:
         return bool(

@@ -17,13 +17,13 @@ Build = Callable[..., World]
 CASES = Path(__file__).parent / "cases"
 
 
-def proxy(address: str = "127.1.1.1", *, name: str = "web", **metadata: Any) -> Proxy:
+def proxy(address: str = "127.93.1.1", *, name: str = "web", **metadata: Any) -> Proxy:
     return parse_proxy(
         Node(
             id=f"sidecar~{address}~{name}.default~default.svc.cluster.local",
             metadata={
-                "APP_ADDRESS": "127.1.1.2",
-                "OUTBOUND_BIND_ADDRESS": "127.1.1.3",
+                "APP_ADDRESS": "127.93.1.2",
+                "OUTBOUND_BIND_ADDRESS": "127.93.1.3",
                 **metadata,
             },
         )
@@ -68,7 +68,7 @@ def test_a_sidecar_is_given(case: str, world_of: Build, golden: Callable[..., No
 def test_unknown_clusters_have_no_endpoints_and_impossible_routes_do_not_exist(
     world_of: Build, yaml: Any
 ) -> None:
-    context = PushContext(world_of(yaml.service("web", "127.1.1.1", 80, 8080)))
+    context = PushContext(world_of(yaml.service("web", "127.93.1.1", 80, 8080)))
     names = {"x", "outbound|81||web.default.svc.cluster.local", "outbound|80|v1|web.default"}
 
     assert {
@@ -78,7 +78,7 @@ def test_unknown_clusters_have_no_endpoints_and_impossible_routes_do_not_exist(
 
 
 def test_proxies_of_one_shape_share_the_very_same_answer(world_of: Build, yaml: Any) -> None:
-    context = PushContext(world_of(yaml.service("web", "127.1.1.1", 80, 8080)))
+    context = PushContext(world_of(yaml.service("web", "127.93.1.1", 80, 8080)))
     one, two = proxy("127.1.5.1", name="a"), proxy("127.1.6.1", name="b")
     wanted = frozenset({"outbound|80||web.default.svc.cluster.local"})
 
@@ -220,8 +220,8 @@ def test_interception_is_refused_and_addresses_are_checked() -> None:
 
 
 def test_a_router_gets_clusters_and_no_listeners(world_of: Build, yaml: Any) -> None:
-    context = PushContext(world_of(yaml.service("web", "127.1.1.1", 80, 8080)))
-    router = parse_proxy(Node(id="router~127.1.1.1~gw.default~default.svc.cluster.local"))
+    context = PushContext(world_of(yaml.service("web", "127.93.1.1", 80, 8080)))
+    router = parse_proxy(Node(id="router~127.93.1.1~gw.default~default.svc.cluster.local"))
 
     assert not context.listeners(router).resources
     assert len(context.clusters(router).resources) == 3
