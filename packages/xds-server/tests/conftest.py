@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
+from itertools import takewhile
 from typing import Any
 
 import pytest
@@ -156,10 +157,11 @@ class Core:
         self.stream: Any = kind(
             nonce_prefix=f"stream{next(self._streams)}",
             identifier="test",
-            removal_wait_s=5.0,
+            order_wait_s=5.0,
             now=lambda: self.now,
             version=lambda: self.version,
         )
+        self._pushing: Iterator[Any] = iter(())
 
     def request(self, type_url: str, *names: str, **fields: Any) -> list[Any]:
         """A state-of-the-world request; what it is answered with."""
@@ -174,7 +176,8 @@ class Core:
     def receive(self, request: Any) -> list[Any]:
         self.received = self.stream.receive(request)
         source = partial(self._source, push=None)
-        return self._decoded(self.stream.answers(self.received.asks, source))
+        replies = self._decoded(self.stream.answers(self.received.asks, source))
+        return replies + self._decoded(self._pushing)
 
     def ack(self, reply: Any, *names: str, nack: str = "") -> list[Any]:
         """Answer a response; further names only in the state-of-the-world dialect."""
@@ -187,7 +190,12 @@ class Core:
 
     def push(self, **fields: Any) -> list[Any]:
         source = partial(self._source, push=PushRequest(**fields))
-        return self._decoded(self.stream.push(source))
+        self._pushing = self.stream.push(source)
+        return self._decoded(self._pushing)
+
+    def go_on(self) -> list[Any]:
+        """Time has passed."""
+        return self._decoded(self._pushing) + self.removals()
 
     def removals(self) -> list[Any]:
         return self._decoded(self.stream.removals())
@@ -202,7 +210,9 @@ class Core:
         kind: Any = (
             discovery_pb2.DeltaDiscoveryResponse if self._delta else discovery_pb2.DiscoveryResponse
         )
-        return [kind.FromString(response.data) for response in responses]
+        # None: the rest comes when the client has said more.
+        going = takewhile(lambda response: response is not None, responses)
+        return [kind.FromString(response.data) for response in going]
 
 
 def names_in(reply: Any) -> list[str]:

@@ -246,7 +246,7 @@ def test_endpoints_of_clusters_that_went_are_not_awaited_for_ever(
         state.drop(CDS, f"c{number}")
         for reply in delta.push():
             delta.ack(reply)
-    assert delta.stream._awaited == set()
+    assert not delta.stream._warming
 
 
 def test_removed_clusters_leave_last_and_in_reverse(
@@ -262,7 +262,7 @@ def test_removed_clusters_leave_last_and_in_reverse(
         delta.ack(reply)
     for type_url in (CDS, EDS, LDS):
         state.drop(type_url, "old")
-    state.set(make.cluster("new"), make.route("r", change=1))
+    state.set(make.cluster("new", eds=False), make.route("r", change=1))
     replies = delta.push()
     assert [(r.type_url, names(r), list(r.removed_resources)) for r in replies] == [
         (CDS, ["new"], []),
@@ -293,3 +293,49 @@ def test_everything_below_a_prefix(delta: Any, state: Any, make: Any, names: Any
     state.set(make.route("x/c"), make.route("y/c"))
     (reply,) = delta.push()
     assert names(reply) == ["x/c"]
+
+
+def test_routes_wait_until_new_clusters_have_their_endpoints(
+    delta: Any, state: Any, make: Any, names: Any
+) -> None:
+    """Before that, a route to one is a route to nowhere."""
+    state.set(make.cluster("old"), make.endpoints("old"), make.route("r"))
+    for reply in (
+        *delta.delta(CDS),
+        *delta.delta(EDS, subscribe=["old"]),
+        *delta.delta(RDS, subscribe=["r"]),
+    ):
+        delta.ack(reply)
+    state.set(make.cluster("new"), make.endpoints("new"), make.route("r", change=1))
+    (clusters,) = delta.push()
+    assert names(clusters) == ["new"]
+    assert delta.ack(clusters) == []
+    endpoints, routes = delta.delta(EDS, subscribe=["new"])
+    assert (endpoints.type_url, routes.type_url) == (EDS, RDS)
+
+
+def test_routes_do_not_wait_for_ever(delta: Any, state: Any, make: Any) -> None:
+    state.set(make.cluster("old"), make.endpoints("old"), make.route("r"))
+    delta.delta(CDS)
+    delta.delta(EDS, subscribe=["old"])
+    delta.delta(RDS, subscribe=["r"])
+    state.set(make.cluster("new"), make.route("r", change=1))
+    assert [reply.type_url for reply in delta.push()] == [CDS]
+    delta.now = delta.stream.wakes_at()
+    assert [reply.type_url for reply in delta.go_on()] == [RDS]
+    assert delta.stream.wakes_at() is None
+
+
+def test_a_cluster_that_never_got_endpoints_leaves_at_once(
+    delta: Any, state: Any, make: Any
+) -> None:
+    """It could not be used, and the client would go on warming it."""
+    state.set(make.cluster("steady"), make.endpoints("steady"), make.listener("l"))
+    delta.delta(CDS)
+    delta.delta(EDS, subscribe=["steady"])
+    state.set(make.cluster("brief"))
+    delta.push()
+    state.drop(CDS, "brief")
+    (reply,) = delta.push()
+    assert list(reply.removed_resources) == ["brief"]
+    assert delta.stream.wakes_at() is None

@@ -50,7 +50,7 @@ async def test_a_first_request_without_a_node_is_an_invalid_argument(running: An
 
 @pytest.mark.parametrize("delta", [False, True])
 async def test_bytes_that_are_no_request_end_their_stream_only(
-    running: Any, state: Any, make: Any, delta: bool
+    running: Any, state: Any, make: Any, *, delta: bool
 ) -> None:
     state.set(make.cluster("a"))
     async with running() as server, connected(server) as other:

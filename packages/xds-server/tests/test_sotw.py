@@ -364,10 +364,10 @@ def test_a_removed_cluster_does_not_stay_for_ever(
     state.drop(CDS, "old")
     assert sotw.push() == []  # Nothing was ever acked.
     assert sotw.removals() == []
-    sotw.now = sotw.stream.removals_due_at()
+    sotw.now = sotw.stream.wakes_at()
     (reply,) = sotw.removals()
     assert names(reply) == []
-    assert sotw.stream.removals_due_at() is None
+    assert sotw.stream.wakes_at() is None
 
 
 def test_a_removed_cluster_that_comes_back_never_left(sotw: Any, state: Any, make: Any) -> None:
@@ -379,7 +379,7 @@ def test_a_removed_cluster_that_comes_back_never_left(sotw: Any, state: Any, mak
     assert sotw.push() == []
     state.set(old)
     assert sotw.push() == []
-    assert sotw.stream.removals_due_at() is None
+    assert sotw.stream.wakes_at() is None
 
 
 def test_a_generator_that_says_only_what_changed_of_everything(

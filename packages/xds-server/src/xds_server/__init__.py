@@ -7,12 +7,15 @@ from ._errors import ListenError, Refused, XdsServerError
 from ._generator import Client, Generated, Generator, Watch
 from ._listeners import Bound, Listener, PlainListener, TlsListener, UnixListener, server_context
 from ._node import JSON, Node
+from ._observer import LooksAway, StreamObserver
 from ._peers import peer_of
 from ._push import ConfigKey, PushRequest
+from ._request import ClientError, DeltaRequest, SotwRequest
 from ._resource import Resource, content_version
 from ._server import XdsServer
 from ._serving import serving
 from ._status import ClientStatus, Nack, TypeStatus
+from ._subscription import Response
 
 __all__ = [
     # what is served
@@ -46,9 +49,15 @@ __all__ = [
     "UnixListener",
     "server_context",
     # how it goes
+    "ClientError",
     "ClientStatus",
+    "DeltaRequest",
     "ListenError",
+    "LooksAway",
     "Nack",
+    "Response",
+    "SotwRequest",
+    "StreamObserver",
     "TypeStatus",
     "XdsServerError",
 ]

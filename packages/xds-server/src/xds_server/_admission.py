@@ -37,6 +37,6 @@ class Admission(Generic[C_co]):
 class Admit(Protocol[C_co]):
     """Decides over a new stream once its first request has named the node."""
 
-    async def __call__(self, node: Node, peer: Peer) -> Admission[C_co]:
+    async def __call__(self, node: Node, peer: Peer, /) -> Admission[C_co]:
         """Admit the client, or raise `Refused` with the status the stream shall end with."""
         ...

@@ -17,9 +17,10 @@ class ServerConfig:
     """Clients being written to at once; more keeps more responses in memory."""
     slow_client_s: float = 1.0
     """A client that takes longer to read a push gives its place among them to the next one."""
-    removal_wait_s: float = 5.0
-    """Removed clusters stay with a client until it has accepted the routes that no longer point
-    to them, or until this has passed."""
+    order_wait_s: float = 5.0
+    """Listeners and routes wait until a client has asked for the endpoints of the clusters they
+    may point to, and removed clusters stay until it has accepted the routes that no longer do;
+    neither waits longer than this."""
     streams_per_second: float | None = None
     """New streams admitted per second; one beyond it waits up to `stream_wait_s`, and is then
     refused with RESOURCE_EXHAUSTED. None: no limit."""

@@ -21,6 +21,7 @@ from ._config import ServerConfig
 from ._errors import Refused, StreamRefused
 from ._generator import Client, Generated, Generator
 from ._metrics import Metrics
+from ._observer import StreamObserver
 from ._push import PushRequest
 from ._request import DeltaRequest, SotwRequest
 from ._slots import Slot
@@ -51,6 +52,7 @@ class Dependencies(Generic[C]):
     clock: Clock
     metrics: Metrics
     version: Callable[[], str]
+    observer: StreamObserver[C]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,10 +86,11 @@ class Connection(Generic[C]):
         self._connected_since = server.clock.now()
         self._inbox: deque[SotwRequest | DeltaRequest] = deque()
         self._push: Push | None = None
+        self._pushing: Iterator[Response | None] | None = None
+        self._push_stuck = False
         self._goodbye = False
         self._wake = asyncio.Event()
         self._room = asyncio.Event()
-        self._alarm: asyncio.Task[None] | None = None
 
     def hand_over(self, push: Push) -> None:
         """Push this as soon as the requests at hand are answered."""
@@ -122,10 +125,12 @@ class Connection(Generic[C]):
                     await self._work(write, group)
                 finally:
                     reader.cancel()
-                    if self._alarm is not None:
-                        self._alarm.cancel()
         except* Refused as errors:
             refused = next(e for e in errors.exceptions if isinstance(e, Refused))
+        except* Exception:  # A fault of ours, or of an observer: it costs this stream.
+            self._server.metrics.internal_errors.inc()
+            log.exception("stream failed", extra={"client": self.client.id})
+            refused = refused or StreamRefused(grpc.StatusCode.INTERNAL, "internal error")
         finally:
             self._finish_push()
         if refused is not None:
@@ -143,23 +148,39 @@ class Connection(Generic[C]):
 
     async def _work(self, write: Write, group: asyncio.TaskGroup) -> None:
         while True:
-            # Requests before pushes: who asks is waiting.
+            # Requests before pushes: who asks is waiting, and a push may wait for a request.
             if self._inbox:
                 request = self._inbox.popleft()
                 self._room.set()
                 await self._answer(request, write)
+                self._push_stuck = False
             elif self._goodbye:
                 return
-            elif self._push is not None:
+            elif self._push is not None and not self._push_stuck:
                 await self._send_push(self._push, write)
-            else:
-                self._wake.clear()
-                self._set_alarm(group)
-                await self._wake.wait()
-                continue
-            await self._send(self._state.removals(), write)
+            elif not await self._send(self._state.removals(), write):
+                await self._wait(group)
+
+    async def _wait(self, group: asyncio.TaskGroup) -> None:
+        """Until there is something to do, or time for what waits for the client."""
+        self._wake.clear()
+        wakes_at = self._state.wakes_at()
+        if wakes_at is None:
+            await self._wake.wait()
+            return
+        alarm = group.create_task(self._ring(wakes_at), name=f"xds alarm {self.client.id}")
+        try:
+            await self._wake.wait()
+        finally:
+            alarm.cancel()
+
+    async def _ring(self, at: float) -> None:
+        await self._server.clock.sleep(at - self._server.clock.monotonic())
+        self._push_stuck = False
+        self._wake.set()
 
     async def _answer(self, request: SotwRequest | DeltaRequest, write: Write) -> None:
+        self._server.observer.received(self.client, request)
         type_url = request.type_url
         if type_url not in self._server.generators:
             log.debug("type not served", extra={"client": self.client.id, "type_url": type_url})
@@ -182,19 +203,42 @@ class Connection(Generic[C]):
         await self._send(self._state.answers(received.asks, source), write)
 
     async def _send_push(self, push: Push, write: Write) -> None:
-        self._server.metrics.queue_time.observe(
-            self._server.clock.monotonic() - push.request.started
-        )
-        push.slot.release_after(self._server.config.slow_client_s)
-        source = partial(self._generate, push=push.request)
-        await self._send(self._state.push(source), write)
-        self._server.metrics.convergence_time.observe(
-            self._server.clock.monotonic() - push.request.started
-        )
-        self._finish_push()
+        """Send a push, or go on with it; stuck, it goes on when the client says more."""
+        metrics, monotonic = self._server.metrics, self._server.clock.monotonic
+        if self._pushing is None:
+            metrics.queue_time.observe(monotonic() - push.request.started)
+            push.slot.release_after(self._server.config.slow_client_s)
+            self._pushing = self._state.push(partial(self._generate, push=push.request))
+        await self._send(self._pushing, write)
+        if not self._push_stuck:
+            metrics.convergence_time.observe(monotonic() - push.request.started)
+            self._finish_push()
+
+    async def _send(self, responses: Iterator[Response | None], write: Write) -> bool:
+        """Send responses until there are no more, or one has to wait; whether any was sent."""
+        metrics, monotonic = self._server.metrics, self._server.clock.monotonic
+        any_sent = False
+        started = monotonic()
+        for response in responses:
+            if response is None:
+                self._push_stuck = True
+                break
+            made = monotonic()
+            await write(response.data)
+            sent = monotonic()
+            short = short_name(response.type_url)
+            metrics.push_time.labels(short).observe(sent - started)
+            metrics.send_time.observe(sent - made)
+            metrics.size.labels(short).observe(len(response.data))
+            metrics.pushes.inc(short)
+            self._server.observer.sent(self.client, response)
+            self._log_sent(response)
+            any_sent = True
+            started = monotonic()
+        return any_sent
 
     def _finish_push(self) -> None:
-        push, self._push = self._push, None
+        push, self._push, self._pushing = self._push, None, None
         if push is not None:
             push.slot.release()
             push.done()
@@ -214,21 +258,6 @@ class Connection(Generic[C]):
             )
             return None
 
-    async def _send(self, responses: Iterator[Response], write: Write) -> None:
-        metrics, monotonic = self._server.metrics, self._server.clock.monotonic
-        started = monotonic()
-        for response in responses:
-            made = monotonic()
-            await write(response.data)
-            sent = monotonic()
-            short = short_name(response.type_url)
-            metrics.push_time.labels(short).observe(sent - started)
-            metrics.send_time.observe(sent - made)
-            metrics.size.labels(short).observe(len(response.data))
-            metrics.pushes.inc(short)
-            self._log_sent(response)
-            started = monotonic()
-
     def _log_sent(self, response: Response) -> None:
         log.debug(
             "response sent",
@@ -241,19 +270,6 @@ class Connection(Generic[C]):
                 "bytes": len(response.data),
             },
         )
-
-    def _set_alarm(self, group: asyncio.TaskGroup) -> None:
-        """Wake up in time for removals whose ACKs do not come."""
-        due_at = self._state.removals_due_at()
-        if self._alarm is not None:
-            self._alarm.cancel()
-            self._alarm = None
-        if due_at is not None:
-            self._alarm = group.create_task(self._ring(due_at), name=f"xds alarm {self.client.id}")
-
-    async def _ring(self, at: float) -> None:
-        await self._server.clock.sleep(at - self._server.clock.monotonic())
-        self._wake.set()
 
 
 def check_request(

@@ -99,14 +99,15 @@ class DeltaState(StreamState[DeltaRequest]):
         state = wanted(generated, subscription)
         new = self._new(ask, state, held)
         gone = _gone(ask, generated, state, held)
+        unused = self._never_used(subscription, gone)
         self._note_sent(ask.type_url, new)
         if ask.asked and (not ask.watch.wildcard or ask.type_url not in {CLUSTER, ENDPOINT}):
             removed = gone
             subscription.leaving = subscription.leaving.difference(gone, state)
         else:
-            removed = frozenset[str]()
+            removed = unused
             still = frozenset() if _complete(ask, generated) else subscription.leaving
-            self._leave(subscription, (still | gone).difference(state))
+            self._leave(subscription, (still | gone).difference(state, unused))
         if new is state and not held:
             subscription.held = state
         elif new or removed & held.keys():

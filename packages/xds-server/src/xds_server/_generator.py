@@ -87,7 +87,7 @@ class Generator(Protocol[C_contra]):
     """Makes the resources of one type URL. Synchronous, no I/O: it works on state at hand."""
 
     def generate(
-        self, client: Client[C_contra], watch: Watch, push: PushRequest | None
+        self, client: Client[C_contra], watch: Watch, push: PushRequest | None, /
     ) -> Generated | None:
         """The resources for one client; None: nothing to send.
 

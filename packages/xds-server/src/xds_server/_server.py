@@ -24,6 +24,7 @@ from ._delta import DeltaState
 from ._errors import Refused, StreamRefused
 from ._generator import Client, Generator
 from ._metrics import Metrics
+from ._observer import LooksAway, StreamObserver
 from ._push import PushRequest
 from ._push_queue import PushQueue
 from ._rate import RateLimit
@@ -63,6 +64,7 @@ class XdsServer(Generic[C]):
         build: Callable[[PushRequest], None] = _build_nothing,
         needs_push: Callable[[Client[C], PushRequest], bool] = _always,
         registry: CollectorRegistry | None = None,
+        observer: StreamObserver[C] = LooksAway(),  # noqa: B008  stateless
         clock: Clock = SystemClock(),  # noqa: B008  stateless
     ) -> None:
         self.config = config
@@ -90,7 +92,9 @@ class XdsServer(Generic[C]):
             clock=clock,
             metrics=self._metrics,
             version=self._current_version,
+            observer=observer,
         )
+        self._observer = observer
         self._ready = False
         self._version = ""
         self._pushes = itertools.count(1)
@@ -156,8 +160,10 @@ class XdsServer(Generic[C]):
         facts = {"client": connection.client.id, "address": peer.address, "delta": delta}
         log.info("client connected", extra=facts)
         try:
+            self._observer.opened(connection.client)
             await connection.run(first, read, write)
         finally:
+            self._observer.closed(connection.client)
             gauge.dec()
             del self._connections[connection.client.id]
             self._queue.discard(connection)
@@ -190,7 +196,7 @@ class XdsServer(Generic[C]):
         state = kind(
             nonce_prefix=secrets.token_hex(4),
             identifier=self.config.identifier,
-            removal_wait_s=self.config.removal_wait_s,
+            order_wait_s=self.config.order_wait_s,
             now=self._clock.monotonic,
             version=self._current_version,
         )

@@ -109,13 +109,14 @@ class SotwState(StreamState[SotwRequest]):
             gone = generated.removed | subscription.leaving
             state = {name: r for name, r in held.items() if name not in gone} | dict(state)
         leaving = frozenset(held.keys() - state.keys()) if state is not held else frozenset()
+        unused = self._never_used(subscription, leaving)
         new = changed(state, held)
         self._note_sent(ask.type_url, new)
-        if ask.type_url == CLUSTER and leaving:
+        if ask.type_url == CLUSTER and (staying := leaving - unused):
             # Routes still point to these clusters: they stay until the routes are replaced.
-            self._leave(subscription, leaving)
-            subscription.held = {**state, **{name: held[name] for name in leaving}}
-            return subscription.held if new or ask.asked else None
+            self._leave(subscription, staying)
+            subscription.held = {**state, **{name: held[name] for name in staying}}
+            return subscription.held if new or unused or ask.asked else None
         subscription.leaving = frozenset()
         subscription.held = state
         return state if new or leaving or ask.asked else None

@@ -14,13 +14,16 @@ from ._generator import Generated, Watch
 from ._resource import Resource
 from ._subscription import Ask, Received, Response, Subscription, nonces
 from ._type_urls import CLUSTER, ENDPOINT, in_push_order
-from ._warming import endpoints_of
+from ._warming import Warming
 
 R = TypeVar("R")
 """The request of a dialect."""
 
 Source: TypeAlias = Callable[[Ask], Generated | None]
 """Makes what an ask is for; None: there is nothing to say."""
+
+_COME_FIRST = frozenset({CLUSTER, ENDPOINT})
+"""What the types after them refer to."""
 
 _WAIT_FOR_REFERRERS = frozenset({CLUSTER, ENDPOINT})
 """Removed only when the routes and listeners that referred to them are known to be replaced.
@@ -42,7 +45,7 @@ class StreamState(ABC, Generic[R]):
         *,
         nonce_prefix: str,
         identifier: str,
-        removal_wait_s: float,
+        order_wait_s: float,
         now: Callable[[], float],
         version: Callable[[], str],
     ) -> None:
@@ -50,12 +53,11 @@ class StreamState(ABC, Generic[R]):
         self.nonce_prefix = nonce_prefix
         self._nonces = nonces(nonce_prefix)
         self._identifier = identifier
-        self._removal_wait_s = removal_wait_s
+        self._order_wait_s = order_wait_s
         self._now = now
         self._version = version
-        # Names of endpoints that clusters sent on this stream wait for. They may be asked for
-        # only later: a delta client that reconnects says it has them, and warms all the same.
-        self._awaited: set[str] = set()
+        self._warming = Warming()
+        self._holding_since: float | None = None
 
     @abstractmethod
     def receive(self, request: R) -> Received:
@@ -68,15 +70,42 @@ class StreamState(ABC, Generic[R]):
         yield from self._owed(source)
         yield from self.removals()
 
-    def push(self, source: Source) -> Iterator[Response]:
-        """What brings the client up to date, in the order that breaks nothing."""
-        for ask in self._pushes():
-            yield from self._made(ask, source)
-            if ask.type_url != CLUSTER:
-                # After the clusters come the endpoints anyway, with what is owed among them.
+    def push(self, source: Source) -> Iterator[Response | None]:
+        """What brings the client up to date, in the order that breaks nothing.
+
+        None is not a response: the push then goes on when the client has said something more,
+        or at `wakes_at`.
+        """
+        for type_url in in_push_order(self.subscriptions):
+            if type_url not in _COME_FIRST:
                 yield from self._owed(source)
+                while self._must_hold():
+                    yield None
+            subscription = self.subscriptions.get(type_url)
+            if subscription is not None and (subscription.wildcard or subscription.names):
+                yield from self._made(Ask(type_url=type_url, watch=subscription.watch), source)
         yield from self._owed(source)
         yield from self.removals()
+
+    def _must_hold(self) -> bool:
+        """Whether new clusters still lack endpoints, so that routes to them would fail.
+
+        A client asks for the endpoints of a new cluster when it has read it, and takes a route
+        to it meanwhile for a route to nowhere. One that does not ask is not waited for for long.
+        """
+        endpoints = self.subscriptions.get(ENDPOINT)
+        asks = endpoints is not None and (endpoints.names or endpoints.wildcard)
+        if not asks or not self._warming.awaited:
+            self._holding_since = None
+            return False
+        now = self._now()
+        if self._holding_since is None:
+            self._holding_since = now
+        if now < self._holding_since + self._order_wait_s:
+            return True
+        self._holding_since = None
+        self._warming.give_up()
+        return False
 
     def _made(self, ask: Ask, source: Source) -> Iterator[Response]:
         generated = source(ask)
@@ -93,22 +122,14 @@ class StreamState(ABC, Generic[R]):
     def _farewell(self, subscription: Subscription) -> Response:
         """The response that takes away what is leaving."""
 
-    def _pushes(self) -> tuple[Ask, ...]:
-        return tuple(
-            Ask(type_url=type_url, watch=subscription.watch)
-            for type_url in in_push_order(self.subscriptions)
-            if (subscription := self.subscriptions[type_url]).wildcard or subscription.names
-        )
-
     def _owed(self, source: Source) -> Iterator[Response]:
         """Endpoints the client waits for but has not asked for."""
         subscription = self.subscriptions.get(ENDPOINT)
-        if subscription is None or not self._awaited:
+        if subscription is None or not self._warming.awaited:
             return
-        names = frozenset(filter(subscription.watch.covers, self._awaited))
+        names = self._warming.take(subscription.watch.covers)
         if not names:
             return
-        self._awaited -= names
         watch = Watch(type_url=ENDPOINT, names=names)
         ask = Ask(type_url=ENDPOINT, watch=watch, asked=True, force=True)
         yield from self._made(ask, source)
@@ -124,23 +145,31 @@ class StreamState(ABC, Generic[R]):
         for subscription in due:
             yield self._farewell(subscription)
 
-    def removals_due_at(self) -> float | None:
-        """When removals that wait for the client's ACKs go out without them."""
-        return min(
-            (
-                subscription.leaving_since + self._removal_wait_s
-                for subscription in self.subscriptions.values()
-                if subscription.leaving
-            ),
-            default=None,
-        )
+    def wakes_at(self) -> float | None:
+        """When what waits for the client goes on without it."""
+        waiting_since = [s.leaving_since for s in self.subscriptions.values() if s.leaving]
+        if self._holding_since is not None:
+            waiting_since.append(self._holding_since)
+        return min(waiting_since) + self._order_wait_s if waiting_since else None
 
     def _may_leave(self, subscription: Subscription) -> bool:
         return (
             subscription.type_url not in _WAIT_FOR_REFERRERS
-            or self._now() >= subscription.leaving_since + self._removal_wait_s
+            or self._now() >= subscription.leaving_since + self._order_wait_s
             or all(other.settled for other in self.subscriptions.values())
         )
+
+    def _never_used(self, subscription: Subscription, names: frozenset[str]) -> frozenset[str]:
+        """The clusters among `names` that never got endpoints, so that no route can use them.
+
+        They need not wait for the routes, and must not: the client goes on warming them.
+        """
+        if subscription.type_url != CLUSTER or not self._warming:
+            return frozenset()
+        held = subscription.held
+        unused = {n for n in names & held.keys() if self._warming.is_waiting(held[n])}
+        self._warming.clusters_gone(held[name] for name in unused)
+        return frozenset(unused)
 
     def _leave(self, subscription: Subscription, names: frozenset[str]) -> None:
         if names and not subscription.leaving:
@@ -150,16 +179,16 @@ class StreamState(ABC, Generic[R]):
     def _drop_leaving(self, subscription: Subscription) -> frozenset[str]:
         """Forget what is leaving, and the endpoints it waited for."""
         names = subscription.leaving
-        if subscription.type_url == CLUSTER:
-            for name in names & subscription.held.keys():
-                self._awaited.discard(endpoints_of(subscription.held[name]) or "")
+        if subscription.type_url == CLUSTER and self._warming:
+            held = subscription.held
+            self._warming.clusters_gone(held[name] for name in names & held.keys())
         subscription.forget(names)
         subscription.leaving = frozenset()
         return names
 
     def _again(self, ask: Ask, state: Mapping[str, Resource]) -> set[str]:
         """The names among `state` that go out even if the client has them."""
-        again = self._awaited & state.keys() if ask.type_url == ENDPOINT else set[str]()
+        again = self._warming.awaited & state.keys() if ask.type_url == ENDPOINT else set[str]()
         if ask.force:
             again |= set(filter(ask.watch.covers, state))
         return again
@@ -167,8 +196,6 @@ class StreamState(ABC, Generic[R]):
     def _note_sent(self, type_url: str, resources: Mapping[str, Resource]) -> None:
         """Keep book of which endpoints are awaited, as these resources go out."""
         if type_url == CLUSTER:
-            self._awaited.update(
-                name for cluster in resources.values() if (name := endpoints_of(cluster))
-            )
-        elif type_url == ENDPOINT and self._awaited:
-            self._awaited.difference_update(resources)
+            self._warming.clusters_sent(resources.values())
+        elif type_url == ENDPOINT:
+            self._warming.endpoints_sent(resources)

@@ -8,17 +8,20 @@ https://github.com/envoyproxy/envoy/issues/13009
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 from ._resource import Resource
 
 _EDS = 3  # envoy.config.cluster.v3.Cluster.DiscoveryType.EDS
 
 # Field numbers of envoy.config.cluster.v3.Cluster, and of its EdsClusterConfig.
 _NAME, _TYPE, _EDS_CONFIG = 1, 2, 3
-_SERVICE_NAME = 2
+_CONFIG_SOURCE, _SERVICE_NAME = 1, 2
+_SAME_STREAM = (3, 5)  # ads and self of envoy.config.core.v3.ConfigSource
 
 
 def endpoints_of(cluster: Resource) -> str | None:
-    """The name under which an EDS cluster's endpoints are served; None for other clusters.
+    """The name under which a cluster's endpoints come over the same stream; None if they do not.
 
     Read off the wire rather than decoded, as it is asked of every cluster of every change.
     """
@@ -40,6 +43,7 @@ def first_text(body: bytes) -> str:
 def _endpoints_name(body: bytes) -> str:
     name = service_name = b""
     kind = 0
+    here = False
     for field, number, value in _fields(body):
         if field == _NAME:
             name = value
@@ -49,7 +53,9 @@ def _endpoints_name(body: bytes) -> str:
             for inner, _, inner_value in _fields(value):
                 if inner == _SERVICE_NAME:
                     service_name = inner_value
-    return (service_name or name).decode() if kind == _EDS else ""
+                elif inner == _CONFIG_SOURCE:
+                    here = any(source in _SAME_STREAM for source, _, _ in _fields(inner_value))
+    return (service_name or name).decode() if kind == _EDS and here else ""
 
 
 def _fields(data: bytes) -> list[tuple[int, int, bytes]]:
@@ -87,3 +93,45 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         shift += 7
         if shift > 63:
             raise ValueError("varint too long")
+
+
+class Warming:
+    """The endpoints that the clusters sent on one stream still wait for.
+
+    They may be asked for only later, or not at all: a delta client that reconnects says that it
+    has them, and warms all the same.
+    """
+
+    def __init__(self) -> None:
+        self.awaited: set[str] = set()
+        self._missing: set[str] = set()  # awaited, and it was found that there are none
+
+    def clusters_sent(self, clusters: Iterable[Resource]) -> None:
+        self.awaited.update(name for cluster in clusters if (name := endpoints_of(cluster)))
+
+    def clusters_gone(self, clusters: Iterable[Resource]) -> None:
+        self.endpoints_sent({name for cluster in clusters if (name := endpoints_of(cluster))})
+
+    def endpoints_sent(self, names: Iterable[str]) -> None:
+        if self:
+            self.awaited.difference_update(names)
+            self._missing.difference_update(names)
+
+    def take(self, wanted: Callable[[str], bool]) -> frozenset[str]:
+        """The awaited names among those wanted; what is not sent for them now is missing."""
+        names = frozenset(filter(wanted, self.awaited))
+        self.awaited -= names
+        self._missing |= names
+        return names
+
+    def give_up(self) -> None:
+        """Wait no longer."""
+        self.take(lambda _name: True)
+
+    def is_waiting(self, cluster: Resource) -> bool:
+        """Whether a cluster has not got its endpoints, so that no route can use it."""
+        name = endpoints_of(cluster)
+        return name in self.awaited or name in self._missing
+
+    def __bool__(self) -> bool:
+        return bool(self.awaited or self._missing)
