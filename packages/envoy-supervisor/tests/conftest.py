@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import pytest
 
-from envoy_supervisor import Address, BootstrapConfig, EnvoyConfig, UnixAddress
+from envoy_supervisor import Address, BootstrapConfig, CrashPolicy, EnvoyConfig, UnixAddress
 from envoy_supervisor.testing import FakeEnvoy, FakeEnvoyFiles, fake_envoy
 
 HEALTHY = FakeEnvoy()
@@ -166,6 +166,7 @@ def fake(socket_dir: Path) -> Fake:
             ),
             directory=socket_dir / "envoy",
             termination_drain=timedelta(seconds=30),
+            crashes=CrashPolicy(budget=0),
         )
         return replace(config, **changes), files
 

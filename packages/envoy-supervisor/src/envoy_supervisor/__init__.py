@@ -5,7 +5,7 @@ from envoy_supervisor._admin import AdminClient
 from envoy_supervisor._arguments import envoy_arguments
 from envoy_supervisor._binary import find_envoy
 from envoy_supervisor._bootstrap import BootstrapConfig, Locality, render_bootstrap
-from envoy_supervisor._config import DrainDirection, EnvoyConfig
+from envoy_supervisor._config import DrainDirection, EnvoyConfig, EnvoyState
 from envoy_supervisor._errors import (
     AdminError,
     BootstrapError,
@@ -13,13 +13,14 @@ from envoy_supervisor._errors import (
     EnvoyNotFound,
     EnvoyNotReady,
     EnvoySupervisorError,
+    RestartRefused,
 )
 from envoy_supervisor._exit import Exit, ExitCause
+from envoy_supervisor._fleet import CrashPolicy
 from envoy_supervisor._json import JSON
-from envoy_supervisor._state import EnvoyState
 from envoy_supervisor._stats import active_connections, parse_stats
 from envoy_supervisor._stats_config import StatsConfig
-from envoy_supervisor._supervisor import Envoy, running
+from envoy_supervisor._supervisor import Envoy, EnvoyStatus, running
 
 __all__ = [
     # what Envoy is started with
@@ -31,6 +32,7 @@ __all__ = [
     "UnixAddress",
     "render_bootstrap",
     # how it is run
+    "CrashPolicy",
     "DrainDirection",
     "EnvoyConfig",
     "envoy_arguments",
@@ -38,6 +40,7 @@ __all__ = [
     # running it
     "Envoy",
     "EnvoyState",
+    "EnvoyStatus",
     "Exit",
     "ExitCause",
     "running",
@@ -52,4 +55,5 @@ __all__ = [
     "EnvoyNotFound",
     "EnvoyNotReady",
     "EnvoySupervisorError",
+    "RestartRefused",
 ]

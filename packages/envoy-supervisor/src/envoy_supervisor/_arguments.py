@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,8 +12,24 @@ LOG_FORMAT = "[%l][%n] %_"
 """Level, component, message with its newlines escaped: one record is one line."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HotRestart:
+    """A process's place in a hot restart.
+
+    base_id: which processes belong together; None for the first, which writes it to id_file.
+    """
+
+    id_file: Path
+    base_id: int | None = None
+    epoch: int = 0
+
+
 def envoy_arguments(
-    config: EnvoyConfig, bootstrap: Path, *, own_log_format: bool = True
+    config: EnvoyConfig,
+    bootstrap: Path,
+    *,
+    hot_restart: HotRestart | None = None,
+    own_log_format: bool = True,
 ) -> tuple[str, ...]:
     """The arguments behind the executable's name.
 
@@ -22,9 +39,9 @@ def envoy_arguments(
         *("-c", str(bootstrap)),
         *("--drain-time-s", whole_seconds(config.drain_time)),
         *("--drain-strategy", "immediate"),
+        *_hot_restart_arguments(config, hot_restart),
         *("--local-address-ip-version", "v6" if config.local_address_ipv6 else "v4"),
         *("--file-flush-interval-msec", "1000"),
-        "--disable-hot-restart",
         "--allow-unknown-static-fields",
         *("-l", config.log_level),
     ]
@@ -37,6 +54,15 @@ def envoy_arguments(
     if config.concurrency > 0:
         arguments += ["--concurrency", str(config.concurrency)]
     return (*arguments, *config.extra_args)
+
+
+def _hot_restart_arguments(config: EnvoyConfig, place: HotRestart | None) -> tuple[str, ...]:
+    if place is None:
+        return ("--disable-hot-restart",)
+    shutdown = ("--parent-shutdown-time-s", whole_seconds(config.parent_shutdown_time))
+    if place.base_id is None:
+        return (*shutdown, "--use-dynamic-base-id", "--base-id-path", str(place.id_file))
+    return (*shutdown, "--base-id", str(place.base_id), "--restart-epoch", str(place.epoch))
 
 
 def whole_seconds(duration: timedelta) -> str:

@@ -9,6 +9,18 @@ from pathlib import Path
 
 from envoy_supervisor._address import Address, UnixAddress
 from envoy_supervisor._bootstrap import BootstrapConfig
+from envoy_supervisor._fleet import CrashPolicy
+
+_CRASHES = CrashPolicy()
+
+
+class EnvoyState(StrEnum):
+    """How far Envoy is."""
+
+    STARTING = "starting"
+    READY = "ready"
+    DRAINING = "draining"
+    EXITED = "exited"
 
 
 class DrainDirection(StrEnum):
@@ -33,9 +45,16 @@ class EnvoyConfig:
         that this proxy leaves.
     exit_when_idle: stop waiting as soon as no connection is open.
     stop_grace: how long Envoy may take to exit when told to, before it is killed. Stopping never
-        takes longer than termination_drain + stop_grace.
+        takes longer than pre_drain_pause + termination_drain + stop_grace.
     drain_direction: which listeners are drained.
-    ready_timeout: an Envoy that is not ready after this is given up; None waits for ever.
+    hot_restart: let a new Envoy take over the sockets of the old one. Off: `Envoy.restart` is
+        refused.
+    parent_shutdown_time: after a hot restart, how long the old Envoy may finish requests.
+    restart_timeout: how long a new Envoy may take to be ready before it is given up and the old
+        one kept; does not bound the first start, which may have to wait for a control plane.
+    crashes: whether and how often an Envoy that ended by itself is started again.
+    pre_drain_pause: when stopping, serve on as before for this long first, in addition to
+        termination_drain; for callers that are slow to hear that this proxy leaves.
     log_level: Envoy's own level: trace, debug, info, warning, error, critical or off.
     component_log_level: levels by component, as in `upstream:debug,misc:error`.
     concurrency: worker threads; 0 is one for each processor.
@@ -53,7 +72,12 @@ class EnvoyConfig:
     minimum_drain: timedelta = timedelta(0)
     exit_when_idle: bool = True
     stop_grace: timedelta = timedelta(seconds=1)
+    pre_drain_pause: timedelta = timedelta(0)
     drain_direction: DrainDirection = DrainDirection.INBOUND
+    hot_restart: bool = True
+    parent_shutdown_time: timedelta = timedelta(seconds=60)
+    restart_timeout: timedelta = timedelta(seconds=60)
+    crashes: CrashPolicy = _CRASHES
     log_level: str = "warning"
     component_log_level: str = ""
     concurrency: int = 0

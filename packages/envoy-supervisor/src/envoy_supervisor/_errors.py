@@ -28,6 +28,10 @@ class EnvoyExited(EnvoySupervisorError):
         self.exit = exit
 
 
+class RestartRefused(EnvoySupervisorError):
+    """The new configuration or binary does not work; what ran before goes on."""
+
+
 class EnvoyNotReady(EnvoySupervisorError):
     """Envoy runs but did not become ready in the time given."""
 

@@ -49,6 +49,9 @@ class Member:
     stage: Stage = Stage.STARTING
 
 
+_BACKOFF = Backoff(initial_s=0.2, maximum_s=10.0, multiplier=2.0, jitter=0.2)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrashPolicy:
     """What to do when Envoy ends by itself.
@@ -62,7 +65,7 @@ class CrashPolicy:
 
     budget: int = 5
     window_s: float = 120.0
-    backoff: Backoff = Backoff(initial_s=0.2, maximum_s=10.0, multiplier=2.0, jitter=0.2)  # noqa: RUF009
+    backoff: Backoff = _BACKOFF
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,7 +231,7 @@ def advance(
     return fleet, (*first, *then)
 
 
-def _answered(
+def _answered(  # noqa: PLR0911 - one return an event reads best
     fleet: Fleet, event: Event, *, now: float, policy: CrashPolicy, rng: random.Random
 ) -> tuple[Fleet, tuple[Action, ...]]:
     match event:

@@ -25,10 +25,13 @@ def main(settings: str, journal: str, *arguments: str) -> None:
     sys.stderr.flush()
     if behaviour["exits"] is not None or behaviour["crashes"] is not None:
         threading.Timer(behaviour["exits_after_s"], end, [behaviour]).start()
+    epoch = int(argument(arguments, "--restart-epoch", "0"))
+    if "--base-id-path" in arguments:
+        Path(argument(arguments, "--base-id-path")).write_text("1")
     if not behaviour["no_admin"]:
         bootstrap = json.loads(Path(argument(arguments, "-c")).read_text())
         threading.Thread(
-            target=serve, args=(listen(bootstrap), behaviour, journal), daemon=True
+            target=serve, args=(listen(bootstrap), behaviour, journal, epoch), daemon=True
         ).start()
     while True:
         signal.pause()
@@ -46,8 +49,8 @@ def end(behaviour: dict[str, Any]) -> None:
         os._exit(behaviour["exits"])
 
 
-def argument(arguments: tuple[str, ...], name: str) -> str:
-    return arguments[arguments.index(name) + 1]
+def argument(arguments: tuple[str, ...], name: str, default: str = "") -> str:
+    return arguments[arguments.index(name) + 1] if name in arguments else default
 
 
 def listen(bootstrap: dict[str, Any]) -> socket.socket:
@@ -65,7 +68,7 @@ def listen(bootstrap: dict[str, Any]) -> socket.socket:
     return listener
 
 
-def serve(listener: socket.socket, behaviour: dict[str, Any], journal: str) -> None:
+def serve(listener: socket.socket, behaviour: dict[str, Any], journal: str, epoch: int) -> None:
     unready = behaviour["ready_after"]
     connections = list(behaviour["connections"])
     held = []
@@ -82,12 +85,20 @@ def serve(listener: socket.socket, behaviour: dict[str, Any], journal: str) -> N
             status, body = 200, "OK\n"
             if path == "/ready":
                 if behaviour["never_ready"] or unready > 0:
-                    unready -= 1
                     status, body = 503, "INITIALIZING\n"
                 else:
                     body = "LIVE\n"
             elif path == "/server_info":
-                body = json.dumps({"state": "LIVE", "version": "fake/0/Fake"})
+                waiting = behaviour["never_ready"] or unready > 0
+                unready -= 1
+                options = {"restart_epoch": epoch}
+                body = json.dumps(
+                    {
+                        "state": "PRE_INITIALIZING" if waiting else "LIVE",
+                        "version": "fake/0/Fake",
+                        "command_line_options": options,
+                    }
+                )
             elif path.startswith("/stats"):
                 body = (
                     "listener.admin.downstream_cx_active: 1\n"

@@ -1,0 +1,98 @@
+"""One Envoy process with what belongs to it: its files, its log, its readiness."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import ExitStack
+from pathlib import Path
+
+from envoy_supervisor._admin import AdminClient
+from envoy_supervisor._arguments import HotRestart, envoy_arguments
+from envoy_supervisor._errors import AdminError
+from envoy_supervisor._exit import Exit, explain_exit
+from envoy_supervisor._fleet import Member
+from envoy_supervisor._hot_restart import forget_failed_child, id_file, read_base_id
+from envoy_supervisor._log import OutputLog
+from envoy_supervisor._memory import watch_memory
+from envoy_supervisor._process import Process, spawn
+from envoy_supervisor._version import Version, bootstrap_file
+from mesh_lifecycle import Clock
+
+log = logging.getLogger(__name__)
+
+READY_POLL_S = 0.02
+READY_POLL_SLOW_S = 0.25
+
+
+class Child:
+    """A process that was started. `told_to` says whether its end was asked for."""
+
+    def __init__(
+        self, member: Member, version: Version, process: Process, files: ExitStack, clock: Clock
+    ) -> None:
+        self.member = member
+        self.version = version
+        self.process = process
+        self.admin = AdminClient(version.admin)
+        self.started = clock.monotonic()
+        self.told_to = False
+        self._clock = clock
+        self._files = files
+        self._output = OutputLog(pid=lambda: process.pid, monotonic=clock.monotonic)
+        self._memory = watch_memory(process.pid)
+        process.listen(self._output.feed, self._output.close)
+
+    async def until_ready(self) -> None:
+        """Poll until this process serves; a parent may answer at the same address for a while."""
+        interval_s = READY_POLL_S
+        while not await self._serves():
+            await self._clock.sleep(interval_s)
+            interval_s = min(READY_POLL_SLOW_S, interval_s * 1.1)
+
+    def ended(self) -> Exit:
+        """Remove its files, and say why it ended."""
+        self._files.close()
+        return explain_exit(
+            self.process.exited.result(),
+            self._output.kept,
+            told_to=self.told_to,
+            memory=self._memory,
+        )
+
+    async def _serves(self) -> bool:
+        try:
+            info = await self.admin.server_info()
+        except AdminError:
+            return False
+        options = info.get("command_line_options")
+        epoch = options.get("restart_epoch", 0) if isinstance(options, dict) else 0
+        return info.get("state") == "LIVE" and epoch == self.member.epoch
+
+
+def start_child(member: Member, version: Version, *, directory: Path, clock: Clock) -> Child:
+    """Start the process. Raises `EnvoyNotFound` or `EnvoySupervisorError` if that cannot be."""
+    config = version.config
+    place = _place(member, directory) if config.hot_restart else None
+    with ExitStack() as files:
+        path = files.enter_context(
+            bootstrap_file(version, directory / f"envoy-rev{member.number}.json")
+        )
+        arguments = envoy_arguments(
+            config, path, hot_restart=place, own_log_format=not version.sets_log_format
+        )
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        process = spawn([str(config.binary), *arguments])
+        child = Child(member, version, process, files.pop_all(), clock)
+    log.info(
+        "envoy started",
+        extra={"pid": process.pid, "epoch": member.epoch, "binary": str(config.binary)},
+    )
+    return child
+
+
+def _place(member: Member, directory: Path) -> HotRestart:
+    file = id_file(directory, member.family)
+    if member.epoch == 0:
+        return HotRestart(id_file=file)
+    forget_failed_child(file)
+    return HotRestart(id_file=file, base_id=read_base_id(file), epoch=member.epoch)

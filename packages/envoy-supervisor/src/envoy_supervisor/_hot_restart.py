@@ -1,0 +1,74 @@
+"""What hot restart keeps outside the processes: a base id, and a piece of shared memory.
+
+Envoys that hand over to each other share a base id, which names their sockets and a small file in
+/dev/shm. The first chooses it and writes it down; nobody removes the file.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - where Envoy puts it
+
+# The segment's size in the versions whose layout is known, and what its last word says.
+_SIZE = 104
+_INITIALIZING = 1
+
+
+def id_file(directory: Path, family: int) -> Path:
+    """Where the first process of a family writes its base id."""
+    return directory / f"base-id-{os.getpid()}-{family}"
+
+
+def read_base_id(path: Path) -> int | None:
+    """The base id a family uses; None if it was never written."""
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def release(path: Path, *, shared_memory: Path = SHARED_MEMORY) -> None:
+    """Remove what a family leaves behind. Only for families of which no process runs."""
+    if (base_id := read_base_id(path)) is not None:
+        _segment(base_id, shared_memory).unlink(missing_ok=True)
+    path.unlink(missing_ok=True)
+
+
+def release_stale(directory: Path, *, shared_memory: Path = SHARED_MEMORY) -> None:
+    """Remove what supervisors left that were killed: their Envoys died with them.
+
+    A file of our own process id is another's too: this runs before we start anything.
+    """
+    for path in directory.glob("base-id-*-*"):
+        pid = path.name.split("-")[2]
+        if pid == str(os.getpid()) or not (pid.isdigit() and Path("/proc", pid).exists()):
+            release(path, shared_memory=shared_memory)
+
+
+def forget_failed_child(path: Path, *, shared_memory: Path = SHARED_MEMORY) -> None:
+    """Let the next child start after one that died while starting.
+
+    A starting child marks the shared memory and takes the mark away when it serves. One that dies
+    before leaves the mark, and Envoy then refuses every further child ("previous envoy process is
+    still initializing") for as long as the parent lives. Only one child is ever started at a time
+    here, so when the next one starts the mark is stale. Not needed any more once Envoy takes the
+    mark away itself when it fails.
+    """
+    if (base_id := read_base_id(path)) is None:
+        return
+    try:
+        with _segment(base_id, shared_memory).open("r+b") as segment:
+            content = segment.read()
+            if len(content) != _SIZE or int.from_bytes(content[:8], "little") != _SIZE:
+                return
+            flags = int.from_bytes(content[-8:], "little")
+            segment.seek(_SIZE - 8)
+            segment.write((flags & ~_INITIALIZING).to_bytes(8, "little"))
+    except OSError:
+        return
+
+
+def _segment(base_id: int, shared_memory: Path) -> Path:
+    return shared_memory / f"envoy_shared_memory_{base_id * 10}"

@@ -1,0 +1,91 @@
+"""What Envoy can be started with: a binary, its arguments, a bootstrap; told apart by hash."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from envoy_supervisor._address import Address, UnixAddress
+from envoy_supervisor._arguments import envoy_arguments
+from envoy_supervisor._bootstrap import BootstrapConfig, render_bootstrap
+from envoy_supervisor._bootstrap_file import admin_address, sets_log_format
+from envoy_supervisor._config import EnvoyConfig
+from envoy_supervisor._errors import EnvoySupervisorError
+from envoy_supervisor._process import write_private
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version:
+    """A configuration, read and rendered. `name` is equal for what would run the same."""
+
+    name: str
+    config: EnvoyConfig
+    content: str | None
+    """The rendered bootstrap; None: the user's own file."""
+    admin: Address | UnixAddress
+    own_listeners: tuple[Address, ...]
+    sets_log_format: bool
+
+
+def read_version(config: EnvoyConfig) -> Version:
+    """Read or render the bootstrap and look at the binary.
+
+    Raises `BootstrapError` for values that cannot be rendered, `EnvoySupervisorError` for a file
+    that cannot be read.
+    """
+    bootstrap = config.bootstrap
+    if isinstance(bootstrap, BootstrapConfig):
+        content: str | None = json.dumps(render_bootstrap(bootstrap), indent=1)
+        hashed = content or ""
+        admin, own_listeners, log_format = bootstrap.admin, bootstrap.own_listeners, False
+    else:
+        try:
+            hashed = bootstrap.read_bytes().decode("utf-8", "surrogateescape")
+        except OSError as error:
+            raise EnvoySupervisorError(
+                f"cannot read the bootstrap file {bootstrap}: {error.strerror}"
+            ) from error
+        content = None
+        admin, own_listeners = config.admin or admin_address(bootstrap), ()
+        log_format = sets_log_format(bootstrap)
+    return Version(
+        name=_name(config, hashed),
+        config=config,
+        content=content,
+        admin=config.admin or admin,
+        own_listeners=own_listeners,
+        sets_log_format=log_format,
+    )
+
+
+@contextmanager
+def bootstrap_file(version: Version, path: Path) -> Iterator[Path]:
+    """The file to start Envoy with. A rendered one is removed; a user's own is left alone."""
+    if version.content is None:
+        assert isinstance(version.config.bootstrap, Path)  # noqa: S101 - the other case has content
+        yield version.config.bootstrap
+        return
+    try:
+        write_private(path, version.content)
+    except OSError as error:
+        raise EnvoySupervisorError(f"cannot write {path}: {error.strerror}") from error
+    try:
+        yield path
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _name(config: EnvoyConfig, bootstrap: str) -> str:
+    parts = [bootstrap, *envoy_arguments(config, Path()), str(config.binary)]
+    try:
+        # A package manager replaces a binary under the same name.
+        binary = config.binary.stat()
+        facts = (binary.st_dev, binary.st_ino, binary.st_size, binary.st_mtime_ns)
+        parts += [str(fact) for fact in facts]
+    except OSError:
+        pass  # starting it tells what is wrong
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:16]
