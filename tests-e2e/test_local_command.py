@@ -48,17 +48,17 @@ def write_mesh(directory: Path) -> Path:
     file.write_text(
         "workloads:\n"
         f"  - {{name: backend, ports: [{{port: 8080}}], command: [{sys.executable}, {ECHO}]}}\n"
-        f"  - {{name: caller, command: [sleep, '1000']}}\n"
+        "  - {name: caller, command: [sh, -c, 'sleep 1000; true']}\n"
     )
     return file
 
 
 async def until_all_run(pid: int, state: Path) -> frozenset[int]:
-    """Wait for the control plane, two agents, two Envoys and two programs."""
+    """Wait for the guard, the control plane, two agents, two Envoys, two programs and a child."""
     log = state / "logs" / "mesh-local.log"
     await until(
-        lambda: len(descendants_of(pid)) == 7 and 'child="caller"' in log.read_text(),
-        what="seven processes",
+        lambda: len(descendants_of(pid)) == 9 and 'child="caller"' in log.read_text(),
+        what="nine processes",
     )
     return descendants_of(pid)
 

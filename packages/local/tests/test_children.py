@@ -2,19 +2,27 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from mesh_local import ChildState, OnExit, ProcessEnded
 from mesh_local._children import describe_exit, last_lines, running
+from mesh_local._guard import Guard, guarding
 from mesh_local._processes import ProcessSpec, Role
 
 LAUNCHER = Path(__file__).parents[1] / "src" / "mesh_local" / "_launch.py"
 
 MakeSpec = Callable[..., ProcessSpec]
+
+
+@pytest_asyncio.fixture
+async def guard() -> AsyncIterator[Guard]:
+    async with guarding() as started:
+        yield started
 
 
 @pytest.fixture
@@ -55,9 +63,11 @@ WITH_CHILD = (
 )
 
 
-async def test_a_process_runs_beside_the_block_and_stops_with_it(make_spec: MakeSpec) -> None:
+async def test_a_process_runs_beside_the_block_and_stops_with_it(
+    make_spec: MakeSpec, guard: Guard
+) -> None:
     spec = make_spec(SLEEP)
-    async with running([spec], on_exit=OnExit.FAIL, hurry=asyncio.Event()) as (child,):
+    async with running([spec], on_exit=OnExit.FAIL, hurry=asyncio.Event(), guard=guard) as (child,):
         await until(lambda: last_lines(spec.log) == ("here",))
         assert child.pid is not None
         pid = child.pid
@@ -66,28 +76,34 @@ async def test_a_process_runs_beside_the_block_and_stops_with_it(make_spec: Make
     assert child.last_exit == "killed by SIGTERM"
 
 
-async def test_a_process_waits_at_its_gate(make_spec: MakeSpec) -> None:
+async def test_a_process_waits_at_its_gate(make_spec: MakeSpec, guard: Guard) -> None:
     gate = asyncio.Event()
     async with running(
-        [make_spec(SLEEP)], on_exit=OnExit.FAIL, hurry=asyncio.Event(), gate=lambda _: gate
+        [make_spec(SLEEP)],
+        on_exit=OnExit.FAIL,
+        hurry=asyncio.Event(),
+        guard=guard,
+        gate=lambda _: gate,
     ) as (child,):
         assert child.state is ChildState.WAITING
         gate.set()
         await until(lambda: child.state is ChildState.RUNNING)
 
 
-async def test_a_process_that_must_not_end_ends_the_block(make_spec: MakeSpec) -> None:
+async def test_a_process_that_must_not_end_ends_the_block(
+    make_spec: MakeSpec, guard: Guard
+) -> None:
     spec = make_spec("print('why'); raise SystemExit(3)")
     with pytest.raises(ProcessEnded, match=r"program ended by itself \(exit code 3\)") as caught:
-        async with running([spec], on_exit=OnExit.FAIL, hurry=asyncio.Event()):
+        async with running([spec], on_exit=OnExit.FAIL, hurry=asyncio.Event(), guard=guard):
             await asyncio.Event().wait()
     assert last_lines(caught.value.log) == ("why",)
 
 
-async def test_a_process_is_started_again(make_spec: MakeSpec) -> None:
-    async with running([make_spec(SLEEP)], on_exit=OnExit.RESTART, hurry=asyncio.Event()) as (
-        child,
-    ):
+async def test_a_process_is_started_again(make_spec: MakeSpec, guard: Guard) -> None:
+    async with running(
+        [make_spec(SLEEP)], on_exit=OnExit.RESTART, hurry=asyncio.Event(), guard=guard
+    ) as (child,):
         await until(lambda: child.state is ChildState.RUNNING)
         first = child.pid
         assert first is not None
@@ -97,33 +113,40 @@ async def test_a_process_is_started_again(make_spec: MakeSpec) -> None:
         assert child.last_exit == "killed by SIGKILL"
 
 
-async def test_a_process_left_as_it_ended_is_not_started_again(make_spec: MakeSpec) -> None:
+async def test_a_process_left_as_it_ended_is_not_started_again(
+    make_spec: MakeSpec, guard: Guard
+) -> None:
     async with running(
-        [make_spec("raise SystemExit(0)")], on_exit=OnExit.LEAVE, hurry=asyncio.Event()
+        [make_spec("raise SystemExit(0)")],
+        on_exit=OnExit.LEAVE,
+        hurry=asyncio.Event(),
+        guard=guard,
     ) as (child,):
         assert await child.wait_ended() == "exit code 0"
         assert child.state is ChildState.ENDED
 
 
-async def test_a_process_that_does_not_stop_is_killed(make_spec: MakeSpec) -> None:
+async def test_a_process_that_does_not_stop_is_killed(make_spec: MakeSpec, guard: Guard) -> None:
     spec = make_spec(STUBBORN, stop_timeout_s=0.2)
-    async with running([spec], on_exit=OnExit.FAIL, hurry=asyncio.Event()) as (child,):
+    async with running([spec], on_exit=OnExit.FAIL, hurry=asyncio.Event(), guard=guard) as (child,):
         await until(lambda: last_lines(spec.log) == ("here",))
     assert child.last_exit == "killed by SIGKILL"
 
 
-async def test_hurry_kills_what_would_take_its_time(make_spec: MakeSpec) -> None:
+async def test_hurry_kills_what_would_take_its_time(make_spec: MakeSpec, guard: Guard) -> None:
     spec, hurry = make_spec(STUBBORN, stop_timeout_s=60), asyncio.Event()
-    async with running([spec], on_exit=OnExit.FAIL, hurry=hurry) as (child,):
+    async with running([spec], on_exit=OnExit.FAIL, hurry=hurry, guard=guard) as (child,):
         await until(lambda: last_lines(spec.log) == ("here",))
         hurry.set()
     assert child.last_exit == "killed by SIGKILL"
 
 
 @pytest.mark.parametrize("role", [Role.APP, Role.AGENT])
-async def test_what_a_process_started_stops_with_it(make_spec: MakeSpec, role: Role) -> None:
+async def test_what_a_process_started_stops_with_it(
+    make_spec: MakeSpec, guard: Guard, role: Role
+) -> None:
     spec = make_spec(WITH_CHILD, role=role)
-    async with running([spec], on_exit=OnExit.FAIL, hurry=asyncio.Event()):
+    async with running([spec], on_exit=OnExit.FAIL, hurry=asyncio.Event(), guard=guard):
         await until(lambda: bool(last_lines(spec.log)))
         grandchild = int(last_lines(spec.log)[0].split()[1])
         assert alive(grandchild)
@@ -149,6 +172,21 @@ async def test_processes_die_with_a_killed_parent(tmp_path: Path) -> None:
     parent.kill()
     await parent.communicate()
     await until(lambda: not alive(child))
+
+
+async def test_the_guard_kills_the_groups_that_are_left() -> None:
+    groups = [
+        await asyncio.create_subprocess_exec("sleep", "60", start_new_session=True)
+        for _ in range(2)
+    ]
+    async with guarding() as guard:
+        guard.watch(groups[0].pid)
+        guard.watch(groups[1].pid)
+        guard.forget(groups[1].pid)
+    assert await groups[0].wait() == -signal.SIGKILL
+    assert groups[1].returncode is None
+    groups[1].kill()
+    await groups[1].wait()
 
 
 def test_exits_are_put_in_words() -> None:

@@ -1,9 +1,10 @@
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 from rich.console import Console
 
 from mesh_local import (
@@ -19,6 +20,7 @@ from mesh_local import (
 )
 from mesh_local._checks import Hop
 from mesh_local._duration_text import brief, milliseconds
+from mesh_local._guard import Guard, guarding
 from mesh_local._http import Answer
 from mesh_local._processes import ProcessSpec, Role
 from mesh_local._story import check_lines, mesh_lines
@@ -36,8 +38,14 @@ HEALTHY = AgentStatus(
 )
 
 
+@pytest_asyncio.fixture
+async def guard() -> AsyncIterator[Guard]:
+    async with guarding() as started:
+        yield started
+
+
 @pytest.fixture
-def child() -> Callable[..., Child]:
+def child(guard: Guard) -> Callable[..., Child]:
     def make(name: str, state: ChildState = ChildState.RUNNING) -> Child:
         spec = ProcessSpec(
             name=name,
@@ -47,7 +55,13 @@ def child() -> Callable[..., Child]:
             directory=Path("/"),
             log=Path(f"/state/logs/{name}.log"),
         )
-        made = Child(spec, on_exit=OnExit.RESTART, gate=asyncio.Event(), hurry=asyncio.Event())
+        made = Child(
+            spec,
+            on_exit=OnExit.RESTART,
+            gate=asyncio.Event(),
+            hurry=asyncio.Event(),
+            guard=guard,
+        )
         made.state = state
         return made
 

@@ -20,6 +20,10 @@ class ForeignAuthority:
     def __init__(self, directory: Path, trust_domain: str) -> None:
         self._authority = load_or_create_authority(directory, trust_domain=trust_domain)
 
+    @property
+    def root_pem(self) -> bytes:
+        return self._authority.root_pem
+
     def client_context(self, directory: Path, identity: str) -> ssl.SSLContext:
         """A client whose certificate claims an identity of the mesh."""
         return client_context(self._authority, directory, identity)

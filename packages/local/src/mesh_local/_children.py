@@ -16,6 +16,7 @@ from pathlib import Path
 
 from mesh_lifecycle import Backoff, in_background
 from mesh_local._errors import ProcessEnded
+from mesh_local._guard import Guard
 from mesh_local._processes import ProcessSpec, Role
 
 log = logging.getLogger("mesh_local")
@@ -47,7 +48,13 @@ class Child:
     """One process of the mesh, started again or not when it ends."""
 
     def __init__(
-        self, spec: ProcessSpec, *, on_exit: OnExit, gate: asyncio.Event, hurry: asyncio.Event
+        self,
+        spec: ProcessSpec,
+        *,
+        on_exit: OnExit,
+        gate: asyncio.Event,
+        hurry: asyncio.Event,
+        guard: Guard,
     ) -> None:
         self.spec = spec
         self.state = ChildState.WAITING
@@ -57,6 +64,7 @@ class Child:
         self._on_exit = on_exit
         self._gate = gate
         self._hurry = hurry
+        self._guard = guard
         self._ended = asyncio.Event()
 
     async def keep_running(self) -> None:
@@ -74,7 +82,7 @@ class Child:
                 )
             if self._on_exit is OnExit.LEAVE:
                 await self._rest()
-            kill_group(self.pid)
+            self._kill_group()
             if loop.time() - started > _STEADY_S:
                 delays = _BACKOFF.delays()
             delay = next(delays)
@@ -97,7 +105,7 @@ class Child:
         try:
             await asyncio.Event().wait()
         finally:
-            kill_group(self.pid)
+            self._kill_group()
 
     async def _run(self) -> int:
         spec = self.spec
@@ -116,6 +124,7 @@ class Child:
                 start_new_session=True,
             )
         self.pid = process.pid
+        self._guard.watch(process.pid)
         self.state = ChildState.RUNNING
         log.info("process started", extra={"child": spec.name, "pid": process.pid})
         try:
@@ -148,10 +157,16 @@ class Child:
             if process.returncode is None:
                 log.warning("process did not stop, killing it", extra={"child": self.spec.name})
         finally:
-            kill_group(process.pid)
+            self._kill_group()
         await process.wait()
         self.last_exit = describe_exit(process.returncode or 0)
         log.info("process stopped", extra={"child": self.spec.name, "exit": self.last_exit})
+
+    def _kill_group(self) -> None:
+        """Leave nothing of what the process started."""
+        if self.pid is not None:
+            signal_group(self.pid, signal.SIGKILL)
+            self._guard.forget(self.pid)
 
 
 @asynccontextmanager
@@ -160,12 +175,14 @@ async def running(
     *,
     on_exit: OnExit,
     hurry: asyncio.Event,
+    guard: Guard,
     gate: Callable[[ProcessSpec], asyncio.Event] | None = None,
 ) -> AsyncIterator[tuple[Child, ...]]:
     """Run processes beside the block; leaving it stops them all at once.
 
     gate: gives the event that a process waits for before it starts.
     hurry: once set, stopping means killing.
+    guard: kills them should this program be killed.
 
     Raises `ProcessEnded` from the block when one ends and `on_exit` is FAIL.
     """
@@ -177,6 +194,7 @@ async def running(
             on_exit=on_exit,
             gate=gate(spec) if gate is not None else open_gate,
             hurry=hurry,
+            guard=guard,
         )
         for spec in specs
     )
@@ -205,16 +223,10 @@ def _leaves(group: BaseExceptionGroup[ProcessEnded]) -> Iterator[ProcessEnded]:
             yield error
 
 
-def signal_group(pid: int | None, number: signal.Signals) -> None:
-    """Signal a process and all that it started in its session; nobody left is fine."""
-    if pid is not None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(pid, number)
-
-
-def kill_group(pid: int | None) -> None:
-    """Kill a process and all that it started in its session."""
-    signal_group(pid, signal.SIGKILL)
+def signal_group(pid: int, number: signal.Signals) -> None:
+    """Signal a process and all that it started in its group; nobody left is fine."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, number)
 
 
 def describe_exit(code: int) -> str:

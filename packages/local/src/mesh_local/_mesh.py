@@ -20,6 +20,7 @@ from mesh_local import _processes as processes
 from mesh_local._addresses import choose_block, reservations
 from mesh_local._children import Child, ChildState, OnExit, running
 from mesh_local._errors import NotReady, StateError
+from mesh_local._guard import guarding
 from mesh_local._http import NoAnswer, fetch
 from mesh_local._istio import instance_labels, mesh_config, mesh_documents, to_yaml
 from mesh_local._mesh_file import MeshFile
@@ -169,6 +170,7 @@ async def running_mesh(
         return proxied[spec.name]
 
     async with AsyncExitStack() as stack:
+        guard = await stack.enter_async_context(guarding())
         await stack.enter_async_context(
             in_background(
                 keep_tokens_fresh(issuer, plan, state, clock=SystemClock()), name="token-renewal"
@@ -179,6 +181,7 @@ async def running_mesh(
                 [processes.control_plane_process(plan, state, environ)],
                 on_exit=on_exit,
                 hurry=hurry,
+                guard=guard,
             )
         )
         await _wait_control_plane(plan, control_plane)
@@ -187,6 +190,7 @@ async def running_mesh(
                 [apps[each.name] for each in plan.instances if each.serves and each.name in apps],
                 on_exit=on_exit,
                 hurry=hurry,
+                guard=guard,
                 gate=app_gate,
             )
         )
@@ -195,6 +199,7 @@ async def running_mesh(
                 [processes.agent_process(plan, each, state, environ) for each in plan.instances],
                 on_exit=on_exit,
                 hurry=hurry,
+                guard=guard,
             )
         )
         sources = await stack.enter_async_context(
@@ -206,6 +211,7 @@ async def running_mesh(
                 ],
                 on_exit=on_exit,
                 hurry=hurry,
+                guard=guard,
                 gate=app_gate,
             )
         )

@@ -47,11 +47,14 @@ async def up(file: MeshFile, *, folder: Path, console: Console) -> None:
 
 
 async def _show(mesh: RunningMesh, console: Console) -> None:
-    view = mesh_view(mesh, datetime.now(UTC))
+    view, told = mesh_view(mesh, datetime.now(UTC)), False
     with Live(view, console=console, auto_refresh=False, transient=False) as live:
         while True:
             await asyncio.sleep(_REFRESH_S)
             live.update(mesh_view(mesh, datetime.now(UTC)), refresh=True)
+            if not told and not any(each.not_ready for each in mesh.workloads):
+                say(console, "all workloads are ready")
+                told = True
 
 
 async def once(file: MeshFile, *, folder: Path, console: Console) -> bool:

@@ -1,0 +1,226 @@
+"""What users get wrong, through the real commands: one clear sentence each.
+
+Where there is something to hold on to (a running agent, a last good configuration), it is held;
+see also test_control_plane.py.
+"""
+
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from mesh_e2e import ForeignAuthority, alive, children_of, mesh_of, run_command, until
+from mesh_local import fetch_status
+
+ADDRESS = "127.60.0.1"
+"""For the commands run here by hand; mesh-local never uses it."""
+
+GOOD = """\
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: shop}
+spec:
+  hosts: [shop.example.org]
+  ports: [{number: 80, name: http, protocol: HTTP}]
+"""
+TOKEN = Path("var/run/secrets/tokens/istio-token")
+ROOT = Path("var/run/secrets/istio/root-cert.pem")
+
+
+async def run_discovery(directory: Path, *options: str) -> tuple[int, str]:
+    status, _, errors = await run_command(
+        "mesh_discovery",
+        "discovery",
+        "--config-dir=config",
+        "--ca-dir=ca",
+        f"--http-addr={ADDRESS}:8080",
+        "--grpc-addr=",
+        f"--secure-grpc-addr={ADDRESS}:15012",
+        "--monitoring-addr=",
+        *options,
+        environment=os.environ,
+        directory=directory,
+    )
+    return status, errors
+
+
+def agent_environment(**changes: str) -> Mapping[str, str]:
+    return {
+        **{name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ},
+        "POD_NAME": "pod",
+        "POD_NAMESPACE": "default",
+        "SERVICE_ACCOUNT": "pod",
+        "INSTANCE_IP": ADDRESS,
+        "MESH_AGENT_BIND_ADDRESS": ADDRESS,
+        "PROXY_CONFIG": f'{{"discoveryAddress": "{ADDRESS}:15012"}}',
+        "ISTIOD_SAN": "istiod.istio-system.svc",
+        **changes,
+    }
+
+
+def give_secrets(directory: Path, *, root: bytes | None = None, token: str | None = None) -> None:
+    for path in (TOKEN, ROOT):
+        (directory / path).parent.mkdir(parents=True, exist_ok=True)
+    (directory / TOKEN).write_text(token or "not.a.token")
+    root = root or ForeignAuthority(directory / "foreign", "cluster.local").root_pem
+    (directory / ROOT).write_bytes(root)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("spec:\n  hosts: [a\nkind: x\n", "config/shop.yaml:3: not valid YAML"),
+        (
+            GOOD.replace("hosts:", "hosst:"),
+            "config/shop.yaml:5: spec.hosst: unknown field; did you mean hosts?",
+        ),
+        (
+            GOOD.replace("ServiceEntry", "ServiceEntri"),
+            "config/shop.yaml:2: kind: ",
+        ),
+        (
+            GOOD.replace("number: 80", "number: http"),
+            "config/shop.yaml:6: spec.ports[0].number: expected a whole number",
+        ),
+    ],
+)
+async def test_a_control_plane_does_not_start_with_nonsense(
+    tmp_path: Path, text: str, sentence: str
+) -> None:
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "shop.yaml").write_text(text)
+    status, errors = await run_discovery(tmp_path)
+    assert status == 1
+    assert f"mesh-discovery: {sentence}" in errors
+    assert all(line.startswith("mesh-discovery: config/") for line in errors.splitlines())
+
+
+async def test_a_control_plane_names_the_port_that_is_in_use(tmp_path: Path) -> None:
+    (tmp_path / "config").mkdir()
+    with socket.create_server((ADDRESS, 15012)):
+        status, errors = await run_discovery(tmp_path)
+    assert (status, len(errors.splitlines())) == (1, 1)
+    assert f"{ADDRESS}:15012" in errors
+    assert "in use" in errors
+
+
+@pytest.mark.parametrize(
+    ("missing", "changes", "sentence"),
+    [
+        ("", {"ENVOY_PATH": "/nowhere/envoy"}, "ENVOY_PATH names /nowhere/envoy"),
+        (
+            "",
+            {"PROXY_CONFIG": '{"discoveryAdress": "a:1"}'},
+            "PROXY_CONFIG: 'discoveryAdress' is not a field",
+        ),
+        ("token", {}, f"token file {TOKEN} does not exist"),
+        ("root", {}, f"root certificate {ROOT} does not exist"),
+    ],
+)
+async def test_an_agent_that_cannot_start_says_why(
+    tmp_path: Path, missing: str, changes: Mapping[str, str], sentence: str
+) -> None:
+    give_secrets(tmp_path)
+    if missing:
+        (tmp_path / {"token": TOKEN, "root": ROOT}[missing]).unlink()
+    status, _, errors = await run_command(
+        "mesh_agent",
+        "proxy",
+        "sidecar",
+        environment=agent_environment(**changes),
+        directory=tmp_path,
+    )
+    assert (status, len(errors.splitlines())) == (1, 1)
+    assert errors.startswith(f"mesh-agent: {sentence}")
+
+
+async def test_an_agent_names_the_port_that_is_in_use(tmp_path: Path) -> None:
+    give_secrets(tmp_path)
+    with socket.create_server((ADDRESS, 15020)):
+        status, _, errors = await run_command(
+            "mesh_agent", "proxy", environment=agent_environment(), directory=tmp_path
+        )
+    assert (status, len(errors.splitlines())) == (1, 1)
+    assert f"{ADDRESS}:15020" in errors
+    assert "in use" in errors
+
+
+@asynccontextmanager
+async def running_agent(directory: Path, environment: Mapping[str, str]) -> AsyncIterator[Path]:
+    """Run an agent beside the block; gives the file of its output."""
+    log = directory / "agent.log"
+    with log.open("wb") as output:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "mesh_agent",
+            "proxy",
+            env=dict(environment),
+            cwd=directory,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+        )
+    try:
+        yield log
+        assert process.returncode is None, log.read_text()
+        envoys = children_of(process.pid)
+        process.terminate()
+        assert await process.wait() == 0
+        assert not any(map(alive, envoys))
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def test_an_agent_waits_for_a_control_plane_and_says_so(tmp_path: Path) -> None:
+    give_secrets(tmp_path)
+    async with running_agent(tmp_path, agent_environment()) as log:
+        await until(lambda: "cannot reach the control plane" in log.read_text(), what="a warning")
+        await until(lambda: "attempt=2" in log.read_text(), what="a second try")
+        status = await fetch_status(ADDRESS)
+        assert status is not None
+        assert not status.ready
+        assert status.reasons
+        assert f"{ADDRESS}:15012" in log.read_text()
+
+
+async def test_an_agent_with_a_wrong_root_certificate_says_so(tmp_path: Path) -> None:
+    agent = tmp_path / "agent"
+    agent.mkdir()
+    async with mesh_of("workloads: [{name: pod}]", tmp_path) as mesh:
+        real = mesh.workload("pod").agent.spec
+        give_secrets(agent, token=(real.directory / TOKEN).read_text())
+        control_plane = mesh.plan.discovery_address
+        environment = agent_environment(PROXY_CONFIG=f'{{"discoveryAddress": "{control_plane}"}}')
+        async with running_agent(agent, environment) as log:
+            sentence = (
+                f'address="{control_plane}" reason="wrong root certificate: its certificate is '
+                f"not signed by a root in {ROOT}"
+            )
+            await until(lambda: sentence in log.read_text(), what=sentence)
+            status = await fetch_status(ADDRESS)
+            assert status is not None
+            assert not status.ready
+            assert status.serial is None
+
+
+async def test_a_token_of_another_issuer_is_refused_and_the_agent_says_so(tmp_path: Path) -> None:
+    agent = tmp_path / "agent"
+    agent.mkdir()
+    async with mesh_of("workloads: [{name: pod}]", tmp_path) as mesh:
+        root = (mesh.workload("pod").agent.spec.directory / ROOT).read_bytes()
+        give_secrets(agent, root=root)
+        control_plane = mesh.plan.discovery_address
+        environment = agent_environment(PROXY_CONFIG=f'{{"discoveryAddress": "{control_plane}"}}')
+        async with running_agent(agent, environment) as log:
+            await until(lambda: "UNAUTHENTICATED" in log.read_text(), what="a refusal")
+            status = await fetch_status(ADDRESS)
+            assert status is not None
+            assert not status.ready
