@@ -29,9 +29,10 @@ class SlowApplication:
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            while await reader.readuntil(b"\r\n\r\n"):
-                self.arrived.set()
-                await self.release.wait()
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                if not head.startswith(b"GET /quick"):
+                    self.arrived.set()
+                    await self.release.wait()
                 writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\ndone")
                 await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError):

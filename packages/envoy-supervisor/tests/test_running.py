@@ -58,10 +58,14 @@ async def test_envoy_starts_serves_and_leaves_nothing(
     proxy_config: ProxyConfig, application: Application, free_port: FreePort, get: Get
 ) -> None:
     application.release.set()
-    shared_memory = names(Path("/dev/shm"))
     port = free_port()
-    async with running(proxy_config(port, application.port)) as envoy:
+    config = proxy_config(port, application.port)
+    directory = config.directory
+    async with running(config) as envoy:
         await envoy.wait_ready(10)
+        base_id = int((directory / f"base-id-{os.getpid()}-0").read_text())
+        memory = Path(f"/dev/shm/envoy_shared_memory_{base_id * 10}")
+        assert memory.name in names(memory.parent)
         assert str(envoy.state) == "ready"
         # A terminal's Ctrl-C goes to a whole process group; Envoy is in one of its own.
         assert os.getpgid(envoy.pid) == envoy.pid
@@ -71,7 +75,8 @@ async def test_envoy_starts_serves_and_leaves_nothing(
     stopped = await envoy.wait_exit()
     assert (stopped.cause, stopped.code) == (ExitCause.STOPPED, 0)
     assert str(envoy.state) == "exited"
-    assert names(Path("/dev/shm")) == shared_memory
+    assert not any(name.startswith(("base-id-", "envoy-", "admin")) for name in names(directory))
+    assert not memory.exists()
     with pytest.raises(ProcessLookupError):
         os.kill(envoy.pid, 0)
 

@@ -18,6 +18,7 @@ from envoy_supervisor._errors import (
 from envoy_supervisor._exit import Exit, ExitCause
 from envoy_supervisor._fleet import CrashPolicy
 from envoy_supervisor._json import JSON
+from envoy_supervisor._reload import restart_on_change
 from envoy_supervisor._stats import active_connections, parse_stats
 from envoy_supervisor._stats_config import StatsConfig
 from envoy_supervisor._supervisor import Envoy, EnvoyStatus, running
@@ -43,6 +44,7 @@ __all__ = [
     "EnvoyStatus",
     "Exit",
     "ExitCause",
+    "restart_on_change",
     "running",
     # asking it
     "AdminClient",

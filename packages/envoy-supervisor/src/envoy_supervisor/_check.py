@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
+from envoy_supervisor._arguments import LOG_FORMAT
 from envoy_supervisor._errors import EnvoySupervisorError
 from envoy_supervisor._exit import explain_exit
 from envoy_supervisor._log import KEPT_LINES, parse_line
@@ -24,6 +25,7 @@ async def objection(version: Version, directory: Path) -> str | None:
                 str(version.config.binary),
                 *("--mode", "validate", "--disable-hot-restart"),
                 *("-c", str(path)),
+                *(() if version.sets_log_format else ("--log-format", LOG_FORMAT)),
                 "--allow-unknown-static-fields",
                 *version.config.extra_args,
             ]

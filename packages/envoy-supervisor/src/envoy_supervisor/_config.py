@@ -60,6 +60,8 @@ class EnvoyConfig:
     concurrency: worker threads; 0 is one for each processor.
     local_address_ipv6: choose IPv6 for the address Envoy names as its own.
     skip_deprecated_logs: do not warn of deprecated fields in configuration.
+    watched_files: files the bootstrap names, such as certificates: when their content changes, it
+        is another configuration, although the bootstrap says the same.
     extra_args: put behind all other arguments.
     """
 
@@ -83,4 +85,5 @@ class EnvoyConfig:
     concurrency: int = 0
     local_address_ipv6: bool = False
     skip_deprecated_logs: bool = False
+    watched_files: tuple[Path, ...] = ()
     extra_args: tuple[str, ...] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal as signals
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,6 +36,7 @@ class Exit:
     reason: str
 
 
+MAX_WORDS = 400
 _SIGNALS = frozenset(int(number) for number in signals.Signals)
 
 
@@ -100,10 +102,10 @@ def _after_exit(code: int, output: Sequence[LogLine], *, told_to: bool) -> tuple
 
 def last_words(output: Sequence[LogLine]) -> str:
     """What the output says of the end: its last critical record, else the last line."""
-    critical = [line.text for line in output if line.component and line.level >= 50]
-    if critical:
-        return critical[-1]
-    return output[-1].text if output else ""
+    critical = [line.text for line in output if line.component and line.level >= logging.CRITICAL]
+    text = critical[-1] if critical else output[-1].text if output else ""
+    # Envoy quotes the whole configuration behind some complaints, keys and all.
+    return text if len(text) <= MAX_WORDS else f"{text[:MAX_WORDS]} ..."
 
 
 def _with_last_words(sentence: str, output: Sequence[LogLine]) -> str:

@@ -16,6 +16,7 @@ from envoy_supervisor._bootstrap_file import admin_address, sets_log_format
 from envoy_supervisor._config import EnvoyConfig
 from envoy_supervisor._errors import EnvoySupervisorError
 from envoy_supervisor._process import write_private
+from envoy_supervisor._watch import content_hash
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +82,7 @@ def bootstrap_file(version: Version, path: Path) -> Iterator[Path]:
 
 def _name(config: EnvoyConfig, bootstrap: str) -> str:
     parts = [bootstrap, *envoy_arguments(config, Path()), str(config.binary)]
+    parts.append(content_hash(config.watched_files))
     try:
         # A package manager replaces a binary under the same name.
         binary = config.binary.stat()

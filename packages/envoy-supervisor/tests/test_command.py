@@ -1,0 +1,128 @@
+"""The command, as a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from envoy_supervisor.testing import FakeEnvoy, fake_envoy
+
+
+@contextmanager
+def command(*arguments: object) -> Iterator[subprocess.Popen[str]]:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    words = [sys.executable, "-m", "envoy_supervisor", *map(str, arguments)]
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def until(process: subprocess.Popen[str], words: str) -> str:
+    assert process.stdout is not None
+    for line in process.stdout:
+        if words in line:
+            return line
+    pytest.fail(f"{words!r} was never said")
+
+
+@pytest.fixture
+def bootstrap(socket_dir: Path) -> Path:
+    path = socket_dir / "bootstrap.json"
+    path.write_text(json.dumps({"admin": {"address": {"pipe": {"path": f"{socket_dir}/admin"}}}}))
+    return path
+
+
+def pid_in(line: str) -> int:
+    return int(line.split("pid=")[1].split(maxsplit=1)[0])
+
+
+def test_run_supervises_until_a_signal_and_follows_the_file(
+    bootstrap: Path, envoy_binary: Path, socket_dir: Path
+) -> None:
+    config: dict[str, Any] = json.loads(bootstrap.read_text())
+    arguments = ["run", "-c", bootstrap, "--envoy", envoy_binary, "--parent-shutdown-s", "1"]
+    with command(*arguments, "--directory", socket_dir / "run") as process:
+        first = pid_in(until(process, "envoy is ready"))
+        config["node"] = {"id": "x", "cluster": "y"}
+        bootstrap.write_text(json.dumps(config))
+        assert pid_in(until(process, "envoy is ready")) != first
+        process.send_signal(signal.SIGHUP)
+        until(process, "nothing changed")
+        process.terminate()
+        assert process.wait(10) == 0
+    assert list((socket_dir / "run").iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_before_envoy_is_ready_ends_it(
+    bootstrap: Path, socket_dir: Path, number: signal.Signals
+) -> None:
+    files = fake_envoy(socket_dir / "fake", FakeEnvoy(never_ready=True))
+    with command("run", "-c", bootstrap, "--envoy", files.binary) as process:
+        until(process, "envoy started")
+        process.send_signal(number)
+        assert process.wait(10) == 0
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "status", "words"),
+    [
+        (FakeEnvoy(exits=7, prints="no luck\n"), 7, "exited with status 7: no luck"),
+        (FakeEnvoy(crashes=signal.SIGSEGV), 128 + 11, "crashed with SIGSEGV"),
+        (FakeEnvoy(exits=0), 0, "exited by itself"),
+    ],
+    ids=["exit", "crash", "quit"],
+)
+def test_the_end_of_envoy_is_the_end_of_the_command(
+    bootstrap: Path, socket_dir: Path, behaviour: FakeEnvoy, status: int, words: str
+) -> None:
+    files = fake_envoy(socket_dir / "fake", behaviour)
+    with command(
+        *("run", "-c", bootstrap, "--envoy", files.binary, "--crash-budget", "1")
+    ) as process:
+        output, _ = process.communicate(timeout=20)
+        assert process.returncode == status
+        assert words in output.splitlines()[-1]
+    assert len(files.starts()) == (1 if status == 0 else 2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["-c", "missing.json"], "cannot read the bootstrap file missing.json: No such file"),
+        (["-c", "missing.json", "--envoy", "/none"], "the path given names /none, which does not"),
+    ],
+)
+def test_mistakes_are_told_in_one_sentence(arguments: list[str], words: str) -> None:
+    with command("run", *arguments) as process:
+        output, _ = process.communicate(timeout=20)
+        assert process.returncode == 1
+        assert words in output
+        assert len(output.splitlines()) == 1
+
+
+def test_killing_the_command_kills_envoy(
+    bootstrap: Path, envoy_binary: Path, socket_dir: Path
+) -> None:
+    with command("run", "-c", bootstrap, "--envoy", envoy_binary) as process:
+        envoy = os.pidfd_open(pid_in(until(process, "envoy is ready")))
+        try:
+            process.kill()
+            assert select.select([envoy], [], [], 10)[0]
+        finally:
+            os.close(envoy)
+    (socket_dir / "admin").unlink()
