@@ -134,6 +134,8 @@ def test_settings_reach_the_parts_they_are_for(load: Load) -> None:
             "ISTIO_META_CLUSTER_ID": "east",
             "XDS_HEADER_x-team": "shop",
             "PKCS8_KEY": "true",
+            "MESH_AGENT_RESTART_ENVOY": "false",
+            "MESH_AGENT_HOT_RESTART": "false",
             "CA_HEADER_x-team": "shop",
             "EXIT_ON_ZERO_ACTIVE_CONNECTIONS": "true",
             "MINIMUM_DRAIN_DURATION": "3s",
@@ -153,6 +155,8 @@ def test_settings_reach_the_parts_they_are_for(load: Load) -> None:
     assert config.envoy.minimum_drain == timedelta(seconds=3)
     assert (config.envoy.log_level, config.envoy.component_log_level) == ("info", "upstream:debug")
     assert config.envoy.concurrency == 2
+    assert config.envoy.crashes.budget == 0
+    assert not config.envoy.hot_restart
 
 
 def test_pod_labels_and_annotations_are_read(load: Load, workload: Path) -> None:

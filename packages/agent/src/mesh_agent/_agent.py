@@ -5,6 +5,7 @@ depends on still answers.
 """
 
 import asyncio
+import dataclasses
 import logging
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
@@ -13,6 +14,7 @@ import certclient
 import envoy_supervisor
 import mesh_sds
 import xds_proxy
+from envoy_supervisor import EnvoyState
 from mesh_agent._adapters import CertificateSecrets
 from mesh_agent._config import AgentConfig
 from mesh_agent._envoy_health import STATS_FILTER, EnvoyHealth, judge
@@ -22,9 +24,12 @@ from mesh_lifecycle import Condition, Readiness, Stopping, in_background, stop_s
 
 log = logging.getLogger(__name__)
 
+# How often a ready agent looks whether its Envoy still runs; it only reads the supervisor's state.
+_RUNS_POLL_S = 0.2
+
 
 class EnvoyEnded(Exception):
-    """Envoy ended, though nobody asked it to."""
+    """Envoy ended by itself, and more often than it is started again."""
 
 
 async def run(config: AgentConfig) -> None:
@@ -131,26 +136,36 @@ class _View:
     def _envoy(self) -> Mapping[str, object]:
         if self.envoy is None:
             return {"state": "not started"}
-        return {"state": self.envoy.state, "pid": self.envoy.pid}
+        return dataclasses.asdict(self.envoy.status)
 
 
 async def _watch_health(envoy: envoy_supervisor.Envoy, ready: Condition, poll_s: float) -> None:
-    """Read Envoy's stats until it is configured and live; then rest, for good health stays."""
+    """Follow Envoy's health: read its stats until all is good, then only whether it still runs."""
+    while True:
+        await _until_good(envoy, ready, poll_s)
+        ready.set()
+        log.info("envoy ready", extra={"pid": envoy.pid})
+        while envoy.state not in (  # noqa: ASYNC110 - the state is all there is to look at
+            EnvoyState.STARTING,
+            EnvoyState.EXITED,
+        ):
+            await asyncio.sleep(_RUNS_POLL_S)
+        ready.unset("envoy ended by itself and is being started again")
+
+
+async def _until_good(envoy: envoy_supervisor.Envoy, ready: Condition, poll_s: float) -> None:
     seen = EnvoyHealth()
-    while not seen.good:
+    while True:
         try:
             stats = await envoy.admin.stats(STATS_FILTER)
         except envoy_supervisor.AdminError as error:
             ready.unset(str(error))
         else:
             seen, fault = judge(seen, stats)
-            if fault is not None:
-                ready.unset(fault)
-        if not seen.good:
-            await asyncio.sleep(poll_s)
-    ready.set()
-    log.info("envoy ready")
-    await asyncio.Event().wait()
+            if seen.good:
+                return
+            ready.unset(fault or "not yet")
+        await asyncio.sleep(poll_s)
 
 
 async def _until_stopped(stopping: Stopping, envoy: envoy_supervisor.Envoy) -> None:

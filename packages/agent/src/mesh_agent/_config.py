@@ -306,6 +306,11 @@ def _envoy(
             if identity.role == "sidecar"
             else envoy_supervisor.DrainDirection.ALL
         ),
+        hot_restart=settings.flag("MESH_AGENT_HOT_RESTART", default=True),
+        crashes=envoy_supervisor.CrashPolicy(
+            budget=5 if settings.flag("MESH_AGENT_RESTART_ENVOY", default=True) else 0
+        ),
+        parent_shutdown_time=proxy.parent_shutdown_duration,
         log_level=level,
         component_log_level=component_level,
         concurrency=flags.concurrency or proxy.concurrency or 0,

@@ -81,6 +81,7 @@ class ProxyConfig:
 
     discovery_address: host:port of the control plane.
     drain_duration: how long Envoy takes to shed connections when it drains.
+    parent_shutdown_duration: after a hot restart, how long the old Envoy may finish requests.
     termination_drain_duration: how long a stopping agent waits for requests under way.
     concurrency: Envoy's worker threads; None is Envoy's own choice, one a core.
     merged: every field given, as JSON, for the node metadata.
@@ -92,6 +93,7 @@ class ProxyConfig:
     discovery_address: str = "istiod.istio-system.svc:15012"
     plaintext_control_plane: bool = False
     drain_duration: timedelta = timedelta(seconds=45)
+    parent_shutdown_duration: timedelta = timedelta(seconds=60)
     termination_drain_duration: timedelta = timedelta(seconds=5)
     proxy_admin_port: int = 15000
     status_port: int = 15020
@@ -186,6 +188,9 @@ def merge_layers(layers: Iterable[Layer]) -> ProxyConfig:
         discovery_address=values.address("discoveryAddress", defaults.discovery_address),
         plaintext_control_plane=values.auth_policy_is_none(),
         drain_duration=values.duration("drainDuration", defaults.drain_duration),
+        parent_shutdown_duration=values.duration(
+            "parentShutdownDuration", defaults.parent_shutdown_duration
+        ),
         termination_drain_duration=values.duration(
             "terminationDrainDuration", defaults.termination_drain_duration
         ),
