@@ -15,7 +15,7 @@ from mesh_e2e import (
     mesh_of,
     requests_open,
     send,
-    shared_memory,
+    shared_memory_of,
     until,
 )
 from mesh_local import OnExit, RunningMesh, RunningWorkload
@@ -57,11 +57,11 @@ async def until_under_way(workload: RunningWorkload, cluster: str, count: int) -
 
 
 async def test_sigterm_lets_requests_under_way_finish(tmp_path: Path, record: Record) -> None:
-    before = shared_memory()
     loop = asyncio.get_running_loop()
     async with mesh_of(MESH, tmp_path) as mesh:
         backend = mesh.workload("backend")
         agent, envoys = processes_of(backend)
+        shared = {path for pid in envoys for path in shared_memory_of(pid)}
         slow = through_frontend(mesh, f"/slow?seconds={SLOW_S}")
         async with constant_load(through_frontend(mesh, "/"), rate_per_s=100) as load:
             await load.until_answered(50)
@@ -77,8 +77,8 @@ async def test_sigterm_lets_requests_under_way_finish(tmp_path: Path, record: Re
         record("load", load.report.summary())
         assert cut_off == []
         assert not any(alive(pid) for pid in envoys)
+        assert not any(path.exists() for path in shared)
         assert sockets_below(backend.agent.spec.directory) == []
-    assert shared_memory() - before == frozenset()
 
 
 async def test_sigterm_to_the_caller_s_agent_lets_requests_under_way_finish(
@@ -88,6 +88,7 @@ async def test_sigterm_to_the_caller_s_agent_lets_requests_under_way_finish(
     async with mesh_of(MESH, tmp_path) as mesh:
         frontend = mesh.workload("frontend")
         agent, envoys = processes_of(frontend)
+        shared = {path for pid in envoys for path in shared_memory_of(pid)}
         slow = through_frontend(mesh, f"/slow?seconds={SLOW_S}")
         async with asyncio.TaskGroup() as group:
             requests = [group.create_task(send(slow)) for _ in range(SLOW)]
@@ -98,13 +99,13 @@ async def test_sigterm_to_the_caller_s_agent_lets_requests_under_way_finish(
         assert await frontend.agent.wait_ended() == "exit code 0"
         record("SIGTERM -> agent and Envoy gone", f"{loop.time() - stopped_at:.2f} s")
         assert not any(alive(pid) for pid in envoys)
+        assert not any(path.exists() for path in shared)
         assert sockets_below(frontend.agent.spec.directory) == []
 
 
 async def test_envoy_does_not_outlive_a_killed_agent_and_both_come_back(
     tmp_path: Path, record: Record
 ) -> None:
-    before = shared_memory()
     loop = asyncio.get_running_loop()
     async with mesh_of(MESH, tmp_path, on_exit=OnExit.RESTART) as mesh:
         backend = mesh.workload("backend")
@@ -122,4 +123,3 @@ async def test_envoy_does_not_outlive_a_killed_agent_and_both_come_back(
             record("SIGKILL -> served again", f"{loop.time() - killed_at:.2f} s")
         assert backend.agent.last_exit == "killed by SIGKILL"
         assert backend.agent.pid != agent
-    assert shared_memory() - before == frozenset()

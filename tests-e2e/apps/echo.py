@@ -6,6 +6,7 @@
 import asyncio
 import json
 import os
+from contextlib import AsyncExitStack
 from urllib.parse import parse_qs, urlsplit
 
 
@@ -41,9 +42,12 @@ async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 
 
 async def main() -> None:
-    server = await asyncio.start_server(handle, os.environ["HOST"], int(os.environ["PORT"]))
-    async with server:
-        await server.serve_forever()
+    ports = os.environ.get("PORTS", os.environ["PORT"]).split()
+    async with AsyncExitStack() as stack:
+        for port in ports:
+            server = await asyncio.start_server(handle, os.environ["HOST"], int(port))
+            await stack.enter_async_context(server)
+        await asyncio.Event().wait()
 
 
 if __name__ == "__main__":

@@ -36,9 +36,10 @@ def test_the_caller_is_found_in_a_header() -> None:
     assert find_hop(seen) == Hop(callee=BACKEND, caller=WEB)
 
 
-def test_hops_are_not_mixed_up() -> None:
-    two = f"By=spiffe://a/b,By={BACKEND};Hash=1;URI={WEB}"
-    assert find_hop(answer(body=two)) == Hop(callee=BACKEND, caller=WEB)
+@pytest.mark.parametrize("before", ["By=spiffe://a/b", f"By={BACKEND};URI=spiffe://forged/a"])
+def test_only_the_last_hop_is_believed(before: str) -> None:
+    found = find_hop(answer(body=f"{before},{HEADER}"))
+    assert found == Hop(callee=BACKEND, caller=WEB)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from mesh_e2e._certificates import (
 )
 from mesh_e2e._envoy import admin, envoy_serials, requests_open
 from mesh_e2e._load import Failure, Load, LoadReport, Target, Unanswered, constant_load, send
-from mesh_e2e._machine import alive, children_of, command_line, shared_memory, until
+from mesh_e2e._machine import alive, children_of, command_line, shared_memory_of, until
 from mesh_e2e._meshes import ECHO, mesh_of, run_command
 from mesh_e2e._rotation import RotationOutcome, rotate
 
@@ -35,6 +35,6 @@ __all__ = [
     "rotate",
     "run_command",
     "send",
-    "shared_memory",
+    "shared_memory_of",
     "until",
 ]

@@ -10,7 +10,7 @@ import asyncio
 import ssl
 import statistics
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Self
@@ -27,6 +27,7 @@ class Target:
     url: str = "/"
     authority: str = "e2e"
     tls: ssl.SSLContext | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
     timeout_s: float = 5.0
 
 
@@ -91,7 +92,8 @@ class _Connection:
         return self._http.our_state is h11.IDLE and not self._reader.at_eof()
 
     async def ask(self, target: Target) -> tuple[int, bytes]:
-        request = h11.Request(method="GET", target=target.url, headers=[("host", target.authority)])
+        headers = [("host", target.authority), *target.headers.items()]
+        request = h11.Request(method="GET", target=target.url, headers=headers)
         self._writer.write((self._http.send(request) or b"") + self._end())
         status, body = 0, bytearray()
         while True:

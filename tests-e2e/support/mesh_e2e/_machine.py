@@ -43,10 +43,11 @@ def command_line(pid: int) -> str:
     return ""
 
 
-def shared_memory() -> frozenset[str]:
-    """Name what Envoys have in shared memory."""
+def shared_memory_of(pid: int) -> frozenset[Path]:
+    """Return the files in shared memory that a process has mapped."""
+    lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
     return frozenset(
-        path.name for path in Path("/dev/shm").iterdir() if path.name.startswith("envoy")
+        Path("/dev/shm" + line.partition("/dev/shm")[2]) for line in lines if "/dev/shm/" in line
     )
 
 

@@ -104,10 +104,12 @@ def find_hop(answer: Answer) -> Hop | None:
     """Find the x-forwarded-client-cert that the called program got, where it shows it.
 
     A program under test repeats the header in its answer, as a header or anywhere in the body.
+    Envoy appends to it, so what stands before the last element is only the caller's word.
     """
     for text in (answer.headers.get(FORWARDED_CERTIFICATE, ""), answer.body):
-        if found := _HOP.search(text):
-            return Hop(callee=found[1], caller=found[2])
+        if found := _HOP.findall(text):
+            callee, caller = found[-1]
+            return Hop(callee=callee, caller=caller)
     return None
 
 
