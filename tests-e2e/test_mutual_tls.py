@@ -20,8 +20,6 @@ from mesh_e2e import (
 )
 from mesh_local import RunningMesh
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 MESH = """\
     mesh: {trustDomain: example.org}
     workloads:
@@ -44,9 +42,9 @@ WEB = "spiffe://example.org/ns/shop/sa/web"
 BACKEND = "spiffe://example.org/ns/shop/sa/backend"
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def mesh(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RunningMesh]:
-    async with mesh_of(MESH, tmp_path_factory.mktemp("mesh")) as running:
+@pytest_asyncio.fixture
+async def mesh(tmp_path: Path) -> AsyncIterator[RunningMesh]:
+    async with mesh_of(MESH, tmp_path) as running:
         yield running
 
 
@@ -71,18 +69,15 @@ def forwarded(body: bytes) -> dict[str, str]:
     return dict(part.split("=", 1) for part in header.split(",")[-1].split(";"))
 
 
-@pytest.mark.parametrize("host", ["backend", "backend.shop", "backend.shop.svc.cluster.local"])
-async def test_the_callee_sees_the_caller_s_spiffe_id(mesh: RunningMesh, host: str) -> None:
-    status, body = await send(through_frontend(mesh, host))
-    assert status == 200
-    assert forwarded(body)["URI"] == WEB
-    assert forwarded(body)["By"] == BACKEND
-
-
-async def test_a_program_finds_the_service_at_its_own_port_too(mesh: RunningMesh) -> None:
+async def test_the_callee_sees_the_caller_s_spiffe_id(mesh: RunningMesh) -> None:
     outbound = mesh.workload("frontend").instance.addresses.outbound
-    status, body = await send(Target(host=outbound, port=8080, authority="backend.shop:8080"))
-    assert (status, forwarded(body)["URI"]) == (200, WEB)
+    for host in ("backend", "backend.shop", "backend.shop.svc.cluster.local"):
+        at_its_port = Target(host=outbound, port=8080, authority=f"{host}:8080")
+        for target in (through_frontend(mesh, host), at_its_port):
+            status, body = await send(target)
+            assert status == 200
+            assert forwarded(body)["URI"] == WEB
+            assert forwarded(body)["By"] == BACKEND
 
 
 async def test_a_tcp_port_is_mutual_tls_too(mesh: RunningMesh, tmp_path: Path) -> None:
