@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
@@ -16,7 +17,6 @@ from envoy_supervisor import (
     Address,
     BootstrapConfig,
     DrainDirection,
-    Envoy,
     EnvoyConfig,
     EnvoyExited,
     EnvoyNotReady,
@@ -45,8 +45,8 @@ class FreePort(Protocol):
     def __call__(self) -> int: ...
 
 
-async def until(envoy: Envoy, wanted: EnvoyState) -> None:
-    while envoy.state is not wanted:  # noqa: ASYNC110 - a state is no event
+async def until_said(words: str, caplog: pytest.LogCaptureFixture) -> None:
+    while words not in caplog.messages:  # noqa: ASYNC110 - a log line is no event
         await asyncio.sleep(0)
 
 
@@ -83,12 +83,15 @@ async def test_envoy_starts_serves_and_leaves_nothing(
 
 @pytest.mark.parametrize("direction", DrainDirection)
 async def test_a_request_in_flight_finishes_when_envoy_is_stopped(
+    *,
     proxy_config: ProxyConfig,
     application: Application,
     free_port: FreePort,
     get: Get,
     direction: DrainDirection,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    caplog.set_level(logging.INFO, "envoy_supervisor")
     port = free_port()
     config = proxy_config(
         port,
@@ -110,7 +113,8 @@ async def test_a_request_in_flight_finishes_when_envoy_is_stopped(
     async with get(port) as response:
         await application.arrived.wait()
         leave.set()
-        await until(envoy, EnvoyState.DRAINING)
+        await until_said("envoy is draining", caplog)
+        assert envoy.state is EnvoyState.DRAINING
         assert not response.done()
         application.release.set()
         answer = await response
