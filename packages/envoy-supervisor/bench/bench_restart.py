@@ -143,7 +143,7 @@ class Load:
 
     def report(self, what: str, took_s: float, note: str = "") -> None:
         print(
-            f"{what:24} took {took_s:5.2f} s  short {dict(self.short)}  long {dict(self.long)} {note}",
+            f"{what:24} {took_s:5.2f} s  short {dict(self.short)}  long {dict(self.long)} {note}",
             flush=True,
         )
 

@@ -1,0 +1,98 @@
+"""Fake Envoys that end by themselves: how often they are started again, and what is said."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from envoy_supervisor import CrashPolicy, EnvoyConfig, EnvoyExited, ExitCause, running
+from envoy_supervisor.testing import FakeEnvoy, FakeEnvoyFiles, fake_envoy
+from mesh_lifecycle import Backoff
+
+QUICK = Backoff(initial_s=0.001, maximum_s=0.002)
+
+
+class Fake(Protocol):
+    def __call__(
+        self, behaviour: FakeEnvoy = ..., **changes: Any
+    ) -> tuple[EnvoyConfig, FakeEnvoyFiles]: ...
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "starts", "cause", "words"),
+    [
+        (FakeEnvoy(exits=7), 4, ExitCause.FAILED, "exited with status 7"),
+        (FakeEnvoy(exits=7, exits_after_s=0.2), 4, ExitCause.FAILED, "exited with status 7"),
+        (FakeEnvoy(crashes=signal.SIGKILL), 4, ExitCause.KILLED, "killed by SIGKILL"),
+        (FakeEnvoy(crashes=signal.SIGABRT), 4, ExitCause.CRASHED, "crashed with SIGABRT"),
+        (FakeEnvoy(exits=1, print_bytes=10_000_000), 4, ExitCause.FAILED, "exited with status 1"),
+        # What cannot heal is not tried again.
+        (FakeEnvoy(exits=0), 1, ExitCause.STOPPED, "exited by itself"),
+        (
+            FakeEnvoy(exits=127, prints="error while loading shared libraries: libx.so\n"),
+            1,
+            ExitCause.MISSING_LIBRARY,
+            "libx.so",
+        ),
+        (
+            FakeEnvoy(exits=1, prints="[critical][main] error `x` initializing config 'y'\n"),
+            1,
+            ExitCause.BAD_CONFIGURATION,
+            "refused its configuration: error `x`",
+        ),
+    ],
+    ids=["exits", "exits later", "killed", "aborts", "10 MB", "quits", "library", "config"],
+)
+async def test_the_budget_is_used_and_the_last_reason_told(
+    fake: Fake, behaviour: FakeEnvoy, starts: int, cause: ExitCause, words: str
+) -> None:
+    config, files = fake(behaviour, crashes=CrashPolicy(budget=3, backoff=QUICK))
+    async with running(config) as envoy:
+        ended = await envoy.wait_exit()
+        assert ended.cause is cause
+        assert words in ended.reason
+        assert envoy.status.crashes == starts
+        assert envoy.status.last_crash == ended.reason
+        with pytest.raises(EnvoyExited, match=words):
+            await envoy.wait_ready()
+    assert len(files.starts()) == starts
+    assert [path.name for path in config.directory.iterdir()] == []
+
+
+async def test_one_crash_is_followed_by_a_healthy_start(
+    fake: Fake, socket_dir: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config, files = fake(FakeEnvoy(exits=7), crashes=CrashPolicy(budget=50, backoff=QUICK))
+    async with running(config) as envoy:
+        while envoy.status.crashes == 0:  # noqa: ASYNC110 - a count is no event
+            await asyncio.sleep(0)
+        fake_envoy(socket_dir / "fake", FakeEnvoy())
+        await envoy.wait_ready()
+        assert 1 <= envoy.status.crashes <= 50
+    assert len(files.starts()) == envoy.status.crashes + 1
+    assert "envoy failed" in caplog.messages
+    assert "envoy is started again" in caplog.messages
+
+
+async def test_a_hundred_restarts_leave_nothing(fake: Fake) -> None:
+    config, files = fake(
+        FakeEnvoy(exits=7, no_admin=True), crashes=CrashPolicy(budget=99, backoff=QUICK)
+    )
+    async with running(config) as envoy:
+        await envoy.wait_exit()
+    assert len(files.starts()) == 100
+    assert [path.name for path in config.directory.iterdir()] == []
+
+
+async def test_a_stop_between_two_starts_ends_it(fake: Fake) -> None:
+    slow = Backoff(initial_s=3600, maximum_s=3600)
+    config, files = fake(FakeEnvoy(exits=7), crashes=CrashPolicy(budget=9, backoff=slow))
+    async with running(config) as envoy:
+        while envoy.status.crashes < 2:  # noqa: ASYNC110 - a count is no event
+            await asyncio.sleep(0)
+    assert len(files.starts()) == 2
+    assert (await envoy.wait_exit()).code == 7
