@@ -11,12 +11,20 @@ from hypothesis import strategies as st
 
 from envoy_supervisor import (
     JSON,
+    AccessLogService,
     Address,
     BootstrapConfig,
     BootstrapError,
+    ClientTls,
+    Datadog,
     Locality,
+    MetricsService,
+    OpenTelemetry,
     StatsConfig,
+    Statsd,
+    Target,
     UnixAddress,
+    Zipkin,
     render_bootstrap,
 )
 from mesh_testkit import Golden
@@ -37,6 +45,7 @@ SIDECAR = BootstrapConfig(
     readiness_listener=Address(host=ANY, port=15021),
     prometheus_listener=Address(host=ANY, port=15090),
 )
+TLS = ClientTls(server_name="otel.example", roots=Path("/etc/ssl/certs/ca-certificates.crt"))
 HOSTILE: dict[str, JSON] = {
     "quotes": 'a "quoted" \\ value\', {"admin": null}',
     "templates": "${HOME} $(HOST_IP) {{ .Node }} %DOWNSTREAM_REMOTE_ADDRESS%",
@@ -81,6 +90,25 @@ GOLDEN = {
             "envoy.reloadable_features.http_reject_path_with_fragment": "true",
             "overload.global_downstream_max_connections": "1000",
         },
+    ),
+    "dual_stack": replace(SIDECAR, dual_stack=True),
+    "zipkin": replace(
+        SIDECAR,
+        tracing=Zipkin(target=Target.parse("zipkin.istio-system:9411")),
+        statsd=Statsd(address="10.0.0.9", port=8125),
+        outlier_log=Path("/dev/stdout"),
+    ),
+    "datadog": replace(
+        SIDECAR,
+        tracing=Datadog(target=Target.parse("[2001:db8::1]:8126"), service_name="web.shop"),
+    ),
+    "opentelemetry": replace(
+        SIDECAR,
+        tracing=OpenTelemetry(
+            target=Target.parse("otel.example:4317"), service_name="web.shop", tls=TLS
+        ),
+        metrics_service=MetricsService(target=Target.parse("metrics.example:443")),
+        access_log_service=AccessLogService(target=Target.parse("10.0.0.9:9000")),
     ),
     "hostile": replace(SIDECAR, node_metadata=HOSTILE),
 }
@@ -165,3 +193,23 @@ def test_a_connection_limit_that_is_no_number_is_refused() -> None:
 def test_addresses_are_checked_when_made(host: str, port: int, complaint: str) -> None:
     with pytest.raises(BootstrapError, match=complaint):
         Address(host=host, port=port)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "host", "host:", ":1", "host:0", "host:65536", "::1:80", "a:b"]
+)
+def test_targets_are_checked_when_parsed(text: str) -> None:
+    with pytest.raises(BootstrapError, match="address"):
+        Target.parse(text)
+
+
+def test_a_certificate_without_its_key_is_refused() -> None:
+    tls = replace(TLS, certificate=Path("cert.pem"))
+    tracing = Zipkin(target=Target(host="a", port=1), tls=tls)
+    with pytest.raises(BootstrapError, match=r"TLS to otel\.example: .* belong together"):
+        render_bootstrap(replace(SIDECAR, tracing=tracing))
+
+
+def test_statsd_by_name_is_refused() -> None:
+    with pytest.raises(BootstrapError, match=r"'statsd\.example' is not an IP address"):
+        render_bootstrap(replace(SIDECAR, statsd=Statsd(address="statsd.example", port=8125)))

@@ -22,6 +22,17 @@ from envoy_supervisor._reload import restart_on_change
 from envoy_supervisor._stats import active_connections, parse_stats
 from envoy_supervisor._stats_config import StatsConfig
 from envoy_supervisor._supervisor import Envoy, EnvoyStatus, running
+from envoy_supervisor._telemetry import (
+    AccessLogService,
+    ClientTls,
+    Datadog,
+    MetricsService,
+    OpenTelemetry,
+    Statsd,
+    Target,
+    Tracing,
+    Zipkin,
+)
 
 __all__ = [
     # what Envoy is started with
@@ -30,6 +41,15 @@ __all__ = [
     "BootstrapConfig",
     "Locality",
     "StatsConfig",
+    "AccessLogService",
+    "ClientTls",
+    "Datadog",
+    "MetricsService",
+    "OpenTelemetry",
+    "Statsd",
+    "Target",
+    "Tracing",
+    "Zipkin",
     "UnixAddress",
     "render_bootstrap",
     # how it is run

@@ -6,7 +6,7 @@ metadata stays data.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,6 +15,16 @@ from envoy_supervisor._errors import BootstrapError
 from envoy_supervisor._json import JSON, clean_json, clean_text
 from envoy_supervisor._static import TYPES, http_listener, static_cluster, xds_cluster
 from envoy_supervisor._stats_config import StatsConfig, stats_config, stats_flush
+from envoy_supervisor._telemetry import (
+    AccessLogService,
+    MetricsService,
+    Statsd,
+    Tracing,
+    collector_cluster,
+    stats_sinks,
+    tracing_cluster,
+    tracing_config,
+)
 
 DEFAULT_RUNTIME: Mapping[str, JSON] = {
     "re2.max_program_size.error_level": "32768",
@@ -59,6 +69,10 @@ class BootstrapConfig:
         texts "true" and "false" become booleans.
     max_connections: how many downstream connections Envoy takes over all; None: what `runtime`
         says under its older name `overload.global_downstream_max_connections`, else no limit.
+    dual_stack: let listeners on an IPv4 wildcard listen on the IPv6 wildcard as well.
+    tracing: where spans go. statsd, metrics_service: where statistics go besides.
+    access_log_service: makes the cluster that access logs can be sent to.
+    outlier_log: the file that outlier detection's events are written to.
     stats: which statistics Envoy keeps and how it tags them.
     """
 
@@ -75,6 +89,12 @@ class BootstrapConfig:
     delta_xds: bool = False
     runtime: Mapping[str, JSON] = field(default_factory=dict)
     max_connections: int | None = None
+    dual_stack: bool = False
+    tracing: Tracing | None = None
+    statsd: Statsd | None = None
+    metrics_service: MetricsService | None = None
+    access_log_service: AccessLogService | None = None
+    outlier_log: Path | None = None
     stats: StatsConfig = _STATS
 
     @property
@@ -88,6 +108,16 @@ def render_bootstrap(config: BootstrapConfig) -> dict[str, JSON]:
 
     Raises `BootstrapError` for values that JSON cannot express.
     """
+    sinks = list(stats_sinks(config.statsd, config.metrics_service))
+    optional: dict[str, JSON | None] = {
+        "tracing": tracing_config(config.tracing) if config.tracing else None,
+        "stats_sinks": sinks or None,
+        "cluster_manager": (
+            {"outlier_detection": {"event_log_path": str(config.outlier_log)}}
+            if config.outlier_log
+            else None
+        ),
+    }
     return {
         "node": _node(config),
         "admin": {
@@ -105,6 +135,7 @@ def render_bootstrap(config: BootstrapConfig) -> dict[str, JSON]:
         "layered_runtime": _runtime(config.runtime),
         "stats_config": stats_config(config.stats),
         **stats_flush(config.stats),
+        **{name: value for name, value in optional.items() if value is not None},
         "overload_manager": _overload_manager(_max_connections(config)),
         "dynamic_resources": _dynamic_resources(delta=config.delta_xds),
         "static_resources": {
@@ -113,6 +144,7 @@ def render_bootstrap(config: BootstrapConfig) -> dict[str, JSON]:
                 static_cluster("agent", config.status_target),
                 static_cluster("sds-grpc", UnixAddress(path=config.sds_socket), http2=True),
                 xds_cluster("xds-grpc", UnixAddress(path=config.xds_socket)),
+                *_collector_clusters(config),
             ],
             "listeners": _listeners(config),
         },
@@ -201,6 +233,22 @@ def _dynamic_resources(*, delta: bool) -> dict[str, JSON]:
     }
 
 
+def _collector_clusters(config: BootstrapConfig) -> Iterator[JSON]:
+    if config.tracing is not None:
+        yield tracing_cluster(config.tracing)
+    if (service := config.metrics_service) is not None:
+        yield collector_cluster("envoy_metrics_service", service.target, service.tls, http2=True)
+    if (log := config.access_log_service) is not None:
+        yield collector_cluster("envoy_accesslog_service", log.target, log.tls, http2=True)
+
+
+def _both_stacks(config: BootstrapConfig, address: Address) -> tuple[Address, ...]:
+    """The addresses to listen on besides."""
+    if config.dual_stack and address.host == "0.0.0.0":  # noqa: S104 - compared, not bound
+        return (Address(host="::", port=address.port),)
+    return ()
+
+
 def _listeners(config: BootstrapConfig) -> list[JSON]:
     listeners: list[JSON] = []
     if config.prometheus_listener is not None:
@@ -210,6 +258,7 @@ def _listeners(config: BootstrapConfig) -> list[JSON]:
                 stat_prefix="stats",
                 path_prefix="/stats/prometheus",
                 cluster="prometheus_stats",
+                additional=_both_stacks(config, config.prometheus_listener),
             )
         )
     if config.readiness_listener is not None:
@@ -219,6 +268,7 @@ def _listeners(config: BootstrapConfig) -> list[JSON]:
                 stat_prefix="agent",
                 path_prefix="/healthz/ready",
                 cluster="agent",
+                additional=_both_stacks(config, config.readiness_listener),
             )
         )
     return listeners

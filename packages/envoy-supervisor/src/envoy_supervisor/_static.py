@@ -28,7 +28,7 @@ def static_cluster(
         },
     }
     if http2:
-        cluster["typed_extension_protocol_options"] = _http2_options()
+        cluster["typed_extension_protocol_options"] = http2_options()
     return cluster
 
 
@@ -49,12 +49,17 @@ def xds_cluster(name: str, target: UnixAddress) -> dict[str, JSON]:
         "circuit_breakers": {"thresholds": limits},
         "upstream_connection_options": {"tcp_keepalive": {"keepalive_time": 300}},
         # A new stream gets a new connection: after a failure nothing of the old one lingers.
-        "typed_extension_protocol_options": _http2_options(max_requests=1),
+        "typed_extension_protocol_options": http2_options(max_requests=1),
     }
 
 
 def http_listener(
-    address: Address, *, stat_prefix: str, path_prefix: str, cluster: str
+    address: Address,
+    *,
+    stat_prefix: str,
+    path_prefix: str,
+    cluster: str,
+    additional: tuple[Address, ...] = (),
 ) -> dict[str, JSON]:
     """A listener that forwards one path to one cluster and answers 404 to all else."""
     route: JSON = {
@@ -74,8 +79,10 @@ def http_listener(
             }
         ],
     }
+    others: list[JSON] = [{"address": envoy_address(other)} for other in additional]
     return {
         "address": envoy_address(address),
+        **({"additional_addresses": others} if others else {}),
         # Limits meant for traffic must not make the proxy look dead to those who watch it.
         "ignore_global_conn_limit": True,
         "bypass_overload_manager": True,
@@ -92,7 +99,8 @@ def http_listener(
     }
 
 
-def _http2_options(*, max_requests: int | None = None) -> dict[str, JSON]:
+def http2_options(*, max_requests: int | None = None) -> dict[str, JSON]:
+    """What makes a cluster speak HTTP/2."""
     options: dict[str, JSON] = {
         "@type": f"{TYPES}.upstreams.http.v3.HttpProtocolOptions",
         "explicit_http_config": {"http2_protocol_options": {}},
