@@ -45,7 +45,7 @@ async def guard() -> AsyncIterator[Guard]:
 
 
 @pytest.fixture
-def child(guard: Guard) -> Callable[..., Child]:
+def child(guard: Guard, tmp_path: Path) -> Callable[..., Child]:
     def make(name: str, state: ChildState = ChildState.RUNNING) -> Child:
         spec = ProcessSpec(
             name=name,
@@ -53,7 +53,7 @@ def child(guard: Guard) -> Callable[..., Child]:
             arguments=("x",),
             environment={},
             directory=Path("/"),
-            log=Path(f"/state/logs/{name}.log"),
+            log=tmp_path / f"{name}.log",
         )
         made = Child(
             spec,
@@ -69,7 +69,7 @@ def child(guard: Guard) -> Callable[..., Child]:
 
 
 @pytest.fixture
-def mesh(plan: MeshPlan, child: Callable[..., Child]) -> RunningMesh:
+def mesh(plan: MeshPlan, child: Callable[..., Child], tmp_path: Path) -> RunningMesh:
     """Make a mesh of which not everything is well, without running it."""
     workloads = [
         RunningWorkload(
@@ -87,6 +87,7 @@ def mesh(plan: MeshPlan, child: Callable[..., Child]) -> RunningMesh:
     workloads[2].app = child("frontend", ChildState.RESTARTING)
     workloads[2].app.last_exit = "exit code 3"
     workloads[2].app.restarts = 2
+    (tmp_path / "frontend.log").write_text("started\nno database\n")
     workloads[3].status = None
     return RunningMesh(
         plan=plan,
@@ -144,7 +145,7 @@ def test_a_workload_says_what_it_waits_for(mesh: RunningMesh) -> None:
     assert [each.not_ready for each in mesh.workloads] == [
         None,
         "envoy: no listeners yet",
-        "its program does not listen on 127.64.3.2 port 8080",
+        "frontend ended (exit code 3): no database",
         "its agent does not answer (see visitor agent.log)",
     ]
 

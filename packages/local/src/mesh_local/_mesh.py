@@ -18,7 +18,7 @@ from mesh_lifecycle import SystemClock, in_background
 from mesh_local import _plan as ports
 from mesh_local import _processes as processes
 from mesh_local._addresses import choose_block, reservations
-from mesh_local._children import Child, ChildState, OnExit, running
+from mesh_local._children import Child, ChildState, OnExit, last_lines, running
 from mesh_local._errors import NotReady, StateError
 from mesh_local._guard import guarding
 from mesh_local._http import NoAnswer, fetch
@@ -53,17 +53,24 @@ class RunningWorkload:
 
     @property
     def ended(self) -> Child | None:
-        """A process of it that ended and is not started again."""
+        """A process of it that ended, whether it is started again or not."""
         for child in (self.agent, self.app):
-            if child is not None and child.state is ChildState.ENDED:
+            if child is not None and child.state in (ChildState.ENDED, ChildState.RESTARTING):
                 return child
         return None
 
     @property
+    def hopeless(self) -> bool:
+        """Whether it stays as it is: one of its processes ended and is not started again."""
+        ended = self.ended
+        return ended is not None and ended.state is ChildState.ENDED
+
+    @property
     def not_ready(self) -> str | None:
         """Why it can't be used yet; None when it can."""
-        if self.ended is not None:
-            return f"{self.ended.spec.name} ended ({self.ended.last_exit})"
+        if (ended := self.ended) is not None:
+            said = "".join(last_lines(ended.spec.log, 1))
+            return f"{ended.spec.name} ended ({ended.last_exit})" + (f": {said}" if said else "")
         if self.status is None:
             return f"its agent does not answer (see {self.agent.spec.log.name})"
         if not self.status.ready:
@@ -113,7 +120,7 @@ class RunningMesh:
         try:
             async with asyncio.timeout(timeout_s):
                 while any(each.not_ready for each in self.workloads):
-                    if any(each.ended for each in self.workloads):
+                    if any(each.hopeless for each in self.workloads):
                         break  # time changes nothing any more
                     self._looked.clear()
                     await self._looked.wait()

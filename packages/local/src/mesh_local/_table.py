@@ -2,6 +2,7 @@
 
 from datetime import datetime
 
+from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -16,13 +17,15 @@ _SERIAL_DIGITS = 8
 
 def mesh_view(mesh: RunningMesh, now: datetime) -> RenderableType:
     """Everything that `mesh-local up` shows; `now` is aware."""
-    table = Table(title=f"mesh {mesh.plan.file.name}", title_justify="left", expand=False)
-    for heading in ("workload", "identity", "certificate", "control plane", "Envoy", "program"):
+    table = Table(
+        title=f"mesh {mesh.plan.file.name}", title_justify="left", box=box.SIMPLE_HEAD, expand=False
+    )
+    # Two lines a workload, so that the whole identity fits into a narrow terminal.
+    for heading in ("workload and identity", "certificate", "xDS", "Envoy", "program"):
         table.add_column(heading, overflow="fold")
     for workload in mesh.workloads:
         table.add_row(
-            workload.instance.full_name,
-            workload.instance.spiffe_id,
+            f"{workload.instance.full_name}\n{workload.instance.spiffe_id}",
             certificate_cell(workload.status, now),
             control_plane_cell(workload.status),
             envoy_cell(workload),
@@ -45,7 +48,7 @@ def certificate_cell(status: AgentStatus | None, now: datetime) -> str:
         return "none yet"
     left = brief(status.not_after - now)
     ending = left if left == "expired" else f"expires in {left}"
-    return f"{status.serial[:_SERIAL_DIGITS]}… {ending}"
+    return f"{status.serial[:_SERIAL_DIGITS]}…\n{ending}"
 
 
 def control_plane_cell(status: AgentStatus | None) -> str:
@@ -53,7 +56,7 @@ def control_plane_cell(status: AgentStatus | None) -> str:
     if status is None:
         return "unknown"
     connected = "connected" if status.xds_connected else "not connected"
-    return f"{connected}: {status.xds_error}" if status.xds_error else connected
+    return f"{connected}\n{status.xds_error}" if status.xds_error else connected
 
 
 def envoy_cell(workload: RunningWorkload) -> str:
@@ -70,14 +73,14 @@ def envoy_cell(workload: RunningWorkload) -> str:
 def program_cell(workload: RunningWorkload) -> str:
     """The state of the workload's own program and where to find it."""
     instance = workload.instance
-    places = " ".join(
+    places = "\n".join(
         f"http://{instance.addresses.app}:{port.port}"
         if port.protocol == "http"
         else f"{instance.addresses.app}:{port.port}"
         for port in instance.workload.ports
     )
     state = "yours to start" if workload.app is None else _process(workload.app)
-    return f"{state} {places}".strip()
+    return f"{state}\n{places}".strip()
 
 
 def _process(child: Child) -> str:

@@ -43,12 +43,12 @@ async def up(file: MeshFile, *, folder: Path, console: Console) -> None:
                 async with running_mesh(plan, state, hurry=hurry) as mesh:
                     await _show(mesh, console)
         except Stopped:
-            say(console, "stopped")
+            say(console, "\nstopped")
 
 
 async def _show(mesh: RunningMesh, console: Console) -> None:
     view, told = mesh_view(mesh, datetime.now(UTC)), False
-    with Live(view, console=console, auto_refresh=False, transient=False) as live:
+    with Live(view, console=console, auto_refresh=False) as live:
         while True:
             await asyncio.sleep(_REFRESH_S)
             live.update(mesh_view(mesh, datetime.now(UTC)), refresh=True)
