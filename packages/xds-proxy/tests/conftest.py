@@ -180,11 +180,13 @@ def start_relay(socket_dir: Path) -> StartRelay:
         interceptors: tuple[Interceptor, ...] = (),
         root_certificate: Path | None = None,
         max_message_bytes: int = 256 * 1024 * 1024,
+        hold_s: float = 0.0,
         **upstream: Any,
     ) -> AsyncIterator[RunningRelay]:
         config = RelayConfig(
             max_message_bytes=max_message_bytes,
             socket_path=socket_dir / "proxy" / "XDS",
+            hold_s=hold_s,
             upstream=UpstreamConfig(address=address, root_certificate=root_certificate, **upstream),
         )
         async with relaying(config, interceptors) as relay:

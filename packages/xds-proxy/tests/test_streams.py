@@ -126,6 +126,41 @@ async def test_an_absent_control_plane_is_reported_once_and_its_return_too(
         assert len(_said(caplog, "connected to the control plane")) == 1
 
 
+async def test_a_stream_is_held_until_the_control_plane_is_back(
+    start_relay: Any, messages: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    async with control_plane() as gone:
+        address = gone.address
+    async with start_relay(address, hold_s=60.0) as running:
+        async with envoy_stream(running.socket_path) as envoy:
+            async with asyncio.timeout(10):
+                while running.relay.counters.connection_failures < 3:  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+            async with control_plane(address=address) as plane:
+                await _first_answer(plane, envoy, messages)
+                assert running.relay.status.connected
+    assert _said(caplog, "cannot reach the control plane") == ["connection refused"]
+
+
+async def test_envoy_may_leave_while_its_stream_is_held(start_relay: Any, messages: Any) -> None:
+    async with control_plane() as gone:
+        address = gone.address
+    async with start_relay(address, hold_s=60.0) as running:
+        async with envoy_stream(running.socket_path) as envoy:
+            await envoy.send(messages.request(messages.cluster))
+            async with asyncio.timeout(10):
+                while running.relay.counters.connection_failures < 1:  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+            envoy.cancel()
+            async with asyncio.timeout(10):
+                while running.relay.counters.envoy_ended < 1:  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+        async with control_plane(address=address) as plane:
+            async with envoy_stream(running.socket_path) as envoy:
+                await _first_answer(plane, envoy, messages)
+
+
 async def test_a_restarted_control_plane_is_found_by_envoys_next_stream(
     start_relay: Any, messages: Any, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -100,11 +100,15 @@ class RelayConfig:
     """The relay's two sides.
 
     socket_path: where Envoy connects. Its directory is made with mode 0700 if it does not exist.
+    hold_s: how long a stream of Envoy's is held while the control plane cannot be reached and is
+        tried again, about once a second, before it ends UNAVAILABLE. Envoy alone waits for up to
+        30 s between attempts. Zero ends it at the first failure.
     max_message_bytes: a larger message, from either side, ends the stream with RESOURCE_EXHAUSTED.
     """
 
     socket_path: Path
     upstream: UpstreamConfig
+    hold_s: float = 30.0
     max_message_bytes: int = 256 * 1024 * 1024
 
     def check(self) -> None:
@@ -113,4 +117,6 @@ class RelayConfig:
             raise ConfigError(
                 f"max_message_bytes must be between 1 and 2147483647, not {self.max_message_bytes}"
             )
+        if self.hold_s < 0:
+            raise ConfigError(f"hold_s must not be negative, got {self.hold_s}")
         self.upstream.check()

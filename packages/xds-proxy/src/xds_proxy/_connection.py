@@ -1,7 +1,7 @@
 """Whether the control plane answers, said once for each change.
 
-Envoy tries again every few hundred milliseconds while the control plane is away; the log says so
-once, says it again only when the reason changes, and says when it is over.
+It is tried again about every second while it is away; the log says so once, says it again only
+when the reason changes, and says when it is over.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Connection:
         if reason != self.last_error:
             log.warning(
                 "cannot reach the control plane",
-                extra={"address": self._address, "reason": reason, "next": "Envoy tries again"},
+                extra={"address": self._address, "reason": reason, "next": "trying again"},
             )
         self.last_error = reason
         self._change(connected=False)

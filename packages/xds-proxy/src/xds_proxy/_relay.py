@@ -13,7 +13,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from mesh_lifecycle import Clock, SystemClock
+from mesh_lifecycle import Backoff, Clock, SystemClock
 from xds_proxy import _socket_file
 from xds_proxy._config import RelayConfig
 from xds_proxy._connection import Connection, Counters
@@ -26,6 +26,7 @@ from xds_proxy._upstream import dialled
 log = logging.getLogger("xds_proxy")
 
 _STOP_GRACE_S = 1.0
+_AGAIN = Backoff(initial_s=0.1, maximum_s=1.0, multiplier=1.5, jitter=0.2)
 _LONGEST_DETAILS = 1024
 
 
@@ -54,6 +55,7 @@ class Relay:
         self._config = config
         self._interceptors = tuple(interceptors)
         self._ledger = Ledger()
+        self._clock = clock
         self._connection = Connection(config.upstream.address, clock=clock)
         self._current: Stream | None = None
         self._stopping = False
@@ -109,18 +111,26 @@ class Relay:
         return end
 
     async def _relay(self, stream: Stream, dialect: Dialect) -> None:
-        try:
-            async with dialled(
-                self._config.upstream,
-                path=dialect.path,
-                max_message_bytes=self._config.max_message_bytes,
-            ) as control_plane:
-                await stream.pass_on(control_plane)
-        except UpstreamError as error:
-            self._connection.failed(error.reason)
-            address = self._config.upstream.address
-            details = f"cannot reach the control plane at {address}: {error.reason}"
-            stream.end(End(by=Side.CONTROL_PLANE, code=error.code, details=details))
+        give_up_at = self._clock.monotonic() + self._config.hold_s
+        for delay_s in _AGAIN.delays():
+            try:
+                async with dialled(
+                    self._config.upstream,
+                    path=dialect.path,
+                    max_message_bytes=self._config.max_message_bytes,
+                ) as control_plane:
+                    await stream.pass_on(control_plane)
+            except UpstreamError as error:
+                self._connection.failed(error.reason)
+                if self._clock.monotonic() + delay_s > give_up_at:
+                    stream.end(self._unreachable(error))
+                    return
+            await self._clock.sleep(delay_s)
+
+    def _unreachable(self, error: UpstreamError) -> End:
+        address = self._config.upstream.address
+        details = f"cannot reach the control plane at {address}: {error.reason}"
+        return End(by=Side.CONTROL_PLANE, code=error.code, details=details)
 
     def _settle(self, end: End) -> None:
         if end.by is Side.ENVOY:
