@@ -84,7 +84,12 @@ def test_new_root_is_kept_with_its_key_private(tmp_path: Path) -> None:
         os.umask(old)
     assert mode(directory) == 0o700
     assert mode(directory / "ca-key.pem") == 0o600
-    assert sorted(file.name for file in directory.iterdir()) == [".lock", *FILES]
+    assert sorted(file.name for file in directory.iterdir()) == [
+        ".lock",
+        *FILES[:3],
+        "own-root.json",
+        FILES[3],
+    ]
 
 
 def test_second_start_has_the_same_root(tmp_path: Path) -> None:

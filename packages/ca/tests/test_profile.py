@@ -42,7 +42,11 @@ def key_ids(root: x509.Certificate) -> x509.AuthorityKeyIdentifier:
 
 
 def by_the_builder(
-    leaf: Leaf, root: x509.Certificate, key: SigningKey, key_id: bytes
+    leaf: Leaf,
+    alternative: x509.SubjectAlternativeName,
+    root: x509.Certificate,
+    key: SigningKey,
+    key_id: bytes,
 ) -> x509.Certificate:
     """The same certificate made by cryptography's own builder."""
     attributes = []
@@ -62,7 +66,7 @@ def by_the_builder(
         .add_extension(NOT_A_CA, critical=True)
         .add_extension(x509.SubjectKeyIdentifier(key_id), critical=False)
         .add_extension(key_ids(root), critical=False)
-        .add_extension(leaf.names, critical=not attributes)
+        .add_extension(alternative, critical=not attributes)
         .sign(key, signature_hash(key))
     )
 
@@ -102,7 +106,7 @@ def test_leaf_is_to_the_byte_what_the_builder_makes(  # noqa: PLR0917  (drawn va
     key, root = cached_key(issuer), root_of(issuer)
     leaf = Leaf(
         public_key=cached_key(subject).public_key(),
-        names=x509.SubjectAlternativeName(alternative),
+        names=x509.SubjectAlternativeName(alternative).public_bytes(),
         common_name=common_name,
         serial=serial,
         not_before=begin,
@@ -110,7 +114,13 @@ def test_leaf_is_to_the_byte_what_the_builder_makes(  # noqa: PLR0917  (drawn va
     )
     signed = signed_leaf(leaf, leaf_template(root, key, key_ids(root)), key)
     certificate = x509.load_pem_x509_certificate(signed.pem)
-    expected = by_the_builder(leaf, root, key, signed.public_key_sha256[:20])
+    expected = by_the_builder(
+        leaf,
+        x509.SubjectAlternativeName(alternative),
+        root,
+        key,
+        signed.public_key_sha256[:20],
+    )
     assert certificate.tbs_certificate_bytes == expected.tbs_certificate_bytes
     assert certificate.signature_algorithm_oid == expected.signature_algorithm_oid
     certificate.verify_directly_issued_by(root)
@@ -123,7 +133,7 @@ def test_pem_is_as_others_write_it(issuer: KeyType) -> None:
     key, root = cached_key(issuer), root_of(issuer)
     leaf = Leaf(
         public_key=cached_key(KeyType.P256).public_key(),
-        names=x509.SubjectAlternativeName([x509.DNSName("a.example")]),
+        names=x509.SubjectAlternativeName([x509.DNSName("a.example")]).public_bytes(),
         common_name=None,
         serial=7,
         not_before=datetime(2026, 1, 1, tzinfo=UTC),

@@ -8,10 +8,11 @@ from mesh_ca._authentication import (
     FirstOf,
 )
 from mesh_ca._authority import Authority, Issued
-from mesh_ca._directory import load_or_create_authority, load_signer
+from mesh_ca._directory import load_or_create_authority, load_signer, replace_root
 from mesh_ca._errors import (
     CaError,
     CsrError,
+    FetchError,
     IdentityError,
     LifetimeError,
     NotAuthenticated,
@@ -20,7 +21,11 @@ from mesh_ca._errors import (
 )
 from mesh_ca._jwks import JwksSource, VerificationKey, VerificationKeys
 from mesh_ca._jwt import JwtAuthenticator
+from mesh_ca._keeper import AuthorityKeeper, keeping_authority
 from mesh_ca._keys import KeyType
+from mesh_ca._remote_jwks import RemoteJwks, RemoteJwksConfig, remote_jwks
+from mesh_ca._revocation import RevocationList
+from mesh_ca._root import RootPolicy
 from mesh_ca._service import certificate_service, grpc_credentials
 from mesh_ca._signer import Signer, SignerFiles, signer_from_pem
 from mesh_ca._tokens import TokenIssuer
@@ -31,6 +36,12 @@ __all__ = [
     "Issued",
     "KeyType",
     "load_or_create_authority",
+    # its own certificates over time
+    "AuthorityKeeper",
+    "RevocationList",
+    "RootPolicy",
+    "keeping_authority",
+    "replace_root",
     # what it signs with
     "Signer",
     "SignerFiles",
@@ -44,8 +55,11 @@ __all__ = [
     "FirstOf",
     "JwksSource",
     "JwtAuthenticator",
+    "RemoteJwks",
+    "RemoteJwksConfig",
     "VerificationKey",
     "VerificationKeys",
+    "remote_jwks",
     # the gRPC service
     "certificate_service",
     "grpc_credentials",
@@ -54,6 +68,7 @@ __all__ = [
     # errors
     "CaError",
     "CsrError",
+    "FetchError",
     "IdentityError",
     "LifetimeError",
     "NotAuthenticated",

@@ -41,17 +41,27 @@ class Authenticator(Protocol):
 class ClientCertificateAuthenticator:
     """Takes the names of the client certificate that the TLS layer has verified."""
 
-    def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
-        """`clock` tells the Unix time: a connection may outlive the certificate it began with."""
+    def __init__(
+        self,
+        *,
+        is_revoked: Callable[[int], bool] = lambda _serial: False,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Refuse certificates whose serial number `is_revoked`; `clock` tells the Unix time.
+
+        A connection may outlive the certificate it began with.
+        """
+        self._is_revoked = is_revoked
         self._clock = clock
 
     async def authenticate(self, credentials: Credentials) -> Caller:
         """The URI and DNS names of the leaf; of URIs one at most, and that a SPIFFE id."""
         if not credentials.certificate_chain:
             raise NotAuthenticated("no client certificate")
-        identities = _certified_names(
-            credentials.certificate_chain[0], datetime.fromtimestamp(self._clock(), UTC)
-        )
+        leaf = _readable(credentials.certificate_chain[0])
+        identities = _certified_names(leaf, datetime.fromtimestamp(self._clock(), UTC))
+        if self._is_revoked(leaf.serial_number):
+            raise NotAuthenticated(f"client certificate {leaf.serial_number:x} is revoked")
         return Caller(identities=identities, method="client certificate")
 
 
@@ -73,9 +83,15 @@ class FirstOf:
         raise NotAuthenticated("; ".join(reasons) or "no way to authenticate is configured")
 
 
-def _certified_names(der: bytes, now: datetime) -> tuple[str, ...]:
+def _readable(der: bytes) -> x509.Certificate:
     try:
-        leaf = x509.load_der_x509_certificate(der)
+        return x509.load_der_x509_certificate(der)
+    except ValueError as error:
+        raise NotAuthenticated("client certificate without readable contents") from error
+
+
+def _certified_names(leaf: x509.Certificate, now: datetime) -> tuple[str, ...]:
+    try:
         names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except (ValueError, x509.ExtensionNotFound, x509.DuplicateExtension) as error:
         raise NotAuthenticated("client certificate without readable alternative names") from error

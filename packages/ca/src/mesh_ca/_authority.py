@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from mesh_ca._csr import parse_csr
 from mesh_ca._errors import LifetimeError, NotReadyError
-from mesh_ca._identity import checked_trust_domain, subject_alternative_name
+from mesh_ca._identity import alternative_names, checked_trust_domain
 from mesh_ca._keys import KeyType, key_pem, new_key
 from mesh_ca._profile import CLOCK_SKEW, Leaf, signed_leaf, whole_second
 from mesh_ca._signer import Signer
@@ -64,6 +64,11 @@ class Authority:
         """When the root that vouches for the signing certificate expires."""
         return self._signer.root_not_after
 
+    @property
+    def signer(self) -> Signer:
+        """What it signs with now, as one coherent value."""
+        return self._signer
+
     def replace_signer(self, signer: Signer) -> None:
         """Sign with `signer` from the next call on."""
         self._signer = signer
@@ -106,7 +111,7 @@ class Authority:
         lifetime: timedelta,
     ) -> Issued:
         signer = self._signer
-        names = subject_alternative_name(identities, trust_domain=self._trust_domain)
+        names = alternative_names(identities, trust_domain=self._trust_domain)
         not_before, not_after = _validity(whole_second(self._clock()), lifetime, signer)
         serial = secrets.randbits(128) or 1
         leaf = Leaf(

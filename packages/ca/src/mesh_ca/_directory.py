@@ -1,7 +1,8 @@
 """An authority's directory: found and checked, or made with a new self-signed root.
 
 `ca-key.pem` decides. If it is there, the four files are what an operator plugged in or an earlier
-start made, and only ever read; if it is not, they are made.
+start made; if it is not, they are made. A root that was made here is followed by others in time;
+what was plugged in is only ever read.
 """
 
 import logging
@@ -14,10 +15,24 @@ from pathlib import Path
 
 from mesh_ca._authority import Authority
 from mesh_ca._errors import StorageError
-from mesh_ca._files import create_files, read_file
+from mesh_ca._files import create_files, finish_replacement, read_file, replacing_files
 from mesh_ca._identity import checked_trust_domain
-from mesh_ca._keys import KeyType, key_pem, new_key
-from mesh_ca._profile import root_certificate, whole_second
+from mesh_ca._keys import KeyType
+from mesh_ca._profile import whole_second
+from mesh_ca._root import (
+    NEXT_CERT,
+    NEXT_KEY,
+    ROOT_STATE,
+    OwnRoot,
+    RootPolicy,
+    RootState,
+    Step,
+    fingerprint,
+    new_root,
+    next_step,
+    replacement,
+    stepped,
+)
 from mesh_ca._signer import (
     CA_CERT,
     CA_KEY,
@@ -25,13 +40,16 @@ from mesh_ca._signer import (
     ROOT_CERT,
     Signer,
     SignerFiles,
-    signer_files,
+    certificates,
+    private_key,
     signer_from_pem,
 )
 
 log = logging.getLogger("mesh_ca")
 
 ROOT_LIFETIME = timedelta(days=3650)
+
+_PRIVATE = frozenset({CA_KEY, NEXT_KEY})
 
 
 def load_or_create_authority(
@@ -49,12 +67,19 @@ def load_or_create_authority(
     then. Raises StorageError, and IdentityError for a bad trust domain.
     """
     checked_trust_domain(trust_domain)
+    finish_replacement(directory)
     if not _exists(directory / CA_KEY):
         create_files(
             directory,
             last=CA_KEY,
-            make=lambda: _new_root(trust_domain, root_lifetime, root_key, clock()),
-            private=frozenset({CA_KEY}),
+            make=lambda: new_root(
+                root_key,
+                organization=trust_domain,
+                serial=_serial(),
+                now=whole_second(clock()),
+                lifetime=root_lifetime,
+            ),
+            private=_PRIVATE,
         )
     signer = load_signer(directory)
     now = whole_second(clock())
@@ -98,6 +123,92 @@ def load_signer(directory: Path) -> Signer:
     return signer
 
 
+def turn_root(directory: Path, policy: RootPolicy, *, now: float) -> tuple[Step, ...]:
+    """Do what is due for a root of our own; nothing for one that was plugged in.
+
+    What the files say then is what `load_signer` reads. Raises StorageError, and leaves the files
+    as they were.
+    """
+    moment = whole_second(now)
+    done: list[Step] = []
+    if not is_own(directory):
+        return ()
+    finish_replacement(directory)
+    while (step := next_step(read_own_root(directory), policy, now=moment)) is not None:
+        if len(done) == len(Step):
+            raise StorageError(f"the root in {directory} is not as it should be after {done}")
+        with replacing_files(directory, private=_PRIVATE) as files:
+            own = read_own_root(directory)
+            if next_step(own, policy, now=moment) is not step:
+                continue  # another process was faster
+            files.update(stepped(own, step, policy, now=moment, serial=_serial()))
+        done.append(step)
+        log.info("root changed", extra={"directory": str(directory), "step": step.value})
+    if RootState.from_json(read_file(directory / ROOT_STATE)).activate_at is None:
+        for name in (NEXT_KEY, NEXT_CERT):  # in their place by now
+            (directory / name).unlink(missing_ok=True)
+    return tuple(done)
+
+
+def replace_root(
+    directory: Path,
+    policy: RootPolicy | None = None,
+    *,
+    root_key: KeyType = KeyType.P256,
+    clock: Callable[[], float] = time.time,
+) -> None:
+    """Begin to replace the root by one with a new key: its key has leaked, or must not be used.
+
+    The new root is handed out at once, signs after `policy.spread`, and the old one is handed out
+    until `policy.retirement` after that. A process that keeps the authority does these steps.
+    Raises StorageError if the authority is plugged in or is being replaced already.
+    """
+    if not is_own(directory):
+        raise StorageError(
+            f"the authority in {directory} was plugged in: put another there, with both roots in "
+            f"{ROOT_CERT} until all workloads have a certificate below the new one"
+        )
+    with replacing_files(directory, private=_PRIVATE) as files:
+        new = replacement(
+            read_own_root(directory),
+            policy or RootPolicy(),
+            key_type=root_key,
+            now=whole_second(clock()),
+            serial=_serial(),
+        )
+        files.update(new)
+    log.warning("root is being replaced", extra={"directory": str(directory)})
+
+
+def is_own(directory: Path) -> bool:
+    """Whether the root was made here, by us, so that changing it is our business."""
+    if not _exists(directory / ROOT_STATE):
+        return False
+    state = RootState.from_json(read_file(directory / ROOT_STATE))
+    return state.key_sha256 == fingerprint(private_key(read_file(directory / CA_KEY)))
+
+
+def read_own_root(directory: Path) -> OwnRoot:
+    """Read and check a root of our own; raises StorageError."""
+    signer = load_signer(directory)
+    state = RootState.from_json(read_file(directory / ROOT_STATE))
+    next_key = next_certificate = None
+    if state.activate_at is not None:
+        try:
+            next_key = private_key(read_file(directory / NEXT_KEY))
+            next_certificate = certificates(read_file(directory / NEXT_CERT), NEXT_CERT)[0]
+        except StorageError as error:
+            raise StorageError(f"the new root in {directory} can't be used: {error}") from error
+    return OwnRoot(
+        key=signer.key,
+        certificate=signer.certificate,
+        bundle=tuple(certificates(signer.root_pem, ROOT_CERT)),
+        state=state,
+        next_key=next_key,
+        next_certificate=next_certificate,
+    )
+
+
 def _exists(path: Path) -> bool:
     try:
         path.stat()
@@ -108,21 +219,5 @@ def _exists(path: Path) -> bool:
     return True
 
 
-def _new_root(
-    trust_domain: str, lifetime: timedelta, key_type: KeyType, now: float
-) -> dict[str, bytes]:
-    key = new_key(key_type)
-    root = root_certificate(
-        key,
-        organization=trust_domain,
-        serial=secrets.randbits(128) or 1,
-        now=whole_second(now),
-        lifetime=lifetime,
-    )
-    files = signer_files(key_pem(key), root)
-    return {
-        CA_CERT: files.ca_cert,
-        CA_KEY: files.ca_key,
-        CERT_CHAIN: files.cert_chain,
-        ROOT_CERT: files.root_cert,
-    }
+def _serial() -> int:
+    return secrets.randbits(128) or 1

@@ -28,5 +28,9 @@ class StorageError(CaError):
     """
 
 
+class FetchError(CaError):
+    """A key set could not be fetched; the text names the URL and the reason."""
+
+
 class NotAuthenticated(CaError):
     """Who calls could not be established. The reason is for the log, never for the caller."""

@@ -2,6 +2,7 @@
 
 A directory gets its files all at once: they are written to a folder inside it and then moved up,
 the file that announces the others last. Whoever finds such a folder left over finishes the work.
+Files are replaced the same way; there it is the folder's own renaming that makes it count.
 """
 
 import fcntl
@@ -16,6 +17,7 @@ from mesh_ca._errors import StorageError
 
 MAX_FILE_BYTES = 1024 * 1024
 _STAGING = ".new"
+_REPLACEMENT, _READY = ".next", ".ready"
 _LOCK = ".lock"
 
 
@@ -76,6 +78,47 @@ def create_files(
         _publish(staging, directory, last)
 
 
+@contextmanager
+def replacing_files(directory: Path, *, private: frozenset[str]) -> Iterator[dict[str, bytes]]:
+    """Replace files of `directory`, all or none, by what the block puts into the dict.
+
+    The block runs alone: no other process makes or replaces files here meanwhile. Raises
+    StorageError; then, as after a crash, either all files are the old ones or, from the next
+    `finish_replacement` on, all are new.
+    """
+    with _only_one(directory):
+        _finish(directory)
+        files: dict[str, bytes] = {}
+        yield files
+        if not files:
+            return
+        staging = directory / _REPLACEMENT
+        _discard(staging)
+        staging.mkdir(mode=0o700)
+        for name, content in files.items():
+            write_file(staging / name, content, mode=0o600 if name in private else 0o644)
+        staging.rename(directory / _READY)
+        _sync_directory(directory)
+        _finish(directory)
+
+
+def finish_replacement(directory: Path) -> None:
+    """Finish what `replacing_files` was cut short in; raises StorageError."""
+    # A directory that can't be looked into is the next reader's to complain of.
+    if os.path.isdir(directory / _READY):  # noqa: PTH112  (Path.is_dir raises PermissionError)
+        with _only_one(directory):
+            _finish(directory)
+
+
+def _finish(directory: Path) -> None:
+    ready = directory / _READY
+    if ready.exists():
+        for file in sorted(ready.iterdir()):
+            file.replace(directory / file.name)
+        ready.rmdir()
+        _sync_directory(directory)
+
+
 def _refuse_leftovers(directory: Path, names: Mapping[str, bytes], last: str) -> None:
     found = [name for name in sorted(names) if (directory / name).exists()]
     if found:
@@ -123,7 +166,7 @@ def _only_one(directory: Path) -> Iterator[None]:
             os.close(descriptor)
     except OSError as error:
         raise StorageError(
-            f"can't make keys in {directory}: {error.strerror} ({error.filename})"
+            f"can't write in {directory}: {error.strerror} ({error.filename})"
         ) from error
 
 

@@ -8,8 +8,7 @@ import ipaddress
 import re
 from collections.abc import Sequence
 
-from cryptography import x509
-
+from mesh_ca import _der
 from mesh_ca._errors import IdentityError
 
 _TRUST_DOMAIN = re.compile(r"[a-z0-9._-]{1,255}")
@@ -20,6 +19,9 @@ _DNS_LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 _DNS_NAME = re.compile(rf"{_DNS_LABEL}(?:\.{_DNS_LABEL})*")
 _NAMESPACE = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _SERVICE_ACCOUNT = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
+
+# Tags of GeneralName, RFC 5280 section 4.2.1.6.
+_DNS, _URI, _IP_ADDRESS = 0x82, 0x86, 0x87
 
 _MAX_SPIFFE_BYTES = 2048
 _MAX_DNS_BYTES = 253
@@ -62,33 +64,31 @@ def service_account_identity(trust_domain: str, namespace: str, service_account:
     return f"spiffe://{trust_domain}/ns/{namespace}/sa/{service_account}"
 
 
-def subject_alternative_name(
-    identities: Sequence[str], *, trust_domain: str
-) -> x509.SubjectAlternativeName:
-    """Identities as a certificate carries them; SPIFFE ids must be of `trust_domain`."""
+def alternative_names(identities: Sequence[str], *, trust_domain: str) -> bytes:
+    """Identities as a certificate carries them, DER; SPIFFE ids must be of `trust_domain`."""
     if not identities:
         raise IdentityError("no identity to certify")
     if len(identities) > _MAX_IDENTITIES:
         raise IdentityError(f"{len(identities)} identities, {_MAX_IDENTITIES} are allowed")
-    return x509.SubjectAlternativeName(
-        [_general_name(identity, trust_domain) for identity in dict.fromkeys(identities)]
+    return _der.sequence(
+        *(_general_name(identity, trust_domain) for identity in dict.fromkeys(identities))
     )
 
 
-def _general_name(identity: str, trust_domain: str) -> x509.GeneralName:
+def _general_name(identity: str, trust_domain: str) -> bytes:
     found = trust_domain_of(identity)
     if found is not None:
         if found != trust_domain:
             raise IdentityError(
                 f"identity {identity!r} is not of this authority's trust domain {trust_domain!r}"
             )
-        return x509.UniformResourceIdentifier(identity)
+        return _der.tlv(_URI, identity.encode("ascii"))
     try:
-        return x509.IPAddress(ipaddress.ip_address(identity))
+        return _der.tlv(_IP_ADDRESS, ipaddress.ip_address(identity).packed)
     except ValueError:
         pass
     if len(identity) <= _MAX_DNS_BYTES and _DNS_NAME.fullmatch(identity):
-        return x509.DNSName(identity)
+        return _der.tlv(_DNS, identity.encode("ascii"))
     raise IdentityError(
         f"identity {identity[:200]!r} is neither a SPIFFE id, a DNS name nor an IP address"
     )

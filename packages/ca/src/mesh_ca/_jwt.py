@@ -13,7 +13,7 @@ import jwt
 from jwt.exceptions import PyJWTError
 
 from mesh_ca._authentication import Caller, Credentials
-from mesh_ca._errors import IdentityError, NotAuthenticated, StorageError
+from mesh_ca._errors import FetchError, IdentityError, NotAuthenticated, StorageError
 from mesh_ca._identity import checked_trust_domain, service_account_identity
 from mesh_ca._jwks import VerificationKeys
 
@@ -77,7 +77,7 @@ class JwtAuthenticator:
             raise NotAuthenticated("token is signed with neither RS256 nor ES256")
         try:
             keys = await self._jwks.find(kid)
-        except StorageError as error:
+        except (StorageError, FetchError) as error:
             raise NotAuthenticated(f"no keys to check tokens with: {error}") from error
         fitting = [key for key in keys if key.algorithm == algorithm]
         if not fitting:

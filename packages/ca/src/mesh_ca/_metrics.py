@@ -1,12 +1,12 @@
-"""The authority's metrics, under the names istiod gives them.
+"""The authority's metrics, under the names istiod gives them where it has one.
 
-They are gauges in form only: a Prometheus counter's name must end in `_total`, and dashboards made
-for istiod ask for the names without it.
+Those of istiod are gauges in form only: a Prometheus counter's name must end in `_total`, and
+dashboards made for istiod ask for the names without it.
 """
 
 from collections.abc import Callable
 
-from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from mesh_ca._authority import Authority
 
@@ -55,6 +55,23 @@ class CertificateMetrics:
             "Unix time when the root that vouches for the signing certificate expires, seconds.",
             registry=registry,
         ).set_function(_root_expiry(authority))
+
+
+class KeeperMetrics:
+    """What happened to the authority's own certificates."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        """Register the instruments."""
+        self.changes = Counter(
+            "mesh_ca_authority_changes",
+            "Changes of the signing certificate or the trust bundle since the start.",
+            registry=registry,
+        )
+        self.problem = Gauge(
+            "mesh_ca_authority_problem",
+            "1 while the authority's directory can't be used and older certificates are.",
+            registry=registry,
+        )
 
 
 def _chain_expiry(authority: Authority) -> Callable[[], float]:

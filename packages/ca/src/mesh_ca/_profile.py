@@ -9,8 +9,8 @@ leaves of a signer, and cryptography's builder took longer to check and encode t
 signature takes. The tests hold every leaf against what that builder makes of the same values.
 """
 
-import base64
 import hashlib
+from binascii import b2a_base64
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -69,10 +69,17 @@ LEAF_PURPOSES = x509.ExtendedKeyUsage(
 )
 NOT_A_CA = x509.BasicConstraints(ca=False, path_length=None)
 
-_EC_USAGE_DER = _extension(EC_LEAF_USAGE, critical=True)
-_RSA_USAGE_DER = _extension(RSA_LEAF_USAGE, critical=True)
-_PURPOSES_DER = _extension(LEAF_PURPOSES, critical=False)
-_NOT_A_CA_DER = _extension(NOT_A_CA, critical=True)
+# All leaves begin their extensions with these, and with a header of their key identifier.
+_FIXED = (
+    _extension(LEAF_PURPOSES, critical=False),
+    _extension(NOT_A_CA, critical=True),
+    _extension(x509.SubjectKeyIdentifier(bytes(_KEY_ID_BYTES)), critical=False)[:-_KEY_ID_BYTES],
+)
+_EC_FIXED = b"".join((_extension(EC_LEAF_USAGE, critical=True), *_FIXED))
+_RSA_FIXED = b"".join((_extension(RSA_LEAF_USAGE, critical=True), *_FIXED))
+
+_NAMES_OID = _der.object_identifier(x509.SubjectAlternativeName.oid.dotted_string)
+_CRITICAL_NAMES = _NAMES_OID + _der.BOOLEAN_TRUE
 
 
 def whole_second(when: float) -> datetime:
@@ -85,7 +92,7 @@ class Leaf:
     """What is particular to one workload's or server's certificate."""
 
     public_key: rsa.RSAPublicKey | ec.EllipticCurvePublicKey
-    names: x509.SubjectAlternativeName
+    names: bytes  # DER of the SubjectAlternativeName
     common_name: str | None  # left out if it does not fit
     serial: int
     not_before: datetime
@@ -138,14 +145,14 @@ def signed_leaf(leaf: Leaf, template: LeafTemplate, key: SigningKey) -> SignedLe
         serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
     )
     fingerprint = hashlib.sha256(public_key).digest()
-    rsa_leaf = isinstance(leaf.public_key, rsa.RSAPublicKey)
     extensions = _der.sequence(
-        _RSA_USAGE_DER if rsa_leaf else _EC_USAGE_DER,
-        _PURPOSES_DER,
-        _NOT_A_CA_DER,
-        _extension(x509.SubjectKeyIdentifier(fingerprint[:_KEY_ID_BYTES]), critical=False),
+        _RSA_FIXED if isinstance(leaf.public_key, rsa.RSAPublicKey) else _EC_FIXED,
+        fingerprint[:_KEY_ID_BYTES],
         template.issuer_key_id,
-        _extension(leaf.names, critical=subject is _NO_SUBJECT),
+        _der.sequence(
+            _CRITICAL_NAMES if subject is _NO_SUBJECT else _NAMES_OID,
+            _der.octet_string(leaf.names),
+        ),
     )
     to_be_signed = _der.sequence(
         _VERSION_3,
@@ -192,6 +199,6 @@ def _signature(message: bytes, key: SigningKey) -> bytes:
 
 
 def _certificate_pem(der: bytes) -> bytes:
-    text = base64.b64encode(der)
-    lines = [text[start : start + 64] for start in range(0, len(text), 64)]
-    return b"\n".join([b"-----BEGIN CERTIFICATE-----", *lines, b"-----END CERTIFICATE-----", b""])
+    # 48 bytes make a line of 64 characters.
+    lines = [b2a_base64(der[start : start + 48]) for start in range(0, len(der), 48)]
+    return b"".join((b"-----BEGIN CERTIFICATE-----\n", *lines, b"-----END CERTIFICATE-----\n"))

@@ -32,10 +32,24 @@ class Signer:
     certificate: x509.Certificate
     template: LeafTemplate  # what its leaves have in common
     intermediates_pem: tuple[bytes, ...]  # what stands between a leaf and the root, in order
-    root_pem: bytes  # the whole trust bundle
+    root: x509.Certificate  # the one at the end of the way
+    roots: tuple[x509.Certificate, ...]  # the whole trust bundle, as handed out
+    root_pem: bytes  # the same, PEM
     not_before: datetime  # when all of the path has become valid
     not_after: datetime  # when the first of the path expires
-    root_not_after: datetime  # when the root at its end expires
+
+    @property
+    def root_not_after(self) -> datetime:
+        """When the root expires."""
+        return self.root.not_valid_after_utc
+
+    def same_as(self, other: "Signer") -> bool:
+        """Whether what is signed and handed out is the same."""
+        return (self.certificate, self.intermediates_pem, self.roots) == (
+            other.certificate,
+            other.intermediates_pem,
+            other.roots,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,10 +68,10 @@ def signer_from_pem(files: SignerFiles) -> Signer:
     `cert_chain` may be empty, or hold the intermediates in any order, with or without the signing
     certificate and the root. Validity in time is not checked here: it changes as time goes by.
     """
-    certificate, *further = _certificates(files.ca_cert, CA_CERT)
-    roots = _certificates(files.root_cert, ROOT_CERT)
-    chain = _certificates(files.cert_chain, CERT_CHAIN) if files.cert_chain.strip() else []
-    key = _private_key(files.ca_key)
+    certificate, *further = certificates(files.ca_cert, CA_CERT)
+    roots = certificates(files.root_cert, ROOT_CERT)
+    chain = certificates(files.cert_chain, CERT_CHAIN) if files.cert_chain.strip() else []
+    key = private_key(files.ca_key)
     if key.public_key() != certificate.public_key():
         raise StorageError(
             f"{CA_KEY} is not the key of {CA_CERT}: put a pair that belongs together"
@@ -71,12 +85,13 @@ def signer_from_pem(files: SignerFiles) -> Signer:
     return Signer(
         key=key,
         certificate=certificate,
-        template=leaf_template(certificate, key, _key_id(certificate)),
+        template=leaf_template(certificate, key, key_id(certificate)),
         intermediates_pem=tuple(_pem(step) for step in path[:-1]),
+        root=path[-1],
+        roots=tuple(dict.fromkeys(roots)),
         root_pem=b"".join(_pem(root) for root in dict.fromkeys(roots)),
         not_before=max(step.not_valid_before_utc for step in path),
         not_after=min(step.not_valid_after_utc for step in path),
-        root_not_after=path[-1].not_valid_after_utc,
     )
 
 
@@ -90,7 +105,8 @@ def _pem(certificate: x509.Certificate) -> bytes:
     return certificate.public_bytes(serialization.Encoding.PEM)
 
 
-def _certificates(pem: bytes, name: str) -> list[x509.Certificate]:
+def certificates(pem: bytes, name: str) -> list[x509.Certificate]:
+    """The certificates of a file, one at least; raises StorageError that calls it `name`."""
     try:
         found = x509.load_pem_x509_certificates(pem)
     except (ValueError, UnsupportedAlgorithm) as error:
@@ -100,7 +116,8 @@ def _certificates(pem: bytes, name: str) -> list[x509.Certificate]:
     return found
 
 
-def _private_key(pem: bytes) -> SigningKey:
+def private_key(pem: bytes) -> SigningKey:
+    """An authority's key, checked to be a strong one; raises StorageError."""
     try:
         key = serialization.load_pem_private_key(pem, password=None)
     except TypeError as error:
@@ -115,7 +132,8 @@ def _private_key(pem: bytes) -> SigningKey:
     return key
 
 
-def _key_id(certificate: x509.Certificate) -> x509.AuthorityKeyIdentifier:
+def key_id(certificate: x509.Certificate) -> x509.AuthorityKeyIdentifier:
+    """What certificates and lists that `certificate` signs call its key."""
     try:
         own = certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
     except x509.ExtensionNotFound:

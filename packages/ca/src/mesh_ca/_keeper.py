@@ -1,0 +1,270 @@
+"""Keeps an authority what its directory says: reads changes, and makes those that are due.
+
+A plugged-in authority is read again when its files change; a root of our own is changed in time.
+What can't be used is refused with its reason, and the authority goes on with what it has.
+"""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry
+from watchdog.events import FileSystemEvent, FileSystemEventHandler
+from watchdog.observers import Observer
+from watchdog.observers.api import ObservedWatch
+
+from mesh_ca._authority import Authority
+from mesh_ca._directory import load_signer, turn_root
+from mesh_ca._errors import CaError, StorageError
+from mesh_ca._metrics import KeeperMetrics
+from mesh_ca._profile import whole_second
+from mesh_ca._revocation import RevocationList
+from mesh_ca._root import ROOT_STATE, RootPolicy
+from mesh_ca._signer import CA_CERT, CA_KEY, CERT_CHAIN, ROOT_CERT, Signer
+
+log = logging.getLogger("mesh_ca")
+
+CHECK_INTERVAL = timedelta(hours=1)
+_SCAN_S = 10.0  # events get lost: on network file systems, and where the directory is replaced
+_SETTLE_S = 0.05
+_MAX_SETTLE_S = 1.0
+_CHANGES = frozenset({"created", "modified", "moved", "deleted", "closed"})
+
+
+class AuthorityKeeper:
+    """Made by `keeping_authority`."""
+
+    def __init__(
+        self,
+        directory: Path,
+        authority: Authority,
+        *,
+        policy: RootPolicy,
+        revocations: RevocationList | None,
+        on_change: Callable[[], None],
+        metrics: KeeperMetrics,
+        clock: Callable[[], float],
+    ) -> None:
+        self._directory = directory
+        self._authority = authority
+        self._policy = policy
+        self._revocations = revocations
+        self._on_change = on_change
+        self._metrics = metrics
+        self._clock = clock
+        self._problem: str | None = None
+        self._turn = asyncio.Lock()
+        self._changed = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._seen: object = None
+
+    @property
+    def problem(self) -> str | None:
+        """Why the directory can't be used as it is now; None if it is what is signed with."""
+        return self._problem
+
+    async def look(self) -> bool:
+        """Do what is due and read the directory now; tells whether the authority has changed."""
+        async with self._turn:
+            problems: list[str] = []
+            signer = await asyncio.to_thread(self._work, problems)
+            changed = signer is not None and self._take(signer, problems)
+            if self._revocations is not None:
+                try:
+                    await asyncio.to_thread(self._revocations.refresh)
+                except CaError as error:
+                    problems.append(str(error))
+            self._tell("; ".join(problems) or None)
+        if changed:
+            self._on_change()
+        return changed
+
+    def _work(self, problems: list[str]) -> Signer | None:
+        self._seen = self._signature()
+        try:
+            turn_root(self._directory, self._policy, now=self._clock())
+        except StorageError as error:
+            problems.append(f"the root can't be changed: {error}")
+        try:
+            return load_signer(self._directory)
+        except StorageError as error:
+            problems.append(str(error))
+            return None
+
+    def _take(self, new: Signer, problems: list[str]) -> bool:
+        old = self._authority.signer
+        if new.same_as(old):
+            return False
+        now = whole_second(self._clock())
+        if not new.not_before <= now < new.not_after:
+            problems.append(
+                f"the certificates in {self._directory} are valid from {new.not_before:%F %T} "
+                f"to {new.not_after:%F %T} UTC: put valid ones there"
+            )
+            return False
+        self._authority.replace_signer(new)
+        self._metrics.changes.inc()
+        log.info(
+            "certificate authority changed",
+            extra={
+                "directory": str(self._directory),
+                "subject": new.certificate.subject.rfc4514_string(),
+                "serial": f"{new.certificate.serial_number:x}",
+                "roots": len(new.roots),
+                "expires": new.not_after.isoformat(),
+            },
+        )
+        if not any(root.public_key() == old.root.public_key() for root in new.roots):
+            log.warning(
+                "trust bundle without the root in use so far: certificates below it are refused "
+                "from now on, and their owners can't tell; a bundle with both roots is safer",
+                extra={"directory": str(self._directory)},
+            )
+        return True
+
+    def _tell(self, problem: str | None) -> None:
+        self._metrics.problem.set(0 if problem is None else 1)
+        if problem is not None and problem != self._problem:
+            log.error(
+                "certificate authority's directory not usable, it goes on with what it has",
+                extra={"reason": problem},
+            )
+        self._problem = problem
+
+    async def keep(self, check_interval: timedelta, rng: random.Random) -> None:
+        """Look whenever something may have changed or be due, for ever."""
+        interval_s = check_interval.total_seconds()
+        due = self._loop.time() + rng.uniform(0, interval_s)
+        observer = Observer()
+        observer.start()
+        try:
+            watch = _Watch(observer.schedule, observer.unschedule, self._notice)
+            while True:
+                await asyncio.to_thread(watch.follow, self._directory)
+                if self._loop.time() >= due or await asyncio.to_thread(self._differs):
+                    await self.look()
+                    while due <= self._loop.time():
+                        due += interval_s * rng.uniform(0.9, 1.1)
+                await self._wait(min(_SCAN_S, max(due - self._loop.time(), 0.0)))
+        finally:
+            observer.stop()
+            await asyncio.shield(asyncio.to_thread(observer.join))
+
+    async def _wait(self, timeout_s: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._changed.wait()
+        end = self._loop.time() + _MAX_SETTLE_S
+        while self._changed.is_set() and self._loop.time() < end:
+            self._changed.clear()
+            await asyncio.sleep(_SETTLE_S)
+
+    def _notice(self) -> None:
+        """Called in the observer's thread."""
+        self._loop.call_soon_threadsafe(self._changed.set)
+
+    def _differs(self) -> bool:
+        return self._signature() != self._seen
+
+    def _signature(self) -> object:
+        names = (CA_CERT, CA_KEY, CERT_CHAIN, ROOT_CERT, ROOT_STATE)
+        files = tuple(_stamp(self._directory / name) for name in names)
+        revoked = _stamp(self._revocations.file) if self._revocations is not None else None
+        return (*files, revoked)
+
+
+@asynccontextmanager
+async def keeping_authority(
+    directory: Path,
+    authority: Authority,
+    *,
+    policy: RootPolicy | None = None,
+    revocations: RevocationList | None = None,
+    check_interval: timedelta = CHECK_INTERVAL,
+    on_change: Callable[[], None] = lambda: None,
+    registry: CollectorRegistry | None = None,
+    clock: Callable[[], float] = time.time,
+    rng: random.Random | None = None,
+) -> AsyncIterator[AuthorityKeeper]:
+    """Keep `authority` what `directory` says until the context is left.
+
+    Files that change are read at once; what is due in time is looked for every `check_interval`,
+    the first time at a random moment of it, so that several processes do not look together.
+    `on_change` is called in the event loop after the authority has changed its certificate or its
+    trust bundle: tell clients then.
+    """
+    keeper = AuthorityKeeper(
+        directory,
+        authority,
+        policy=policy or RootPolicy(),
+        revocations=revocations,
+        on_change=on_change,
+        metrics=KeeperMetrics(registry or CollectorRegistry()),
+        clock=clock,
+    )
+    await keeper.look()
+    keeping = keeper.keep(check_interval, rng or random.Random())
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(keeping, name="certificate authority")
+        try:
+            yield keeper
+        finally:
+            task.cancel()
+
+
+class _Watch:
+    """A watch that follows its directory when another takes its place."""
+
+    def __init__(
+        self,
+        schedule: Callable[[FileSystemEventHandler, str], ObservedWatch],
+        unschedule: Callable[[ObservedWatch], None],
+        notice: Callable[[], None],
+    ) -> None:
+        self._schedule = schedule
+        self._unschedule = unschedule
+        self._handler = _Handler(notice)
+        self._place: tuple[int, ...] | None = None
+        self._watch: ObservedWatch | None = None
+
+    def follow(self, directory: Path) -> None:
+        place = _stamp(directory)
+        place = None if place is None else place[:2]
+        if place == self._place:
+            return
+        if self._watch is not None:
+            self._unschedule(self._watch)
+            self._watch = None
+        self._place = place
+        if place is not None:
+            try:
+                self._watch = self._schedule(self._handler, str(directory.resolve()))
+            except OSError as error:
+                log.warning(
+                    "directory can't be watched, looking at it now and then instead",
+                    extra={"directory": str(directory), "reason": str(error), "every_s": _SCAN_S},
+                )
+
+
+class _Handler(FileSystemEventHandler):
+    """Runs in the observer's thread."""
+
+    def __init__(self, notice: Callable[[], None]) -> None:
+        self._notice = notice
+
+    def on_any_event(self, event: FileSystemEvent) -> None:
+        if event.event_type in _CHANGES:
+            self._notice()
+
+
+def _stamp(path: Path) -> tuple[int, ...] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)

@@ -1,0 +1,211 @@
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mesh_ca import (
+    Authority,
+    ClientCertificateAuthenticator,
+    Credentials,
+    NotAuthenticated,
+    RevocationList,
+    RootPolicy,
+    StorageError,
+    keeping_authority,
+    load_or_create_authority,
+    replace_root,
+)
+from mesh_ca._revocation import _from_json
+from mesh_ca.testing import signing_request, throwaway_authority
+
+CART = "spiffe://cluster.local/ns/shop/sa/cart"
+DAY_S = 86400.0
+
+
+class FakeClock:
+    """The clock of conftest, as the type checker sees it."""
+
+    now: float
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def ours(clock: FakeClock) -> Authority:
+    return throwaway_authority(root_lifetime=timedelta(days=365), clock=clock)
+
+
+@pytest.fixture
+def revocations(tmp_path: Path, ours: Authority, clock: FakeClock) -> RevocationList:
+    return RevocationList(tmp_path / "ca", ours, clock=clock)
+
+
+def listed(revocations: RevocationList) -> x509.CertificateRevocationList:
+    return x509.load_pem_x509_crl(revocations.pem)
+
+
+def serials(revocations: RevocationList) -> list[int]:
+    return [entry.serial_number for entry in listed(revocations)]
+
+
+def number(revocations: RevocationList) -> int:
+    return listed(revocations).extensions.get_extension_for_class(x509.CRLNumber).value.crl_number
+
+
+def root(authority: Authority) -> x509.Certificate:
+    return x509.load_pem_x509_certificate(authority.root_pem)
+
+
+def test_empty_list_is_signed_by_the_authority(
+    revocations: RevocationList, ours: Authority, clock: FakeClock
+) -> None:
+    assert revocations.refresh()
+    crl = listed(revocations)
+    issuer = root(ours)
+    assert crl.is_signature_valid(issuer.public_key())  # type: ignore[arg-type]
+    assert crl.issuer == issuer.subject
+    assert serials(revocations) == []
+    assert crl.next_update_utc == datetime.fromtimestamp(clock.now, UTC) + timedelta(hours=24)
+    assert x509.load_der_x509_crl(revocations.der) == crl
+    named = crl.extensions.get_extension_for_class(x509.AuthorityKeyIdentifier).value
+    own = issuer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+    assert named.key_identifier == own.key_identifier
+
+
+def test_revoked_certificate_is_listed_at_once_and_after_a_restart(
+    tmp_path: Path, revocations: RevocationList, ours: Authority, clock: FakeClock
+) -> None:
+    revocations.refresh()
+    revocations.revoke(0xABC, reason="keyCompromise")
+    revocations.revoke(0xDEF)
+    revocations.revoke(0xABC)
+    assert serials(revocations) == [0xABC, 0xDEF]
+    assert number(revocations) == 3
+    assert (tmp_path / "ca" / "ca-crl.pem").read_bytes() == revocations.pem
+    again = RevocationList(tmp_path / "ca", ours, clock=clock)
+    again.refresh()
+    assert serials(again) == [0xABC, 0xDEF]
+    assert number(again) == 4
+    assert again.is_revoked(0xABC)
+    assert not again.is_revoked(0xABD)
+    reason = listed(again).get_revoked_certificate_by_serial_number(0xABC)
+    assert reason is not None
+    given_reason = reason.extensions.get_extension_for_class(x509.CRLReason).value.reason
+    assert given_reason is x509.ReasonFlags.key_compromise
+
+
+def test_list_is_renewed_long_before_its_next_update(
+    revocations: RevocationList, clock: FakeClock
+) -> None:
+    revocations.refresh()
+    clock.now += DAY_S / 2 - 1
+    assert not revocations.refresh()
+    clock.now += 1
+    assert revocations.refresh()
+    assert number(revocations) == 2
+
+
+def test_certificate_that_has_expired_leaves_the_list(
+    revocations: RevocationList, clock: FakeClock
+) -> None:
+    end = datetime.fromtimestamp(clock.now + DAY_S, UTC)
+    revocations.revoke(1, not_after=end)
+    revocations.revoke(2)
+    assert serials(revocations) == [1, 2]
+    clock.now += DAY_S
+    assert revocations.refresh()
+    assert serials(revocations) == [2]
+
+
+def test_what_another_process_revoked_is_seen(
+    tmp_path: Path, revocations: RevocationList, ours: Authority, clock: FakeClock
+) -> None:
+    revocations.refresh()
+    RevocationList(tmp_path / "ca", ours, clock=clock).revoke(7)
+    assert not revocations.is_revoked(7)
+    assert revocations.refresh()
+    assert revocations.is_revoked(7)
+
+
+@pytest.mark.parametrize("text", [b"", b"{}", b"[]", b'{"version": 2}', b"[" * 9000])
+def test_damaged_file_is_told_and_the_list_stays(text: bytes, revocations: RevocationList) -> None:
+    revocations.revoke(1)
+    before = revocations.pem
+    revocations.file.write_bytes(text)
+    with pytest.raises(StorageError, match=r"revoked\.json is damaged"):
+        revocations.refresh()
+    with pytest.raises(StorageError, match=r"revoked\.json is damaged"):
+        revocations.revoke(2)
+    assert revocations.pem == before
+    assert revocations.is_revoked(1)
+    assert revocations.file.read_bytes() == text
+
+
+def test_no_list_before_the_first(revocations: RevocationList) -> None:
+    with pytest.raises(StorageError, match="no revocation list has been signed yet"):
+        _ = revocations.pem
+
+
+@pytest.mark.parametrize(("serial", "reason"), [(0, "unspecified"), (1 << 160, "unspecified")])
+def test_impossible_serial_numbers_are_refused(
+    serial: int, reason: str, revocations: RevocationList
+) -> None:
+    with pytest.raises(ValueError, match="serial number out of range"):
+        revocations.revoke(serial, reason=reason)
+
+
+def test_unknown_reason_is_refused_with_those_that_are_right(revocations: RevocationList) -> None:
+    with pytest.raises(ValueError, match="keyCompromise"):
+        revocations.revoke(1, reason="boredom")
+
+
+@given(st.binary() | st.text().map(str.encode))
+def test_any_bytes_are_a_file_or_an_ordinary_error(text: bytes) -> None:
+    with pytest.raises((ValueError, TypeError, KeyError, OverflowError, RecursionError)):
+        _from_json(text)
+
+
+async def test_revoked_client_certificate_gets_no_other(
+    revocations: RevocationList, ours: Authority, clock: FakeClock
+) -> None:
+    issued = ours.sign(signing_request()[1], identities=[CART])
+    leaf = x509.load_pem_x509_certificate(issued.chain_pem[0])
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    credentials = Credentials(
+        metadata={}, encrypted=True, certificate_chain=(leaf.public_bytes(Encoding.DER),)
+    )
+    callers = ClientCertificateAuthenticator(is_revoked=revocations.is_revoked, clock=clock)
+    assert (await callers.authenticate(credentials)).identities == (CART,)
+    revocations.revoke(issued.serial, not_after=issued.not_after)
+    with pytest.raises(NotAuthenticated, match=f"{issued.serial:x} is revoked"):
+        await callers.authenticate(credentials)
+
+
+async def test_keeper_renews_the_list_and_signs_it_with_the_new_root(
+    tmp_path: Path, clock: FakeClock
+) -> None:
+    directory = tmp_path / "ca"
+    authority = load_or_create_authority(directory, trust_domain="cluster.local", clock=clock)
+    revocations = RevocationList(directory, authority, clock=clock)
+    policy = RootPolicy(spread=timedelta(hours=1))
+    async with keeping_authority(
+        directory, authority, policy=policy, revocations=revocations, clock=clock
+    ) as keeper:
+        assert number(revocations) == 1
+        replace_root(directory, policy, clock=clock)
+        await keeper.look()
+        clock.now += 3600
+        await keeper.look()
+        signing = authority.signer.certificate
+        assert listed(revocations).issuer == signing.subject
+        assert listed(revocations).is_signature_valid(signing.public_key())  # type: ignore[arg-type]
+        before = number(revocations)
+        clock.now += DAY_S
+        await keeper.look()
+        assert number(revocations) == before + 1
+        assert keeper.problem is None
