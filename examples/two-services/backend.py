@@ -31,6 +31,6 @@ class Backend(BaseHTTPRequestHandler):
 
 
 if __name__ == "__main__":
-    address = os.environ.get("HOST", "127.0.0.1"), int(os.environ.get("PORT", "8080"))
+    address = os.environ.get("HOST", "127.0.0.1"), int(os.environ.get("PORT", "9080"))
     print(f"backend listens on {address[0]}:{address[1]}")
     ThreadingHTTPServer(address, Backend).serve_forever()

@@ -9,7 +9,7 @@ import urllib.error
 import urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-BACKEND = os.environ.get("BACKEND_URL", "http://backend.shop:8080/hello")
+BACKEND = os.environ.get("BACKEND_URL", "http://backend.shop:9080/hello")
 
 
 class Frontend(BaseHTTPRequestHandler):
@@ -35,6 +35,6 @@ class Frontend(BaseHTTPRequestHandler):
 
 
 if __name__ == "__main__":
-    address = os.environ.get("HOST", "127.0.0.1"), int(os.environ.get("PORT", "8080"))
+    address = os.environ.get("HOST", "127.0.0.1"), int(os.environ.get("PORT", "9080"))
     print(f"frontend listens on {address[0]}:{address[1]}, calls {BACKEND}")
     ThreadingHTTPServer(address, Frontend).serve_forever()

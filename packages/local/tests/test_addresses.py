@@ -1,9 +1,11 @@
 import socket
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
-from mesh_local import AddressError, Block
+from mesh_local import AddressError, Block, MeshFile, prepared
 from mesh_local._addresses import BLOCKS, choose_block, is_free, reservations
 
 
@@ -50,6 +52,18 @@ def test_a_port_taken_on_all_addresses_is_named() -> None:
         port = server.getsockname()[1]
         with pytest.raises(AddressError, match=f"port {port} is in use on every address"):
             choose_block(lambda block: [(block.control_plane, port)], reserve=lambda _: True)
+
+
+def test_a_program_on_port_8080_does_not_keep_a_mesh_from_starting(
+    parse: Callable[[str], MeshFile], tmp_path: Path
+) -> None:
+    with ExitStack() as stack:
+        for number in BLOCKS:
+            control_plane = Block(number=number).control_plane
+            if is_free(control_plane, 8080):
+                stack.enter_context(socket.create_server((control_plane, 8080)))
+        with prepared(parse("workloads: [{name: a}]"), tmp_path) as (plan, _):
+            assert plan.http_port == 15080
 
 
 def test_when_all_blocks_are_reserved_the_error_says_so() -> None:

@@ -17,7 +17,7 @@ from mesh_ca import CaError, TokenIssuer, load_or_create_authority
 from mesh_lifecycle import SystemClock, in_background
 from mesh_local import _plan as ports
 from mesh_local import _processes as processes
-from mesh_local._addresses import choose_block, reservations
+from mesh_local._addresses import choose_block, is_free, reservations
 from mesh_local._children import Child, ChildState, OnExit, last_lines, running
 from mesh_local._errors import NotReady, StateError
 from mesh_local._guard import guarding
@@ -142,7 +142,8 @@ def prepared(file: MeshFile, folder: Path) -> Iterator[tuple[MeshPlan, StateFold
         block = choose_block(
             lambda block: needed_endpoints(plan_mesh(file, block)), reserve=reserve
         )
-        yield plan_mesh(file, block), state
+        free = (port for port in ports.HTTP_PORTS if is_free(block.control_plane, port))
+        yield plan_mesh(file, block, http_port=next(free, ports.HTTP_PORTS[0])), state
 
 
 @asynccontextmanager
@@ -268,7 +269,7 @@ def write_everything(plan: MeshPlan, state: StateFolder, issuer: TokenIssuer) ->
 async def _wait_control_plane(plan: MeshPlan, child: Child) -> None:
     try:
         async with asyncio.timeout(CONTROL_PLANE_READY_S):
-            while not await _answers_ready(plan.block.control_plane, ports.HTTP_PORT, "/ready"):
+            while not await _answers_ready(plan.block.control_plane, plan.http_port, "/ready"):
                 if child.restarts:
                     raise NotReady(
                         f"the control plane does not start ({child.last_exit})", log=child.spec.log

@@ -9,7 +9,8 @@ from mesh_local._shapes import Workload
 
 SECURE_PORT = 15012
 PLAINTEXT_PORT = 15010
-HTTP_PORT = 8080
+HTTP_PORTS = (8080, 15080, 18080)
+"""The control plane's, best first: others like 8080 too, and on all addresses of a machine."""
 MONITORING_PORT = 15014
 STATUS_PORT = 15020
 CONTROL_PLANE_NAME = "istiod.istio-system.svc"
@@ -41,6 +42,7 @@ class MeshPlan:
     file: MeshFile
     block: Block
     instances: tuple[Instance, ...]
+    http_port: int = HTTP_PORTS[0]
 
     @property
     def discovery_address(self) -> str:
@@ -63,9 +65,10 @@ class MeshPlan:
         return tuple(each for each in self.instances if each.spiffe_id == spiffe_id)
 
 
-def plan_mesh(file: MeshFile, block: Block) -> MeshPlan:
+def plan_mesh(file: MeshFile, block: Block, *, http_port: int = HTTP_PORTS[0]) -> MeshPlan:
     """Give every replica its addresses, in the file's order."""
-    return MeshPlan(file=file, block=block, instances=tuple(_instances(file, block)))
+    instances = tuple(_instances(file, block))
+    return MeshPlan(file=file, block=block, instances=instances, http_port=http_port)
 
 
 def _instances(file: MeshFile, block: Block) -> Iterator[Instance]:
@@ -84,8 +87,8 @@ def _instances(file: MeshFile, block: Block) -> Iterator[Instance]:
 
 
 def needed_endpoints(plan: MeshPlan) -> Iterable[Endpoint]:
-    """Yield every address and port that something in the mesh will listen on."""
-    for port in (HTTP_PORT, PLAINTEXT_PORT, SECURE_PORT, MONITORING_PORT):
+    """Yield every address and port that something in the mesh must be able to listen on."""
+    for port in (PLAINTEXT_PORT, SECURE_PORT, MONITORING_PORT):
         yield plan.block.control_plane, port
     service_ports = {port.port for each in plan.file.workloads for port in each.ports}
     proxy_port = plan.file.mesh.http_proxy_port

@@ -74,7 +74,7 @@ def control_plane_process(
         "--jwks-file": state.jwks,
         "--jwt-issuer": JWT_ISSUER,
         "--jwt-audience": JWT_AUDIENCE,
-        "--http-addr": f"{host}:{ports.HTTP_PORT}",
+        "--http-addr": f"{host}:{plan.http_port}",
         "--grpc-addr": f"{host}:{ports.PLAINTEXT_PORT}",
         "--secure-grpc-addr": f"{host}:{ports.SECURE_PORT}",
         "--monitoring-addr": f"{host}:{ports.MONITORING_PORT}",
