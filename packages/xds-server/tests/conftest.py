@@ -7,7 +7,6 @@ import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from itertools import takewhile
 from typing import Any
 
 import pytest
@@ -102,7 +101,7 @@ class Make:
         return Resource.pack(message, name=name)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make() -> Make:
     return Make()
 
@@ -162,6 +161,7 @@ class Core:
             version=lambda: self.version,
         )
         self._pushing: Iterator[Any] = iter(())
+        self._stuck = False
 
     def request(self, type_url: str, *names: str, **fields: Any) -> list[Any]:
         """A state-of-the-world request; what it is answered with."""
@@ -193,6 +193,15 @@ class Core:
         self._pushing = self.stream.push(source)
         return self._decoded(self._pushing)
 
+    @property
+    def push_in_flight(self) -> bool:
+        """Whether a push waits for the client."""
+        return self._stuck
+
+    @staticmethod
+    def error(message: str) -> ClientError:
+        return ClientError(code=3, message=message)
+
     def go_on(self) -> list[Any]:
         """Time has passed."""
         return self._decoded(self._pushing) + self.removals()
@@ -210,9 +219,16 @@ class Core:
         kind: Any = (
             discovery_pb2.DeltaDiscoveryResponse if self._delta else discovery_pb2.DiscoveryResponse
         )
-        # None: the rest comes when the client has said more.
-        going = takewhile(lambda response: response is not None, responses)
-        return [kind.FromString(response.data) for response in going]
+        decoded = []
+        for response in responses:
+            if response is None:  # The rest comes when the client has said more.
+                self._stuck = True
+                break
+            decoded.append(kind.FromString(response.data))
+        else:
+            if responses is self._pushing:
+                self._stuck = False
+        return decoded
 
 
 def names_in(reply: Any) -> list[str]:
@@ -280,3 +296,14 @@ def clock() -> ManualClock:
 @pytest.fixture(name="settle")
 def settle_fixture() -> Callable[[], Awaitable[None]]:
     return settle
+
+
+@pytest.fixture(scope="session")
+def new_core() -> Callable[..., tuple[Core, State]]:
+    """A core with a state of its own, as often as wanted."""
+
+    def new(*, delta: bool) -> tuple[Core, State]:
+        state = State()
+        return Core(state, delta=delta), state
+
+    return new

@@ -232,6 +232,21 @@ def test_endpoints_follow_a_cluster_changed_while_the_client_was_away(
     (clusters,) = delta.delta(CDS, initial_versions=cluster_versions)
     assert names(clusters) == ["a"]
     (endpoints,) = delta.delta(EDS, subscribe=["a", "b"], initial_versions=endpoint_versions)
+    assert "a" in names(endpoints)
+
+
+def test_endpoints_are_sent_anew_after_a_reconnect(
+    delta: Any, state: Any, make: Any, names: Any
+) -> None:
+    """The old stream may have ended between a changed cluster and its endpoints."""
+    state.set(make.cluster("a"), make.endpoints("a"))
+    (clusters,) = delta.delta(CDS)
+    (endpoints,) = delta.delta(EDS, subscribe=["a"])
+    delta.reset()
+    versions = {r.name: r.version for r in clusters.resources}
+    assert delta.delta(CDS, initial_versions=versions) == []
+    versions = {r.name: r.version for r in endpoints.resources}
+    (endpoints,) = delta.delta(EDS, subscribe=["a"], initial_versions=versions)
     assert names(endpoints) == ["a"]
 
 

@@ -55,6 +55,9 @@ class DeltaState(StreamState[DeltaRequest]):
                 type_url=request.type_url,
                 watch=subscription.watch,
                 asked=True,
+                # Endpoints go out even if the client has them: it may have lost its last stream
+                # between a cluster and the endpoints it warms with, and does not say so.
+                force=request.type_url == ENDPOINT,
                 # Envoy's start waits for the first word on a wildcard, even if it is "nothing".
                 even_if_empty=subscription.wildcard and not request.initial_versions,
             ),

@@ -7,6 +7,7 @@ choice, what Istio's server does, as its clients are the ones in the field.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from ._generator import Generated, Watch
 from ._request import SotwRequest
@@ -19,6 +20,10 @@ from ._wire import sotw_body, sotw_tail
 
 class SotwState(StreamState[SotwRequest]):
     """One state-of-the-world stream."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._unconfirmed: set[str] = set()
 
     def receive(self, request: SotwRequest) -> Received:
         subscription = self.subscriptions.get(request.type_url)
@@ -112,6 +117,8 @@ class SotwState(StreamState[SotwRequest]):
         unused = self._never_used(subscription, leaving)
         new = changed(state, held)
         self._note_sent(ask.type_url, new)
+        if ask.type_url == CLUSTER and (new or leaving):
+            self._note_doubtful(subscription, new, state)
         if ask.type_url == CLUSTER and (staying := leaving - unused):
             # Routes still point to these clusters: they stay until the routes are replaced.
             self._leave(subscription, staying)
@@ -120,6 +127,19 @@ class SotwState(StreamState[SotwRequest]):
         subscription.leaving = frozenset()
         subscription.held = state
         return state if new or leaving or ask.asked else None
+
+    def _note_doubtful(
+        self,
+        subscription: Subscription,
+        new: Mapping[str, Resource],
+        state: Mapping[str, Resource],
+    ) -> None:
+        """Clusters of a refused response come again with the next, and may warm only then."""
+        if subscription.nack is None and subscription.settled:
+            self._unconfirmed.clear()
+        elif subscription.nack is not None:
+            self._warming.clusters_sent(state[n] for n in self._unconfirmed & state.keys())
+        self._unconfirmed.update(new)
 
     def _part(
         self,
