@@ -20,6 +20,7 @@ from envoy_supervisor import (
     EnvoyExited,
     EnvoyNotFound,
     EnvoyState,
+    EnvoySupervisorError,
     ExitCause,
     running,
 )
@@ -85,6 +86,8 @@ async def test_the_arguments_are_envoys(fake: Fake) -> None:
             *("--drain-time-s", "7"),
             *("--drain-strategy", "immediate"),
             *("--parent-shutdown-time-s", "60"),
+            *("--socket-path", str(config.directory / f"base-id-{os.getpid()}-0")),
+            *("--socket-mode", "600"),
             "--use-dynamic-base-id",
             *("--base-id-path", str(config.directory / f"base-id-{os.getpid()}-0")),
             *("--local-address-ip-version", "v4"),
@@ -274,3 +277,46 @@ async def test_a_hundred_starts_and_stops_leave_nothing(fake: Fake) -> None:
     assert len(files.starts()) == 100
     assert len(names(Path("/proc/self/fd"))) == descriptors
     assert names(config.directory) == set()
+
+
+EXHAUSTED = """
+import asyncio, resource, sys
+from pathlib import Path
+from envoy_supervisor import EnvoyConfig, EnvoySupervisorError, UnixAddress, running
+
+async def main(binary: Path, directory: Path) -> None:
+    bootstrap = directory / "bootstrap.json"
+    bootstrap.write_text("{}")
+    config = EnvoyConfig(
+        binary=binary, bootstrap=bootstrap, directory=directory,
+        admin=UnixAddress(path=directory / "admin"),
+    )
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    import os
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")), most))
+    try:
+        async with running(config):
+            pass
+    except EnvoySupervisorError as error:
+        print(error)
+
+asyncio.run(main(Path(sys.argv[1]), Path(sys.argv[2])))
+"""
+
+
+def test_too_many_open_files_is_said(fake: Fake, socket_dir: Path) -> None:
+    _, files = fake()
+    said = subprocess.run(
+        [sys.executable, "-c", EXHAUSTED, files.binary, socket_dir],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert "Too many open files" in said
+
+
+async def test_a_directory_that_cannot_be_written_is_named(fake: Fake) -> None:
+    config, _ = fake(directory=Path("/proc/nowhere"))
+    with pytest.raises(EnvoySupervisorError, match=r"cannot write /proc/nowhere/envoy-rev0\.json"):
+        async with running(config):
+            pass

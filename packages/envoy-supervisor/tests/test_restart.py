@@ -95,7 +95,7 @@ def changed(config: EnvoyConfig, note: str) -> EnvoyConfig:
 
 def shared_memory(config: EnvoyConfig) -> list[Path]:
     """What the Envoys of this supervisor keep in shared memory."""
-    ids = [int(path.read_text()) for path in config.directory.glob("base-id-*")]
+    ids = [int(path.read_text()) for path in config.directory.glob("base-id-*-[0-9]")]
     paths = [Path(f"/dev/shm/envoy_shared_memory_{base_id * 10}") for base_id in ids]
     assert all(path.exists() for path in paths)
     return paths

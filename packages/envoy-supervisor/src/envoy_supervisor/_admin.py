@@ -107,7 +107,8 @@ class AdminClient:
             return await asyncio.to_thread(
                 _exchange, self.address, method, path, self._timeout_s, max_bytes
             )
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, http.client.HTTPException, RuntimeError) as error:
+            # RuntimeError: no thread can be started
             raise AdminError(
                 f"{method} {self.address}{path}: {str(error) or type(error).__name__}"
             ) from error

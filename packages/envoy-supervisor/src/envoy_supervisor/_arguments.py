@@ -17,9 +17,11 @@ class HotRestart:
     """A process's place in a hot restart.
 
     base_id: which processes belong together; None for the first, which writes it to id_file.
+    socket_path: where they talk; None is Envoy's own choice, sockets that anyone may use.
     """
 
     id_file: Path
+    socket_path: Path | None = None
     base_id: int | None = None
     epoch: int = 0
 
@@ -59,10 +61,12 @@ def envoy_arguments(
 def _hot_restart_arguments(config: EnvoyConfig, place: HotRestart | None) -> tuple[str, ...]:
     if place is None:
         return ("--disable-hot-restart",)
-    shutdown = ("--parent-shutdown-time-s", whole_seconds(config.parent_shutdown_time))
+    common = ["--parent-shutdown-time-s", whole_seconds(config.parent_shutdown_time)]
+    if place.socket_path is not None:
+        common += ["--socket-path", str(place.socket_path), "--socket-mode", "600"]
     if place.base_id is None:
-        return (*shutdown, "--use-dynamic-base-id", "--base-id-path", str(place.id_file))
-    return (*shutdown, "--base-id", str(place.base_id), "--restart-epoch", str(place.epoch))
+        return (*common, "--use-dynamic-base-id", "--base-id-path", str(place.id_file))
+    return (*common, "--base-id", str(place.base_id), "--restart-epoch", str(place.epoch))
 
 
 def whole_seconds(duration: timedelta) -> str:

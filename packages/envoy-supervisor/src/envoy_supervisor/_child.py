@@ -8,10 +8,10 @@ from pathlib import Path
 
 from envoy_supervisor._admin import AdminClient
 from envoy_supervisor._arguments import HotRestart, envoy_arguments
-from envoy_supervisor._errors import AdminError
+from envoy_supervisor._errors import AdminError, EnvoySupervisorError
 from envoy_supervisor._exit import Exit, explain_exit
 from envoy_supervisor._fleet import Member
-from envoy_supervisor._hot_restart import forget_failed_child, id_file, read_base_id
+from envoy_supervisor._hot_restart import forget_failed_child, id_file, read_base_id, socket_path
 from envoy_supervisor._log import OutputLog
 from envoy_supervisor._memory import watch_memory
 from envoy_supervisor._process import Process, spawn
@@ -80,7 +80,10 @@ def start_child(member: Member, version: Version, *, directory: Path, clock: Clo
         arguments = envoy_arguments(
             config, path, hot_restart=place, own_log_format=not version.sets_log_format
         )
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise EnvoySupervisorError(f"cannot make {directory}: {error.strerror}") from error
         process = spawn([str(config.binary), *arguments])
         child = Child(member, version, process, files.pop_all(), clock)
     log.info(
@@ -92,7 +95,11 @@ def start_child(member: Member, version: Version, *, directory: Path, clock: Clo
 
 def _place(member: Member, directory: Path) -> HotRestart:
     file = id_file(directory, member.family)
+    path = socket_path(file)
+    if path is None:
+        log.warning("the directory's path is too long for sockets, hot restart uses abstract ones")
     if member.epoch == 0:
-        return HotRestart(id_file=file)
+        return HotRestart(id_file=file, socket_path=path)
     forget_failed_child(file)
-    return HotRestart(id_file=file, base_id=read_base_id(file), epoch=member.epoch)
+    base_id = read_base_id(file)
+    return HotRestart(id_file=file, socket_path=path, base_id=base_id, epoch=member.epoch)

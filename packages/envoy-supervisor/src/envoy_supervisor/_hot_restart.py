@@ -1,7 +1,7 @@
 """What hot restart keeps outside the processes: a base id, and a piece of shared memory.
 
 Envoys that hand over to each other share a base id, which names their sockets and a small file in
-/dev/shm. The first chooses it and writes it down; nobody removes the file.
+/dev/shm. The first chooses it and writes it down; nobody removes the files.
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ from pathlib import Path
 
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - where Envoy puts it
 
+MAX_SOCKET_PATH = 107  # bytes, on Linux
+_LONGEST_SOCKET_NAME = "_udp_parent_" + "9" * 20
+
 # The segment's size in the versions whose layout is known, and what its last word says.
 _SIZE = 104
 _INITIALIZING = 1
@@ -19,6 +22,18 @@ _INITIALIZING = 1
 def id_file(directory: Path, family: int) -> Path:
     """Where the first process of a family writes its base id."""
     return directory / f"base-id-{os.getpid()}-{family}"
+
+
+def socket_path(file: Path) -> Path | None:
+    """The beginning of the names of a family's sockets; None if its directory's path is too long.
+
+    Envoy's own choice are abstract sockets, which have no permissions: whoever shares the network
+    namespace (the application of a sidecar does) could take over the listeners or end Envoy.
+    """
+    for path in (file, Path(os.path.relpath(file))):
+        if len(os.fsencode(path)) + len(_LONGEST_SOCKET_NAME) <= MAX_SOCKET_PATH:
+            return path
+    return None
 
 
 def read_base_id(path: Path) -> int | None:
@@ -33,6 +48,8 @@ def release(path: Path, *, shared_memory: Path = SHARED_MEMORY) -> None:
     """Remove what a family leaves behind. Only for families of which no process runs."""
     if (base_id := read_base_id(path)) is not None:
         _segment(base_id, shared_memory).unlink(missing_ok=True)
+    for socket in path.parent.glob(f"{path.name}_*"):
+        socket.unlink(missing_ok=True)
     path.unlink(missing_ok=True)
 
 

@@ -100,7 +100,10 @@ def spawn(arguments: Sequence[str]) -> Process:
     Raises `EnvoyNotFound` when there is no such program or it may not be executed,
     `EnvoySupervisorError` when the system refuses a new process.
     """
-    error_read, error_write = os.pipe()
+    try:
+        error_read, error_write = os.pipe()
+    except OSError as error:
+        raise EnvoySupervisorError(f"cannot start {arguments[0]}: {error.strerror}") from error
     try:
         popen = subprocess.Popen(
             [*_EXEC, str(os.getpid()), str(error_write), *arguments],
