@@ -123,3 +123,22 @@ async def test_envoy_does_not_outlive_a_killed_agent_and_both_come_back(
             record("SIGKILL -> served again", f"{loop.time() - killed_at:.2f} s")
         assert backend.agent.last_exit == "killed by SIGKILL"
         assert backend.agent.pid != agent
+
+
+async def test_a_killed_envoy_is_replaced_by_its_agent(tmp_path: Path, record: Record) -> None:
+    loop = asyncio.get_running_loop()
+    async with mesh_of(MESH, tmp_path) as mesh:
+        backend = mesh.workload("backend")
+        agent, (envoy,) = processes_of(backend)
+        async with constant_load(through_frontend(mesh, "/"), rate_per_s=100) as load:
+            await load.until_answered(50)
+            killed_at = loop.time()
+            os.kill(envoy, signal.SIGKILL)
+            await until(lambda: not alive(envoy), what="Envoy's end")
+            await until(lambda: len(children_of(agent)) == 1, what="a new Envoy")
+            await load.until_answered(100)
+        last_failure = max((each.failed_at for each in load.report.failures), default=killed_at)
+        record("Envoy killed -> last failed request", f"{last_failure - killed_at:.2f} s")
+        record("load", load.report.summary())
+        assert backend.agent.pid == agent
+        assert processes_of(backend)[1] != (envoy,)

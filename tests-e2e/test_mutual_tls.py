@@ -39,6 +39,7 @@ MESH = """\
           mtls: {mode: PERMISSIVE}
 """
 WEB = "spiffe://example.org/ns/shop/sa/web"
+REFUSED = (Unanswered, ConnectionError, ssl.SSLError)
 BACKEND = "spiffe://example.org/ns/shop/sa/backend"
 
 
@@ -85,7 +86,7 @@ async def test_a_tcp_port_is_mutual_tls_too(mesh: RunningMesh, tmp_path: Path) -
     status, body = await send(Target(host=outbound, port=9000))
     assert (status, json.loads(body)["served-by"]) == (200, "backend")
     assert "x-forwarded-client-cert" not in json.loads(body)["headers"], "Envoy saw only bytes"
-    with pytest.raises((Unanswered, ConnectionError)):
+    with pytest.raises(REFUSED):
         await send(straight_to(mesh, "backend", port=9000))
     context = mesh_client_context(mesh, tmp_path, WEB)
     status, _ = await send(straight_to(mesh, "backend", context, port=9000))
@@ -100,46 +101,44 @@ async def test_a_forged_header_does_not_hide_the_caller(mesh: RunningMesh, tmp_p
         assert forwarded(body)["URI"] == WEB
 
 
-async def test_plaintext_to_a_strict_port_is_refused(mesh: RunningMesh) -> None:
-    with pytest.raises((Unanswered, ConnectionError)):
-        await send(straight_to(mesh, "backend"))
+async def test_only_a_certificate_of_the_mesh_opens_the_door(
+    mesh: RunningMesh, tmp_path: Path
+) -> None:
+    guest = "spiffe://example.org/ns/elsewhere/sa/guest"
+    own = mesh_client_context(mesh, tmp_path / "own", guest)
+    status, body = await send(straight_to(mesh, "backend", own))
+    assert (status, forwarded(body)["URI"]) == (200, guest)
+    for what, context in (
+        ("plaintext", None),
+        ("no certificate", without_certificate()),
+        (
+            "a certificate of another authority",
+            ForeignAuthority(tmp_path / "ca", "example.org").client_context(tmp_path / "f", WEB),
+        ),
+    ):
+        with pytest.raises(REFUSED):
+            pytest.fail(f"{what}: {await send(straight_to(mesh, 'backend', context))}")
 
 
-async def test_plaintext_to_a_permissive_port_is_served_without_an_identity(
-    mesh: RunningMesh,
+def without_certificate() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+async def test_a_permissive_port_takes_both_and_tells_them_apart(
+    mesh: RunningMesh, tmp_path: Path
 ) -> None:
     status, body = await send(straight_to(mesh, "relaxed"))
     assert status == 200
     assert "x-forwarded-client-cert" not in json.loads(body)["headers"]
-
-
-async def test_mutual_tls_is_used_where_plaintext_would_do(mesh: RunningMesh) -> None:
     status, body = await send(through_frontend(mesh, "relaxed.shop"))
     assert (status, forwarded(body)["URI"]) == (200, WEB)
-
-
-async def test_a_certificate_of_the_mesh_opens_the_door(mesh: RunningMesh, tmp_path: Path) -> None:
-    identity = "spiffe://example.org/ns/elsewhere/sa/guest"
-    context = mesh_client_context(mesh, tmp_path, identity)
-    status, body = await send(straight_to(mesh, "backend", context))
-    assert (status, forwarded(body)["URI"]) == (200, identity)
-
-
-async def test_a_certificate_of_another_authority_is_refused(
-    mesh: RunningMesh, tmp_path: Path
-) -> None:
     foreign = ForeignAuthority(tmp_path / "ca", "example.org")
-    context = foreign.client_context(tmp_path / "client", WEB)
-    with pytest.raises((Unanswered, ConnectionError, ssl.SSLError)):
-        await send(straight_to(mesh, "backend", context))
-
-
-async def test_a_tls_client_without_a_certificate_is_refused(mesh: RunningMesh) -> None:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    with pytest.raises((Unanswered, ConnectionError, ssl.SSLError)):
-        await send(straight_to(mesh, "backend", context))
+    with pytest.raises(REFUSED):
+        context = foreign.client_context(tmp_path / "client", WEB)
+        pytest.fail(str(await send(straight_to(mesh, "relaxed", context))))
 
 
 async def test_a_caller_refuses_a_callee_of_another_identity(mesh: RunningMesh) -> None:
