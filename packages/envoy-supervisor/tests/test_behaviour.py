@@ -25,6 +25,7 @@ from envoy_supervisor import (
     running,
 )
 from envoy_supervisor.testing import FakeEnvoy, FakeEnvoyFiles
+from mesh_lifecycle.testing import ManualClock
 
 
 class Fake(Protocol):
@@ -320,3 +321,26 @@ async def test_a_directory_that_cannot_be_written_is_named(fake: Fake) -> None:
     with pytest.raises(EnvoySupervisorError, match=r"cannot write /proc/nowhere/envoy-rev0\.json"):
         async with running(config):
             pass
+
+
+async def test_a_pause_before_the_drain_serves_on(fake: Fake) -> None:
+    clock = ManualClock()
+    config, files = fake(pre_drain_pause=timedelta(seconds=7))
+    stopped = asyncio.Event()
+
+    async def run() -> None:
+        async with running(config, clock=clock) as envoy:
+            ready = asyncio.create_task(envoy.wait_ready(), name="ready")
+            while not ready.done():
+                await clock.advance(0.02)
+        stopped.set()
+
+    service = asyncio.create_task(run(), name="service")
+    while not any(seconds > 6 for seconds in clock.sleeping):  # noqa: ASYNC110 - no event either
+        await asyncio.sleep(0)
+    await clock.advance(6.9)
+    assert files.calls() == []
+    while not stopped.is_set():
+        await clock.advance(0.05)
+    await service
+    assert files.calls()[0] == "POST /drain_listeners?inboundonly&graceful&skip_exit"

@@ -80,9 +80,11 @@ GOLDEN = {
             inclusion_regexes=(r"http\..*;\..*",),
             extra_tags=("source_workload", "destination.service", "source_workload"),
             flush_interval_s=10,
+            histogram_buckets={"istiocustom": (1.0, 5.0, 10.5)},
         ),
     ),
     "stats_all": replace(SIDECAR, stats=StatsConfig(keep_all=True)),
+    "overload": replace(SIDECAR, max_connections=1000, max_heap_bytes=128 << 20),
     "runtime": replace(
         SIDECAR,
         runtime={

@@ -7,7 +7,7 @@ import json
 import os
 import signal
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -275,3 +275,18 @@ async def test_stopping_right_after_a_restart_leaves_nothing(
             assert b"200 OK" in await slow
     assert shared
     assert nothing_left(config, shared)
+
+
+async def test_a_stop_waits_for_what_the_old_envoy_still_answers(
+    proxy_config: ProxyConfig, application: Application, free_port: FreePort, get: Get
+) -> None:
+    port = free_port()
+    config = proxy_config(port, application.port, termination_drain=timedelta(seconds=2))
+    async with AsyncExitStack() as client:
+        async with running(config) as envoy:
+            await envoy.wait_ready(10)
+            slow = await client.enter_async_context(get(port))
+            await application.arrived.wait()
+            await envoy.restart(changed(config, "two"))
+            asyncio.get_running_loop().call_later(0.5, application.release.set)
+        assert b"200 OK" in await slow

@@ -18,6 +18,7 @@ from envoy_supervisor._errors import (
 from envoy_supervisor._exit import Exit, ExitCause
 from envoy_supervisor._fleet import CrashPolicy
 from envoy_supervisor._json import JSON
+from envoy_supervisor._memory import memory_limit
 from envoy_supervisor._reload import restart_on_change
 from envoy_supervisor._stats import active_connections, parse_stats
 from envoy_supervisor._stats_config import StatsConfig
@@ -51,6 +52,7 @@ __all__ = [
     "Tracing",
     "Zipkin",
     "UnixAddress",
+    "memory_limit",
     "render_bootstrap",
     # how it is run
     "CrashPolicy",

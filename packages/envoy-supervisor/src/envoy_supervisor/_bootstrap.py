@@ -13,6 +13,7 @@ from pathlib import Path
 from envoy_supervisor._address import Address, UnixAddress, envoy_address
 from envoy_supervisor._errors import BootstrapError
 from envoy_supervisor._json import JSON, clean_json, clean_text
+from envoy_supervisor._overload import overload_manager
 from envoy_supervisor._static import TYPES, http_listener, static_cluster, xds_cluster
 from envoy_supervisor._stats_config import StatsConfig, stats_config, stats_flush
 from envoy_supervisor._telemetry import (
@@ -69,6 +70,8 @@ class BootstrapConfig:
         texts "true" and "false" become booleans.
     max_connections: how many downstream connections Envoy takes over all; None: what `runtime`
         says under its older name `overload.global_downstream_max_connections`, else no limit.
+    max_heap_bytes: at nine tenths of this Envoy gives memory back, near it refuses requests
+        instead of being killed; see `memory_limit`. None: no such limit.
     dual_stack: let listeners on an IPv4 wildcard listen on the IPv6 wildcard as well.
     tracing: where spans go. statsd, metrics_service: where statistics go besides.
     access_log_service: makes the cluster that access logs can be sent to.
@@ -89,6 +92,7 @@ class BootstrapConfig:
     delta_xds: bool = False
     runtime: Mapping[str, JSON] = field(default_factory=dict)
     max_connections: int | None = None
+    max_heap_bytes: int | None = None
     dual_stack: bool = False
     tracing: Tracing | None = None
     statsd: Statsd | None = None
@@ -136,7 +140,7 @@ def render_bootstrap(config: BootstrapConfig) -> dict[str, JSON]:
         "stats_config": stats_config(config.stats),
         **stats_flush(config.stats),
         **{name: value for name, value in optional.items() if value is not None},
-        "overload_manager": _overload_manager(_max_connections(config)),
+        "overload_manager": overload_manager(_max_connections(config), config.max_heap_bytes),
         "dynamic_resources": _dynamic_resources(delta=config.delta_xds),
         "static_resources": {
             "clusters": [
@@ -200,23 +204,6 @@ def _max_connections(config: BootstrapConfig) -> int:
         raise BootstrapError(
             f"runtime {MAX_CONNECTIONS_KEY} is {older!r}, which is not a number of connections"
         ) from error
-
-
-def _overload_manager(max_connections: int) -> dict[str, JSON]:
-    return {
-        "resource_monitors": [
-            {
-                "name": "envoy.resource_monitors.global_downstream_max_connections",
-                "typed_config": {
-                    "@type": (
-                        f"{TYPES}.resource_monitors.downstream_connections.v3"
-                        ".DownstreamConnectionsConfig"
-                    ),
-                    "max_active_downstream_connections": str(max_connections),
-                },
-            }
-        ]
-    }
 
 
 def _dynamic_resources(*, delta: bool) -> dict[str, JSON]:

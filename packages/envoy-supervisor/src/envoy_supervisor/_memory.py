@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,13 +20,18 @@ class MemoryWatch:
         """Whether the kernel has killed for memory in this cgroup since the watch began."""
         return oom_kills(self.directory) > self.kills_before
 
+    @property
+    def limit(self) -> int | None:
+        """How many bytes are allowed; None if there is no limit."""
+        limit = _number(self.directory, "memory.max", "memory.limit_in_bytes")
+        # cgroup v1 writes "no limit" as a number near 2^63.
+        return limit if limit is not None and limit < 1 << 60 else None
+
     def figures(self) -> str:
         """The limit and the peak, in words."""
-        limit = _number(self.directory, "memory.max", "memory.limit_in_bytes")
+        limit = self.limit
         peak = _number(self.directory, "memory.peak", "memory.max_usage_in_bytes")
-        # cgroup v1 writes "no limit" as a number near 2^63.
-        limited = limit is not None and limit < 1 << 60
-        parts = [f"limit {_mib(limit)}" if limit is not None and limited else "no cgroup limit"]
+        parts = [f"limit {_mib(limit)}" if limit is not None else "no cgroup limit"]
         if peak is not None:
             parts.append(f"peak {_mib(peak)}")
         return ", ".join(parts)
@@ -50,6 +56,12 @@ def watch_memory(pid: int, *, proc: Path = Path("/proc"), root: Path = ROOT) -> 
             if any((directory / name).exists() for name in ("memory.events", "memory.oom_control")):
                 return MemoryWatch(directory=directory, kills_before=oom_kills(directory))
     return None
+
+
+def memory_limit() -> int | None:
+    """How many bytes this process and its children may use together; None if nobody limits them."""
+    watch = watch_memory(os.getpid())
+    return watch.limit if watch else None
 
 
 def oom_kills(directory: Path) -> int:

@@ -7,7 +7,8 @@ proxy itself, so what is kept is a list.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from envoy_supervisor._json import JSON, clean_text
 
@@ -48,6 +49,7 @@ class StatsConfig:
     inclusion_prefixes, inclusion_suffixes, inclusion_regexes: names to keep as well.
     extra_tags: in names holding `TAG=.=VALUE;.` this becomes the tag TAG.
     flush_interval_s: how often statistics go to sinks; None is Envoy's own 5 s.
+    histogram_buckets: upper bounds of buckets, by the prefix of a histogram's name.
     """
 
     keep_all: bool = False
@@ -56,6 +58,7 @@ class StatsConfig:
     inclusion_regexes: tuple[str, ...] = ()
     extra_tags: tuple[str, ...] = ()
     flush_interval_s: float | None = None
+    histogram_buckets: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
 
 def stats_config(config: StatsConfig) -> dict[str, JSON]:
@@ -68,6 +71,11 @@ def stats_config(config: StatsConfig) -> dict[str, JSON]:
     }
     if not config.keep_all:
         result["stats_matcher"] = {"inclusion_list": {"patterns": _patterns(config)}}
+    if config.histogram_buckets:
+        result["histogram_bucket_settings"] = [
+            {"match": {"prefix": clean_text(prefix)}, "buckets": list(buckets)}
+            for prefix, buckets in config.histogram_buckets.items()
+        ]
     return result
 
 

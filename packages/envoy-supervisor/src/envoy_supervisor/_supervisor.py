@@ -231,6 +231,8 @@ class Envoy:
             self._current.version.own_listeners,
             clock=self._clock,
             ended_within=self._ended_within,
+            # A retiring process has handed its admin interface to its successor.
+            others_serve=lambda: self._fleet.first(Stage.RETIRING) is not None,
         )
 
     async def _kill_all(self) -> None:

@@ -27,8 +27,12 @@ async def until_idle(
     *,
     clock: Clock,
     ended_within: Callable[[float], Awaitable[bool]],
+    others_serve: Callable[[], bool],
 ) -> None:
-    """Wait until nothing is open, the deadline has come, or Envoy has ended by itself."""
+    """Wait until nothing is open, the deadline has come, or Envoy has ended by itself.
+
+    others_serve: whether there are processes that still finish requests and cannot be asked.
+    """
     drain = Drain(
         plan=plan_drain(
             now=clock.monotonic(),
@@ -40,7 +44,17 @@ async def until_idle(
     interval_s = IDLE_POLL_S
     while True:
         before = drain.step
-        drain = await _read(drain, admin, own_listeners, clock)
+        try:
+            stats = await admin.stats(CONNECTIONS_FILTER)
+        except AdminError as error:
+            log.debug("open connections are not known", extra={"error": str(error)})
+            drain = after_failure(drain, now=clock.monotonic())
+        else:
+            count = active_connections(stats, own_listeners)
+            if count == 0 and others_serve():
+                count = None
+            log.debug("connections still open", extra={"count": count, "step": str(drain.step)})
+            drain = after_reading(drain, count, now=clock.monotonic())
         if drain.step is DrainStep.DONE:
             return
         if drain.step is not before:
@@ -50,19 +64,6 @@ async def until_idle(
         if await ended_within(min(interval_s, left_s)):
             return
         interval_s = min(IDLE_POLL_SLOW_S, interval_s * 1.5)
-
-
-async def _read(
-    drain: Drain, admin: AdminClient, own_listeners: tuple[Address, ...], clock: Clock
-) -> Drain:
-    try:
-        stats = await admin.stats(CONNECTIONS_FILTER)
-    except AdminError as error:
-        log.debug("open connections are not known", extra={"error": str(error)})
-        return after_failure(drain, now=clock.monotonic())
-    count = active_connections(stats, own_listeners)
-    log.debug("connections still open", extra={"count": count, "step": str(drain.step)})
-    return after_reading(drain, count, now=clock.monotonic())
 
 
 async def _refuse(admin: AdminClient) -> None:
