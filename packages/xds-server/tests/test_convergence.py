@@ -55,7 +55,7 @@ steps = st.one_of(  # the more often named, the more often it happens
     st.tuples(st.just("time_passes"), st.sampled_from([1.0, 6.0])),
     st.tuples(st.just("reconnect"), st.sampled_from(["kept", "dropped"])),
 )
-conversations = st.lists(steps, min_size=10, max_size=100)
+conversations = st.lists(steps, min_size=5, max_size=100)
 
 
 class Wire:
@@ -88,6 +88,10 @@ class Conversation:
         self._new_stream()
 
     def run(self, steps: list[tuple[Any, ...]]) -> None:
+        for type_url in TYPES:
+            self.change(type_url, "a")
+            self.change(type_url, "b")
+            self.subscribe(type_url, frozenset("a"))
         for step, *arguments in steps:
             getattr(self, step)(*arguments)
         self.everything_runs_out()

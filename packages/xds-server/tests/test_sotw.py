@@ -134,6 +134,18 @@ def test_reconnect_with_an_old_nonce_is_a_new_watch(
     assert again.nonce != endpoints.nonce
 
 
+def test_a_watch_begun_anew_without_an_answer_goes_on_with_the_old_nonce(
+    sotw: Any, state: Any, make: Any, names: Any
+) -> None:
+    """The second request crossed the first response; nothing of what it names exists."""
+    state.set(make.endpoints("a"))
+    (first,) = sotw.request(EDS, "a")
+    assert sotw.request(EDS, "b") == []
+    assert sotw.ack(first, "b") == []
+    (again,) = sotw.ack(first, "a")
+    assert names(again) == ["a"]
+
+
 def test_nonces_differ_between_streams_and_responses(sotw: Any, state: Any, make: Any) -> None:
     state.set(make.cluster("a"), make.listener("l"))
     seen: set[str] = set()

@@ -47,15 +47,16 @@ class SotwState(StreamState[SotwRequest]):
         return Received(asks=self._resubscribe(subscription, request))
 
     def _subscribe(self, request: SotwRequest) -> tuple[Ask, ...]:
-        before = self.subscriptions.get(request.type_url)
-        subscription = Subscription(
-            type_url=request.type_url,
-            names=request.names - {WILDCARD},
-            wildcard=not request.names or WILDCARD in request.names,
-            legacy_wildcard=not request.names,
-            nacks=before.nacks if before is not None else 0,
+        subscription = self.subscriptions.setdefault(
+            request.type_url, Subscription(type_url=request.type_url)
         )
-        self.subscriptions[request.type_url] = subscription
+        # What was sent before stays known by its nonce: if this gets no answer, because nothing
+        # of it exists, the client goes on with that one.
+        subscription.names = request.names - {WILDCARD}
+        subscription.wildcard = not request.names or WILDCARD in request.names
+        subscription.legacy_wildcard = not request.names
+        subscription.held = {}
+        subscription.leaving = frozenset()
         return (_everything(subscription),)
 
     def _resubscribe(self, subscription: Subscription, request: SotwRequest) -> tuple[Ask, ...]:
