@@ -8,7 +8,7 @@ the programs that serve, the control plane last.
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +33,7 @@ from mesh_local._tokens import keep_tokens_fresh, write_tokens
 log = logging.getLogger("mesh_local")
 
 CONTROL_PLANE_READY_S = 30.0
+STOP_BEYOND_DRAIN_S = 15.0
 _POLL_S = 0.05
 _WATCH_S = 0.5
 
@@ -161,6 +162,8 @@ async def running_mesh(
     environ: the environment to give on; this process's own by default.
     hurry: once set, stopping means killing.
 
+    Stopping takes the file's `drain` and 15 s more at most; what still runs then is killed.
+
     Raises `NotReady` if the control plane does not become so, `ProcessEnded` from the block.
     """
     environ = os.environ if environ is None else environ
@@ -178,6 +181,8 @@ async def running_mesh(
         return proxied[spec.name]
 
     async with AsyncExitStack() as stack:
+        stop_s = plan.file.drain.total_seconds() + STOP_BEYOND_DRAIN_S
+        start_deadline = stack.enter_context(_stop_deadline(hurry, stop_s))
         guard = await stack.enter_async_context(guarding())
         await stack.enter_async_context(
             in_background(
@@ -236,8 +241,23 @@ async def running_mesh(
         await stack.enter_async_context(
             in_background(_watch_all(mesh, proxied), name="workload-watch")
         )
-        yield mesh
-        log.info("stopping")
+        try:
+            yield mesh
+        finally:
+            log.info("stopping")
+            start_deadline()
+
+
+@contextmanager
+def _stop_deadline(hurry: asyncio.Event, seconds: float) -> Iterator[Callable[[], None]]:
+    """Give a function that starts the one clock of the whole stop; when it ends, kill."""
+    loop = asyncio.get_running_loop()
+    timers: list[asyncio.TimerHandle] = []
+    try:
+        yield lambda: timers.append(loop.call_later(seconds, hurry.set))
+    finally:
+        for timer in timers:
+            timer.cancel()
 
 
 def write_everything(plan: MeshPlan, state: StateFolder, issuer: TokenIssuer) -> None:
