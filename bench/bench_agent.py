@@ -75,8 +75,10 @@ def measure_idle(pid: int, seconds: float) -> None:
 
 
 def tell(what: str, value: float, unit: str, budget: float | None) -> None:
-    verdict = "" if budget is None else f"   budget {budget} {unit}" + (
-        "" if value <= budget else "   OVER"
+    verdict = (
+        ""
+        if budget is None
+        else f"   budget {budget} {unit}" + ("" if value <= budget else "   OVER")
     )
     print(f"{what:28} {value:9.1f} {unit:3}{verdict}", flush=True)
 
