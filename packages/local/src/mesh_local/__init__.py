@@ -13,9 +13,10 @@ from mesh_local._errors import (
     StateError,
 )
 from mesh_local._istio import mesh_config, mesh_documents
-from mesh_local._mesh import RunningMesh, RunningWorkload, prepared, running_mesh
+from mesh_local._mesh import prepared, running_mesh
 from mesh_local._mesh_file import CheckPlan, MeshFile, load_mesh_file, parse_mesh_file
 from mesh_local._plan import Instance, MeshPlan, plan_mesh
+from mesh_local._running import RunningMesh, RunningWorkload
 from mesh_local._state import StateFolder
 from mesh_local._status import AgentStatus, fetch_status
 

@@ -10,14 +10,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any
 
 import msgspec
 
 from mesh_local._errors import MeshFileError, Problem
 from mesh_local._request import Request, RequestError
+from mesh_local._shape_problem import shape_problem
 from mesh_local._shapes import Check, Mesh, MeshShape, Workload
-from mesh_local._yaml import FieldPath, Located, YamlError, read_yaml, spelled
+from mesh_local._yaml import FieldPath, YamlError, read_yaml, spelled
 
 MAX_INSTANCES = 250
 ENVOY_PORTS = {
@@ -86,7 +87,7 @@ def parse_mesh_file(text: str, *, path: Path) -> MeshFile:
     try:
         shape = msgspec.convert(document.value, MeshShape, strict=True)
     except msgspec.ValidationError as error:
-        raise MeshFileError(path, (_shape_problem(str(error), document),)) from None
+        raise MeshFileError(path, (shape_problem(str(error), document),)) from None
     reading = _Reading(shape, path)
     problems = tuple(
         Problem(line=document.line_of(place), field=spelled(place), message=message)
@@ -289,46 +290,3 @@ def parse_duration(text: str) -> timedelta:
         raise ValueError(f"{text!r} is no duration")
     parts = re.findall(r"([\d.]+)(ms|s|m|h)", text)
     return timedelta(seconds=sum(float(number) * _UNITS[unit] for number, unit in parts))
-
-
-_UNKNOWN = re.compile(r"Object contains unknown field `(.*?)`")
-_MISSING = re.compile(r"Object missing required field `(.*?)`")
-_STEP = re.compile(r"\.([A-Za-z_]\w*)|\[(\d+|\.\.\.)\]")
-
-
-def _shape_problem(complaint: str, document: Located) -> Problem:
-    """Put msgspec's complaint in a user's words: its place is a path like `$.workloads[0].name`.
-
-    Only the wording depends on the text; that there is a mistake was msgspec's decision.
-    """
-    message, _, place = complaint.partition(" - at `")
-    path: FieldPath = tuple(
-        name or (int(index) if index != "..." else "...") for name, index in _STEP.findall(place)
-    )
-    if unknown := _UNKNOWN.fullmatch(message):
-        known = _known_fields(path)
-        close = difflib.get_close_matches(unknown[1], known, n=1)
-        hint = f"did you mean {close[0]}?" if close else f"known here: {', '.join(known)}"
-        path, message = (*path, unknown[1]), f"unknown field; {hint}"
-    elif missing := _MISSING.fullmatch(message):
-        message = f"the field {missing[1]} is missing"
-    else:
-        message = message.replace("`", "").replace("Expected", "expected")
-        message = message.replace("array", "list").replace("object", "mapping")
-    return Problem(line=document.line_of(path), field=spelled(path), message=message)
-
-
-def _known_fields(path: FieldPath) -> list[str]:
-    """Name the fields that a mesh file may have at this place."""
-    shape: Any = MeshShape
-    for part in path:
-        if isinstance(part, int):
-            shape = get_args(shape)[0]
-        elif isinstance(shape, type) and issubclass(shape, msgspec.Struct):
-            fields = {each.encode_name: each.name for each in msgspec.structs.fields(shape)}
-            shape = get_type_hints(shape)[fields[part]]
-        if get_origin(shape) is None and not isinstance(shape, type):
-            return []
-    if not (isinstance(shape, type) and issubclass(shape, msgspec.Struct)):
-        return []
-    return sorted(each.encode_name for each in msgspec.structs.fields(shape))

@@ -5,8 +5,8 @@ from datetime import datetime
 
 from mesh_local._checks import CheckResult, Hop, workload_of
 from mesh_local._duration_text import brief, milliseconds
-from mesh_local._mesh import RunningMesh
 from mesh_local._mesh_file import OUTSIDER, USER
+from mesh_local._running import RunningMesh
 
 _BODY_CHARACTERS = 300
 

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from mesh_local._children import Child, ChildState
 from mesh_local._duration_text import brief
-from mesh_local._mesh import RunningMesh, RunningWorkload
+from mesh_local._running import RunningMesh, RunningWorkload
 from mesh_local._status import AgentStatus
 
 _SERIAL_DIGITS = 8

@@ -14,8 +14,9 @@ from mesh_local._checks import run_check
 from mesh_local._children import OnExit
 from mesh_local._duration_text import milliseconds
 from mesh_local._errors import MeshLocalError
-from mesh_local._mesh import RunningMesh, prepared, running_mesh
+from mesh_local._mesh import prepared, running_mesh
 from mesh_local._mesh_file import MeshFile
+from mesh_local._running import RunningMesh
 from mesh_local._state import StateFolder
 from mesh_local._story import check_lines, mesh_lines
 from mesh_local._table import mesh_view
