@@ -290,3 +290,22 @@ async def test_a_stop_waits_for_what_the_old_envoy_still_answers(
             await envoy.restart(changed(config, "two"))
             asyncio.get_running_loop().call_later(0.5, application.release.set)
         assert b"200 OK" in await slow
+
+
+async def test_connections_of_the_old_envoy_are_counted_once_they_are_reported(
+    proxy_config: ProxyConfig, application: Application, free_port: FreePort, get: Get
+) -> None:
+    port = free_port()
+    config = proxy_config(port, application.port, termination_drain=timedelta(seconds=60))
+    assert isinstance(config.bootstrap, Path)
+    bootstrap = json.loads(config.bootstrap.read_text())
+    config.bootstrap.write_text(json.dumps({**bootstrap, "stats_flush_interval": "0.2s"}))
+    async with AsyncExitStack() as client:
+        async with running(config) as envoy:
+            await envoy.wait_ready(10)
+            slow = await client.enter_async_context(get(port))
+            await application.arrived.wait()
+            await envoy.restart(changed(config, "two"))
+            # Long after the time in which they are not known.
+            asyncio.get_running_loop().call_later(2.5, application.release.set)
+        assert b"200 OK" in await slow

@@ -8,6 +8,8 @@ from pathlib import Path
 from envoy_supervisor._address import Address, UnixAddress
 from envoy_supervisor._errors import BootstrapError
 
+DEFAULT_STATS_FLUSH_S = 5.0
+
 
 def admin_address(path: Path) -> Address | UnixAddress:
     """Where the admin interface of a JSON bootstrap listens. Raises `BootstrapError`."""
@@ -33,6 +35,15 @@ def admin_address(path: Path) -> Address | UnixAddress:
         f"{path} gives no admin address that can be used (admin.address.socket_address with "
         f"address and port_value, or pipe with path): {advice}"
     )
+
+
+def stats_flush_s(path: Path) -> float:
+    """How often Envoy brings its statistics up to date, with this bootstrap."""
+    try:
+        text = json.loads(path.read_bytes())["stats_flush_interval"]
+        return float(text.removesuffix("s"))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return DEFAULT_STATS_FLUSH_S
 
 
 def sets_log_format(path: Path) -> bool:

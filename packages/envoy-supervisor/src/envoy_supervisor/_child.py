@@ -35,6 +35,7 @@ class Child:
         self.process = process
         self.admin = AdminClient(version.admin)
         self.started = clock.monotonic()
+        self.ready_at = 0.0
         self.told_to = False
         self._clock = clock
         self._files = files

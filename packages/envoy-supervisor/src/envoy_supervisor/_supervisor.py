@@ -231,9 +231,21 @@ class Envoy:
             self._current.version.own_listeners,
             clock=self._clock,
             ended_within=self._ended_within,
-            # A retiring process has handed its admin interface to its successor.
-            others_serve=lambda: self._fleet.first(Stage.RETIRING) is not None,
+            others_serve=self._old_connections_unknown,
         )
+
+    def _old_connections_unknown(self) -> bool:
+        """Whether an old process may have connections that the new one does not report yet.
+
+        The old one has no admin interface any more; the new one adds the old one's numbers to its
+        own each time it brings its statistics up to date. They only go down: the old one accepts
+        nothing, so a late zero is a true one.
+        """
+        if self._fleet.first(Stage.RETIRING) is None:
+            return False
+        current = self._current
+        reported_at = current.ready_at + current.version.stats_flush_s + 1.0
+        return self._clock.monotonic() < reported_at
 
     async def _kill_all(self) -> None:
         for child in list(self._children.values()):
@@ -355,7 +367,8 @@ class Envoy:
             return
         if child.process.exited.done():
             return
-        took_s = round(self._clock.monotonic() - child.started, 3)
+        child.ready_at = self._clock.monotonic()
+        took_s = round(child.ready_at - child.started, 3)
         log.info("envoy is ready", extra={**self._facts(child.member.number), "after_s": took_s})
         self._tell(fleets.BecameReady(child.member.number))
         self._ready.set()

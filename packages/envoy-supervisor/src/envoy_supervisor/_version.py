@@ -12,7 +12,12 @@ from pathlib import Path
 from envoy_supervisor._address import Address, UnixAddress
 from envoy_supervisor._arguments import envoy_arguments
 from envoy_supervisor._bootstrap import BootstrapConfig, render_bootstrap
-from envoy_supervisor._bootstrap_file import admin_address, sets_log_format
+from envoy_supervisor._bootstrap_file import (
+    DEFAULT_STATS_FLUSH_S,
+    admin_address,
+    sets_log_format,
+    stats_flush_s,
+)
 from envoy_supervisor._config import EnvoyConfig
 from envoy_supervisor._errors import EnvoySupervisorError
 from envoy_supervisor._process import write_private
@@ -30,6 +35,7 @@ class Version:
     admin: Address | UnixAddress
     own_listeners: tuple[Address, ...]
     sets_log_format: bool
+    stats_flush_s: float
 
 
 def read_version(config: EnvoyConfig) -> Version:
@@ -43,6 +49,7 @@ def read_version(config: EnvoyConfig) -> Version:
         content: str | None = json.dumps(render_bootstrap(bootstrap), indent=1)
         hashed = content or ""
         admin, own_listeners, log_format = bootstrap.admin, bootstrap.own_listeners, False
+        flush_s = bootstrap.stats.flush_interval_s or DEFAULT_STATS_FLUSH_S
     else:
         try:
             hashed = bootstrap.read_bytes().decode("utf-8", "surrogateescape")
@@ -53,6 +60,7 @@ def read_version(config: EnvoyConfig) -> Version:
         content = None
         admin, own_listeners = config.admin or admin_address(bootstrap), ()
         log_format = sets_log_format(bootstrap)
+        flush_s = stats_flush_s(bootstrap)
     return Version(
         name=_name(config, hashed),
         config=config,
@@ -60,6 +68,7 @@ def read_version(config: EnvoyConfig) -> Version:
         admin=config.admin or admin,
         own_listeners=own_listeners,
         sets_log_format=log_format,
+        stats_flush_s=flush_s,
     )
 
 
