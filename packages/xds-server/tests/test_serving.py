@@ -130,6 +130,20 @@ async def test_a_socket_path_too_long_is_a_clear_error(state: Any, tmp_path: Pat
             pass
 
 
+def _signs_certificates() -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=False,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=True,
+        crl_sign=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
 class Pki:
     """A root, a server certificate and a client certificate."""
 
@@ -157,7 +171,14 @@ class Pki:
             .not_valid_before(now - dt.timedelta(hours=1))
             .not_valid_after(now + dt.timedelta(hours=1))
             .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()),
+                critical=False,
+            )
         )
+        if ca:
+            builder = builder.add_extension(_signs_certificates(), critical=True)
         if san is not None:
             builder = builder.add_extension(x509.SubjectAlternativeName([san]), critical=False)
         return builder.sign(self._key, hashes.SHA256())
