@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 from google.protobuf import any_pb2, json_format
 
+from mesh_ca.testing import throwaway_authority
 from mesh_discovery._context import PushContext
 from mesh_discovery._generators import State, generators
 from mesh_discovery._proxy import NodeError, NotServedError, Proxy, parse_proxy
+from mesh_discovery._trust_bundle import trust_bundle_changed
 from mesh_discovery._world import World
 from xds_server import Client, ConfigKey, Generated, Node, PushRequest, Watch, type_urls
 
@@ -140,6 +142,9 @@ def test_the_application_on_the_workloads_own_address_is_not_shadowed(
     assert [each.host for each in context.conflicts] == ["web.default.svc.cluster.local"]
 
 
+ROOT_PEM = throwaway_authority().root_pem
+
+
 def client(of: Proxy) -> Client[Proxy]:
     return Client(id="1", node=Node(id=of.id), identities=(), context=of)
 
@@ -151,7 +156,7 @@ def answered(state: State, of: Proxy, push: PushRequest) -> set[str]:
     """Which types a push goes out in, by the end of their type URL."""
     return {
         url.rpartition(".")[2]
-        for url, each in generators(state).items()
+        for url, each in generators(state, bundle_pem=lambda: ROOT_PEM).items()
         if each.generate(client(of), WATCH, push) is not None
     }
 
@@ -169,7 +174,9 @@ def test_only_the_types_that_a_change_touches_are_pushed(world_of: Build, yaml: 
     def push(*keys: ConfigKey, full: bool) -> PushRequest:
         return PushRequest(full=full, configs_updated=frozenset(keys))
 
-    assert answered(state, stranger, push(full=True)) == EVERYTHING
+    assert answered(state, stranger, push(full=True)) == EVERYTHING | {"ProxyConfig"}
+    assert answered(state, stranger, trust_bundle_changed()) == {"ProxyConfig"}
+    assert answered(state, own, trust_bundle_changed()) == {"ProxyConfig"}
     assert answered(state, stranger, push(SERVICE, full=True)) == EVERYTHING
     endpoints = {"ClusterLoadAssignment"}
     assert answered(state, stranger, push(SERVICE, workload, full=False)) == endpoints
@@ -225,4 +232,4 @@ def test_a_router_gets_clusters_and_no_listeners(world_of: Build, yaml: Any) -> 
 
     assert not context.listeners(router).resources
     assert len(context.clusters(router).resources) == 3
-    assert type_urls.CLUSTER in generators(State(context.world))
+    assert type_urls.CLUSTER in generators(State(context.world), bundle_pem=lambda: ROOT_PEM)

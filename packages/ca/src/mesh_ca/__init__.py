@@ -8,7 +8,12 @@ from mesh_ca._authentication import (
     FirstOf,
 )
 from mesh_ca._authority import Authority, Issued
-from mesh_ca._directory import load_or_create_authority, load_signer, replace_root
+from mesh_ca._directory import (
+    is_own_root,
+    load_or_create_authority,
+    load_signer,
+    replace_root,
+)
 from mesh_ca._errors import (
     CaError,
     CsrError,
@@ -40,6 +45,7 @@ __all__ = [
     "AuthorityKeeper",
     "RevocationList",
     "RootPolicy",
+    "is_own_root",
     "keeping_authority",
     "replace_root",
     # what it signs with

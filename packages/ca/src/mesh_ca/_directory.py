@@ -131,7 +131,7 @@ def turn_root(directory: Path, policy: RootPolicy, *, now: float) -> tuple[Step,
     """
     moment = whole_second(now)
     done: list[Step] = []
-    if not is_own(directory):
+    if not is_own_root(directory):
         return ()
     finish_replacement(directory)
     while (step := next_step(read_own_root(directory), policy, now=moment)) is not None:
@@ -163,7 +163,7 @@ def replace_root(
     until `policy.retirement` after that. A process that keeps the authority does these steps.
     Raises StorageError if the authority is plugged in or is being replaced already.
     """
-    if not is_own(directory):
+    if not is_own_root(directory):
         raise StorageError(
             f"the authority in {directory} was plugged in: put another there, with both roots in "
             f"{ROOT_CERT} until all workloads have a certificate below the new one"
@@ -180,7 +180,7 @@ def replace_root(
     log.warning("root is being replaced", extra={"directory": str(directory)})
 
 
-def is_own(directory: Path) -> bool:
+def is_own_root(directory: Path) -> bool:
     """Whether the root was made here, by us, so that changing it is our business."""
     if not _exists(directory / ROOT_STATE):
         return False

@@ -64,6 +64,11 @@ class ServingCertificate:
         if tuple(self._names()) != self._issued_for:
             self.issue()
 
+    def reissue(self) -> None:
+        """Issue anew if one was issued: what vouches for it has changed. Raises CaError."""
+        if self._context is not None:
+            self.issue()
+
     def issue(self) -> float:
         """Issue a certificate; returns when it expires, in Unix seconds. Raises CaError."""
         names = tuple(self._names())

@@ -70,8 +70,15 @@ def discovery(  # noqa: PLR0917  (typer reads options by name)
     jwks_file: Annotated[
         Path | None, typer.Option("--jwks-file", help="Keys that callers' tokens are checked with.")
     ] = None,
+    jwks_url: Annotated[
+        str, typer.Option("--jwks-url", help="Where to fetch those keys, instead of a file.")
+    ] = "",
     jwt_issuer: Annotated[
-        str, typer.Option("--jwt-issuer", help="Issuer of the tokens; or env JWT_RULE.")
+        str,
+        typer.Option(
+            "--jwt-issuer",
+            help="Issuer of the tokens; or env JWT_RULE. An https URL finds its keys by itself.",
+        ),
     ] = "",
     jwt_audience: Annotated[
         list[str] | None,
@@ -125,6 +132,7 @@ def discovery(  # noqa: PLR0917  (typer reads options by name)
         mesh_config=mesh_config,
         ca_dir=ca_dir,
         jwks_file=jwks_file,
+        jwks_url=jwks_url,
         jwt_issuer=jwt_issuer,
         jwt_audiences=tuple(jwt_audience or ["istio-ca"]),
         http_addr=http_addr,
@@ -139,6 +147,78 @@ def discovery(  # noqa: PLR0917  (typer reads options by name)
     except SettingsError as error:
         _fail(error.problems)
     _run(config)
+
+
+_CA_DIR = typer.Option(
+    "--ca-dir", envvar="ROOT_CA_DIR", help="The CA's directory, shared with the server."
+)
+
+
+@app.command("replace-root")
+def replace_root(
+    ca_dir: Annotated[Path, _CA_DIR] = Path("./etc/cacerts"),
+    spread: Annotated[
+        str,
+        typer.Option(
+            "--spread",
+            help="How long the new root is handed out before it signs. At least the lifetime of "
+            "workload certificates, unless the old key has leaked.",
+        ),
+    ] = "24h",
+    retirement: Annotated[
+        str,
+        typer.Option(
+            "--retirement",
+            help="How long the old root is believed after that. Certificates below it fail then.",
+        ),
+    ] = "2160h",
+) -> None:
+    """Give the mesh a new root with a new key: every workload gets a new certificate, in order."""
+    from datetime import timedelta
+
+    from mesh_ca import CaError, RootPolicy
+    from mesh_ca import replace_root as begin
+    from mesh_discovery._shape import Duration
+
+    configure_logging("error")
+    try:
+        policy = RootPolicy(
+            spread=timedelta(seconds=float(Duration.parse(spread))),
+            retirement=timedelta(seconds=float(Duration.parse(retirement))),
+        )
+    except ValueError:
+        _fail(
+            [f"--spread {spread!r}, --retirement {retirement!r}: durations such as 24h are right"]
+        )
+    try:
+        begin(ca_dir, policy)
+    except CaError as error:
+        _fail([str(error)])
+    typer.echo(f"the new root is handed out now and signs in {spread}; the server does the rest")
+
+
+@app.command()
+def revoke(
+    serial: Annotated[str, typer.Argument(help="Serial number, hexadecimal, as the log has it.")],
+    ca_dir: Annotated[Path, _CA_DIR] = Path("./etc/cacerts"),
+    reason: Annotated[
+        str, typer.Option("--reason", help="A reason of RFC 5280, as keyCompromise.")
+    ] = "unspecified",
+) -> None:
+    """Revoke a certificate: it gets no other, and the revocation list names it."""
+    from mesh_ca import Authority, CaError, RevocationList, is_own_root, load_signer
+
+    configure_logging("error")
+    try:
+        if not is_own_root(ca_dir):
+            _fail([f"{ca_dir} holds no root of our own: revoke where its authority was made"])
+        authority = Authority(load_signer(ca_dir), trust_domain="revoking")
+        RevocationList(ca_dir, authority).revoke(int(serial, 16), reason=reason)
+    except CaError as error:
+        _fail([str(error)])
+    except ValueError as error:
+        _fail([f"can't revoke {serial!r}: {error}"])
+    typer.echo(f"{serial} is revoked")
 
 
 def _run(config: DiscoveryConfig) -> None:

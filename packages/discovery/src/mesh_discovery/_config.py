@@ -39,6 +39,8 @@ class TokenRule:
     jwks_file: Path | None = None
     jwks: str = ""
     """The key set itself, when there is no file."""
+    jwks_url: str = ""
+    """Where to fetch the key set, when there is neither; empty: as the issuer's discovery says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +63,10 @@ class DiscoveryConfig:
     """Unless mesh config says another."""
     default_lifetime: timedelta = timedelta(hours=24)
     max_lifetime: timedelta = timedelta(days=90)
+    root_lifetime: timedelta = timedelta(days=3650)
+    root_check_interval: timedelta = timedelta(hours=1)
+    root_grace: float = 0.2
+    """A root of our own is certified anew when less than this part of its lifetime is left."""
     debounce_after_s: float = 0.1
     debounce_max_s: float = 10.0
     shutdown_s: float = 10.0
@@ -74,6 +80,7 @@ class Flags:
     mesh_config: Path | None
     ca_dir: Path | None
     jwks_file: Path | None
+    jwks_url: str
     jwt_issuer: str
     jwt_audiences: tuple[str, ...]
     http_addr: str
@@ -108,6 +115,13 @@ def read_config(flags: Flags, environ: Mapping[str, str]) -> DiscoveryConfig:
         trust_domain=reader.domain("TRUST_DOMAIN", environ.get("TRUST_DOMAIN") or "cluster.local"),
         default_lifetime=timedelta(seconds=default),
         max_lifetime=timedelta(seconds=longest),
+        root_lifetime=timedelta(
+            seconds=reader.duration("CITADEL_SELF_SIGNED_CA_CERT_TTL", 3650 * 86400)
+        ),
+        root_check_interval=timedelta(
+            seconds=reader.duration("CITADEL_SELF_SIGNED_ROOT_CERT_CHECK_INTERVAL", 3600)
+        ),
+        root_grace=reader.percentage("CITADEL_SELF_SIGNED_ROOT_CERT_GRACE_PERIOD_PERCENTILE", 20),
         debounce_after_s=reader.duration("PILOT_DEBOUNCE_AFTER", 0.1, zero=True),
         debounce_max_s=reader.duration("PILOT_DEBOUNCE_MAX", 10.0, zero=True),
         shutdown_s=reader.parsed_duration("--shutdown-duration", flags.shutdown_duration, 10.0),
@@ -141,6 +155,13 @@ class _Reader:
             return default
         return seconds
 
+    def percentage(self, name: str, default: int) -> float:
+        text = self._environ.get(name, "") or str(default)
+        if not (text.isascii() and text.isdigit() and int(text) <= 100):
+            self.problems.append(f"{name} is {text!r}: expected a whole number from 0 to 100")
+            return default / 100
+        return int(text) / 100
+
     def address(self, flag: str, text: str) -> Address | None:
         if not text:
             return None
@@ -157,6 +178,10 @@ class _Reader:
         return text
 
     def tokens(self, flags: Flags) -> TokenRule | None:
+        if flags.jwks_url:
+            return self._fetched_keys(flags)
+        if flags.jwks_file is None and flags.jwt_issuer.startswith("https://"):
+            return TokenRule(issuer=flags.jwt_issuer, audiences=flags.jwt_audiences)
         if flags.jwks_file is not None or flags.jwt_issuer:
             if flags.jwks_file is None or not flags.jwt_issuer:
                 missing = "--jwt-issuer" if flags.jwks_file is not None else "--jwks-file"
@@ -172,8 +197,17 @@ class _Reader:
         rule = self._environ.get("JWT_RULE", "")
         return self._jwt_rule(rule, flags.jwt_audiences) if rule else None
 
+    def _fetched_keys(self, flags: Flags) -> TokenRule | None:
+        if flags.jwks_file is not None:
+            self.problems.append("--jwks-url and --jwks-file are both given: leave one out")
+        if not flags.jwt_issuer:
+            self.problems.append("--jwt-issuer is missing: --jwks-url needs it")
+        return TokenRule(
+            issuer=flags.jwt_issuer, audiences=flags.jwt_audiences, jwks_url=flags.jwks_url
+        )
+
     def _jwt_rule(self, text: str, audiences: tuple[str, ...]) -> TokenRule | None:
-        """Read Istio's JWT rule, whose keys must be at hand: a file or inline."""
+        """Read Istio's JWT rule: keys inline, in a file, by URL, or found by the issuer."""
         try:
             rule = json.loads(text)
         except ValueError:
@@ -195,8 +229,10 @@ class _Reader:
             )
         if isinstance(inline, str) and inline and not uri:
             return TokenRule(issuer=rule["issuer"], audiences=tuple(listed), jwks=inline)
+        if isinstance(uri, str) and not inline and (uri or rule["issuer"].startswith("https://")):
+            return TokenRule(issuer=rule["issuer"], audiences=tuple(listed), jwks_url=uri)
         self.problems.append(
-            "JWT_RULE: keys are read from jwks (inline) or a file:// jwksUri; "
-            "save the key set to a file and name that"
+            "JWT_RULE: keys are read from jwks (inline), from jwksUri (file:// or https://), or "
+            "found by an issuer that is an https:// URL; give one of them"
         )
         return None

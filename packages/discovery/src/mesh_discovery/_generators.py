@@ -1,11 +1,12 @@
 """The generators of xDS, one a type, over the push context of the moment; and who needs a push."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from mesh_discovery import _changes as kinds
 from mesh_discovery._context import PushContext
 from mesh_discovery._names import parse_outbound_cluster
 from mesh_discovery._proxy import Proxy
+from mesh_discovery._trust_bundle import TrustBundleGenerator
 from mesh_discovery._world import World
 from mesh_protos import type_urls
 from xds_server import Client, ConfigKey, Generated, Generator, PushRequest, Watch
@@ -48,13 +49,14 @@ class State:
                 return True
 
 
-def generators(state: State) -> Mapping[str, Generator[Proxy]]:
+def generators(state: State, *, bundle_pem: Callable[[], bytes]) -> Mapping[str, Generator[Proxy]]:
     """Return the generator of each type, to be given to an `XdsServer`."""
     return {
         type_urls.CLUSTER: _Clusters(state),
         type_urls.ENDPOINT: _Endpoints(state),
         type_urls.LISTENER: _Listeners(state),
         type_urls.ROUTE: _Routes(state),
+        type_urls.PROXY_CONFIG: TrustBundleGenerator(bundle_pem),
     }
 
 

@@ -16,16 +16,25 @@ from mesh_discovery._version import version
 from mesh_lifecycle import Readiness
 
 
-def public_app(readiness: Readiness) -> web.Application:
-    """Make the app of port 8080."""
+def public_app(
+    readiness: Readiness, *, revocation_list: Callable[[], bytes] | None = None
+) -> web.Application:
+    """Make the app of port 8080; `revocation_list` gives it as DER, for everyone."""
 
     async def ready(_: web.Request) -> web.Response:
         if readiness.ready:
             return web.Response(text="ready\n")
         return web.Response(status=503, text="\n".join(readiness.reasons()) + "\n")
 
+    async def crl(_: web.Request) -> web.Response:
+        if revocation_list is None:
+            text = "no revocation list: this authority was plugged in, ask who made it\n"
+            return web.Response(status=404, text=text)
+        return web.Response(body=revocation_list(), content_type="application/pkix-crl")
+
     app = web.Application()
     app.router.add_get("/ready", ready)
+    app.router.add_get("/ca.crl", crl)
     return app
 
 

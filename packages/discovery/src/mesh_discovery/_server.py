@@ -16,12 +16,20 @@ from prometheus_client import CollectorRegistry
 from mesh_ca import (
     Authenticator,
     Authority,
+    CaError,
     ClientCertificateAuthenticator,
     FirstOf,
     JwksSource,
     JwtAuthenticator,
+    RemoteJwksConfig,
+    RevocationList,
+    RootPolicy,
+    VerificationKeys,
     certificate_service,
+    is_own_root,
+    keeping_authority,
     load_or_create_authority,
+    remote_jwks,
 )
 from mesh_discovery._addresses import split_host_port
 from mesh_discovery._admission import Gatekeeper, credentials
@@ -35,6 +43,7 @@ from mesh_discovery._metrics import Metrics
 from mesh_discovery._ports_free import CannotListenError, check_free
 from mesh_discovery._proxy import Proxy
 from mesh_discovery._store import ConfigStore
+from mesh_discovery._trust_bundle import trust_bundle_changed
 from mesh_discovery._version import version
 from mesh_discovery._watch import FileChanges, watching_files
 from mesh_lifecycle import Readiness, in_background
@@ -80,14 +89,18 @@ async def running(config: DiscoveryConfig) -> AsyncIterator[ControlPlane]:
     store = ConfigStore(first, metrics=metrics, trust_domain=config.trust_domain)
     metrics.watch_conflicts(lambda: len(store.state.context.conflicts))
     authority = load_or_create_authority(
-        config.ca_dir, trust_domain=store.state.context.world.trust_domain
+        config.ca_dir,
+        trust_domain=store.state.context.world.trust_domain,
+        root_lifetime=config.root_lifetime,
     )
+    # A plugged-in authority's list is the business of who made it.
+    revocations = RevocationList(config.ca_dir, authority) if is_own_root(config.ca_dir) else None
     readiness = Readiness()
     serves = readiness.register("discovery")
     async with AsyncExitStack() as stack:
-        authenticator = _authenticator(config.tokens, authority, stack)
+        authenticator = await _authenticator(config.tokens, authority, revocations, stack)
         server = XdsServer(
-            generators(store.state),
+            generators(store.state, bundle_pem=lambda: authority.root_pem),
             admit=Gatekeeper(authenticator, domain_suffix=config.domain),
             config=ServerConfig(
                 debounce_quiet_s=config.debounce_after_s,
@@ -105,6 +118,24 @@ async def running(config: DiscoveryConfig) -> AsyncIterator[ControlPlane]:
             lifetime=config.default_lifetime,
             on_issued=metrics.certificate_expiry.set,
         )
+        keeper = await stack.enter_async_context(
+            keeping_authority(
+                config.ca_dir,
+                authority,
+                policy=RootPolicy(
+                    lifetime=config.root_lifetime,
+                    grace=config.root_grace,
+                    spread=config.default_lifetime,
+                    retirement=config.max_lifetime,
+                ),
+                revocations=revocations,
+                check_interval=config.root_check_interval,
+                on_change=lambda: _tell_of_authority(server, certificate),
+                registry=registry,
+            )
+        )
+        if keeper.problem is not None:
+            log.warning("certificate authority goes on with what was read at first")
         if config.secure_grpc is not None:
             await stack.enter_async_context(keeping_certificate(certificate))
         bound = await stack.enter_async_context(
@@ -135,7 +166,9 @@ async def running(config: DiscoveryConfig) -> AsyncIterator[ControlPlane]:
             app = monitoring_app(registry, pages)
             monitoring = await stack.enter_async_context(serving_http(app, config.monitoring))
         if config.http is not None:
-            app = public_app(readiness)
+            app = public_app(
+                readiness, revocation_list=(lambda: revocations.der) if revocations else None
+            )
             http = await stack.enter_async_context(serving_http(app, config.http))
         serves.set()
         stack.callback(serves.unset, "stopping")
@@ -184,6 +217,15 @@ async def follow_files(
         await changes.follow(load.directories)
 
 
+def _tell_of_authority(server: XdsServer[Proxy], certificate: ServingCertificate) -> None:
+    """Let our own port use what the authority has become, then tell the workloads."""
+    try:
+        certificate.reissue()
+    except CaError as error:
+        log.error("serving certificate not renewed", extra={"reason": str(error)})
+    server.notify(trust_bundle_changed())
+
+
 def _timed_load(loader: ConfigLoader, metrics: Metrics) -> Load:
     started = time.perf_counter()
     load = loader.load()
@@ -191,28 +233,46 @@ def _timed_load(loader: ConfigLoader, metrics: Metrics) -> Load:
     return load
 
 
-def _authenticator(
-    tokens: TokenRule | None, authority: Authority, stack: AsyncExitStack
+async def _authenticator(
+    tokens: TokenRule | None,
+    authority: Authority,
+    revocations: RevocationList | None,
+    stack: AsyncExitStack,
 ) -> Authenticator:
-    by_certificate = ClientCertificateAuthenticator()
+    by_certificate = (
+        ClientCertificateAuthenticator(is_revoked=revocations.is_revoked)
+        if revocations is not None
+        else ClientCertificateAuthenticator()
+    )
     if tokens is None:
         log.warning(
             "no tokens are accepted: only workloads that have a certificate can get another",
-            extra={"change": "--jwks-file and --jwt-issuer, or JWT_RULE"},
+            extra={"change": "--jwt-issuer with --jwks-file or --jwks-url, or JWT_RULE"},
         )
         return by_certificate
-    file = tokens.jwks_file
-    if file is None:
-        directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="mesh-discovery-"))
-        file = Path(directory, "jwks.json")
-        file.write_text(tokens.jwks)
     by_token = JwtAuthenticator(
         tokens.issuer,
         tokens.audiences,
-        jwks=JwksSource(file),
+        jwks=await _keys(tokens, stack),
         trust_domain=authority.trust_domain,
     )
     return FirstOf([by_certificate, by_token])
+
+
+async def _keys(tokens: TokenRule, stack: AsyncExitStack) -> VerificationKeys:
+    if tokens.jwks_file is not None:
+        return JwksSource(tokens.jwks_file)
+    if tokens.jwks:
+        return JwksSource(_inline(tokens.jwks, stack))
+    fetched = RemoteJwksConfig(url=tokens.jwks_url, issuer=tokens.issuer)
+    return await stack.enter_async_context(remote_jwks(fetched))
+
+
+def _inline(jwks: str, stack: AsyncExitStack) -> Path:
+    directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="mesh-discovery-"))
+    file = Path(directory, "jwks.json")
+    file.write_text(jwks)
+    return file
 
 
 def _ca(

@@ -1,0 +1,165 @@
+"""A running control plane whose certificate authority changes, and its revocation list."""
+
+import asyncio
+import ssl
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import grpc
+import grpc.aio
+import pytest
+from cryptography import x509
+from envoy.service.discovery.v3 import discovery_pb2
+
+from mesh_ca import TokenIssuer
+from mesh_protos import proxy_config_pb2, type_urls
+
+ADS = "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources"
+Start = Callable[..., Awaitable[Any]]
+
+
+async def run(*arguments: str) -> tuple[int, str]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "mesh_discovery",
+        *arguments,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    async with asyncio.timeout(20):
+        output, _ = await process.communicate()
+    assert process.returncode is not None
+    return process.returncode, output.decode()
+
+
+async def bundles(address: str) -> AsyncIterator[list[x509.Certificate]]:
+    """Follow the trust bundle as a workload does: each is acknowledged."""
+    async with grpc.aio.insecure_channel(address) as channel:
+        method: Any = channel.stream_stream(
+            ADS,
+            request_serializer=discovery_pb2.DiscoveryRequest.SerializeToString,
+            response_deserializer=discovery_pb2.DiscoveryResponse.FromString,
+        )
+        stream = method()
+        asking = discovery_pb2.DiscoveryRequest(type_url=type_urls.PROXY_CONFIG)
+        asking.node.id = "sidecar~127.9.9.1~cart.shop~shop.svc.cluster.local"
+        await stream.write(asking)
+        while True:
+            response = await stream.read()
+            message = proxy_config_pb2.ProxyConfig.FromString(response.resources[0].value)
+            yield [
+                x509.load_pem_x509_certificate(pem.encode()) for pem in message.ca_certificates_pem
+            ]
+            asking.version_info = response.version_info
+            asking.response_nonce = response.nonce
+            await stream.write(asking)
+
+
+async def served_by(address: str, root: x509.Certificate) -> bool:
+    """Whether the secure port's certificate is below a root."""
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    context = ssl.create_default_context(cadata=root.public_bytes(Encoding.PEM).decode())
+    host, _, port = address.rpartition(":")
+    try:
+        _, writer = await asyncio.open_connection(
+            host, int(port), ssl=context, server_hostname="localhost"
+        )
+    except ssl.SSLCertVerificationError:
+        return False
+    writer.close()
+    await writer.wait_closed()
+    return True
+
+
+async def test_replaced_root_reaches_workloads_before_anything_below_it(
+    config_dir: Path, start_plane: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CITADEL_SELF_SIGNED_ROOT_CERT_CHECK_INTERVAL", "300ms")
+    plane = await start_plane(config_dir)
+    following = bundles(plane.grpc)
+    async with asyncio.timeout(20):
+        (old,) = await anext(following)
+        assert await served_by(plane.secure_grpc, old)
+
+        code, output = await run(
+            "replace-root", f"--ca-dir={plane.ca_dir}", "--spread=1s", "--retirement=1s"
+        )
+        assert (code, output) == (
+            0,
+            "the new root is handed out now and signs in 1s; the server does the rest\n",
+        )
+
+        first, new = await anext(following)
+        assert first == old
+        assert await anext(following) == [new, old]
+        assert await served_by(plane.secure_grpc, new)
+        assert not await served_by(plane.secure_grpc, old)
+        assert await anext(following) == [new]
+        await following.aclose()  # type: ignore[attr-defined]
+    metrics = await plane.get("/metrics")
+    assert "mesh_ca_authority_changes_total 3.0" in metrics
+    assert "mesh_ca_authority_problem 0.0" in metrics
+
+
+async def test_revoked_certificate_is_on_the_list_that_everyone_may_fetch(
+    config_dir: Path, start_plane: Start, eventually: Start, session: aiohttp.ClientSession
+) -> None:
+    plane = await start_plane(config_dir)
+
+    async def listed() -> list[int]:
+        async with session.get(f"http://{plane.http}/ca.crl") as response:
+            assert response.content_type == "application/pkix-crl"
+            crl = x509.load_der_x509_crl(await response.read())
+        return [entry.serial_number for entry in crl]
+
+    assert await listed() == []
+    assert await run("revoke", "abc123", f"--ca-dir={plane.ca_dir}") == (0, "abc123 is revoked\n")
+    assert await eventually(listed, what="the revoked serial number") == [0xABC123]
+
+
+async def test_commands_that_can_not_do_it_say_why(tmp_path: Path) -> None:
+    nothing = tmp_path / "nothing"
+    for arguments in (["replace-root"], ["revoke", "abc"]):
+        code, output = await run(*arguments, f"--ca-dir={nothing}")
+        assert code == 1
+        assert str(nothing) in output
+        assert "Traceback" not in output
+    code, output = await run("replace-root", f"--ca-dir={nothing}", "--spread=soon")
+    assert (code, output) == (
+        1,
+        "mesh-discovery: --spread 'soon', --retirement '2160h': durations such as 24h are right\n",
+    )
+
+
+async def test_tokens_are_checked_with_keys_that_are_fetched(
+    config_dir: Path, tmp_path: Path, start_plane: Start
+) -> None:
+    from aiohttp import web
+
+    asked: list[str] = []
+    issuer = TokenIssuer(tmp_path / "tokens", "https://tokens.test")
+
+    async def keys(request: web.Request) -> web.Response:
+        asked.append(request.path)
+        return web.json_response(issuer.jwks())
+
+    app = web.Application()
+    app.router.add_get("/keys", keys)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        port = runner.addresses[0][1]
+        await start_plane(
+            config_dir,
+            f"--jwks-url=http://127.0.0.1:{port}/keys",
+            "--jwt-issuer=https://tokens.test",
+        )
+        assert asked == ["/keys"]
+    finally:
+        await runner.cleanup()
