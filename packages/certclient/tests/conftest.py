@@ -1,11 +1,12 @@
 """What the tests here share: an identity, keys and answers made by the fake authority."""
 
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 import pytest
 
-from certclient import RotationConfig, SpiffeId
-from certclient.testing import FakeAuthority
+from certclient import Certificate, RotationConfig, SpiffeId
+from certclient.testing import FakeAuthority, issued
 from mesh_lifecycle.testing import ManualClock
 
 
@@ -27,3 +28,19 @@ def authority(clock: ManualClock) -> FakeAuthority:
 @pytest.fixture
 def config(spiffe_id: SpiffeId) -> RotationConfig:
     return RotationConfig(spiffe_id=spiffe_id, lifetime=timedelta(hours=1), jitter=0)
+
+
+@pytest.fixture
+def real_authority() -> FakeAuthority:
+    """One whose certificates are valid by the real clock."""
+    return FakeAuthority(intermediates=1)
+
+
+@pytest.fixture
+def issue(
+    real_authority: FakeAuthority, spiffe_id: SpiffeId
+) -> Callable[[], Awaitable[Certificate]]:
+    async def issue() -> Certificate:
+        return await issued(real_authority, spiffe_id)
+
+    return issue

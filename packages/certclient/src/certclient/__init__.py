@@ -13,17 +13,25 @@ from certclient._errors import (
     CertificateRejected,
     FeedClosed,
     InvalidConfig,
+    InvalidPem,
     InvalidSpiffeId,
     RenewalFailed,
     SigningRefused,
+    SourceUnavailable,
 )
+from certclient._file_certificates import FilesConfig, follow_files
+from certclient._file_secrets import FileSecrets, FileState, FileStatus, file_secrets
 from certclient._files import OutputFilesConfig, output_files, write_files
-from certclient._istio_ca import SYSTEM, IstioCaConfig, SystemRoots, istio_ca
+from certclient._istio_ca import IstioCaConfig, istio_ca
 from certclient._keys import KeyEncoding, KeyType
+from certclient._pem import KeyPair, RevocationLists, Roots
 from certclient._rotation import RotationConfig, keep_fresh
 from certclient._schedule import renewal_time
+from certclient._secret_names import FileSecretsConfig
 from certclient._spiffe import SpiffeId
+from certclient._system_roots import SYSTEM, SystemRoots
 from certclient._tls import client_context, server_context
+from certclient._trust import TrustConfig, TrustingCertificates, with_trust
 
 __all__ = [
     # identity
@@ -46,6 +54,21 @@ __all__ = [
     "RetryingAuthority",
     "SystemRoots",
     "istio_ca",
+    # certificates that somebody else renews
+    "FileSecrets",
+    "FileSecretsConfig",
+    "FileState",
+    "FileStatus",
+    "FilesConfig",
+    "KeyPair",
+    "RevocationLists",
+    "Roots",
+    "file_secrets",
+    "follow_files",
+    # trust
+    "TrustConfig",
+    "TrustingCertificates",
+    "with_trust",
     # subscribers
     "OutputFilesConfig",
     "client_context",
@@ -58,7 +81,9 @@ __all__ = [
     "CertificateRejected",
     "FeedClosed",
     "InvalidConfig",
+    "InvalidPem",
     "InvalidSpiffeId",
     "RenewalFailed",
     "SigningRefused",
+    "SourceUnavailable",
 ]

@@ -2,6 +2,7 @@
 
 import logging
 import random
+from collections.abc import Callable
 from datetime import timedelta
 from itertools import islice
 from typing import Protocol
@@ -35,11 +36,14 @@ class RetryingAuthority:
         tries: int = 5,
         backoff: Backoff,
         clock: Clock | None = None,
+        on_retry: Callable[[], None] | None = None,
     ) -> None:
+        """on_retry: called before each try after the first."""
         self._authority = authority
         self._tries = tries
         self._backoff = backoff
         self._clock = clock or SystemClock()
+        self._on_retry = on_retry
 
     async def sign(self, csr_pem: bytes, *, lifetime: timedelta) -> tuple[bytes, ...]:
         """Return what the authority returns; raises what its last try raised."""
@@ -53,4 +57,6 @@ class RetryingAuthority:
                     extra={"attempt": attempt, "reason": str(error), "next_attempt_in_s": delay_s},
                 )
             await self._clock.sleep(delay_s)
+            if self._on_retry is not None:
+                self._on_retry()
         return await self._authority.sign(csr_pem, lifetime=lifetime)

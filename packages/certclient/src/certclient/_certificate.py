@@ -11,6 +11,7 @@ class Certificate:
     """A workload certificate with its key and the roots it trusts, as one unit.
 
     chain_pem: leaf first, no root. trust_bundle_pem: the roots peers are checked against.
+    crl_pem: revocation lists for peers' chains, PEM; empty for none.
     not_after: when the chain stops being valid (the earliest end among leaf and intermediates).
     Times are aware and UTC.
     """
@@ -22,3 +23,4 @@ class Certificate:
     serial: int
     not_before: datetime
     not_after: datetime
+    crl_pem: bytes = field(default=b"", repr=False)

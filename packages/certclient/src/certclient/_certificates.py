@@ -1,6 +1,7 @@
 """What subscribers hold: the newest certificate, and word of the next."""
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Self
@@ -63,6 +64,16 @@ class Certificates:
         newest only, and always the last. Ends when rotation is stopped.
         """
         return CertificateChanges(self._feed)
+
+    async def statuses(self) -> AsyncIterator[RotationStatus]:
+        """Yield each status from now on, failed attempts included; coalesced, never missing the
+        last. Ends when rotation is stopped.
+        """
+        version = -1
+        with suppress(FeedClosed):
+            while True:
+                version = await self._feed.wait_newer(version)
+                yield self._feed.value
 
     def request_renewal(self) -> None:
         """Ask for a new certificate soon; joins the attempt that is under way, if one is."""

@@ -25,6 +25,14 @@ class CertificateRejected(CertClientError):
     """What the certificate authority returned failed our check and was thrown away."""
 
 
+class InvalidPem(CertClientError, ValueError):
+    """PEM that is no certificate, key or bundle; or a certificate that is not of its key."""
+
+
+class SourceUnavailable(CertClientError):
+    """Certificates can't be had from where they should come from: try again later."""
+
+
 class RenewalFailed(CertClientError):
     """A renewal that was waited for did not bring a certificate."""
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from certclient._certificate import Certificate
 from certclient._certificates import Certificates
+from certclient._generations import write_generation
 from mesh_lifecycle import Backoff, Clock, SystemClock, in_background
 
 log = logging.getLogger("certclient")
@@ -24,10 +25,17 @@ _TRY_AGAIN = Backoff(initial_s=0.5, maximum_s=15.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputFilesConfig:
-    """Where to write. mode: of each file, set again whenever one is replaced."""
+    """Where to write.
+
+    mode: of each file, set again whenever one is replaced.
+    atomic: the files are links into a directory that is replaced as a whole, so that key, chain
+        and roots change as one; a program that opens them through one directory handle, or reads
+        `..data` once, never sees two generations.
+    """
 
     directory: Path
     mode: int = 0o600
+    atomic: bool = False
 
 
 @asynccontextmanager
@@ -84,6 +92,8 @@ def write_files(config: OutputFilesConfig, certificate: Certificate) -> tuple[st
         "key.pem": certificate.private_key_pem,
         "cert-chain.pem": certificate.chain_pem,
     }
+    if config.atomic:
+        return write_generation(config.directory, contents, mode=config.mode)
     return tuple(
         name
         for name, content in contents.items()

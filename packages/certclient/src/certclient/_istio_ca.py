@@ -7,13 +7,11 @@ them would cost more than the handshake it saves.
 
 import contextlib
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from enum import Enum
 from pathlib import Path
-from typing import Final
 
 import grpc
 import grpc.aio
@@ -21,6 +19,7 @@ import grpc.aio
 from certclient._authority import CertificateAuthority, RetryingAuthority
 from certclient._client_certificate import load_client_certificate
 from certclient._errors import AuthorityUnavailable, InvalidConfig, SigningRefused
+from certclient._system_roots import SYSTEM_ROOT_PATHS, SystemRoots, system_roots_path
 from mesh_lifecycle import Backoff, Clock
 from mesh_protos import CREATE_CERTIFICATE
 from mesh_protos.ca_pb2 import IstioCertificateRequest, IstioCertificateResponse
@@ -40,27 +39,8 @@ _TRY_BACKOFF = Backoff(initial_s=0.1, maximum_s=2.0, multiplier=2.0, jitter=0.1)
 _MAX_FILE_BYTES = 1 << 20
 _MAX_REASON = 300
 
-_SYSTEM_ROOTS = (
-    Path("/etc/ssl/certs/ca-certificates.crt"),
-    Path("/etc/pki/tls/certs/ca-bundle.crt"),
-    Path("/etc/ssl/ca-bundle.pem"),
-    Path("/etc/pki/tls/cacert.pem"),
-    Path("/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem"),
-    Path("/etc/ssl/cert.pem"),
-    Path("/usr/local/etc/ssl/cert.pem"),
-)
-
 _HEADER_NAME = re.compile(r"[a-z0-9_.-]+")
 _HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
-
-
-class SystemRoots(Enum):
-    """The roots that the machine trusts."""
-
-    SYSTEM = "SYSTEM"
-
-
-SYSTEM: Final = SystemRoots.SYSTEM
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,10 +82,18 @@ class IstioCaConfig:
 
 @asynccontextmanager
 async def istio_ca(
-    config: IstioCaConfig, *, clock: Clock | None = None
+    config: IstioCaConfig,
+    *,
+    clock: Clock | None = None,
+    on_retry: Callable[[], None] | None = None,
 ) -> AsyncIterator[CertificateAuthority]:
-    """Open a client of the Istio CA API that asks up to five times when told to come back."""
-    yield RetryingAuthority(_IstioCa(config), tries=_TRIES, backoff=_TRY_BACKOFF, clock=clock)
+    """Open a client of the Istio CA API that asks up to five times when told to come back.
+
+    on_retry: called before each try after the first, as a metric likes it.
+    """
+    yield RetryingAuthority(
+        _IstioCa(config), tries=_TRIES, backoff=_TRY_BACKOFF, clock=clock, on_retry=on_retry
+    )
 
 
 class _IstioCa:
@@ -163,11 +151,10 @@ def _root_certificates(source: Path | SystemRoots) -> bytes:
     if isinstance(source, Path):
         path = source
     else:
-        found = next(filter(Path.is_file, _SYSTEM_ROOTS), None)
+        found = system_roots_path()
         if found is None:
-            raise AuthorityUnavailable(
-                f"this machine has no system roots at any of {', '.join(map(str, _SYSTEM_ROOTS))}"
-            )
+            looked_at = ", ".join(map(str, SYSTEM_ROOT_PATHS))
+            raise AuthorityUnavailable(f"this machine has no system roots at any of {looked_at}")
         path = found
     pem = _read(path, what="root certificate")
     if b"-----BEGIN" not in pem:

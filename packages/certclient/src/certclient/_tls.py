@@ -6,7 +6,8 @@ Reloading one context would not do: OpenSSL can add a root to it, and never take
 
 import os
 import ssl
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Self
 
 from cryptography import x509
@@ -153,7 +154,7 @@ class _FollowingContext(ssl.SSLContext):
             inner.check_hostname = False
             inner.verify_mode = ssl.CERT_REQUIRED
             inner.authorize = self._authorize
-            inner.load_verify_locations(cadata=certificate.trust_bundle_pem.decode("ascii"))
+            _load_trust(inner, certificate)
             _load_key_pair(inner, certificate)
             if self._alpn:
                 inner.set_alpn_protocols(self._alpn)
@@ -161,12 +162,26 @@ class _FollowingContext(ssl.SSLContext):
         return self._inner
 
 
+def _load_trust(context: ssl.SSLContext, certificate: Certificate) -> None:
+    """Trust the roots, and check leaves against the revocation lists if there are any."""
+    with _in_memory(certificate.trust_bundle_pem + certificate.crl_pem) as path:
+        context.load_verify_locations(path)
+    if certificate.crl_pem:
+        context.verify_flags |= ssl.VerifyFlags.VERIFY_CRL_CHECK_LEAF
+
+
 def _load_key_pair(context: ssl.SSLContext, certificate: Certificate) -> None:
-    """Load key and chain. `ssl` reads them from files only: this one never touches a disk."""
+    with _in_memory(certificate.private_key_pem + certificate.chain_pem) as path:
+        context.load_cert_chain(path)
+
+
+@contextmanager
+def _in_memory(content: bytes) -> Iterator[str]:
+    """Give content a path. `ssl` reads from files only: this one never touches a disk."""
     descriptor = os.memfd_create("workload certificate")
     try:
         with os.fdopen(os.dup(descriptor), "wb") as file:
-            file.write(certificate.private_key_pem + certificate.chain_pem)
-        context.load_cert_chain(f"/proc/self/fd/{descriptor}")
+            file.write(content)
+        yield f"/proc/self/fd/{descriptor}"
     finally:
         os.close(descriptor)

@@ -13,6 +13,10 @@ from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKey
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from certclient._acceptance import accept
+from certclient._certificate import Certificate
+from certclient._keys import KeyEncoding, KeyType, new_private_key, signing_request
+from certclient._spiffe import SpiffeId
 from mesh_lifecycle import Clock, SystemClock
 
 _BACKDATED = timedelta(seconds=60)
@@ -105,6 +109,24 @@ class FakeAuthority:
         self._generation += 1
         self._signers = ()
 
+    def revocation_list(self, *serials: int) -> bytes:
+        """Make a revocation list of these serials, signed by whoever signs the leaves; PEM."""
+        signer, now = self._issuers()[-1], self._now()
+        builder = (
+            x509.CertificateRevocationListBuilder()
+            .issuer_name(signer.certificate.subject)
+            .last_update(now - _BACKDATED)
+            .next_update(now + timedelta(days=1))
+        )
+        for serial in serials:
+            builder = builder.add_revoked_certificate(
+                x509.RevokedCertificateBuilder()
+                .serial_number(serial)
+                .revocation_date(now - _BACKDATED)
+                .build()
+            )
+        return builder.sign(signer.key, hashes.SHA256()).public_bytes(Encoding.PEM)
+
     async def sign(self, csr_pem: bytes, *, lifetime: timedelta) -> tuple[bytes, ...]:
         """Sign, or do what was last asked for."""
         csr = x509.load_pem_x509_csr(csr_pem)
@@ -190,6 +212,22 @@ class FakeAuthority:
 
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._clock.now(), UTC)
+
+
+async def issued(
+    authority: FakeAuthority,
+    spiffe_id: SpiffeId,
+    *,
+    lifetime: timedelta = timedelta(hours=1),
+    key_type: KeyType = KeyType.P256,
+    key_encoding: KeyEncoding = KeyEncoding.PKCS8,
+) -> Certificate:
+    """Make one certificate that is valid now, for files or servers that a test fills by hand."""
+    key = await new_private_key(key_type)
+    chain = await authority.sign(signing_request(key, spiffe_id), lifetime=lifetime)
+    return accept(
+        chain, key=key, spiffe_id=spiffe_id, now=datetime.now(UTC), key_encoding=key_encoding
+    )
 
 
 def _new_root(name: str, now: datetime) -> _Signer:

@@ -1,0 +1,316 @@
+"""Certificates and roots that somebody else puts into files, under Istio's secret names.
+
+Everything is read again whenever anything may have changed, and what was read is published only
+if it is whole: a pair whose key fits, a bundle with a valid root. What is not whole leaves the
+last good state in place, and the event that completes it brings the next look.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import MappingProxyType
+from typing import Self, assert_never
+
+from certclient._errors import CertClientError, FeedClosed, InvalidPem, SourceUnavailable
+from certclient._feed import Feed
+from certclient._file_watch import LOOK_ANYWAY_S, FileWatch, Observe, watching
+from certclient._pem import (
+    MAX_PEM_BYTES,
+    KeyPair,
+    RevocationLists,
+    Roots,
+    is_unfinished,
+    read_pair,
+    read_revocation_lists,
+    read_roots,
+)
+from certclient._secret_names import (
+    FileSecretsConfig,
+    PairFiles,
+    RevocationFile,
+    RootFile,
+    SecretFiles,
+    files_of,
+    paths_of,
+)
+from mesh_lifecycle import Clock, SystemClock, in_background
+
+log = logging.getLogger("certclient")
+
+SETTLE_S = 0.02
+"""Events come in flocks: this long they are gathered before the files are read."""
+_UNFINISHED_S = 2.0
+"""A bundle that ends within a certificate is being written; for this long, its end is awaited."""
+
+Secret = KeyPair | Roots | RevocationLists
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileState:
+    """What is known of one name: the last good secret, and what is wrong with the files now."""
+
+    secret: Secret | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileStatus:
+    """All names as one snapshot, and what was counted.
+
+    passes: how often the files were looked at; watch_failures: how often a directory could not be
+    watched; load_failures: how often files turned out not to be whole.
+    """
+
+    states: Mapping[str, FileState] = field(default_factory=lambda: MappingProxyType({}))
+    passes: int = 0
+    watch_failures: int = 0
+    load_failures: int = 0
+
+
+class FileSecrets:
+    """The secrets of files. `get` and `changes` are what a secret server asks of its source."""
+
+    def __init__(
+        self, config: FileSecretsConfig, feed: Feed[FileStatus], *, look: Callable[[], None]
+    ) -> None:
+        self._config = config
+        self._feed = feed
+        self._look = look
+        self.wanted: dict[str, SecretFiles] = {}
+
+    def get(self, name: str) -> Secret | None:
+        """Return the last good state of a name; None if there is none yet.
+
+        Never blocks: a name that is asked for the first time is read soon, and told by `changes`.
+        """
+        if name not in self.wanted and (files := files_of(name, self._config)) is not None:
+            self.wanted[name] = files
+            self._look()
+        state = self._feed.value.states.get(name)
+        return state.secret if state is not None else None
+
+    def serves(self, name: str) -> bool:
+        """Say whether files stand behind the name, whether or not they are there."""
+        return files_of(name, self._config) is not None
+
+    def error(self, name: str) -> str | None:
+        """Say what is wrong with a name's files now; None if nothing is, or none are known."""
+        state = self._feed.value.states.get(name)
+        return state.error if state is not None else None
+
+    @property
+    def status(self) -> FileStatus:
+        """Everything known now."""
+        return self._feed.value
+
+    def look(self) -> None:
+        """Read the files again soon."""
+        self._look()
+
+    async def fetch(self, name: str) -> Secret:
+        """Wait for one look at a name's files; raises SourceUnavailable if they are not good."""
+        if not self.serves(name):
+            raise SourceUnavailable(f"no file stands behind the secret {name[:300]!r}")
+        version = self._feed.version
+        self.get(name)
+        self._look()
+        while True:
+            version = await self._feed.wait_newer(version)
+            state = self._feed.value.states.get(name)
+            if state is not None and state.error is not None:
+                raise SourceUnavailable(state.error)
+            if state is not None and state.secret is not None:
+                return state.secret
+
+    def changes(self) -> "FileSecretChanges":
+        """Iterate over the names whose secret changed, what is known at once first.
+
+        A slow reader gets several changes as one, and always the last.
+        """
+        return FileSecretChanges(self._feed)
+
+    async def looks(self) -> AsyncIterator[FileStatus]:
+        """Yield what is known after each look at the files; coalesced. Ends with the source."""
+        version = 0
+        with suppress(FeedClosed):
+            while True:
+                version = await self._feed.wait_newer(version)
+                yield self._feed.value
+
+
+class FileSecretChanges:
+    """Iterator over sets of names, for one reader."""
+
+    def __init__(self, feed: Feed[FileStatus]) -> None:
+        self._feed = feed
+        self._version = -1
+        self._seen: dict[str, Secret | None] = {}
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> frozenset[str]:
+        try:
+            while True:
+                self._version = await self._feed.wait_newer(self._version)
+                states = self._feed.value.states
+                now = {name: state.secret for name, state in states.items()}
+                changed = {name for name in now if now[name] != self._seen.get(name)}
+                self._seen = now
+                if changed:
+                    return frozenset(changed)
+        except FeedClosed:
+            raise StopAsyncIteration from None
+
+
+@asynccontextmanager
+async def file_secrets(
+    config: FileSecretsConfig, *, clock: Clock | None = None, observe: Observe | None = None
+) -> AsyncIterator[FileSecrets]:
+    """Follow the files of `default`, `ROOTCA` and of every name that is asked for.
+
+    Does not wait for the files and does not fail without them. observe: stands in for inotify.
+    """
+    feed = Feed(FileStatus())
+    async with watching(observe) as watch:
+        secrets = FileSecrets(config, feed, look=watch.notice)
+        for name in ("default", "ROOTCA"):
+            secrets.get(name)
+        following = _follow(secrets.wanted, feed, watch, clock or SystemClock())
+        async with in_background(following, name="certificate files in"):
+            try:
+                yield secrets
+            finally:
+                feed.close()
+
+
+async def _follow(
+    wanted: Mapping[str, SecretFiles], feed: Feed[FileStatus], watch: FileWatch, clock: Clock
+) -> None:
+    reader = _Reader(clock)
+    while True:
+        asked = dict(wanted)
+        await asyncio.to_thread(
+            watch.follow, [path for files in asked.values() for path in paths_of(files)]
+        )
+        old = feed.value
+        states = await asyncio.to_thread(reader.read, asked, old.states)
+        feed.publish(
+            FileStatus(
+                states=MappingProxyType(states),
+                passes=old.passes + 1,
+                watch_failures=watch.failures,
+                load_failures=old.load_failures + _log_news(old.states, states),
+            )
+        )
+        if wanted.keys() == asked.keys():
+            await watch.wait(_UNFINISHED_S / 4 if reader.unfinished else LOOK_ANYWAY_S)
+            await asyncio.sleep(SETTLE_S)
+
+
+def _log_news(old: Mapping[str, FileState], new: Mapping[str, FileState]) -> int:
+    """Log what became bad or good; return how many became bad."""
+    failures = 0
+    for name, state in new.items():
+        before = old.get(name, FileState())
+        if state.error is not None and state.error != before.error:
+            failures += 1
+            log.warning(
+                "certificate files are not good, keeping what they last held"
+                if state.secret is not None
+                else "certificate files are not good, there is nothing to serve yet",
+                extra={"secret": name, "reason": state.error},
+            )
+        elif state.secret != before.secret:
+            log.info("certificate files changed", extra={"secret": name, **_facts(state.secret)})
+    return failures
+
+
+def _facts(secret: Secret | None) -> dict[str, object]:
+    match secret:
+        case KeyPair(serial=serial, not_after=not_after):
+            return {"serial": f"{serial:x}", "not_after": not_after.isoformat()}
+        case Roots(skipped=skipped):
+            return {"skipped": list(skipped)}
+        case RevocationLists() | None:
+            return {}
+
+
+class _Reader:
+    """Reads files; remembers since when some of them are unfinished."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._since: dict[str, float] = {}
+        self._taken_unfinished: dict[str, bytes] = {}
+
+    @property
+    def unfinished(self) -> bool:
+        return bool(self._since)
+
+    def read(
+        self, wanted: Mapping[str, SecretFiles], old: Mapping[str, FileState]
+    ) -> dict[str, FileState]:
+        return {
+            name: self._state(name, files, old.get(name, FileState()))
+            for name, files in wanted.items()
+        }
+
+    def _state(self, name: str, files: SecretFiles, before: FileState) -> FileState:
+        try:
+            secret = self._secret(name, files)
+        except CertClientError as error:
+            return replace(before, error=str(error))
+        if isinstance(secret, KeyPair) and isinstance(before.secret, KeyPair):
+            # The same chain with its key written another way is no news to anybody.
+            same = secret.chain_pem == before.secret.chain_pem
+            return FileState(secret=before.secret if same else secret)
+        return FileState(secret=secret)
+
+    def _secret(self, name: str, files: SecretFiles) -> Secret:
+        try:
+            match files:
+                case PairFiles(certificate, key):
+                    # One after the other, so what is read may be of two states of the files. Then
+                    # the key does not fit, or an event is on its way that brings the next look.
+                    return read_pair(_content(certificate), _content(key))
+                case RootFile(root):
+                    content = _content(root)
+                    self._check_finished(name, content)
+                    now = datetime.fromtimestamp(self._clock.now(), UTC)
+                    return read_roots(content, now=now)
+                case RevocationFile(crl):
+                    return read_revocation_lists(_content(crl))
+                case _:
+                    assert_never(files)
+        except InvalidPem as error:
+            shown = " and ".join(map(str, paths_of(files)))
+            raise InvalidPem(f"{shown}: {error}") from error
+
+    def _check_finished(self, name: str, content: bytes) -> None:
+        if not is_unfinished(content) or self._taken_unfinished.get(name) == content:
+            self._since.pop(name, None)
+            return
+        since = self._since.setdefault(name, self._clock.monotonic())
+        if self._clock.monotonic() - since < _UNFINISHED_S:
+            raise InvalidPem("the last certificate is cut short")
+        # Nobody is writing any more: take what is whole, as Envoy and Istio do.
+        self._since.pop(name, None)
+        self._taken_unfinished[name] = content
+
+
+def _content(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_PEM_BYTES + 1)
+    except FileNotFoundError as error:
+        raise SourceUnavailable(f"{path} does not exist") from error
+    except OSError as error:
+        raise SourceUnavailable(f"{path} cannot be read: {error.strerror}") from error
+    if not content:
+        raise SourceUnavailable(f"{path} is empty")
+    return content

@@ -1,0 +1,87 @@
+"""Certificates that somebody else renews: what they share is publishing and expiry.
+
+Like rotation, it keeps what is valid when the source fails, and withdraws what expired.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+
+from certclient._certificate import Certificate
+from certclient._certificates import Certificates, RotationStatus
+from certclient._feed import Feed
+from mesh_lifecycle import Clock
+
+log = logging.getLogger("certclient")
+
+_CHECK_INTERVAL_S = 2.0
+
+
+class Follower:
+    """Publishes what a source gives. `ask` makes the source look again."""
+
+    def __init__(self, clock: Clock, *, ask: Callable[[], None]) -> None:
+        self._clock = clock
+        self._feed = Feed(RotationStatus())
+        self.certificates = Certificates(self._feed, ask=ask)
+
+    def take(self, certificate: Certificate) -> None:
+        """Publish a certificate, unless it expired or is the one that is known."""
+        if certificate.not_after.timestamp() <= self._clock.now():
+            self.fail(f"the certificate expired at {certificate.not_after}")
+            return
+        status = self._feed.value
+        known = status.certificate == certificate
+        self._feed.publish(
+            RotationStatus(
+                certificate=status.certificate if known else certificate,
+                attempts=status.attempts + 1,
+            )
+        )
+        if not known:
+            log.info(
+                "certificate taken over",
+                extra={
+                    "spiffe_id": str(certificate.spiffe_id),
+                    "serial": f"{certificate.serial:x}",
+                    "expires_in_s": round(certificate.not_after.timestamp() - self._clock.now(), 1),
+                },
+            )
+
+    def fail(self, reason: str) -> None:
+        """Tell that the source has nothing good now; what is valid stays."""
+        status = self._feed.value
+        if reason != status.last_error:
+            log.warning("certificate source failed", extra={"reason": reason})
+        self._feed.publish(
+            replace(
+                status,
+                last_error=reason,
+                attempts=status.attempts + 1,
+                failed_attempts=status.failed_attempts + 1,
+            )
+        )
+
+    async def watch_expiry(self) -> None:
+        """Withdraw the certificate when it expires; runs for ever."""
+        while True:
+            certificate = self._feed.value.certificate
+            if certificate is not None:
+                if certificate.not_after.timestamp() <= self._clock.now():
+                    self._feed.publish(replace(self._feed.value, certificate=None))
+                    log.error(
+                        "certificate expired and was not renewed, the workload has no identity",
+                        extra={
+                            "spiffe_id": str(certificate.spiffe_id),
+                            "serial": f"{certificate.serial:x}",
+                        },
+                    )
+                    continue
+                remaining = certificate.not_after.timestamp() - self._clock.now()
+                await self._clock.sleep(min(remaining, _CHECK_INTERVAL_S))
+            else:
+                await self._clock.sleep(_CHECK_INTERVAL_S)
+
+    def close(self) -> None:
+        """Tell subscribers that nothing more will come."""
+        self._feed.close()

@@ -1,0 +1,112 @@
+"""The names that Envoy asks secrets by, and the files each stands for.
+
+`default` is the workload's pair, `ROOTCA` its trust bundle; `file-cert:CERT~KEY`,
+`file-root:PATH` and `file-root:system` name files themselves. These are Istio's names;
+`file-crl:PATH`, revocation lists, is our own.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from certclient._system_roots import system_roots_path
+
+WORKLOAD_CERTIFICATE = "default"
+TRUST_BUNDLE = "ROOTCA"
+_SYSTEM = "system"
+_MAX_NAME = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileSecretsConfig:
+    """Where `default` and `ROOTCA` come from; None for a name that files do not serve.
+
+    output_directory: where our own output is written. Files in it are never taken as input: that
+    would make us believe whatever we wrote last, for ever.
+    """
+
+    certificate_path: Path | None = None
+    key_path: Path | None = None
+    root_path: Path | None = None
+    output_directory: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PairFiles:
+    """A chain and its key."""
+
+    certificate: Path
+    key: Path
+
+
+@dataclass(frozen=True, slots=True)
+class RootFile:
+    """A trust bundle."""
+
+    root: Path
+
+
+@dataclass(frozen=True, slots=True)
+class RevocationFile:
+    """Revocation lists."""
+
+    crl: Path
+
+
+SecretFiles = PairFiles | RootFile | RevocationFile
+
+
+def root_name(path: Path) -> str:
+    """Return the name of a file of roots."""
+    return f"file-root:{path}"
+
+
+def revocation_name(path: Path) -> str:
+    """Return the name of a file of revocation lists."""
+    return f"file-crl:{path}"
+
+
+def files_of(name: str, config: FileSecretsConfig) -> SecretFiles | None:
+    """Return the files behind a name; None when it names none that may be read."""
+    if len(name) > _MAX_NAME or "\0" in name:
+        return None
+    files = _named(name, config)
+    if files is None or config.output_directory is None:
+        return files
+    output = config.output_directory.absolute()
+    ours = any(path.absolute().is_relative_to(output) for path in paths_of(files))
+    return None if ours else files
+
+
+def paths_of(files: SecretFiles) -> tuple[Path, ...]:
+    """Return the paths that a secret is read from."""
+    match files:
+        case PairFiles(certificate, key):
+            return certificate, key
+        case RootFile(path) | RevocationFile(path):
+            return (path,)
+
+
+def _named(name: str, config: FileSecretsConfig) -> SecretFiles | None:
+    kind, colon, rest = name.partition(":")
+    match kind + colon:
+        case "default":
+            return _pair(config.certificate_path, config.key_path)
+        case "ROOTCA":
+            return _root(config.root_path)
+        case "file-cert:":
+            certificate, _, key = rest.partition("~")
+            return _pair(Path(certificate), Path(key)) if certificate and key else None
+        case "file-root:":
+            return _root(system_roots_path() if rest == _SYSTEM else Path(rest)) if rest else None
+        case "file-crl:" if rest:
+            return RevocationFile(Path(rest))
+        case _:
+            return None
+
+
+def _pair(certificate: Path | None, key: Path | None) -> PairFiles | None:
+    return PairFiles(certificate, key) if certificate is not None and key is not None else None
+
+
+def _root(path: Path | None) -> RootFile | None:
+    return RootFile(path) if path is not None else None

@@ -1,0 +1,132 @@
+"""What is trusted beyond the authority's own roots, and what is revoked.
+
+A layer over any `Certificates`: what it publishes has extra anchors in the trust bundle and
+revocation lists beside it. Leaf, bundle and lists are one value, so no subscriber can get a leaf
+before the bundle that it needs.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from certclient._certificate import Certificate
+from certclient._certificates import Certificates, RotationStatus
+from certclient._feed import Feed
+from certclient._file_secrets import FileSecrets, file_secrets
+from certclient._pem import RevocationLists, Roots, merged_roots, read_roots
+from certclient._secret_names import FileSecretsConfig, revocation_name, root_name
+from mesh_lifecycle import Clock, SystemClock, in_background
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrustConfig:
+    """Files that add to what is trusted, followed when they change; None for none.
+
+    anchors_path: further roots, PEM. crl_path: revocation lists, PEM; once there are any, a peer
+    whose issuer has no list among them is refused.
+    """
+
+    anchors_path: Path | None = None
+    crl_path: Path | None = None
+
+
+class TrustingCertificates(Certificates):
+    """Certificates with more trust; made by `with_trust`."""
+
+    def __init__(self, below: Certificates, feed: Feed[RotationStatus], *, clock: Clock) -> None:
+        super().__init__(feed, ask=below.request_renewal)
+        self._clock = clock
+        self._below = below
+        self._own = feed
+        self._given = self._from_file = self._crl = b""
+        self._made_of: tuple[Certificate | None, bytes, bytes, bytes] | None = None
+        self._made: Certificate | None = None
+
+    def set_anchors(self, anchors_pem: bytes) -> None:
+        """Trust these roots as well, in place of those set before; the same again is no news.
+
+        Subscribers get the new bundle at once, and a renewal is asked for, because the authority
+        may sign by another root now. Empty for none; raises InvalidPem if
+        not one root in it is good.
+        """
+        now = datetime.fromtimestamp(self._clock.now(), UTC)
+        anchors = read_roots(anchors_pem, now=now).roots_pem if anchors_pem.strip() else b""
+        if anchors == self._given:
+            return
+        self._given = anchors
+        self.combine()
+        self._below.request_renewal()
+
+    def take_files(self, secrets: FileSecrets, config: TrustConfig) -> None:
+        """Use what the files hold now."""
+        if config.anchors_path is not None:
+            roots = secrets.get(root_name(config.anchors_path))
+            self._from_file = roots.roots_pem if isinstance(roots, Roots) else b""
+        if config.crl_path is not None:
+            lists = secrets.get(revocation_name(config.crl_path))
+            self._crl = lists.crl_pem if isinstance(lists, RevocationLists) else b""
+        self.combine()
+
+    def combine(self) -> None:
+        """Publish the status from below with what is added here, if that is any news."""
+        status = self._below.status
+        parts = (status.certificate, self._given, self._from_file, self._crl)
+        if parts != self._made_of:
+            self._made_of, self._made = parts, self._combined(status.certificate)
+        combined = replace(status, certificate=self._made)
+        if combined != self._own.value:
+            self._own.publish(combined)
+
+    def _combined(self, certificate: Certificate | None) -> Certificate | None:
+        if certificate is None or not (self._given or self._from_file or self._crl):
+            return certificate
+        return replace(
+            certificate,
+            trust_bundle_pem=merged_roots(
+                certificate.trust_bundle_pem, self._given, self._from_file
+            ),
+            crl_pem=certificate.crl_pem + self._crl,
+        )
+
+
+@asynccontextmanager
+async def with_trust(
+    certificates: Certificates, config: TrustConfig | None = None, *, clock: Clock | None = None
+) -> AsyncIterator[TrustingCertificates]:
+    """Add anchors and revocation lists to everything that `certificates` publishes.
+
+    A named file that is not there yet adds nothing until it is; what is wrong with it is logged.
+    """
+    config = config or TrustConfig()
+    feed = Feed(RotationStatus())
+    combined = TrustingCertificates(certificates, feed, clock=clock or SystemClock())
+    async with AsyncExitStack() as stack:
+        secrets = await stack.enter_async_context(file_secrets(FileSecretsConfig(), clock=clock))
+        combined.take_files(secrets, config)
+        following = _follow(certificates, secrets, combined, config)
+        await stack.enter_async_context(in_background(following, name="trust bundle"))
+        try:
+            yield combined
+        finally:
+            feed.close()
+
+
+async def _follow(
+    certificates: Certificates,
+    secrets: FileSecrets,
+    combined: TrustingCertificates,
+    config: TrustConfig,
+) -> None:
+    async def from_below() -> None:
+        async for _ in certificates.statuses():
+            combined.combine()
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(from_below(), name="certificates below")
+        async for _ in secrets.looks():
+            combined.take_files(secrets, config)
+    # Only reached when both ended first; whoever nested the blocks is about to leave ours.
+    await asyncio.Event().wait()

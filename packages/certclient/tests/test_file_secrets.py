@@ -1,0 +1,418 @@
+"""Files that others write, over real inotify: swaps, renames, links, halves and errors."""
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from certclient import (
+    Certificate,
+    FilesConfig,
+    FileSecrets,
+    FileSecretsConfig,
+    KeyPair,
+    RenewalFailed,
+    Roots,
+    SourceUnavailable,
+    file_secrets,
+    follow_files,
+)
+from certclient._file_watch import FileWatch
+from certclient._secret_names import PairFiles, RootFile, files_of
+from certclient._watched_entries import watched_entries
+
+Issue = Callable[[], Awaitable[Certificate]]
+Replace = Callable[[Path, bytes], None]
+
+CHAIN, KEY, ROOT = "cert-chain.pem", "key.pem", "root-cert.pem"
+
+
+def put(directory: Path, certificate: Certificate) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / KEY).write_bytes(certificate.private_key_pem)
+    (directory / CHAIN).write_bytes(certificate.chain_pem)
+    (directory / ROOT).write_bytes(certificate.trust_bundle_pem)
+
+
+def mount(volume: Path, certificate: Certificate) -> None:
+    """Publish as Kubernetes does: a new directory, and `..data` renamed onto it."""
+    generation = Path(tempfile.mkdtemp(prefix="..", dir=volume))
+    put(generation, certificate)
+    old = volume / "..data"
+    before = old.resolve() if old.is_symlink() else None
+    (volume / "..data_tmp").symlink_to(generation.name)
+    (volume / "..data_tmp").replace(old)
+    for name in (CHAIN, KEY, ROOT):
+        if not (volume / name).is_symlink():
+            (volume / name).symlink_to(f"..data/{name}")
+    if before is not None:
+        shutil.rmtree(before)
+
+
+def named(directory: Path) -> FileSecretsConfig:
+    return FileSecretsConfig(
+        certificate_path=directory / CHAIN,
+        key_path=directory / KEY,
+        root_path=directory / ROOT,
+    )
+
+
+@asynccontextmanager
+async def following(directory: Path) -> AsyncIterator[FileSecrets]:
+    async with asyncio.timeout(20), file_secrets(named(directory)) as secrets:
+        yield secrets
+
+
+async def pair_is(secrets: FileSecrets, certificate: Certificate, name: str = "default") -> None:
+    """Wait until a name's pair is this one, and check that no other pair is ever seen broken."""
+    async for _ in secrets.looks():
+        pair = secrets.get(name)
+        if isinstance(pair, KeyPair) and pair.serial == certificate.serial:
+            assert pair.chain_pem == certificate.chain_pem
+            assert pair.private_key_pem == certificate.private_key_pem
+            return
+
+
+async def error_is(secrets: FileSecrets, text: str, name: str = "default") -> None:
+    async for _ in secrets.looks():
+        if text in (secrets.error(name) or ""):
+            return
+
+
+def in_place(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+
+
+def by_rename(path: Path, content: bytes) -> None:
+    new = path.with_name(f".{path.name}.new")
+    new.write_bytes(content)
+    new.replace(path)
+
+
+def in_pieces(path: Path, content: bytes) -> None:
+    with path.open("wb", buffering=0) as file:
+        for at in range(0, len(content), 100):
+            file.write(content[at : at + 100])
+
+
+def delete_and_write(path: Path, content: bytes) -> None:
+    path.unlink()
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("replace", [in_place, by_rename, in_pieces, delete_and_write])
+@pytest.mark.parametrize("order", [(KEY, CHAIN), (CHAIN, KEY)], ids=["key first", "chain first"])
+async def test_a_pair_is_followed_however_it_is_written(
+    tmp_path: Path, issue: Issue, replace: Replace, order: tuple[str, str]
+) -> None:
+    put(tmp_path, await issue())
+    async with following(tmp_path) as secrets:
+        for _ in range(3):
+            new = await issue()
+            content = {CHAIN: new.chain_pem, KEY: new.private_key_pem}
+            for name in order:
+                replace(tmp_path / name, content[name])
+            await pair_is(secrets, new)
+
+
+async def test_a_kubernetes_volume_is_followed_swap_after_swap(
+    tmp_path: Path, issue: Issue
+) -> None:
+    tmp_path = tmp_path / "volume"
+    tmp_path.mkdir()
+    mount(tmp_path, await issue())
+    async with following(tmp_path) as secrets:
+        for _ in range(4):
+            new = await issue()
+            mount(tmp_path, new)
+            await pair_is(secrets, new)
+        # Twice in a row, with nobody looking in between.
+        mount(tmp_path, await issue())
+        mount(tmp_path, last := await issue())
+        await pair_is(secrets, last)
+
+
+async def test_a_burst_of_swaps_ends_with_the_last_and_never_shows_a_mixed_pair(
+    tmp_path: Path, issue: Issue
+) -> None:
+    states = [await issue() for _ in range(8)]
+    pairs = {each.chain_pem: each.private_key_pem for each in states}
+    mount(tmp_path, states[0])
+    async with following(tmp_path) as secrets:
+        for round_ in range(60):
+            mount(tmp_path, states[round_ % 8])
+            await asyncio.sleep(0)
+            if isinstance(pair := secrets.get("default"), KeyPair):
+                assert pairs[pair.chain_pem] == pair.private_key_pem
+        await pair_is(secrets, states[59 % 8])
+
+
+async def test_links_to_links_are_followed_at_every_step(tmp_path: Path, issue: Issue) -> None:
+    one, two, three = tmp_path / "a" / "one", tmp_path / "b" / "two", tmp_path / "c" / "three"
+    put(one, await issue())
+    two.parent.mkdir()
+    two.symlink_to("../a/one")
+    three.parent.mkdir()
+    three.symlink_to(two)
+    async with following(three) as secrets:
+        put(one, changed := await issue())
+        await pair_is(secrets, changed)
+        put(tmp_path / "d", elsewhere := await issue())
+        (two.parent / "new").symlink_to(tmp_path / "d")
+        (two.parent / "new").replace(two)
+        await pair_is(secrets, elsewhere)
+        three.unlink()
+        three.mkdir()
+        put(three, replaced := await issue())
+        await pair_is(secrets, replaced)
+
+
+async def test_a_directory_that_is_deleted_and_made_again_is_followed(
+    tmp_path: Path, issue: Issue
+) -> None:
+    directory = tmp_path / "deep" / "certs"
+    put(directory, first := await issue())
+    async with following(directory) as secrets:
+        await pair_is(secrets, first)
+        for _ in range(2):
+            shutil.rmtree(tmp_path / "deep")
+            await error_is(secrets, "does not exist")
+            kept = secrets.get("default")
+            assert isinstance(kept, KeyPair)
+            put(directory, new := await issue())
+            await pair_is(secrets, new)
+            assert kept.serial != new.serial
+
+
+async def test_a_directory_that_another_takes_the_place_of_is_followed(
+    tmp_path: Path, issue: Issue
+) -> None:
+    put(tmp_path / "certs", await issue())
+    async with following(tmp_path / "certs") as secrets:
+        put(tmp_path / "new", new := await issue())
+        (tmp_path / "certs").rename(tmp_path / "old")
+        (tmp_path / "new").rename(tmp_path / "certs")
+        await pair_is(secrets, new)
+        put(tmp_path / "certs", newer := await issue())
+        await pair_is(secrets, newer)
+
+
+async def test_files_that_come_after_the_start_are_noticed(tmp_path: Path, issue: Issue) -> None:
+    async with following(tmp_path / "not" / "yet") as secrets:
+        await error_is(secrets, "does not exist")
+        assert secrets.get("default") is None
+        put(tmp_path / "not" / "yet", new := await issue())
+        await pair_is(secrets, new)
+
+
+async def test_a_changed_pair_is_told_once_and_a_changed_key_alone_is_not(
+    tmp_path: Path, issue: Issue
+) -> None:
+    put(tmp_path, await issue())
+    async with following(tmp_path) as secrets:
+        changes = secrets.changes()
+        assert await anext(changes) == {"ROOTCA", "default"}
+        new = await issue()
+        by_rename(tmp_path / KEY, new.private_key_pem)
+        await error_is(secrets, "not the key of the certificate")
+        by_rename(tmp_path / CHAIN, new.chain_pem)
+        assert await anext(changes) == {"default"}
+        await pair_is(secrets, new)
+        more = asyncio.ensure_future(anext(changes))
+        passes = secrets.status.passes
+        secrets.look()
+        async for status in secrets.looks():
+            if status.passes > passes:
+                break
+        assert not more.done()
+        more.cancel()
+        await asyncio.wait([more])
+
+
+async def test_bogus_content_is_an_error_that_names_the_files_and_the_old_pair_stays(
+    tmp_path: Path, issue: Issue
+) -> None:
+    put(tmp_path, first := await issue())
+    async with following(tmp_path) as secrets:
+        await pair_is(secrets, first)
+        for content, reason in (
+            (b"bogus", "no PEM certificate in it"),
+            (b"", "is empty"),
+            (first.chain_pem[:300], "cut short"),
+        ):
+            in_place(tmp_path / CHAIN, content)
+            await error_is(secrets, reason)
+            assert str(tmp_path / CHAIN) in (secrets.error("default") or "")
+            await pair_is(secrets, first)
+        put(tmp_path, later := await issue())
+        await pair_is(secrets, later)
+        assert secrets.error("default") is None
+        assert secrets.status.load_failures >= 3
+
+
+async def test_names_of_files_are_served_as_soon_as_they_are_asked_for(
+    tmp_path: Path, issue: Issue
+) -> None:
+    put(tmp_path / "x", other := await issue())
+    pair_name = f"file-cert:{tmp_path}/x/{CHAIN}~{tmp_path}/x/{KEY}"
+    root_name = f"file-root:{tmp_path}/x/{ROOT}"
+    async with following(tmp_path) as secrets:
+        assert secrets.get(pair_name) is None
+        assert secrets.get(root_name) is None
+        await pair_is(secrets, other, pair_name)
+        roots = await secrets.fetch(root_name)
+        assert isinstance(roots, Roots)
+        assert roots.roots_pem == other.trust_bundle_pem
+        put(tmp_path / "x", newer := await issue())
+        await pair_is(secrets, newer, pair_name)
+
+
+async def test_a_missing_root_file_is_an_error_until_it_comes(tmp_path: Path, issue: Issue) -> None:
+    name = f"file-root:{tmp_path}/later.pem"
+    async with following(tmp_path) as secrets:
+        with pytest.raises(SourceUnavailable, match="later.pem does not exist"):
+            await secrets.fetch(name)
+        (tmp_path / "later.pem").write_bytes((await issue()).trust_bundle_pem)
+        async for _ in secrets.looks():
+            if isinstance(secrets.get(name), Roots):
+                break
+
+
+async def test_the_roots_of_the_machine_are_served_or_told_to_be_missing(tmp_path: Path) -> None:
+    async with following(tmp_path) as secrets:
+        if secrets.serves("file-root:system"):
+            assert isinstance(await secrets.fetch("file-root:system"), Roots)
+        else:
+            with pytest.raises(SourceUnavailable, match="no file stands behind"):
+                await secrets.fetch("file-root:system")
+
+
+async def test_a_name_that_no_file_stands_behind_is_told(tmp_path: Path) -> None:
+    async with following(tmp_path) as secrets:
+        for name in ("kubernetes://secret", "nonsense", "file-cert:only-one", "file-root:", ""):
+            assert secrets.get(name) is None
+            with pytest.raises(SourceUnavailable, match="no file stands behind"):
+                await secrets.fetch(name)
+
+
+async def test_a_bundle_that_is_being_written_is_awaited_and_in_the_end_taken(
+    tmp_path: Path, issue: Issue
+) -> None:
+    certificate = await issue()
+    put(tmp_path, certificate)
+    async with following(tmp_path) as secrets:
+        await pair_is(secrets, certificate)
+        whole = certificate.trust_bundle_pem
+        in_place(tmp_path / ROOT, whole + whole[:200])
+        await error_is(secrets, "cut short", "ROOTCA")
+        assert isinstance(secrets.get("ROOTCA"), Roots)
+        # Nobody finishes it: what is whole is taken.
+        async for _ in secrets.looks():
+            if secrets.error("ROOTCA") is None:
+                break
+        roots = secrets.get("ROOTCA")
+        assert isinstance(roots, Roots)
+        assert roots.roots_pem == whole
+
+
+def test_our_own_output_is_never_taken_as_input(tmp_path: Path) -> None:
+    config = FileSecretsConfig(
+        certificate_path=tmp_path / CHAIN,
+        key_path=tmp_path / KEY,
+        root_path=tmp_path / "elsewhere" / ".." / ROOT,
+        output_directory=tmp_path,
+    )
+    assert files_of("default", config) is None
+    assert files_of(f"file-root:{tmp_path}/{ROOT}", config) is None
+    assert files_of("file-root:/etc/other.pem", config) == RootFile(Path("/etc/other.pem"))
+
+
+def test_names_are_read_as_istio_writes_them() -> None:
+    config = FileSecretsConfig(certificate_path=Path("c"), key_path=Path("k"), root_path=Path("r"))
+    assert files_of("default", config) == PairFiles(Path("c"), Path("k"))
+    assert files_of("ROOTCA", config) == RootFile(Path("r"))
+    assert files_of("file-cert:/a/b~/c/d", config) == PairFiles(Path("/a/b"), Path("/c/d"))
+    assert files_of("file-root:/a", config) == RootFile(Path("/a"))
+    for name in ("default", "ROOTCA"):
+        assert files_of(name, FileSecretsConfig()) is None
+    assert files_of("file-root:/a\0b", config) is None
+    assert files_of("file-root:/" + "a" * 5000, config) is None
+
+
+def test_the_entries_that_decide_about_a_path(tmp_path: Path) -> None:
+    root = str(tmp_path)
+    (tmp_path / "..data").symlink_to("..1")
+    (tmp_path / "..1").mkdir()
+    (tmp_path / "cert").symlink_to("..data/cert")
+    (tmp_path / "..1" / "cert").touch()
+    assert {(root, "cert"), (root, "..data"), (f"{root}/..1", "cert")} <= watched_entries(
+        tmp_path / "cert"
+    )
+    assert (f"{root}/..1", "no") in watched_entries(tmp_path / "..data" / "no" / "such" / "file")
+    (tmp_path / "loop").symlink_to("loop")
+    assert (root, "loop") in watched_entries(tmp_path / "loop" / "x")
+
+
+async def test_a_watch_that_fails_is_tried_again_and_counted(tmp_path: Path) -> None:
+    tried: list[str] = []
+
+    def observe(directory: str, told: Callable[[str], None]) -> Callable[[], None]:
+        del told
+        tried.append(directory)
+        if len(tried) < 4:
+            raise OSError(28, "inotify watch limit reached")
+        return lambda: None
+
+    watch = FileWatch(observe)
+    entries = len({directory for directory, _ in watched_entries(tmp_path / "x")})
+    delays = []
+    while len(watch.directories) < entries:
+        watch.follow([tmp_path / "x"])
+        delays.append(watch.retry_in_s)
+    assert watch.failures == 3
+    assert delays[-1] is None
+    assert all(delay is not None and 0 < delay <= 60 for delay in delays[:-1])
+    watch.close()
+
+
+async def test_files_are_followed_even_where_nothing_can_be_watched(
+    tmp_path: Path, issue: Issue, caplog: pytest.LogCaptureFixture
+) -> None:
+    def observe(directory: str, told: Callable[[str], None]) -> Callable[[], None]:
+        raise OSError(28, f"inotify watch limit reached at {directory}", told.__name__)
+
+    put(tmp_path, await issue())
+    async with asyncio.timeout(20), file_secrets(named(tmp_path), observe=observe) as secrets:
+        put(tmp_path, new := await issue())
+        await pair_is(secrets, new)
+        assert secrets.status.watch_failures > 0
+    messages = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    assert "directory can't be watched, looking at its files now and then until it can" in messages
+
+
+async def test_files_are_an_issuer_of_certificates_like_any_other(
+    tmp_path: Path, issue: Issue
+) -> None:
+    async with (
+        asyncio.timeout(20),
+        follow_files(FilesConfig.in_directory(tmp_path / "certs")) as certificates,
+    ):
+        assert certificates.latest is None
+        (tmp_path / "certs").mkdir()
+        mount(tmp_path / "certs", first := await issue())
+        assert await certificates.wait_for_first() == first
+        changes = certificates.changes()
+        assert await anext(changes) == first
+        mount(tmp_path / "certs", second := await issue())
+        assert await anext(changes) == second
+        (tmp_path / "certs" / "..data").unlink()
+        async for status in certificates.statuses():
+            if status.last_error:
+                break
+        assert certificates.latest == second
+        with pytest.raises(RenewalFailed, match="does not exist"):
+            await certificates.renew()
