@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import grpc
 
@@ -20,7 +20,6 @@ from ._clock import Clock
 from ._config import ServerConfig
 from ._errors import Refused, StreamRefused
 from ._generator import Client, Generated, Generator
-from ._metrics import Metrics
 from ._observer import StreamObserver
 from ._push import PushRequest
 from ._request import DeltaRequest, SotwRequest
@@ -29,6 +28,9 @@ from ._status import ClientStatus
 from ._stream_state import StreamState
 from ._subscription import Ask, Response
 from ._type_urls import short_name
+
+if TYPE_CHECKING:
+    from ._metrics import Metrics
 
 log = logging.getLogger(__name__)
 

@@ -9,10 +9,9 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import grpc
-from prometheus_client import CollectorRegistry
 
 from ._admission import Admit, Peer
 from ._background import in_background
@@ -23,7 +22,7 @@ from ._debounce import Debounce, Debouncer, Gathered
 from ._delta import DeltaState
 from ._errors import Refused, StreamRefused
 from ._generator import Client, Generator
-from ._metrics import Metrics
+from ._no_metrics import no_metrics
 from ._observer import LooksAway, StreamObserver
 from ._push import PushRequest
 from ._push_queue import PushQueue
@@ -34,6 +33,11 @@ from ._sotw import SotwState
 from ._status import ClientStatus
 from ._stream_state import StreamState
 
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+    from ._metrics import Metrics
+
 log = logging.getLogger(__name__)
 
 C = TypeVar("C")
@@ -41,6 +45,14 @@ C = TypeVar("C")
 
 def _build_nothing(_request: PushRequest) -> None:
     """Generators that work on live state have nothing to build."""
+
+
+def _instruments(registry: CollectorRegistry | None, *, queue_length: Callable[[], int]) -> Metrics:
+    if registry is None:
+        return no_metrics()
+    from ._metrics import Metrics  # here, for the library behind it is not for everyone
+
+    return Metrics(registry, queue_length=queue_length)
 
 
 def _always(_client: object, _request: PushRequest) -> bool:
@@ -82,10 +94,7 @@ class XdsServer(Generic[C]):
             Debounce(quiet_s=config.debounce_quiet_s, maximum_s=config.debounce_maximum_s),
             clock=clock,
         )
-        self._metrics = Metrics(
-            registry if registry is not None else CollectorRegistry(),
-            queue_length=self._queue.__len__,
-        )
+        self._metrics = _instruments(registry, queue_length=self._queue.__len__)
         self._dependencies = Dependencies(
             generators=generators,
             config=config,
@@ -197,6 +206,7 @@ class XdsServer(Generic[C]):
             nonce_prefix=secrets.token_hex(4),
             identifier=self.config.identifier,
             order_wait_s=self.config.order_wait_s,
+            hold_until_ack_s=self.config.hold_until_ack_s,
             now=self._clock.monotonic,
             version=self._current_version,
         )
