@@ -142,3 +142,22 @@ async def test_a_killed_envoy_is_replaced_by_its_agent(tmp_path: Path, record: R
         record("load", load.report.summary())
         assert backend.agent.pid == agent
         assert processes_of(backend)[1] != (envoy,)
+
+
+async def test_one_of_two_replicas_stops_and_no_request_is_lost(
+    tmp_path: Path, record: Record
+) -> None:
+    text = MESH.replace("name: backend,", "name: backend, replicas: 2,")
+    async with mesh_of(text, tmp_path) as mesh:
+        leaving = mesh.workload("backend-1").agent
+        assert leaving.pid is not None
+        async with constant_load(through_frontend(mesh, "/"), rate_per_s=200) as load:
+            await load.until_served_by("backend-1")
+            await load.until_served_by("backend-2")
+            os.kill(leaving.pid, signal.SIGTERM)
+            assert await leaving.wait_ended() == "exit code 0"
+            before = load.report.bodies["backend-1"]
+            await load.until_answered(200)
+        record("load", load.report.summary())
+        assert load.report.bodies["backend-1"] == before
+        assert load.report.failures == []
