@@ -3,6 +3,7 @@
 import asyncio
 import ipaddress
 import json
+import os
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -18,7 +19,15 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from mesh_sds import SdsConfig, TlsCertificate, TrustBundle, serving
+from mesh_sds import (
+    AllowedPeers,
+    KeyAccelerator,
+    PrivateKeyProvider,
+    SdsConfig,
+    TlsCertificate,
+    TrustBundle,
+    serving,
+)
 from mesh_sds.testing import FakeSecrets
 
 REQUEST = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n"
@@ -45,6 +54,29 @@ class Issuer:
     @property
     def bundle(self) -> TrustBundle:
         return TrustBundle(roots_pem=self._root.public_bytes(Encoding.PEM))
+
+    def bundle_revoking(self, *serials: int) -> TrustBundle:
+        now = datetime.now(UTC)
+        builder = (
+            x509.CertificateRevocationListBuilder()
+            .issuer_name(self._name)
+            .last_update(now - timedelta(hours=1))
+            .next_update(now + timedelta(hours=1))
+            .add_extension(x509.CRLNumber(1), critical=False)
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()),
+                critical=False,
+            )
+        )
+        for serial in serials:
+            builder = builder.add_revoked_certificate(
+                x509.RevokedCertificateBuilder()
+                .serial_number(serial)
+                .revocation_date(now - timedelta(minutes=1))
+                .build()
+            )
+        crl = builder.sign(self._key, hashes.SHA256())
+        return TrustBundle(roots_pem=self.bundle.roots_pem, crl_pem=crl.public_bytes(Encoding.PEM))
 
     def issue(self) -> Issued:
         key = ec.generate_private_key(ec.SECP256R1())
@@ -215,6 +247,7 @@ class RunningEnvoy:
 
     log: asyncio.StreamReader
     port: int
+    pid: int
 
     async def wait_for_log(self, words: bytes) -> None:
         seen = b""
@@ -240,7 +273,7 @@ async def running_envoy(
     )
     assert process.stderr is not None
     try:
-        yield RunningEnvoy(log=process.stderr, port=port)
+        yield RunningEnvoy(log=process.stderr, port=port, pid=process.pid)
     finally:
         process.kill()
         await process.communicate()
@@ -302,10 +335,19 @@ async def wait_for_serial(port: int, context: ssl.SSLContext, serial: int) -> No
                     return
 
 
-@pytest.mark.parametrize("api_type", ["GRPC", "DELTA_GRPC"])
+@pytest.mark.parametrize(
+    ("api_type", "allow"),
+    [
+        ("GRPC", None),
+        ("DELTA_GRPC", None),
+        ("GRPC", AllowedPeers(uids=frozenset({os.geteuid()}))),
+        ("DELTA_GRPC", AllowedPeers(uids=frozenset({os.geteuid()}))),
+    ],
+)
 async def test_envoy_serves_each_rotation_and_old_connections_live_on(
     *,
     api_type: str,
+    allow: AllowedPeers | None,
     socket_dir: Path,
     tmp_path: Path,
     issuer: Issuer,
@@ -319,7 +361,7 @@ async def test_envoy_serves_each_rotation_and_old_connections_live_on(
     context = client_context(tmp_path, issuer.issue(), issuer.bundle)
     async with (
         asyncio.timeout(30),
-        serving(SdsConfig(socket_path=socket_path), secrets) as server,
+        serving(SdsConfig(socket_path=socket_path, allow=allow), secrets) as server,
         running_envoy(envoy_binary, tmp_path, config, port) as envoy,
     ):
         # Envoy is there before the secrets are, and waits for them.
@@ -347,7 +389,14 @@ async def test_envoy_serves_each_rotation_and_old_connections_live_on(
             of_successor = client_context(tmp_path, successor.issue(), both)
             await wait_for_serial(port, of_successor, third.serial)
             await old.ask()
+        # What is said to be in use is what was seen on the wire.
+        await server.wait_until(lambda told: all(s.in_sync for s in told))
         subscribers = server.subscribers()
+        in_use = {d.name: d.accepted for s in subscribers for d in s.secrets}
+        assert in_use["default"] is not None
+        assert in_use["default"].serial == f"{third.serial:x}"
+        if allow is not None:
+            assert {s.process.pid for s in subscribers if s.process} == {envoy.pid}
         assert frozenset.union(*(s.names for s in subscribers)) == {"default", "ROOTCA"}
         assert [s.refusal for s in subscribers] == [None] * len(subscribers)
 
@@ -379,3 +428,68 @@ async def test_a_secret_envoy_cannot_use_is_refused_and_the_old_one_stays(
             await wait_for_serial(port, context, first.serial)
         secrets.set(default=second.secret)
         await wait_for_serial(port, context, second.serial)
+
+
+async def test_a_revoked_client_is_refused_as_soon_as_the_list_is_there(
+    *,
+    socket_path: Path,
+    tmp_path: Path,
+    issuer: Issuer,
+    secrets: FakeSecrets,
+    envoy_binary: Path,
+    free_port: Callable[..., int],
+) -> None:
+    port = free_port()
+    server_side, good, bad = issuer.issue(), issuer.issue(), issuer.issue()
+    secrets.set(default=server_side.secret, ROOTCA=issuer.bundle)
+    (tmp_path / "good").mkdir()
+    (tmp_path / "bad").mkdir()
+    as_good = client_context(tmp_path / "good", good, issuer.bundle)
+    as_bad = client_context(tmp_path / "bad", bad, issuer.bundle)
+    async with (
+        asyncio.timeout(30),
+        serving(SdsConfig(socket_path=socket_path), secrets) as server,
+        running_envoy(envoy_binary, tmp_path, bootstrap(socket_path, port, "GRPC"), port) as envoy,
+    ):
+        await envoy.wait_for_log(b"starting workers")
+        await wait_for_serial(port, as_bad, server_side.serial)
+        before = {d.sent for s in server.subscribers() for d in s.secrets if d.name == "ROOTCA"}
+        secrets.set(ROOTCA=issuer.bundle_revoking(bad.serial))
+        await server.wait_until(
+            lambda told: all(
+                d.in_sync and d.sent not in before
+                for s in told
+                for d in s.secrets
+                if d.name == "ROOTCA"
+            )
+        )
+        # An accepted list is in use by each worker a moment later.
+        with pytest.raises((ssl.SSLError, ConnectionError, asyncio.IncompleteReadError)):
+            while True:
+                await wait_for_serial(port, as_bad, server_side.serial)
+        await wait_for_serial(port, as_good, server_side.serial)
+
+
+async def test_an_envoy_without_the_accelerator_refuses_the_key_and_that_is_shown(
+    *,
+    socket_path: Path,
+    tmp_path: Path,
+    issuer: Issuer,
+    secrets: FakeSecrets,
+    envoy_binary: Path,
+    free_port: Callable[..., int],
+) -> None:
+    port = free_port()
+    secrets.set(default=issuer.issue().secret, ROOTCA=issuer.bundle)
+    provider = PrivateKeyProvider(
+        accelerator=KeyAccelerator.CRYPTOMB, poll_delay=timedelta(milliseconds=10), fallback=True
+    )
+    sds = SdsConfig(socket_path=socket_path, private_key_provider=provider)
+    async with (
+        asyncio.timeout(30),
+        serving(sds, secrets) as server,
+        running_envoy(envoy_binary, tmp_path, bootstrap(socket_path, port, "GRPC"), port),
+    ):
+        await server.wait_until(lambda told: any(s.refusal for s in told))
+        (refusal,) = (s.refusal for s in server.subscribers() if s.refusal)
+        assert "cryptomb" in refusal

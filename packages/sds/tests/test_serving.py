@@ -1,21 +1,16 @@
-"""The secret server over its Unix socket, asked by a plain gRPC client."""
+"""Every promise over a real socket: with gRPC at the door, and with the check in front of it."""
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import grpc.aio
 import pytest
-from envoy.extensions.transport_sockets.tls.v3 import secret_pb2
 from envoy.service.discovery.v3 import discovery_pb2
 
-from mesh_sds import SdsConfig, SdsServer, TlsCertificate, TrustBundle, serving
-from mesh_sds.testing import FakeSecrets
+from mesh_sds import SdsServer, TlsCertificate, TrustBundle
+from mesh_sds.testing import FakeSecrets, subscriber
 from xds_server import type_urls
 
-SERVICE = "/envoy.service.secret.v3.SecretDiscoveryService/"
+FETCH = "/envoy.service.secret.v3.SecretDiscoveryService/FetchSecrets"
 BUNDLE = TrustBundle(roots_pem=b"roots")
 
 
@@ -23,169 +18,213 @@ def certificate(text: bytes) -> TlsCertificate:
     return TlsCertificate(chain_pem=text, private_key_pem=b"key of " + text)
 
 
-class Stream:
-    """One stream of either dialect."""
-
-    def __init__(self, channel: Any, *, delta: bool) -> None:
-        method, request, response = (
-            ("DeltaSecrets", "DeltaDiscoveryRequest", "DeltaDiscoveryResponse")
-            if delta
-            else ("StreamSecrets", "DiscoveryRequest", "DiscoveryResponse")
-        )
-        self._request: Any = getattr(discovery_pb2, request)
-        self._call: Any = channel.stream_stream(
-            SERVICE + method,
-            request_serializer=self._request.SerializeToString,
-            response_deserializer=getattr(discovery_pb2, response).FromString,
-        )()
-
-    async def send(self, **fields: Any) -> None:
-        await self._call.write(
-            self._request(node={"id": "envoy"}, type_url=type_urls.SECRET, **fields)
-        )
-
-    async def read(self) -> Any:
-        async with asyncio.timeout(10):
-            return await self._call.read()
-
-    async def close(self) -> None:
-        await self._call.done_writing()
-        end: Any = vars(grpc.aio)["EOF"]
-        while await self._call.read() is not end:
-            pass
-
-
-def secrets_in(response: Any) -> dict[str, bytes]:
-    """The names in a response, in order, and the PEM of each."""
-    found = {}
-    for resource in response.resources:
-        body = resource.resource.value if hasattr(resource, "resource") else resource.value
-        secret = secret_pb2.Secret.FromString(body)
-        found[secret.name] = (
-            secret.tls_certificate.certificate_chain.inline_bytes
-            or secret.validation_context.trusted_ca.inline_bytes
-        )
-    return found
-
-
-@pytest.fixture
-async def server(socket_dir: Path, secrets: FakeSecrets) -> AsyncIterator[SdsServer]:
-    async with serving(SdsConfig(socket_path=socket_dir / "sds" / "socket"), secrets) as server:
-        yield server
-
-
-@asynccontextmanager
-async def stream_to(server: SdsServer, *, delta: bool = False) -> AsyncIterator[Stream]:
+async def fetch(server: SdsServer, *names: str) -> Any:
+    requests: Any = discovery_pb2.DiscoveryRequest
     async with grpc.aio.insecure_channel(f"unix:{server.socket_path}") as channel:
-        stream = Stream(channel, delta=delta)
-        yield stream
-        await stream.close()
-
-
-async def test_one_stream_gets_many_names_and_each_rotation(
-    server: SdsServer, secrets: FakeSecrets
-) -> None:
-    secrets.set(default=certificate(b"one"), ROOTCA=BUNDLE)
-    async with stream_to(server) as stream:
-        await stream.send(resource_names=["default", "ROOTCA"])
-        first = await stream.read()
-        assert list(secrets_in(first)) == ["ROOTCA", "default"]
-        await stream.send(
-            resource_names=["default", "ROOTCA"],
-            version_info=first.version_info,
-            response_nonce=first.nonce,
+        call: Any = channel.unary_unary(
+            FETCH,
+            request_serializer=requests.SerializeToString,
+            response_deserializer=discovery_pb2.DiscoveryResponse.FromString,
         )
-        secrets.set(default=certificate(b"two"))
-        assert secrets_in(await stream.read()) == {"default": b"two"}
+        return await call(requests(node={"id": "envoy"}, resource_names=names))
 
 
-async def test_a_rotation_reaches_only_those_who_ask_for_the_name(
+# Scenarios of Istio's agent; where we do otherwise on purpose, the name says what we do.
+
+
+async def test_scenario_45_one_stream_many_names_the_root_first(
     server: SdsServer, secrets: FakeSecrets
 ) -> None:
     secrets.set(default=certificate(b"one"), ROOTCA=BUNDLE)
-    async with stream_to(server) as leaf, stream_to(server) as root:
-        await leaf.send(resource_names=["default"])
-        await root.send(resource_names=["ROOTCA"])
-        assert secrets_in(await leaf.read()) == {"default": b"one"}
-        assert secrets_in(await root.read()) == {"ROOTCA": b"roots"}
+    async with subscriber(server.socket_path) as stream:
+        await stream.ask("default", "ROOTCA")
+        first = await stream.read()
+        assert list(first.secrets) == ["ROOTCA", "default"]
+        await stream.accept(first)
         secrets.set(default=certificate(b"two"))
-        assert secrets_in(await leaf.read()) == {"default": b"two"}
-        secrets.set(ROOTCA=TrustBundle(roots_pem=b"more roots"))
-        assert secrets_in(await root.read()) == {"ROOTCA": b"more roots"}
+        assert (await stream.read()).secrets == {"default": b"two"}
+
+
+async def test_scenario_45_many_streams_of_one_name_each(
+    server: SdsServer, secrets: FakeSecrets
+) -> None:
+    secrets.set(default=certificate(b"one"), ROOTCA=BUNDLE)
+    async with (
+        subscriber(server.socket_path) as root,
+        subscriber(server.socket_path) as leaf,
+    ):
+        await root.ask("ROOTCA")
+        assert (await root.read()).secrets == {"ROOTCA": b"roots"}
+        await leaf.ask("default")
+        assert (await leaf.read()).secrets == {"default": b"one"}
+
+
+async def test_scenario_45_a_name_added_on_a_stream_is_answered_alone(
+    server: SdsServer, secrets: FakeSecrets
+) -> None:
+    secrets.set(default=certificate(b"one"), ROOTCA=BUNDLE)
+    async with subscriber(server.socket_path) as stream:
+        await stream.ask("ROOTCA")
+        first = await stream.read()
+        await stream.ask("ROOTCA", "default", version=first.version, nonce=first.nonce)
+        assert (await stream.read()).secrets == {"default": b"one"}
 
 
 @pytest.mark.parametrize("delta", [False, True])
-async def test_an_unknown_name_is_answered_when_it_exists_and_stops_no_other(
+async def test_scenario_46_an_unknown_name_is_answered_when_it_exists_and_stops_no_other(
     server: SdsServer, secrets: FakeSecrets, *, delta: bool
 ) -> None:
     secrets.set(default=certificate(b"one"))
-    names = ["default", "not-yet"]
-    async with stream_to(server, delta=delta) as stream:
-        await stream.send(**{"resource_names_subscribe" if delta else "resource_names": names})
-        assert secrets_in(await stream.read()) == {"default": b"one"}
+    async with subscriber(server.socket_path, delta=delta) as stream:
+        await stream.ask("default", "not-yet")
+        assert (await stream.read()).secrets == {"default": b"one"}
         secrets.set(**{"not-yet": BUNDLE})
-        assert secrets_in(await stream.read()) == {"not-yet": b"roots"}
+        assert (await stream.read()).secrets == {"not-yet": b"roots"}
+
+
+@pytest.mark.parametrize("delta", [False, True])
+async def test_scenario_46_an_empty_list_of_names_unsubscribes(
+    server: SdsServer, secrets: FakeSecrets, *, delta: bool
+) -> None:
+    secrets.set(default=certificate(b"one"))
+    async with subscriber(server.socket_path, delta=delta) as stream:
+        await stream.ask("default")
+        first = await stream.read()
+        await stream.ask(version=first.version, nonce=first.nonce)
+        await server.wait_until(lambda told: told[0].names == frozenset())
+        secrets.set(default=certificate(b"two"))
+        await stream.ask("default")
+        assert (await stream.read()).secrets == {"default": b"two"}
+
+
+@pytest.mark.parametrize("delta", [False, True])
+async def test_scenario_46_a_refusal_is_counted_shown_and_not_answered(
+    server: SdsServer, secrets: FakeSecrets, *, delta: bool
+) -> None:
+    secrets.set(default=certificate(b"bad"))
+    async with subscriber(server.socket_path, delta=delta) as stream:
+        await stream.ask("default")
+        await stream.refuse(await stream.read(), "no PEM at all")
+        await server.wait_until(lambda told: told[0].refusals == 1)
+        (told,) = server.subscribers()
+        assert told.node_id == "envoy"
+        assert told.names == {"default"}
+        assert told.delta is delta
+        assert not told.in_sync
+        assert told.refusal == "no PEM at all"
+        # The refused one was not sent again: the next response is the next secret.
+        secrets.set(default=certificate(b"good"))
+        good = await stream.read()
+        assert good.secrets == {"default": b"good"}
+        await stream.accept(good)
+        await server.wait_until(lambda told: told[0].in_sync)
+        assert server.subscribers()[0].refusal is None
+    await server.wait_until(lambda told: not told)
+    assert server.refusals == 1
+
+
+async def test_scenario_47_a_reconnect_with_old_nonce_and_version_is_answered_afresh(
+    server: SdsServer, secrets: FakeSecrets
+) -> None:
+    secrets.set(default=certificate(b"one"))
+    async with subscriber(server.socket_path) as stream:
+        await stream.ask("default")
+        old = await stream.read()
+    async with subscriber(server.socket_path) as stream:
+        await stream.ask("default", version=old.version, nonce=old.nonce)
+        assert (await stream.read()).secrets == {"default": b"one"}
+
+
+@pytest.mark.parametrize("delta", [False, True])
+async def test_scenario_48_a_push_reaches_only_those_who_ask_for_the_name(
+    server: SdsServer, secrets: FakeSecrets, *, delta: bool
+) -> None:
+    secrets.set(default=certificate(b"one"), ROOTCA=BUNDLE)
+    async with (
+        subscriber(server.socket_path, delta=delta) as leaf,
+        subscriber(server.socket_path, delta=delta) as root,
+    ):
+        await leaf.ask("default")
+        await root.ask("ROOTCA")
+        assert (await leaf.read()).secrets == {"default": b"one"}
+        assert (await root.read()).secrets == {"ROOTCA": b"roots"}
+        secrets.set(default=certificate(b"two"))
+        assert (await leaf.read()).secrets == {"default": b"two"}
+        secrets.set(ROOTCA=TrustBundle(roots_pem=b"more roots"))
+        assert (await root.read()).secrets == {"ROOTCA": b"more roots"}
+
+
+async def test_scenario_49_a_stream_whose_secrets_are_all_missing_stays_and_gets_them_later(
+    server: SdsServer, secrets: FakeSecrets
+) -> None:
+    async with subscriber(server.socket_path) as stream:
+        await stream.ask("default")
+        await server.wait_until(lambda told: any(s.names for s in told))
+        secrets.set(default=certificate(b"one"))
+        assert (await stream.read()).secrets == {"default": b"one"}
+
+
+@pytest.mark.parametrize("delta", [False, True])
+async def test_scenario_49_a_source_that_raises_for_a_name_costs_it_alone_and_is_asked_again(
+    server: SdsServer,
+    secrets: FakeSecrets,
+    caplog: pytest.LogCaptureFixture,
+    *,
+    delta: bool,
+) -> None:
+    secrets.set(default=certificate(b"one"), ROOTCA=BUNDLE)
+    secrets.fail("default", ValueError("source bug"))
+    async with subscriber(server.socket_path, delta=delta) as stream:
+        await stream.ask("default", "ROOTCA")
+        assert (await stream.read()).secrets == {"ROOTCA": b"roots"}
+        secrets.fail("default", None)
+        # No change was told: it is found because it was asked for again.
+        assert (await stream.read()).secrets == {"default": b"one"}
+    told = "no secret from its source, asking again"
+    assert [r.message for r in caplog.records if r.name == "mesh_sds"].count(told) == 1
 
 
 async def test_a_removal_reaches_a_delta_client(server: SdsServer, secrets: FakeSecrets) -> None:
     secrets.set(default=certificate(b"one"), ROOTCA=BUNDLE)
-    async with stream_to(server, delta=True) as stream:
-        await stream.send(resource_names_subscribe=["default", "ROOTCA"])
-        assert set(secrets_in(await stream.read())) == {"default", "ROOTCA"}
+    async with subscriber(server.socket_path, delta=True) as stream:
+        await stream.ask("default", "ROOTCA")
+        assert set((await stream.read()).secrets) == {"default", "ROOTCA"}
         secrets.remove("default")
-        response = await stream.read()
-        assert list(response.removed_resources) == ["default"]
+        assert (await stream.read()).removed == ("default",)
         secrets.set(default=certificate(b"two"))
-        assert secrets_in(await stream.read()) == {"default": b"two"}
+        assert (await stream.read()).secrets == {"default": b"two"}
 
 
-async def test_a_client_that_comes_back_is_answered_afresh(
+async def test_a_poll_gets_what_exists_of_what_it_asks_for(
     server: SdsServer, secrets: FakeSecrets
 ) -> None:
-    secrets.set(default=certificate(b"one"))
-    async with stream_to(server) as stream:
-        await stream.send(resource_names=["default"])
-        old = await stream.read()
-    async with stream_to(server) as stream:
-        await stream.send(
-            resource_names=["default"], version_info=old.version_info, response_nonce=old.nonce
-        )
-        assert secrets_in(await stream.read()) == {"default": b"one"}
+    secrets.set(default=certificate(b"one"), ROOTCA=BUNDLE)
+    response = await fetch(server, "default", "ROOTCA", "not-yet")
+    assert response.type_url == type_urls.SECRET
+    assert len(response.resources) == 2
+    assert response.version_info
+    nothing = await fetch(server, "not-yet")
+    assert (nothing.type_url, len(nothing.resources)) == (type_urls.SECRET, 0)
+    assert server.subscribers() == ()
 
 
-async def test_a_refusal_is_counted_shown_and_not_answered(
-    server: SdsServer, secrets: FakeSecrets
-) -> None:
-    secrets.set(default=certificate(b"bad"))
-    async with stream_to(server) as stream:
-        await stream.send(resource_names=["default"])
-        response = await stream.read()
-        await stream.send(
-            resource_names=["default"],
-            response_nonce=response.nonce,
-            error_detail={"code": 13, "message": "no PEM at all"},
-        )
-        secrets.set(default=certificate(b"good"))
-        response = await stream.read()
-        assert secrets_in(response) == {"default": b"good"}
-        (subscriber,) = server.subscribers()
-        assert subscriber.node_id == "envoy"
-        assert subscriber.names == {"default"}
-        assert not subscriber.delta
-        assert not subscriber.in_sync
-        assert subscriber.refusal == "no PEM at all"
-        assert subscriber.refusals == 1
+async def test_a_poll_without_a_node_is_refused_as_a_stream_is(server: SdsServer) -> None:
+    async with grpc.aio.insecure_channel(f"unix:{server.socket_path}") as channel:
+        call: Any = channel.unary_unary(FETCH, None, None)
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await call(b"")
+    assert refused.value.code() == grpc.StatusCode.INVALID_ARGUMENT
 
 
 async def test_a_source_that_fails_is_subscribed_to_again_and_nothing_is_lost(
     server: SdsServer, secrets: FakeSecrets, caplog: pytest.LogCaptureFixture
 ) -> None:
     secrets.set(default=certificate(b"one"))
-    async with stream_to(server) as stream:
-        await stream.send(resource_names=["default"])
+    async with subscriber(server.socket_path) as stream:
+        await stream.ask("default")
         await stream.read()
         secrets.break_off(RuntimeError("source bug"))
         secrets.set(default=certificate(b"two"))
-        assert secrets_in(await stream.read()) == {"default": b"two"}
+        assert (await stream.read()).secrets == {"default": b"two"}
     assert secrets.subscriptions == 2
     assert "secret source failed, subscribing again" in caplog.messages

@@ -1,6 +1,17 @@
 """Envoy's Secret Discovery Service on a Unix socket, over a source of secrets of your own."""
 
-from mesh_sds._errors import SdsError, SocketUnusable
+from mesh_sds._errors import ConfigError, SdsError, SocketUnusable
+from mesh_sds._ledger import Delivered, Delivery
+from mesh_sds._peers import AllowedPeers, PeerCredentials
+from mesh_sds._private_key_provider import KeyAccelerator, PrivateKeyProvider
+from mesh_sds._probe import (
+    ForeignSocket,
+    OwnSocket,
+    SecretApi,
+    SocketChoice,
+    choose_socket,
+    probe,
+)
 from mesh_sds._secrets import SecretSource, TlsCertificate, TrustBundle
 from mesh_sds._server import SdsConfig, SdsServer, Subscriber, serving
 
@@ -12,9 +23,25 @@ __all__ = [
     # the server
     "SdsConfig",
     "SdsServer",
-    "Subscriber",
     "serving",
+    # who is served, and how
+    "AllowedPeers",
+    "KeyAccelerator",
+    "PeerCredentials",
+    "PrivateKeyProvider",
+    # how it goes
+    "Delivered",
+    "Delivery",
+    "Subscriber",
+    # somebody else's server
+    "ForeignSocket",
+    "OwnSocket",
+    "SecretApi",
+    "SocketChoice",
+    "choose_socket",
+    "probe",
     # errors
+    "ConfigError",
     "SdsError",
     "SocketUnusable",
 ]

@@ -7,3 +7,7 @@ class SdsError(Exception):
 
 class SocketUnusable(SdsError):
     """The socket can't be served at its path; the message says why and what would be right."""
+
+
+class ConfigError(SdsError):
+    """A value of the configuration that can't be right; the message names it."""

@@ -1,10 +1,8 @@
-"""The two kinds of secret, who provides them, and how Envoy reads them."""
+"""The two kinds of secret, and who provides them."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
-
-from xds_server import Resource
+from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,9 +15,15 @@ class TlsCertificate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrustBundle:
-    """What the other side is checked against: any number of roots, as PEM."""
+    """What the other side is checked against: any number of roots, as PEM.
+
+    crl_pem: revocation lists, empty for none. Once there is one, Envoy wants one of every
+    authority in a chain; crl_of_leaf_only makes it ask only that of the leaf's issuer.
+    """
 
     roots_pem: bytes
+    crl_pem: bytes = b""
+    crl_of_leaf_only: bool = False
 
 
 Secret = TlsCertificate | TrustBundle
@@ -29,25 +33,13 @@ class SecretSource(Protocol):
     """Where secrets come from: the state now, and word of every change."""
 
     def get(self, name: str) -> TlsCertificate | TrustBundle | None:
-        """Return the newest secret of that name; None: there is none, or none yet. Never blocks."""
+        """Return the newest secret of that name; None: there is none, or none yet. Never blocks.
+
+        What it raises is logged, costs that name alone, and makes it be asked again soon.
+        """
 
     def changes(self) -> AsyncIterator[frozenset[str]]:
         """Yield names whose secret changed, appeared or went away.
 
         Changes may be gathered into one set, but the last one of a name is never missed.
         """
-
-
-def secret_resource(name: str, secret: Secret) -> Resource:
-    """Pack a secret as Envoy's `extensions.transport_sockets.tls.v3.Secret`."""
-    # The envoy modules carry no types: the message does not leave this function.
-    from envoy.extensions.transport_sockets.tls.v3 import secret_pb2
-
-    message: Any = secret_pb2.Secret(name=name)
-    match secret:
-        case TlsCertificate():
-            message.tls_certificate.certificate_chain.inline_bytes = secret.chain_pem
-            message.tls_certificate.private_key.inline_bytes = secret.private_key_pem
-        case TrustBundle():
-            message.validation_context.trusted_ca.inline_bytes = secret.roots_pem
-    return Resource.pack(message, name=name)

@@ -3,48 +3,82 @@
 import asyncio
 import logging
 import stat
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry
+import grpc
 
 import xds_server
 from mesh_sds._errors import SocketUnusable
-from mesh_sds._generator import SecretGenerator, push_requests
+from mesh_sds._fetch import FetchHandler
+from mesh_sds._front import Front
+from mesh_sds._generator import SecretGenerator, changed_names
+from mesh_sds._ledger import Delivery, Ledger
+from mesh_sds._peers import AllowedPeers, PeerCredentials, check_supported
+from mesh_sds._private_key_provider import PrivateKeyProvider
+from mesh_sds._pushing import Pusher
 from mesh_sds._secrets import SecretSource
+from mesh_sds._socket_file import LONGEST_PATH_BYTES, clear_path, listening_at
 from xds_server import (
     Admission,
+    Client,
     ClientStatus,
     ListenError,
     Node,
     Peer,
+    PushRequest,
+    Refused,
     ServerConfig,
     UnixListener,
     XdsServer,
     type_urls,
 )
 
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+    from mesh_sds._metrics import Counts
+
 log = logging.getLogger("mesh_sds")
 
 # Ten certificates of the longest chains seen, and then some.
 _MAX_MESSAGE_BYTES = 4 * 1024 * 1024
-_RESUBSCRIBE_AFTER_S = 1.0
+_MAX_NAMES = 10_000
+_BACKLOG = 4096
+_OTHERS_MAY_ENTER = 0o077
+_OTHERS_MAY_REPLACE = 0o022
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SdsConfig:
-    """Where to serve. socket_path: its directory is made with mode 0700 if it is not there."""
+    """Where to serve, to whom, and in what form.
+
+    socket_path: its directory is made with mode 0700 if it is not there.
+    socket_mode: who may connect; wider than 0600 only makes sense with `allow`.
+    allow: check each connection by the kernel's word on its process, through a second socket
+    beside the first, named with a dot in front; None: whoever can open the socket is let in.
+    private_key_provider: have Envoy use private keys through an accelerator; None: by itself.
+    bundle_ack_timeout_s: certificates that change after a trust bundle wait until all who have
+    the bundle answered, at most this long; 0: they only follow it.
+    """
 
     socket_path: Path
+    socket_mode: int = 0o600
+    allow: AllowedPeers | None = None
+    private_key_provider: PrivateKeyProvider | None = None
+    bundle_ack_timeout_s: float = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscriber:
-    """One stream: what it wants, and whether it took what it was sent.
+    """One stream: who, what it wants, and whether it took what it was sent.
 
     refusal: its words, while its last answer was no. refusals: how often it said no so far.
+    process: None if peers are not checked. secrets: by name; see `Delivery`.
     """
 
     id: str
@@ -54,99 +88,203 @@ class Subscriber:
     in_sync: bool
     refusal: str | None
     refusals: int
+    process: PeerCredentials | None = None
+    secrets: tuple[Delivery, ...] = ()
 
 
 class SdsServer:
     """A secret server that runs."""
 
-    def __init__(self, server: XdsServer[None], *, socket_path: Path) -> None:
-        self._server = server
+    def __init__(
+        self,
+        server: XdsServer[PeerCredentials | None],
+        *,
+        socket_path: Path,
+        ledger: Ledger,
+        pusher: Pusher,
+        front: Front | None,
+    ) -> None:
         self.socket_path = socket_path
+        self._server = server
+        self._ledger = ledger
+        self._pusher = pusher
+        self._front = front
 
     def subscribers(self) -> tuple[Subscriber, ...]:
         """List every stream that asks for secrets now."""
-        return tuple(map(_subscriber, self._server.clients()))
+        return tuple(map(self._subscriber, self._server.clients()))
+
+    async def wait_until(self, holds: Callable[[tuple[Subscriber, ...]], bool]) -> None:
+        """Wait until something holds for the subscribers; looked at whenever one moves on."""
+        moved = asyncio.Event()
+        with self._ledger.telling(lambda _client_id: moved.set()):
+            while not holds(self.subscribers()):
+                moved.clear()
+                await moved.wait()
+
+    @property
+    def refusals(self) -> int:
+        """How many responses subscribers refused since the start, those that left included."""
+        return self._ledger.refusals
+
+    @property
+    def refused_connections(self) -> int:
+        """How many connections were turned away for who their process is."""
+        return self._front.refused_connections if self._front is not None else 0
+
+    def _subscriber(self, client: ClientStatus) -> Subscriber:
+        status = client.types.get(type_urls.SECRET)
+        return Subscriber(
+            id=client.id,
+            node_id=client.node.id,
+            delta=client.delta,
+            names=status.names if status else frozenset(),
+            in_sync=status.in_sync if status else True,
+            refusal=status.nack.message if status and status.nack else None,
+            refusals=status.nacks if status else 0,
+            process=self._ledger.credentials(client.id),
+            secrets=self._ledger.deliveries(client.id),
+        )
+
+    def _counts(self) -> "Counts":
+        from mesh_sds._metrics import Counts
+
+        subscribers = self.subscribers()
+        return Counts(
+            subscribers=len(subscribers),
+            out_of_sync=sum(not subscriber.in_sync for subscriber in subscribers),
+            refusals=self.refusals,
+            refused_connections=self.refused_connections,
+            overdue_bundles=self._pusher.overdue_bundles,
+        )
 
 
 @asynccontextmanager
 async def serving(
-    config: SdsConfig, source: SecretSource, *, registry: CollectorRegistry | None = None
+    config: SdsConfig, source: SecretSource, *, registry: "CollectorRegistry | None" = None
 ) -> AsyncIterator[SdsServer]:
     """Serve the source's secrets on the Unix socket until the block is left.
 
-    Raises SocketUnusable when the path can't hold our socket.
+    Raises SocketUnusable when the path can't hold our socket, SdsError when peers can't be checked.
     """
-    server: XdsServer[None] = XdsServer(
-        {type_urls.SECRET: SecretGenerator(source)},
-        admit=_admit,
-        config=ServerConfig(max_message_bytes=_MAX_MESSAGE_BYTES, identifier="mesh-sds"),
+    front = _front(config)
+    failures = asyncio.Event()
+    generator = SecretGenerator(source, provider=config.private_key_provider, failures=failures)
+    ledger = Ledger()
+    server: XdsServer[PeerCredentials | None] = XdsServer(
+        {type_urls.SECRET: generator},
+        admit=partial(_admit, front),
+        config=ServerConfig(
+            max_message_bytes=_MAX_MESSAGE_BYTES,
+            max_subscribed_names=_MAX_NAMES,
+            identifier="mesh-sds",
+        ),
+        needs_push=partial(_needs_push, ledger),
+        observer=ledger,
         registry=registry,
     )
     server.mark_ready()
+    pusher = Pusher(
+        server,
+        generator,
+        ledger=ledger,
+        failures=failures,
+        bundle_ack_timeout_s=config.bundle_ack_timeout_s,
+    )
+    running = SdsServer(
+        server, socket_path=config.socket_path, ledger=ledger, pusher=pusher, front=front
+    )
     async with AsyncExitStack() as stack:
-        listener = UnixListener(path=config.socket_path, mode=0o600)
+        if registry is not None:
+            from mesh_sds._metrics import register
+
+            stack.callback(register(registry, running._counts))
+        await stack.enter_async_context(_listening(config, server, front))
+        _warn_of_open_directory(config)
+        await stack.enter_async_context(_running(pusher, source))
+        yield running
+
+
+@asynccontextmanager
+async def _running(pusher: Pusher, source: SecretSource) -> AsyncIterator[None]:
+    tasks = [
+        asyncio.create_task(pusher.follow(source), name="secret changes"),
+        asyncio.create_task(pusher.retry_failing(), name="secret retries"),
+    ]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+
+
+def _front(config: SdsConfig) -> Front | None:
+    if config.allow is None:
+        return None
+    check_supported()
+    return Front(config.allow, inner_path=_inner_path(config.socket_path))
+
+
+def _inner_path(path: Path) -> Path:
+    # Beside the first, as that directory is known to be writable and private.
+    return path.with_name(f".{path.name}")
+
+
+@asynccontextmanager
+async def _listening(
+    config: SdsConfig, server: XdsServer[PeerCredentials | None], front: Front | None
+) -> AsyncIterator[None]:
+    """Have gRPC listen at the path, or behind the front that does."""
+    path = config.socket_path
+    async with AsyncExitStack() as stack:
+        if front is None:
+            listener = UnixListener(path=path, mode=config.socket_mode)
+        else:
+            clear_path(path, longest_bytes=LONGEST_PATH_BYTES - 1)
+            listener = UnixListener(path=_inner_path(path), mode=0o600)
+        served = xds_server.serving(server, [listener], extra_handlers=[FetchHandler(server)])
         try:
-            await stack.enter_async_context(xds_server.serving(server, [listener]))
+            await stack.enter_async_context(served)
         except ListenError as error:
             raise SocketUnusable(str(error)) from error
-        _warn_of_open_directory(config.socket_path.parent)
-        pushing = asyncio.create_task(_push_changes(server, source), name="secret changes")
-        try:
-            yield SdsServer(server, socket_path=config.socket_path)
-        finally:
-            pushing.cancel()
-            await asyncio.wait([pushing])
+        if front is not None:
+            listening = stack.enter_context(
+                listening_at(path, mode=config.socket_mode, backlog=_BACKLOG)
+            )
+            await stack.enter_async_context(front.open(listening))
+        yield
 
 
-def _warn_of_open_directory(directory: Path) -> None:
-    """Tell of a directory that others may enter: then only the socket's own mode guards it.
+def _warn_of_open_directory(config: SdsConfig) -> None:
+    """Tell of a directory that others may enter, or put a socket of their own in.
 
     Not an error and not changed: a directory that was handed to us, such as a mounted volume, may
     not be ours to close.
     """
+    directory = config.socket_path.parent
     mode = stat.S_IMODE(directory.stat().st_mode)
-    if mode & 0o077:
+    if mode & (_OTHERS_MAY_ENTER if config.allow is None else _OTHERS_MAY_REPLACE):
         log.warning(
             "directory of the secret socket is open to other users",
             extra={"directory": str(directory), "mode": f"{mode:04o}", "expected": "0700"},
         )
 
 
-async def _push_changes(server: XdsServer[None], source: SecretSource) -> None:
-    """Push for as long as the source lives; a source that fails is subscribed to again.
-
-    Subscribing anew loses nothing: a source begins with what it has.
-    """
-    while True:
-        try:
-            async with AsyncExitStack() as stack:
-                changes = source.changes()
-                if (close := getattr(changes, "aclose", None)) is not None:
-                    stack.push_async_callback(close)
-                async for names in changes:
-                    for request in push_requests(source, names):
-                        server.push_now(request)
-            log.warning("secret source ended, secrets stay as they are")
-            return
-        except Exception:
-            log.exception("secret source failed, subscribing again")
-        await asyncio.sleep(_RESUBSCRIBE_AFTER_S)
+async def _admit(front: Front | None, node: Node, peer: Peer) -> Admission[PeerCredentials | None]:
+    """Let in who came through the front; without one, the socket's mode has decided."""
+    del node
+    if front is None:
+        return Admission(context=None)
+    process = front.who(peer.address)
+    if process is None:
+        raise Refused(
+            grpc.StatusCode.PERMISSION_DENIED, "this socket is reached through its front only"
+        )
+    return Admission(context=process)
 
 
-async def _admit(node: Node, peer: Peer) -> Admission[None]:
-    """Let everybody in who can open the socket: its directory is the guard."""
-    del node, peer
-    return Admission(context=None)
-
-
-def _subscriber(client: ClientStatus) -> Subscriber:
-    status = client.types.get(type_urls.SECRET)
-    return Subscriber(
-        id=client.id,
-        node_id=client.node.id,
-        delta=client.delta,
-        names=status.names if status else frozenset(),
-        in_sync=status.in_sync if status else True,
-        refusal=status.nack.message if status and status.nack else None,
-        refusals=status.nacks if status else 0,
-    )
+def _needs_push(
+    ledger: Ledger, client: Client[PeerCredentials | None], request: PushRequest
+) -> bool:
+    return not request.configs_updated or ledger.asks_for(client.id, changed_names(request))

@@ -1,0 +1,60 @@
+"""`FetchSecrets`: one request, one answer, for clients that poll.
+
+Served by a stream that is over after one message, so that all of a stream's rules hold here too.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import grpc.aio
+
+from mesh_sds._peers import PeerCredentials
+from xds_server import Refused, XdsServer, peer_of, type_urls
+
+if TYPE_CHECKING:
+    GenericRpcHandler = grpc.GenericRpcHandler[bytes, bytes]
+else:  # gRPC's stubs know type parameters that its classes do not have.
+    GenericRpcHandler = grpc.GenericRpcHandler
+
+_FETCH = "/envoy.service.secret.v3.SecretDiscoveryService/FetchSecrets"
+
+
+class FetchHandler(GenericRpcHandler):
+    """The one unary method of the secret service."""
+
+    def __init__(self, server: XdsServer[PeerCredentials | None]) -> None:
+        self._server = server
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
+        """Return the method's handler; None for every other method."""
+        if handler_call_details.method != _FETCH:
+            return None
+        server = self._server
+
+        async def fetch(request: bytes, context: grpc.aio.ServicerContext[bytes, bytes]) -> bytes:
+            requests = [request]
+            responses: list[bytes] = []
+
+            async def read() -> bytes | None:
+                return requests.pop() if requests else None
+
+            async def write(data: bytes) -> None:
+                responses.append(data)
+
+            try:
+                await server.serve_stream(
+                    peer_of(context), read, write, delta=False, type_url=type_urls.SECRET
+                )
+            except Refused as refused:
+                await context.abort(refused.code, refused.message)
+            return responses[0] if responses else _nothing()
+
+        return grpc.unary_unary_rpc_method_handler(fetch)
+
+
+def _nothing() -> bytes:
+    from envoy.service.discovery.v3 import discovery_pb2
+
+    response: Any = discovery_pb2.DiscoveryResponse(type_url=type_urls.SECRET)
+    data: bytes = response.SerializeToString()
+    return data

@@ -1,0 +1,144 @@
+"""Somebody else's secret socket in the place of ours: is it alive, and what does it speak?
+
+A SPIRE agent, or another provider of the SPIFFE Workload API or of Envoy's SDS, may serve the very
+socket that we would. Then it owns the workload certificate, and we keep away from it.
+"""
+
+import asyncio
+import os
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import grpc
+import grpc.aio
+
+from mesh_sds._errors import ConfigError, SocketUnusable
+from mesh_sds._socket_file import SocketFile, clear_path, look_at
+
+_LOOK_AGAIN_AFTER_S = 0.1
+
+
+class SecretApi(StrEnum):
+    """What a provider of certificates may speak."""
+
+    SDS = "SDS"
+    DELTA_SDS = "delta SDS"
+    WORKLOAD = "SPIFFE Workload API"
+
+
+# Each is called without saying anything: no node, and not the header that the Workload API wants.
+# Who has the method lacks something to answer with; who does not, says so. No key is sent.
+_METHODS = {
+    SecretApi.SDS: "/envoy.service.secret.v3.SecretDiscoveryService/StreamSecrets",
+    SecretApi.DELTA_SDS: "/envoy.service.secret.v3.SecretDiscoveryService/DeltaSecrets",
+    SecretApi.WORKLOAD: "/SpiffeWorkloadAPI/FetchX509SVID",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnSocket:
+    """The path is ours to serve."""
+
+    path: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignSocket:
+    """Somebody serves the path, in good health. apis: what it speaks of what we know."""
+
+    path: Path
+    apis: frozenset[SecretApi]
+
+
+SocketChoice: TypeAlias = OwnSocket | ForeignSocket
+
+
+async def choose_socket(
+    directory: Path,
+    name: str,
+    *,
+    default_name: str = "socket",
+    timeout_s: float = 1.0,
+    wait_s: float = 0.0,
+) -> SocketChoice:
+    """Decide whether to serve `directory/name` or to use who serves it already.
+
+    A healthy server there is used. Without one, the default name is ours: a dead socket is removed.
+    Any other name was set because somebody else was to serve it: waited for up to `wait_s`, then an
+    error. timeout_s is what a server has to show its health in.
+
+    Raises ConfigError for a name that is a path, SocketUnusable for what can be neither served nor
+    used.
+    """
+    path = directory / bare_name(name)
+    loop = asyncio.get_running_loop()
+    until = loop.time() + wait_s
+    while True:
+        found = await probe(path, timeout_s=timeout_s)
+        if isinstance(found, ForeignSocket):
+            return found
+        if name == default_name:
+            clear_path(path)
+            return found
+        if loop.time() >= until:
+            raise SocketUnusable(
+                f"nobody serves {path}; start its server first, or leave the name at "
+                f"{default_name!r} to have it served here"
+            )
+        await asyncio.sleep(_LOOK_AGAIN_AFTER_S)
+
+
+def bare_name(name: str) -> str:
+    """Return `name` if it is the bare name of a file. Raises ConfigError."""
+    separators = {"/", os.sep, os.altsep or os.sep}
+    if not name or name in {".", ".."} or not separators.isdisjoint(name) or "\0" in name:
+        raise ConfigError(
+            f"socket name {name!r} is not a bare file name; its directory is fixed, "
+            "so a name without path separators is right"
+        )
+    return name
+
+
+async def probe(path: Path, *, timeout_s: float = 1.0) -> SocketChoice:
+    """Tell whether somebody serves secrets, or any gRPC, at `path`.
+
+    Raises SocketUnusable for what is in the way: no socket, or a listener that does not speak gRPC
+    within timeout_s.
+    """
+    match look_at(path):
+        case SocketFile.ABSENT | SocketFile.DEAD:
+            return OwnSocket(path=path)
+        case SocketFile.NOT_A_SOCKET:
+            raise SocketUnusable(f"{path} is in the way: it exists and is not a socket")
+        case SocketFile.LISTENING:
+            pass
+    address = f"unix:{path}"
+    # Of its own, as a channel that failed before would make this one wait in its backoff.
+    options = [("grpc.use_local_subchannel_pool", 1)]
+    async with grpc.aio.insecure_channel(address, options=options) as channel:
+        try:
+            async with asyncio.timeout(timeout_s):
+                await channel.channel_ready()
+        except TimeoutError as error:
+            raise SocketUnusable(
+                f"{path} is in use by a process that does not speak gRPC within {timeout_s:g} s; "
+                "stop it, or remove the socket"
+            ) from error
+        spoken = await asyncio.gather(
+            *(_speaks(channel, method, timeout_s) for method in _METHODS.values())
+        )
+    apis = frozenset(api for api, speaks in zip(_METHODS, spoken, strict=True) if speaks)
+    return ForeignSocket(path=path, apis=apis)
+
+
+async def _speaks(channel: Any, method: str, timeout_s: float) -> bool:
+    call = channel.stream_stream(method)(timeout=timeout_s)
+    try:
+        await call.done_writing()
+        return bool(await call.code() != grpc.StatusCode.UNIMPLEMENTED)
+    except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
+        return bool(await call.code() != grpc.StatusCode.UNIMPLEMENTED)
+    finally:
+        call.cancel()

@@ -1,0 +1,188 @@
+"""Whose socket it is: ours to serve, somebody else's to use, or in the way."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+import grpc.aio
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mesh_sds import (
+    ConfigError,
+    ForeignSocket,
+    OwnSocket,
+    SdsConfig,
+    SecretApi,
+    SocketUnusable,
+    choose_socket,
+    probe,
+    serving,
+)
+from mesh_sds._probe import bare_name
+from mesh_sds.testing import FakeSecrets
+
+ISTIO_SDS = "/envoy.service.secret.v3.SecretDiscoveryService/StreamSecrets"
+WORKLOAD_API = "/SpiffeWorkloadAPI/FetchX509SVID"
+
+
+@asynccontextmanager
+async def foreign(path: Path, handlers: dict[str, Callable[..., Any]]) -> AsyncIterator[None]:
+    """A gRPC server that is not ours, with these streaming methods."""
+
+    class Handler(grpc.GenericRpcHandler):  # type: ignore[type-arg]
+        def service(self, details: grpc.HandlerCallDetails) -> Any:
+            method = handlers.get(details.method or "")
+            return None if method is None else grpc.stream_stream_rpc_method_handler(method)
+
+    server = grpc.aio.server(handlers=[Handler()])
+    server.add_insecure_port(f"unix:{path}")
+    await server.start()
+    try:
+        yield
+    finally:
+        await server.stop(0)
+
+
+async def waits_for_requests(requests: Any, _context: Any) -> AsyncIterator[bytes]:
+    async for _ in requests:
+        yield b""
+
+
+async def refuses_without_header(_requests: Any, context: Any) -> AsyncIterator[bytes]:
+    await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "security header missing from request")
+    yield b""
+
+
+async def never_ends(_requests: Any, _context: Any) -> AsyncIterator[bytes]:
+    await asyncio.Event().wait()
+    yield b""
+
+
+async def test_scenario_9_a_healthy_server_of_secrets_is_used(
+    socket_dir: Path, secrets: FakeSecrets
+) -> None:
+    path = socket_dir / "socket"
+    async with serving(SdsConfig(socket_path=path), secrets) as server:
+        found = await choose_socket(socket_dir, "socket")
+        assert found == ForeignSocket(
+            path=path, apis=frozenset({SecretApi.SDS, SecretApi.DELTA_SDS})
+        )
+        # The question was asked with empty hands, and nothing of it stays.
+        await server.wait_until(lambda told: not told)
+        assert server.refusals == 0
+
+
+@pytest.mark.parametrize(
+    ("methods", "apis"),
+    [
+        ({ISTIO_SDS: waits_for_requests}, {SecretApi.SDS}),
+        ({ISTIO_SDS: never_ends}, {SecretApi.SDS}),
+        ({WORKLOAD_API: refuses_without_header}, {SecretApi.WORKLOAD}),
+        (
+            {ISTIO_SDS: waits_for_requests, WORKLOAD_API: refuses_without_header},
+            {SecretApi.SDS, SecretApi.WORKLOAD},
+        ),
+        ({}, set()),
+    ],
+)
+async def test_what_a_foreign_server_speaks_is_told(
+    socket_dir: Path, methods: dict[str, Callable[..., Any]], apis: set[SecretApi]
+) -> None:
+    path = socket_dir / "socket"
+    async with foreign(path, methods):
+        found = await probe(path, timeout_s=0.5)
+    assert found == ForeignSocket(path=path, apis=frozenset(apis))
+
+
+async def test_scenario_9_a_stale_socket_is_removed_and_the_path_is_ours(socket_dir: Path) -> None:
+    path = socket_dir / "socket"
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(path))
+    assert await choose_socket(socket_dir, "socket") == OwnSocket(path=path)
+    assert not path.exists()
+
+
+async def test_where_nothing_is_the_path_is_ours_and_its_directory_closed(socket_dir: Path) -> None:
+    directory = socket_dir / "run"
+    assert await choose_socket(directory, "socket") == OwnSocket(path=directory / "socket")
+    assert directory.stat().st_mode & 0o777 == 0o700
+
+
+async def test_scenario_10_a_socket_of_another_name_that_is_not_there_is_an_error(
+    socket_dir: Path,
+) -> None:
+    with pytest.raises(SocketUnusable, match=r"nobody serves .*/spire; start its server first"):
+        await choose_socket(socket_dir, "spire")
+
+
+async def test_a_socket_of_another_name_is_waited_for(socket_dir: Path) -> None:
+    path = socket_dir / "spire"
+    choosing = asyncio.create_task(choose_socket(socket_dir, "spire", wait_s=30))
+    await asyncio.sleep(0)
+    async with foreign(path, {ISTIO_SDS: waits_for_requests}):
+        assert await choosing == ForeignSocket(path=path, apis=frozenset({SecretApi.SDS}))
+
+
+@pytest.mark.parametrize("name", ["a/b", "/abs", "../up", "..", ".", "", "nul\0"])
+async def test_scenario_10_a_name_that_is_a_path_is_an_error(socket_dir: Path, name: str) -> None:
+    with pytest.raises(ConfigError, match="is not a bare file name"):
+        await choose_socket(socket_dir, name)
+
+
+@given(name=st.text())
+def test_a_name_that_passes_stays_in_its_directory(name: str) -> None:
+    try:
+        passed = bare_name(name)
+    except ConfigError:
+        return
+    assert (Path("/run/sds") / passed).parent == Path("/run/sds")
+
+
+@pytest.mark.parametrize("make", [Path.touch, Path.mkdir, lambda path: path.symlink_to("nowhere")])
+async def test_what_is_no_socket_is_named_and_kept(
+    socket_dir: Path, make: Callable[[Path], None]
+) -> None:
+    path = socket_dir / "socket"
+    make(path)
+    with pytest.raises(SocketUnusable, match="socket is in the way: it exists and is not a socket"):
+        await choose_socket(socket_dir, "socket")
+    assert path in set(socket_dir.iterdir())
+
+
+@pytest.mark.parametrize("backlog", [0, 16])
+async def test_a_listener_that_does_not_speak_grpc_is_an_error_and_kept(
+    socket_dir: Path, backlog: int
+) -> None:
+    path = socket_dir / "socket"
+    with socket.socket(socket.AF_UNIX) as deaf:
+        deaf.bind(str(path))
+        deaf.listen(backlog)
+        with pytest.raises(SocketUnusable, match=r"does not speak gRPC within 0\.2 s"):
+            await choose_socket(socket_dir, "socket", timeout_s=0.2)
+        assert path.is_socket()
+    path.unlink()
+
+
+async def test_a_socket_that_is_a_link_to_a_living_one_is_used(
+    socket_dir: Path, secrets: FakeSecrets
+) -> None:
+    real = socket_dir / "spire" / "agent.sock"
+    link = socket_dir / "socket"
+    link.symlink_to(real)
+    async with serving(SdsConfig(socket_path=real), secrets):
+        found = await choose_socket(socket_dir, "socket")
+    assert isinstance(found, ForeignSocket)
+
+
+def names(apis: Sequence[SecretApi]) -> list[str]:
+    return [str(api) for api in apis]
+
+
+def test_apis_read_as_words() -> None:
+    assert names(list(SecretApi)) == ["SDS", "delta SDS", "SPIFFE Workload API"]
