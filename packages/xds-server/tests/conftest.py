@@ -14,6 +14,9 @@ from envoy.config.cluster.v3 import cluster_pb2
 from envoy.config.endpoint.v3 import endpoint_pb2
 from envoy.config.listener.v3 import listener_pb2
 from envoy.config.route.v3 import route_pb2
+from envoy.extensions.filters.network.http_connection_manager.v3 import (
+    http_connection_manager_pb2,
+)
 from envoy.service.discovery.v3 import discovery_pb2
 
 from xds_server import (
@@ -95,6 +98,13 @@ class Make:
             listener_pb2.Listener(name=name, stat_prefix=f"change_{change}"), name=name
         )
 
+    def http_listener(self, name: str, *, route: str) -> Resource:
+        manager: Any = http_connection_manager_pb2.HttpConnectionManager()
+        manager.rds.route_config_name = route
+        message: Any = listener_pb2.Listener(name=name)
+        message.filter_chains.add().filters.add().typed_config.Pack(manager)
+        return Resource.pack(message, name=name)
+
     def route(self, name: str, *, change: int = 0) -> Resource:
         message: Any = route_pb2.RouteConfiguration(name=name)
         message.virtual_hosts.add(name=f"change-{change}", domains=["*"])
@@ -144,6 +154,7 @@ class Core:
     def __init__(self, state: State, *, delta: bool) -> None:
         self.now = 0.0
         self.version = "v1"
+        self.hold_until_ack_s: float | None = None
         self._streams = itertools.count(1)
         self._state = state
         self._delta = delta
@@ -157,6 +168,7 @@ class Core:
             nonce_prefix=f"stream{next(self._streams)}",
             identifier="test",
             order_wait_s=5.0,
+            hold_until_ack_s=self.hold_until_ack_s,
             now=lambda: self.now,
             version=lambda: self.version,
         )

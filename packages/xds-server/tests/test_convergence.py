@@ -98,7 +98,8 @@ class Conversation:
         for type_url, wire in self.types.items():
             if wire.refused:  # What was refused is not sent again, but what replaces it is.
                 for name in tuple(self.state.resources.get(type_url, {})):
-                    self.change(type_url, name)
+                    self.changes += 7  # to a content it never had
+                    self._set(type_url, name, 100 + self.changes)
         self._run_out()
         self._check(unless_refused=False)
 
@@ -109,18 +110,22 @@ class Conversation:
         self.sent: dict[str, dict[str, str]] = {type_url: {} for type_url in TYPES}
         self.asked: dict[str, set[str]] = {type_url: set() for type_url in TYPES}
         self.warming: set[str] = set()
+        self.refused_clusters = False
 
     # What happens on the server.
 
     def change(self, type_url: str, name: str) -> None:
         self.changes += 1
+        self._set(type_url, name, self.changes % 7)  # at times to what it was before
+
+    def _set(self, type_url: str, name: str, change: int) -> None:
         maker = {
             CDS: self.make.cluster,
             EDS: self.make.endpoints,
             LDS: self.make.listener,
             RDS: self.make.route,
         }[type_url]
-        self.state.set(maker(name, change=self.changes % 7))
+        self.state.set(maker(name, change=change))
         self.unpushed = True
 
     def delete(self, type_url: str, name: str) -> None:
@@ -151,6 +156,8 @@ class Conversation:
                 self.sent[type_url].pop(name, None)
             self._send(self.core.delta(**request))
         else:
+            if type_url == CDS and request["error"] is not None:
+                self.refused_clusters = True
             known = self.core.stream.subscriptions.get(type_url)
             old = set() if known is None or not request["nonce"] else set(known.names)
             added = set(request["names"]) - old
@@ -168,6 +175,8 @@ class Conversation:
             known = self.sent[type_url]
             again = {name for name in content if known.get(name) == content[name]}
             asked = self.asked[type_url]
+            if type_url == EDS and self.refused_clusters:
+                self.warming |= content.keys()
             if self.delta or type_url not in FULL:
                 unprompted = again - asked - (self.warming if type_url == EDS else set())
                 assert not unprompted or "?" in asked, (type_url, unprompted)
@@ -176,7 +185,8 @@ class Conversation:
                 assert content != known or "?" in asked, (type_url, "nothing new")
                 self.asked[type_url] = set()
             if type_url == CDS:
-                self.warming |= content.keys() - again
+                self.warming |= content.keys() if self.refused_clusters else content.keys() - again
+                self.refused_clusters = False
             elif type_url == EDS:
                 self.warming -= content.keys()
             if self.delta:

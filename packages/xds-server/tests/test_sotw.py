@@ -405,3 +405,19 @@ def test_a_generator_that_says_only_what_changed_of_everything(
     assert names(full) == ["a", "b", "c"]
     (without,) = sotw.ack(full)
     assert names(without) == ["a", "b"]
+
+
+def test_held_until_ack_the_next_push_waits_for_it(sotw: Any, state: Any, make: Any) -> None:
+    sotw.hold_until_ack_s = 15.0
+    sotw.reset()
+    state.set(make.listener("l"))
+    (first,) = sotw.request(LDS)
+    state.set(make.listener("l", change=1))
+    assert sotw.push() == []
+    state.set(make.listener("l", change=2))
+    (second,) = sotw.ack(first)
+    assert second.resources[0].value == state.resources[LDS]["l"].body
+    state.set(make.listener("l", change=3))
+    assert sotw.push() == []
+    sotw.now = sotw.stream.wakes_at()
+    assert len(sotw.go_on()) == 1

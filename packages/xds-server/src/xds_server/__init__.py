@@ -2,10 +2,13 @@
 
 from . import _type_urls as type_urls
 from ._admission import Admission, Admit, Peer
+from ._cache import DependencyCache, Ticket
 from ._config import ServerConfig
 from ._errors import ListenError, Refused, XdsServerError
 from ._generator import Client, Generated, Generator, Watch
+from ._linear import LinearStore
 from ._listeners import Bound, Listener, PlainListener, TlsListener, UnixListener, server_context
+from ._mux import Mux
 from ._node import JSON, Node
 from ._observer import LooksAway, StreamObserver
 from ._peers import peer_of
@@ -14,6 +17,7 @@ from ._request import ClientError, DeltaRequest, SotwRequest
 from ._resource import Resource, content_version
 from ._server import XdsServer
 from ._serving import serving
+from ._snapshots import Snapshot, SnapshotStore
 from ._status import ClientStatus, Nack, TypeStatus
 from ._subscription import Response
 
@@ -24,6 +28,13 @@ __all__ = [
     "Resource",
     "content_version",
     "type_urls",
+    # from where, ready-made or kept
+    "DependencyCache",
+    "LinearStore",
+    "Mux",
+    "Snapshot",
+    "SnapshotStore",
+    "Ticket",
     # to whom
     "JSON",
     "Admission",

@@ -27,8 +27,6 @@ class ServerConfig:
     stream_wait_s: float = 1.0
     hold_until_ack_s: float | None = None
     """With a value, a type's next push waits for the ACK of its last, at most this long."""
-    heartbeat_s: float = 0.0
-    """How often resources with a TTL are confirmed to their clients; 0: never."""
     max_message_bytes: int = 64 * 1024 * 1024
     """The largest message either way."""
     max_metadata_bytes: int = 1024 * 1024

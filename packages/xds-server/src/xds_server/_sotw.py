@@ -31,6 +31,10 @@ class SotwState(StreamState[SotwRequest]):
             # Only error_detail tells a NACK: the version it names may be any that worked before.
             subscription.refused(request.error, nonce=request.nonce, now=self._now())
             current = request.nonce == subscription.nonce_sent
+            if not current and request.type_url == CLUSTER:
+                # The response after it brought the same clusters, and was the first to do so.
+                held = subscription.held
+                self._warming.clusters_sent(held[n] for n in self._unconfirmed & held.keys())
             asks = self._resubscribe(subscription, request) if current else ()
             return Received(asks=asks, refused=request.error)
         if not request.names and request.type_url in NAMED_ONLY:

@@ -46,6 +46,7 @@ class StreamState(ABC, Generic[R]):
         nonce_prefix: str,
         identifier: str,
         order_wait_s: float,
+        hold_until_ack_s: float | None,
         now: Callable[[], float],
         version: Callable[[], str],
     ) -> None:
@@ -54,6 +55,7 @@ class StreamState(ABC, Generic[R]):
         self._nonces = nonces(nonce_prefix)
         self._identifier = identifier
         self._order_wait_s = order_wait_s
+        self._hold_until_ack_s = hold_until_ack_s
         self._now = now
         self._version = version
         self._warming = Warming()
@@ -81,11 +83,20 @@ class StreamState(ABC, Generic[R]):
                 yield from self._owed(source)
                 while self._must_hold():
                     yield None
+            while (until := self._unacked_until(type_url)) is not None and self._now() < until:
+                yield None
             subscription = self.subscriptions.get(type_url)
             if subscription is not None and (subscription.wildcard or subscription.names):
                 yield from self._made(Ask(type_url=type_url, watch=subscription.watch), source)
         yield from self._owed(source)
         yield from self.removals()
+
+    def _unacked_until(self, type_url: str) -> float | None:
+        """How long the next push of a type waits for the client to accept its last."""
+        subscription = self.subscriptions.get(type_url)
+        if self._hold_until_ack_s is None or subscription is None or subscription.settled:
+            return None
+        return (subscription.sent_at or 0.0) + self._hold_until_ack_s
 
     def _must_hold(self) -> bool:
         """Whether new clusters still lack endpoints, so that routes to them would fail.
@@ -147,10 +158,13 @@ class StreamState(ABC, Generic[R]):
 
     def wakes_at(self) -> float | None:
         """When what waits for the client goes on without it."""
-        waiting_since = [s.leaving_since for s in self.subscriptions.values() if s.leaving]
+        times = [
+            s.leaving_since + self._order_wait_s for s in self.subscriptions.values() if s.leaving
+        ]
         if self._holding_since is not None:
-            waiting_since.append(self._holding_since)
-        return min(waiting_since) + self._order_wait_s if waiting_since else None
+            times.append(self._holding_since + self._order_wait_s)
+        times += [t for t in map(self._unacked_until, self.subscriptions) if t is not None]
+        return min(times, default=None)
 
     def _may_leave(self, subscription: Subscription) -> bool:
         return (

@@ -8,7 +8,7 @@ as told. They speak over anything that moves bytes: `in_memory` to an `XdsServer
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -21,6 +21,7 @@ from envoy.service.discovery.v3 import discovery_pb2
 
 from ._admission import Admission, Peer
 from ._errors import Refused
+from ._generator import Watch
 from ._node import Node
 from ._server import XdsServer
 from ._type_urls import FULL_STATE, NAMED_ONLY, RESOURCE_WRAPPER
@@ -108,7 +109,8 @@ class SotwClient(_Client):
         self._names[type_url] = names
         if type_url in NAMED_ONLY or names:
             have = self._have.get(type_url, {})
-            self._have[type_url] = {n: b for n, b in have.items() if n in names or "*" in names}
+            covers = _watch(type_url, names).covers
+            self._have[type_url] = {name: body for name, body in have.items() if covers(name)}
         await self._request(type_url)
 
     async def receive(self) -> Reply:
@@ -126,9 +128,9 @@ class SotwClient(_Client):
     async def ack(self, reply: Reply) -> None:
         """Take over what came, and say so."""
         names = self._names.get(reply.type_url, ())
-        wildcard = not names or "*" in names
-        have = {n: b for n, b in reply.resources.items() if wildcard or n in names}
-        if reply.type_url not in FULL_STATE and not wildcard:
+        watch = _watch(reply.type_url, names)
+        have = {name: body for name, body in reply.resources.items() if watch.covers(name)}
+        if reply.type_url not in FULL_STATE and not watch.wildcard:
             have = {**self._have.get(reply.type_url, {}), **have}
         self._have[reply.type_url] = have
         self._nonces[reply.type_url] = reply.nonce
@@ -331,6 +333,11 @@ async def over_grpc(
             yield GrpcWire(call)
         finally:
             call.cancel()
+            await call.code()
+
+
+def _watch(type_url: str, names: Collection[str]) -> Watch:
+    return Watch(type_url=type_url, names=frozenset(names), wildcard=not names or "*" in names)
 
 
 def _unwrapped(resources: Iterable[Any]) -> Iterable[tuple[str, bytes]]:

@@ -1,0 +1,27 @@
+"""One type from several sources, chosen by client."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Generic, TypeVar
+
+from ._generator import Client, Generated, Generator, Watch
+from ._push import PushRequest
+
+C = TypeVar("C")
+
+
+class Mux(Generic[C]):
+    """A generator that asks the source whose name `choose` gives; for other names, nothing."""
+
+    def __init__(
+        self, sources: Mapping[str, Generator[C]], *, choose: Callable[[Client[C], str], str]
+    ) -> None:
+        self._sources = sources
+        self._choose = choose
+
+    def generate(
+        self, client: Client[C], watch: Watch, push: PushRequest | None, /
+    ) -> Generated | None:
+        source = self._sources.get(self._choose(client, watch.type_url))
+        return None if source is None else source.generate(client, watch, push)

@@ -1,0 +1,278 @@
+"""Ready-made configuration: snapshots, linear stores, a mux of sources, and the cache."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from xds_server import (
+    Client,
+    ConfigKey,
+    DependencyCache,
+    Generated,
+    LinearStore,
+    Mux,
+    PushRequest,
+    Snapshot,
+    SnapshotStore,
+    Watch,
+    XdsServer,
+)
+from xds_server import type_urls as types
+from xds_server.testing import DeltaClient, SotwClient, admit_all, in_memory
+
+CDS, EDS, LDS, RDS = types.CLUSTER, types.ENDPOINT, types.LISTENER, types.ROUTE
+
+
+@pytest.fixture
+def store() -> SnapshotStore[None]:
+    return SnapshotStore()
+
+
+def serve(store: SnapshotStore[None]) -> XdsServer[None]:
+    server = XdsServer(store.generators(), admit=admit_all, needs_push=store.needs_push)
+    server.mark_ready()
+    return server
+
+
+async def test_a_client_without_a_snapshot_waits_for_one(
+    store: SnapshotStore[None], make: Any
+) -> None:
+    server = serve(store)
+    async with server.running(), in_memory(server) as wire:
+        client = SotwClient(wire, node_id="n")
+        await client.subscribe(CDS)
+        await client.subscribe(EDS, "a")
+        server.push_now(store.set("n", Snapshot.of([make.cluster("a"), make.endpoints("a")])))
+        assert {(await client.next()).type_url for _ in range(2)} == {CDS, EDS}
+
+
+async def test_a_snapshot_reaches_its_group_only(store: SnapshotStore[None], make: Any) -> None:
+    server = serve(store)
+    for group in "xy":
+        store.set(group, Snapshot.of([make.listener("l")], version="1"))
+    async with server.running(), in_memory(server) as wire_x, in_memory(server) as wire_y:
+        x, y = SotwClient(wire_x, node_id="x"), SotwClient(wire_y, node_id="y")
+        for client in (x, y):
+            await client.subscribe(LDS)
+            assert (await client.next()).version == "1"
+        for version, group in (("2", "x"), ("3", "y")):
+            snapshot = Snapshot.of([make.listener("l", change=int(version))], version=version)
+            server.push_now(store.set(group, snapshot))
+        assert (await x.next()).version == "2"
+        assert (await y.next()).version == "3"
+
+
+@pytest.mark.parametrize("delta", [False, True])
+async def test_a_request_that_names_part_of_a_snapshot_gets_that_part(
+    store: SnapshotStore[None], make: Any, *, delta: bool
+) -> None:
+    server = serve(store)
+    store.set("n", Snapshot.of([make.endpoints(name) for name in "abc"]))
+    async with server.running(), in_memory(server, delta=delta) as wire:
+        client = (DeltaClient if delta else SotwClient)(wire, node_id="n")
+        await client.subscribe(EDS, "a", "missing")
+        reply = await client.next()
+        assert set(reply.resources) == {"a"}
+        assert reply.removed == frozenset()
+        await client.subscribe(EDS, "a", "b", "missing")
+        assert "b" in (await client.next()).resources
+
+
+async def test_a_resource_that_left_a_snapshot_is_removed(
+    store: SnapshotStore[None], make: Any
+) -> None:
+    server = serve(store)
+    store.set("n", Snapshot.of([make.route("a"), make.route("b")]))
+    async with server.running(), in_memory(server, delta=True) as wire:
+        client = DeltaClient(wire, node_id="n")
+        await client.subscribe(RDS, "a", "b")
+        await client.next()
+        server.push_now(store.set("n", Snapshot.of([make.route("a")])))
+        reply = await client.next()
+        assert (set(reply.resources), reply.removed) == (set[str](), frozenset({"b"}))
+
+
+async def test_types_of_a_snapshot_come_in_order(store: SnapshotStore[None], make: Any) -> None:
+    server = serve(store)
+
+    def snapshot(change: int) -> Snapshot:
+        return Snapshot.of(
+            [
+                make.route("r", change=change),
+                make.listener("l", change=change),
+                make.endpoints("a", change=change),
+                make.cluster("a", change=change),
+            ]
+        )
+
+    store.set("n", snapshot(0))
+    async with server.running(), in_memory(server) as wire:
+        client = SotwClient(wire, node_id="n")
+        for type_url, names in ((RDS, ["r"]), (LDS, []), (EDS, ["a"]), (CDS, [])):
+            await client.subscribe(type_url, *names)
+            await client.next()
+        await client.next()  # the endpoints again, after the cluster
+        server.push_now(store.set("n", snapshot(1)))
+        assert [(await client.next()).type_url for _ in range(4)] == [CDS, EDS, LDS, RDS]
+
+
+def test_a_snapshot_says_what_does_not_fit(make: Any) -> None:
+    fitting = Snapshot.of(
+        [make.cluster("a"), make.endpoints("a"), make.cluster("static", eds=False)]
+    )
+    assert fitting.problems() == ()
+    unfit = Snapshot.of([make.cluster("a"), make.endpoints("b"), make.route("r")])
+    assert unfit.problems() == (
+        "endpoints 'a' are missing, a cluster needs them",
+        "endpoints 'b' belong to no cluster",
+        "routes 'r' belong to no listener",
+    )
+
+
+def test_a_snapshot_knows_the_routes_of_its_listeners(make: Any) -> None:
+    assert Snapshot.of([make.http_listener("l", route="r"), make.route("r")]).problems() == ()
+    assert Snapshot.of([make.http_listener("l", route="r")]).problems() == (
+        "routes 'r' are missing, a listener needs them",
+    )
+
+
+def test_what_a_linear_store_looks_at_is_what_changed(make: Any) -> None:
+    store = LinearStore(EDS, [make.endpoints(name) for name in "abc"])
+    request = store.update(make.endpoints("b", change=1), make.endpoints("c"))
+    assert {key.name for key in request.configs_updated} == {"b"}
+    client: Any = None
+    watch = Watch(type_url=EDS, names=frozenset("ab"))
+    generated = store.generate(client, watch, request)
+    assert generated is not None
+    assert [resource.name for resource in generated.resources] == ["b"]
+    others = Watch(type_url=EDS, names=frozenset("a"))
+    assert store.generate(client, others, request) is None
+
+
+@pytest.mark.parametrize("delta", [False, True])
+async def test_a_linear_store_wakes_watchers_of_names_prefixes_and_everything(
+    make: Any, *, delta: bool
+) -> None:
+    store = LinearStore(LDS, [make.listener("x/a"), make.listener("y/a")])
+    server: XdsServer[None] = XdsServer({LDS: store}, admit=admit_all)
+    server.mark_ready()
+    kind = DeltaClient if delta else SotwClient
+    async with (
+        server.running(),
+        in_memory(server, delta=delta) as by_name,
+        in_memory(server, delta=delta) as by_prefix,
+        in_memory(server, delta=delta) as by_wildcard,
+    ):
+        one, below, every = kind(by_name), kind(by_prefix), kind(by_wildcard)
+        await one.subscribe(LDS, "x/a")
+        await below.subscribe(LDS, "x/*")
+        await every.subscribe(LDS)
+        assert set((await one.next()).resources) == {"x/a"}
+        assert set((await below.next()).resources) == {"x/a"}
+        assert set((await every.next()).resources) == {"x/a", "y/a"}
+        server.push_now(store.update(make.listener("x/b")))
+        assert "x/b" in (await below.next()).resources
+        assert "x/b" in (await every.next()).resources
+        server.push_now(store.delete("x/a"))
+        replies = [await client.next() for client in (one, below, every)]
+        if delta:
+            assert {reply.removed for reply in replies} == {frozenset({"x/a"})}
+        assert [set(client.resources(LDS)) - {"x/a"} for client in (below, every)] == [
+            {"x/b"},
+            {"x/b", "y/a"},
+        ]
+
+
+def test_replacing_a_linear_store_is_a_change_of_what_differs(make: Any) -> None:
+    store = LinearStore(EDS, [make.endpoints("same"), make.endpoints("gone")])
+    request = store.replace([make.endpoints("same"), make.endpoints("new")])
+    assert {key.name for key in request.configs_updated} == {"gone", "new"}
+    assert len(store) == 2
+
+
+def test_a_mux_asks_the_source_that_was_chosen(make: Any) -> None:
+    sources: dict[str, Any] = {
+        name: LinearStore(EDS, [make.endpoints(name)]) for name in ("east", "west")
+    }
+
+    def choose(client: Client[str], _type_url: str) -> str:
+        return client.context
+
+    mux = Mux(sources, choose=choose)
+    watch = Watch(type_url=EDS, wildcard=True)
+    for where in ("east", "west"):
+        client: Any = Client(id="c", node=None, identities=(), context=where)  # type: ignore[arg-type]
+        generated = mux.generate(client, watch, None)
+        assert isinstance(generated, Generated)
+        assert [resource.name for resource in generated.resources] == [where]
+    nowhere: Any = Client(id="c", node=None, identities=(), context="north")  # type: ignore[arg-type]
+    assert mux.generate(nowhere, watch, PushRequest()) is None
+
+
+A, B = ConfigKey("Service", "a", "ns"), ConfigKey("Service", "b", "ns")
+
+
+def test_the_cache_forgets_what_depends_on_a_change() -> None:
+    cache: DependencyCache[str, int] = DependencyCache()
+    assert cache.get("x") is None
+    cache.add("x", 1, depends_on=[A, B], ticket=cache.ticket())
+    cache.add("y", 2, depends_on=[B], ticket=cache.ticket())
+    assert (cache.get("x"), cache.get("y")) == (1, 2)
+    cache.evict([A])
+    assert (cache.get("x"), cache.get("y")) == (None, 2)
+    assert (cache.hits, cache.misses) == (3, 2)
+
+
+def test_what_was_begun_before_an_eviction_is_not_kept() -> None:
+    cache: DependencyCache[str, int] = DependencyCache()
+    ticket = cache.ticket()
+    cache.evict([A])
+    assert not cache.add("x", 1, depends_on=[A], ticket=ticket)
+    assert cache.add("y", 1, depends_on=[B], ticket=ticket)
+    cache.clear()
+    assert not cache.add("y", 1, depends_on=[B], ticket=ticket)
+    assert len(cache) == 0
+
+
+def test_the_least_used_goes_first() -> None:
+    cache: DependencyCache[str, int] = DependencyCache(maximum=2)
+    for key in "xy":
+        cache.add(key, 1, depends_on=[A], ticket=cache.ticket())
+    cache.get("x")
+    cache.add("z", 1, depends_on=[A], ticket=cache.ticket())
+    assert [cache.get(key) for key in "xyz"] == [1, None, 1]
+
+
+cache_steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("begin"), st.sampled_from("xyz")),
+        st.tuples(st.just("finish"), st.sampled_from("xyz")),
+        st.tuples(st.just("change"), st.sampled_from([A, B])),
+        st.just(("clear",)),
+    )
+)
+
+
+@given(cache_steps)
+def test_nothing_stale_is_ever_served(steps: list[tuple[Any, ...]]) -> None:
+    """Values are the versions they were made from; one that is served is the newest."""
+    cache: DependencyCache[str, tuple[int, int]] = DependencyCache()
+    version = {A: 0, B: 0}
+    begun: dict[str, tuple[Any, tuple[int, int]]] = {}
+    for step, *arguments in steps:
+        if step == "begin":
+            begun[arguments[0]] = (cache.ticket(), (version[A], version[B]))
+        elif step == "finish" and arguments[0] in begun:
+            ticket, value = begun.pop(arguments[0])
+            cache.add(arguments[0], value, depends_on=[A, B], ticket=ticket)
+        elif step == "change":
+            version[arguments[0]] += 1
+            cache.evict([arguments[0]])
+        elif step == "clear":
+            cache.clear()
+        for key in "xyz":
+            assert cache.get(key) in {None, (version[A], version[B])}
