@@ -13,6 +13,7 @@ class Backend(BaseHTTPRequestHandler):
     """Answers every GET with a greeting."""
 
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # or the body waits 40 ms for the headers' acknowledgement
 
     def do_GET(self) -> None:
         """Answer with who we are and who asked."""
