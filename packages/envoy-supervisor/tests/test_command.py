@@ -8,6 +8,7 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -118,11 +119,21 @@ def test_mistakes_are_told_in_one_sentence(arguments: list[str], words: str) -> 
 def test_killing_the_command_kills_envoy(
     bootstrap: Path, envoy_binary: Path, socket_dir: Path
 ) -> None:
-    with command("run", "-c", bootstrap, "--envoy", envoy_binary) as process:
+    arguments = ["run", "-c", bootstrap, "--envoy", envoy_binary]
+    with command(*arguments) as process:
         envoy = os.pidfd_open(pid_in(until(process, "envoy is ready")))
         try:
             process.kill()
             assert select.select([envoy], [], [], 10)[0]
         finally:
             os.close(envoy)
+    (left,) = Path(tempfile.gettempdir()).glob(f"envoy-supervisor-{process.pid}-*")
+    (base_id,) = left.glob(f"base-id-{process.pid}-0")
+    memory = Path(f"/dev/shm/envoy_shared_memory_{base_id.read_text()}0")
+    assert memory.exists()
+    # The next one tidies up, whatever it does itself.
+    with command("run", "-c", "missing.json") as process:
+        process.communicate(timeout=20)
+    assert not left.exists()
+    assert not memory.exists()
     (socket_dir / "admin").unlink()

