@@ -27,7 +27,7 @@ _MAX_TOKEN_BYTES = 1024 * 1024
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Roots:
     pem: bytes
-    tls: ssl.SSLContext
+    path: Path
     described: str
 
 
@@ -57,7 +57,7 @@ async def dialled(
         if not await _connects(channel, config.connect_timeout_s):
             reason = await why_unreachable(
                 address,
-                tls=roots.tls if roots else None,
+                tls=_tls_context(roots) if roots else None,
                 server_name=server_name,
                 roots=roots.described if roots else "",
                 timeout_s=config.connect_timeout_s,
@@ -127,15 +127,21 @@ def _read_roots(source: Path | SystemRoots | None) -> _Roots | None:
         path, described = Path(bundle), f"one of the system's roots ({bundle})"
     else:
         path, described = source, f"a root in {source}"
-    pem = _read(path, what="root certificate file")
+    return _Roots(pem=_read(path, what="root certificate file"), path=path, described=described)
+
+
+def _tls_context(roots: _Roots) -> ssl.SSLContext:
+    """The same roots for the standard library; made when needed, for it costs a megabyte."""
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     tls.minimum_version = ssl.TLSVersion.TLSv1_2
     tls.set_alpn_protocols(["h2"])
     try:
-        tls.load_verify_locations(cadata=pem.decode("ascii", "replace"))
+        tls.load_verify_locations(cadata=roots.pem.decode("ascii", "replace"))
     except (ssl.SSLError, ValueError):
-        raise UpstreamError(f"root certificate file {path} holds no PEM certificate") from None
-    return _Roots(pem=pem, tls=tls, described=described)
+        raise UpstreamError(
+            f"root certificate file {roots.path} holds no PEM certificate"
+        ) from None
+    return tls
 
 
 def _read_token(path: Path) -> str:
