@@ -219,7 +219,8 @@ class Core:
         return self._decoded(self._pushing) + self.removals()
 
     def removals(self) -> list[Any]:
-        return self._decoded(self.stream.removals())
+        source = partial(self._source, push=None)
+        return self._decoded(self.stream.answers((), source))
 
     def subscription(self, type_url: str) -> Any:
         return self.stream.subscriptions[type_url]

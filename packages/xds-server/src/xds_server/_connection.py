@@ -160,7 +160,9 @@ class Connection(Generic[C]):
                 return
             elif self._push is not None and not self._push_stuck:
                 await self._send_push(self._push, write)
-            elif not await self._send(self._state.removals(), write):
+            elif not await self._send(
+                self._state.answers((), partial(self._generate, push=None)), write
+            ):
                 await self._wait(group)
 
     async def _wait(self, group: asyncio.TaskGroup) -> None:

@@ -122,8 +122,6 @@ class SotwState(StreamState[SotwRequest]):
         unused = self._never_used(subscription, leaving)
         new = changed(state, held)
         self._note_sent(ask.type_url, new)
-        if ask.type_url == CLUSTER and (new or leaving):
-            self._note_doubtful(subscription, new, state)
         if ask.type_url == CLUSTER and (staying := leaving - unused):
             # Routes still point to these clusters: they stay until the routes are replaced.
             self._leave(subscription, staying)
@@ -133,18 +131,13 @@ class SotwState(StreamState[SotwRequest]):
         subscription.held = state
         return state if new or leaving or ask.asked else None
 
-    def _note_doubtful(
-        self,
-        subscription: Subscription,
-        new: Mapping[str, Resource],
-        state: Mapping[str, Resource],
-    ) -> None:
+    def _note_doubtful(self, subscription: Subscription, resources: Mapping[str, Resource]) -> None:
         """Clusters of a refused response come again with the next, and may warm only then."""
-        if subscription.nack is None and subscription.settled:
+        if subscription.nack is not None:
+            doubtful = self._unconfirmed & resources.keys()
+            self._warming.clusters_sent(resources[name] for name in doubtful)
+        elif subscription.settled:
             self._unconfirmed.clear()
-        elif subscription.nack is not None:
-            self._warming.clusters_sent(state[n] for n in self._unconfirmed & state.keys())
-        self._unconfirmed.update(new)
 
     def _part(
         self,
@@ -174,6 +167,9 @@ class SotwState(StreamState[SotwRequest]):
         resources: Mapping[str, Resource],
         generated: Generated | None,
     ) -> Response:
+        if subscription.type_url == CLUSTER:
+            self._note_doubtful(subscription, resources)
+            self._unconfirmed.update(resources)
         nonce = next(self._nonces)
         version = generated.version if generated is not None else None
         version = self._version() if version is None else version

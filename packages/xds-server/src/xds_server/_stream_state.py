@@ -37,7 +37,7 @@ class StreamState(ABC, Generic[R]):
 
     `receive` takes in a request and says what has to be generated for it; `answers` and `push`
     then make the responses, each only when the one before is taken, so that a client that reads
-    slowly gets what is newest when it has read. `removals` may have more to send later.
+    slowly gets what is newest when it has read. `answers` to nothing is what waited and is due.
     """
 
     def __init__(
@@ -66,11 +66,12 @@ class StreamState(ABC, Generic[R]):
         """Take in a request. A request is answered by the asks it comes to, or by nothing."""
 
     def answers(self, asks: Iterable[Ask], source: Source) -> Iterator[Response]:
-        """What a request is answered with."""
+        """What a request is answered with, and what waited for it."""
         for ask in asks:
             yield from self._made(ask, source)
         yield from self._owed(source)
-        yield from self.removals()
+        yield from self._removals()
+        yield from self._owed(source)
 
     def push(self, source: Source) -> Iterator[Response | None]:
         """What brings the client up to date, in the order that breaks nothing.
@@ -88,8 +89,7 @@ class StreamState(ABC, Generic[R]):
             subscription = self.subscriptions.get(type_url)
             if subscription is not None and (subscription.wildcard or subscription.names):
                 yield from self._made(Ask(type_url=type_url, watch=subscription.watch), source)
-        yield from self._owed(source)
-        yield from self.removals()
+        yield from self.answers((), source)
 
     def _unacked_until(self, type_url: str) -> float | None:
         """How long the next push of a type waits for the client to accept its last."""
@@ -145,7 +145,7 @@ class StreamState(ABC, Generic[R]):
         ask = Ask(type_url=ENDPOINT, watch=watch, asked=True, force=True)
         yield from self._made(ask, source)
 
-    def removals(self) -> Iterator[Response]:
+    def _removals(self) -> Iterator[Response]:
         """The removals whose time has come, in the reverse of the push order."""
         due = [
             subscription
