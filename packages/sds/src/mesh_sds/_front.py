@@ -76,6 +76,8 @@ class Front:
                 await self._forward(accepted, peer)
             except OSError as error:
                 log.warning("cannot pass a connection on", extra={"reason": str(error)})
+            except Exception:  # A fault of ours; it costs this connection, not the door.
+                log.exception("connection failed", extra={"pid": peer.pid})
 
     def _tell_refused(self, peer: PeerCredentials, reason: str) -> None:
         """Log a refusal, but not each one of a peer that tries all the time."""

@@ -72,7 +72,11 @@ class Pusher:
             failing = self._generator.failing
             failing &= self._ledger.names()
             if failing:
-                await self.push(frozenset(failing))
+                try:
+                    await self.push(frozenset(failing))
+                except Exception:
+                    log.exception("pushing again failed")
+                    self._failures.set()
 
     async def push(self, names: Collection[str]) -> None:
         """Push these names to the streams that want them."""
