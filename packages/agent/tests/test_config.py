@@ -198,6 +198,31 @@ def test_each_mistake_is_one_sentence(load: Load, environ: dict[str, str], compl
     assert any(complaint in problem for problem in caught.value.problems)
 
 
+def test_a_provisioned_certificate_stands_in_for_the_token(load: Load, workload: Path) -> None:
+    (workload / "var/run/secrets/tokens/istio-token").unlink()
+    provisioned = workload / "etc/certs"
+    provisioned.mkdir(parents=True)
+    for name in ("cert-chain.pem", "key.pem", "root-cert.pem"):
+        (provisioned / name).write_text("x")
+    config = load({"PROV_CERT": "./etc/certs"})
+    assert config.relay.upstream.token_path is None
+    assert config.relay.upstream.client_certificate_path == provisioned / "cert-chain.pem"
+    assert config.relay.upstream.root_certificate == provisioned / "root-cert.pem"
+    assert config.authority.client_key_path == provisioned / "key.pem"
+    (provisioned / "cert-chain.pem").unlink()
+    with pytest.raises(ConfigError, match=r"neither token file .* nor certificate .* exists"):
+        load({"PROV_CERT": "./etc/certs"})
+
+
+def test_certificates_are_written_out_when_asked_for(load: Load, workload: Path) -> None:
+    assert load().output is None
+    output = load({"OUTPUT_CERTS": "./etc/certs"}).output
+    assert output == certclient.OutputFilesConfig(directory=workload / "etc/certs", mode=0o600)
+    in_a_pod = load({"OUTPUT_CERTS": "./etc/certs", "KUBERNETES_SERVICE_HOST": "10.0.0.1"}).output
+    assert in_a_pod is not None
+    assert in_a_pod.mode == 0o644
+
+
 def test_a_missing_token_names_the_file(load: Load, workload: Path) -> None:
     (workload / "var/run/secrets/tokens/istio-token").unlink()
     with pytest.raises(ConfigError, match=r"token file .*istio-token does not exist"):

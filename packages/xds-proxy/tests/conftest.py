@@ -31,8 +31,19 @@ class Authority:
     key: ec.EllipticCurvePrivateKey
     name: x509.Name
 
-    def server(self, *names: str, expired: bool = False) -> grpc.ServerCredentials:
+    def server(
+        self, *names: str, expired: bool = False, clients_show_theirs: bool = False
+    ) -> grpc.ServerCredentials:
         """Credentials of a server with these names (DNS names or IP addresses)."""
+        key_pem, chain = self.issue(*names, expired=expired)
+        return grpc.ssl_server_credentials(
+            [(key_pem, chain)],
+            root_certificates=self.root_pem if clients_show_theirs else None,
+            require_client_auth=clients_show_theirs,
+        )
+
+    def issue(self, *names: str, expired: bool = False) -> tuple[bytes, bytes]:
+        """Key and certificate, PEM, for these names."""
         key = ec.generate_private_key(ec.SECP256R1())
         now = datetime.now(UTC)
         ends = now - timedelta(hours=1) if expired else now + timedelta(hours=1)
@@ -52,8 +63,7 @@ class Authority:
             serialization.PrivateFormat.PKCS8,
             serialization.NoEncryption(),
         )
-        chain = certificate.public_bytes(serialization.Encoding.PEM)
-        return grpc.ssl_server_credentials([(key_pem, chain)])
+        return key_pem, certificate.public_bytes(serialization.Encoding.PEM)
 
 
 def _general_name(name: str) -> x509.GeneralName:

@@ -67,6 +67,25 @@ async def test_token_and_metadata_go_with_every_stream_and_the_token_is_read_ane
             assert upstream.metadata["authorization"] == "Bearer second"
 
 
+async def test_a_client_certificate_is_shown_once_it_is_there(
+    start_relay: Any, messages: Any, authority: Any, root: Path, tmp_path: Path
+) -> None:
+    credentials = authority.server("127.0.0.1", clients_show_theirs=True)
+    chain, key = tmp_path / "chain.pem", tmp_path / "key.pem"
+    async with control_plane(credentials=credentials) as plane:
+        async with start_relay(
+            plane.address,
+            root_certificate=root,
+            client_certificate_path=chain,
+            client_key_path=key,
+        ) as running:
+            await _failure(running)
+            key_pem, chain_pem = authority.issue("workload.example")
+            _write(key, key_pem)
+            _write(chain, chain_pem)
+            await _exchange(plane, running, messages)
+
+
 async def test_no_token_in_plaintext(start_relay: Any, messages: Any, tmp_path: Path) -> None:
     token = tmp_path / "token"
     _write(token, "secret")

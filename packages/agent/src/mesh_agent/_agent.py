@@ -53,6 +53,10 @@ async def run(config: AgentConfig) -> None:
         view.certificates = await stack.enter_async_context(
             certclient.keep_fresh(config.rotation, authority)
         )
+        if config.output is not None:
+            await stack.enter_async_context(
+                certclient.output_files(config.output, view.certificates)
+            )
         await stack.enter_async_context(
             mesh_sds.serving(config.secrets, CertificateSecrets(view.certificates))
         )

@@ -49,6 +49,7 @@ class AgentConfig:
     relay: xds_proxy.RelayConfig
     envoy: envoy_supervisor.EnvoyConfig
     status: StatusConfig
+    output: certclient.OutputFilesConfig | None
     ready_poll_s: float = field(default=0.05)
 
 
@@ -72,6 +73,7 @@ def load_config(
         envoy=_envoy(
             settings, flags=flags, proxy=proxy, identity=identity, pod=pod, version=version
         ),
+        output=_output(settings),
         status=StatusConfig(host=settings.text("MESH_AGENT_BIND_ADDRESS"), port=proxy.status_port),
     )
     if problems:
@@ -149,29 +151,56 @@ def _spiffe_id(settings: Settings, identity: node.NodeIdentity) -> certclient.Sp
 def _authority(settings: Settings, proxy: proxy_config.ProxyConfig) -> certclient.IstioCaConfig:
     address = settings.text("CA_ADDR", proxy.discovery_address)
     plaintext = address.endswith(":15010")
-    token_path = settings.under(_TOKEN)
-    if not token_path.is_file():
-        settings.problems.append(
-            f"token file {token_path} does not exist; the agent proves with it who it is: "
-            "mount the workload's token there"
-        )
+    chain, key = _client_certificate(settings)
     return certclient.IstioCaConfig(
         address=address,
         server_name=_server_name(settings, address),
         root_certificate=(
             None if plaintext else _root_certificate(settings, "CA_ROOT_CA") or certclient.SYSTEM
         ),
-        token_path=token_path,
+        token_path=settings.under(_TOKEN),
+        client_certificate_path=chain,
+        client_key_path=key,
         cluster_id=settings.text("ISTIO_META_CLUSTER_ID"),
+        cert_signer=settings.text("ISTIO_META_CERT_SIGNER"),
         headers=settings.prefixed("CA_HEADER_"),
     )
+
+
+def _client_certificate(settings: Settings) -> tuple[Path, Path] | tuple[None, None]:
+    """What a machine was given when it was set up, to be known by until it has its own."""
+    directory = settings.text("PROV_CERT")
+    if not directory:
+        return None, None
+    return settings.under(directory) / "cert-chain.pem", settings.under(directory) / "key.pem"
+
+
+def _token(settings: Settings) -> Path | None:
+    """The token file; None where there is none and a provisioned certificate serves instead."""
+    path = settings.under(_TOKEN)
+    if path.is_file():
+        return path
+    chain, _ = _client_certificate(settings)
+    if chain is None:
+        settings.problems.append(
+            f"token file {path} does not exist; the agent proves with it who it is: mount the "
+            "workload's token there, or name a directory with a certificate in PROV_CERT"
+        )
+    elif not chain.is_file():
+        settings.problems.append(
+            f"neither token file {path} nor certificate {chain} exists; the agent proves with "
+            "one of them who it is"
+        )
+    return None
 
 
 def _root_certificate(settings: Settings, variable: str) -> Path | None:
     """The file of roots, or None for the machine's own."""
     if settings.text(variable) == "SYSTEM":
         return None
-    path = settings.path(variable, _ROOT_CERTIFICATE)
+    provisioned = settings.text("PROV_CERT")
+    default = f"{provisioned}/root-cert.pem" if provisioned else _ROOT_CERTIFICATE
+    path = settings.path(variable, default)
     if not path.is_file():
         settings.problems.append(
             f"root certificate {path} does not exist; the control plane is checked against it: "
@@ -185,6 +214,17 @@ def _server_name(settings: Settings, address: str) -> str:
     if "localhost" in host:
         host = _CONTROL_PLANE_NAME
     return settings.text("ISTIOD_SAN", host)
+
+
+def _output(settings: Settings) -> certclient.OutputFilesConfig | None:
+    directory = settings.text("OUTPUT_CERTS")
+    if not directory:
+        return None
+    # In a pod another container reads the files, as another user; on a machine nobody else should.
+    in_kubernetes = bool(settings.text("KUBERNETES_SERVICE_HOST"))
+    return certclient.OutputFilesConfig(
+        directory=settings.under(directory), mode=0o644 if in_kubernetes else 0o600
+    )
 
 
 def _rotation(settings: Settings, spiffe_id: certclient.SpiffeId) -> certclient.RotationConfig:
@@ -231,6 +271,7 @@ def _key_type(settings: Settings) -> certclient.KeyType:
 def _relay(settings: Settings, proxy: proxy_config.ProxyConfig) -> xds_proxy.RelayConfig:
     cluster_id = settings.text("ISTIO_META_CLUSTER_ID")
     plaintext = proxy.plaintext_control_plane or proxy.discovery_address.endswith(":15010")
+    chain, key = _client_certificate(settings)
     return xds_proxy.RelayConfig(
         socket_path=_xds_socket(settings, proxy),
         upstream=xds_proxy.UpstreamConfig(
@@ -241,7 +282,9 @@ def _relay(settings: Settings, proxy: proxy_config.ProxyConfig) -> xds_proxy.Rel
                 else _root_certificate(settings, "XDS_ROOT_CA") or xds_proxy.SYSTEM
             ),
             server_name=_server_name(settings, proxy.discovery_address),
-            token_path=None if plaintext else settings.under(_TOKEN),
+            token_path=None if plaintext else _token(settings),
+            client_certificate_path=chain,
+            client_key_path=key,
             metadata=(
                 *((("clusterid", cluster_id),) if cluster_id else ()),
                 *settings.prefixed("XDS_HEADER_"),

@@ -65,6 +65,8 @@ class UpstreamConfig:
     server_name: the name the control plane's certificate must bear; None: the host of `address`.
     token_path: file with the bearer token, read again for every stream; None sends none. Never sent
         in plaintext.
+    client_certificate_path, client_key_path: PEM files, chain leaf first, shown to the control
+        plane when both are there; read again for every stream. None shows none.
     metadata: further gRPC metadata for every stream; names are lower-cased.
     connect_timeout_s: how long Envoy's stream waits for the control plane before it ends
         UNAVAILABLE.
@@ -74,6 +76,8 @@ class UpstreamConfig:
     root_certificate: Path | SystemRoots | None
     server_name: str | None = None
     token_path: Path | None = None
+    client_certificate_path: Path | None = None
+    client_key_path: Path | None = None
     metadata: tuple[tuple[str, str], ...] = ()
     connect_timeout_s: float = 5.0
 

@@ -51,7 +51,8 @@ async def dialled(
     if roots is None:
         channel = grpc.aio.insecure_channel(config.address, options=options)
     else:
-        credentials = grpc.ssl_channel_credentials(root_certificates=roots.pem)
+        chain, key = _read_client_certificate(config)
+        credentials = grpc.ssl_channel_credentials(roots.pem, key, chain)
         channel = grpc.aio.secure_channel(config.address, credentials, options=options)
     try:
         if not await _connects(channel, config.connect_timeout_s):
@@ -142,6 +143,19 @@ def _tls_context(roots: _Roots) -> ssl.SSLContext:
             f"root certificate file {roots.path} holds no PEM certificate"
         ) from None
     return tls
+
+
+def _read_client_certificate(config: UpstreamConfig) -> tuple[bytes | None, bytes | None]:
+    """Chain and key, or neither: a machine may get its certificate later than its agent."""
+    chain_path, key_path = config.client_certificate_path, config.client_key_path
+    if chain_path is None or key_path is None:
+        return None, None
+    if not (chain_path.exists() and key_path.exists()):
+        return None, None
+    return (
+        _read(chain_path, what="client certificate file"),
+        _read(key_path, what="client key file"),
+    )
 
 
 def _read_token(path: Path) -> str:
