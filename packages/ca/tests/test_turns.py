@@ -1,99 +1,102 @@
 import asyncio
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mesh_ca._turns import GATHER_S, Pace, Turns
+from mesh_ca._turns import MOST, Pace, Turns
 
 
-async def test_work_is_done_in_the_order_it_came() -> None:
+async def test_calls_go_on_in_the_order_they_came() -> None:
     turns, done = Turns(), list[int]()
+
+    async def call(number: int) -> None:
+        await turns.wait()
+        done.append(number)
+
     async with asyncio.TaskGroup() as group:
         for number in range(200):
-            group.create_task(turns.do(lambda number=number: done.append(number)))  # type: ignore[misc]
+            group.create_task(call(number))
     assert done == list(range(200))
 
 
-async def test_each_caller_gets_its_own_result_or_error() -> None:
-    def fail() -> None:
-        raise ValueError("mine")
-
-    turns = Turns()
-    outcomes = await asyncio.gather(
-        turns.do(lambda: 1), turns.do(fail), turns.do(lambda: 3), return_exceptions=True
-    )
-    assert [outcomes[0], outcomes[2]] == [1, 3]
-    assert isinstance(outcomes[1], ValueError)
-    assert str(outcomes[1]) == "mine"
-
-
-async def test_work_whose_caller_has_gone_is_left_out() -> None:
+async def test_call_that_has_gone_holds_no_one_up() -> None:
     turns, done = Turns(), list[str]()
-    first = asyncio.ensure_future(turns.do(lambda: done.append("first")))
-    gone = asyncio.ensure_future(turns.do(lambda: done.append("gone")))
+
+    async def call(name: str) -> None:
+        await turns.wait()
+        done.append(name)
+
+    tasks = [asyncio.ensure_future(call(name)) for name in ("first", "gone", "last")]
     await asyncio.sleep(0)
-    gone.cancel()
-    await first
-    with pytest.raises(asyncio.CancelledError):
-        await gone
-    assert done == ["first"]
+    tasks[1].cancel()
+    await asyncio.wait(tasks)
+    assert done == ["first", "last"]
 
 
-async def test_long_queue_lets_other_work_in() -> None:
-    now = [0.0]
-    turns, done = Turns(monotonic=lambda: now[0]), list[str]()
+async def test_many_calls_let_other_work_in() -> None:
+    turns, done = Turns(), list[str]()
 
-    def slow() -> None:
-        now[0] += 0.01
-        done.append("slow")
+    async def call() -> None:
+        await turns.wait()
+        done.append("call")
 
     async def other() -> None:
-        for _ in range(3):
+        for _ in range(4):
             await asyncio.sleep(0)
         done.append("other")
 
     async with asyncio.TaskGroup() as group:
-        for _ in range(8):
-            group.create_task(turns.do(slow))
+        for _ in range(100):
+            group.create_task(call())
         group.create_task(other())
-    assert done.index("other") < len(done) - 1
-    assert done.count("slow") == 8
+    assert done.index("other") < 99
+    assert done.count("call") == 100
 
 
 def test_caller_on_its_own_hardly_ever_waits() -> None:
-    pace, now, waits = Pace(), 0.0, list[float]()
-    for _ in range(320):
-        waits.append(pace.wait_s(now))
+    pace, now, wanted = Pace(), 0.0, list[int]()
+    for _ in range(640):
+        wanted.append(pace.wanted(now)[0])
         now += 0.001
-        pace.done(1, now)
-    assert [wait for wait in waits if wait] == [GATHER_S] * 10
+        pace.gathered(1, now)
+    assert [count for count in wanted if count > 1] == [4] * 10
 
 
-def test_gathering_goes_on_while_it_pays() -> None:
-    pace, now = Pace(), 0.0
-    while not pace.wait_s(now):
-        pace.done(1, now)
-    for _ in range(100):
-        pace.done(5, now)
-        now += 0.002
-        assert pace.wait_s(now) == GATHER_S
-    pace.done(1, now)
-    assert pace.wait_s(now) == 0.0
+def test_callers_who_come_together_are_found_and_waited_for() -> None:
+    pace, now, wanted = Pace(), 0.0, list[int]()
+    for _ in range(400):  # eight, who come again when all have been served
+        wanted.append(pace.wanted(now)[0])
+        now += 0.003
+        pace.gathered(min(wanted[-1], 8), now)
+    assert wanted[0] == 1
+    assert set(wanted[-100:]) == {8, 16}  # now and then a try for more
+    assert wanted[-100:].count(8) > 90
 
 
-def test_after_a_rest_the_first_is_done_at_once() -> None:
+def test_those_who_do_not_come_are_not_waited_for_again() -> None:
     pace = Pace()
-    while not pace.wait_s(0.0):
-        pace.done(1, 0.0)
-    pace.done(5, 0.0)
-    assert pace.wait_s(1.0) == 0.0
+    pace.gathered(8, 0.0)
+    assert pace.wanted(0.0)[0] == 8
+    pace.gathered(3, 0.003)
+    assert pace.wanted(0.003)[0] == 3
 
 
-@given(st.lists(st.tuples(st.integers(1, 100), st.floats(0, 0.1)), max_size=200))
-def test_no_one_ever_waits_longer_than_one_gathering(turns: list[tuple[int, float]]) -> None:
+def test_after_a_rest_the_first_is_not_held_up() -> None:
+    pace = Pace()
+    pace.gathered(8, 0.0)
+    assert pace.wanted(1.0)[0] == 1
+
+
+@given(st.lists(st.tuples(st.integers(1, 500), st.floats(0, 0.1)), max_size=200))
+def test_what_is_waited_for_has_bounds(turns: list[tuple[int, float]]) -> None:
     pace, now = Pace(), 0.0
     for count, elapsed in turns:
-        assert pace.wait_s(now) in {0.0, GATHER_S}
+        assert 1 <= pace.wanted(now)[0] <= MOST
         now += elapsed
-        pace.done(count, now)
+        pace.gathered(count, now)
+
+
+async def test_no_one_waits_for_others_for_ever() -> None:
+    turns = Turns(monotonic=lambda: 0.0)
+    for _ in range(200):  # tries to gather among them
+        await turns.wait()

@@ -3,12 +3,12 @@
 The caller learns why its request was refused only once it is known who it is.
 """
 
+import asyncio
 import logging
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
 from typing import Any, assert_never
 
 import grpc
@@ -122,6 +122,7 @@ class _CertificateService:
         self, request: IstioCertificateRequest, context: ServicerContext
     ) -> IstioCertificateResponse:
         self.metrics.requests.inc()
+        await self.turns.wait()
         try:
             answer = await self._answer(request, context)
         except Exception:
@@ -129,6 +130,7 @@ class _CertificateService:
             answer = _Refusal(grpc.StatusCode.INTERNAL, "internal error")
         if isinstance(answer, _Refusal):
             await context.abort(answer.code, answer.message)
+        await asyncio.sleep(0)  # gRPC sends when all of this turn are signed
         return answer
 
     async def _answer(
@@ -145,7 +147,7 @@ class _CertificateService:
             log.warning("caller not authenticated", extra={"peer": peer, "reason": str(error)})
             return _Refusal(grpc.StatusCode.UNAUTHENTICATED, NOT_AUTHENTICATED)
         try:
-            issued = await self.turns.do(partial(self._issue, request, caller, peer))
+            issued = self._issue(request, caller, peer)
         except (CsrError, LifetimeError, IdentityError, NotReadyError) as error:
             return self._refusal(error, caller, peer)
         return IstioCertificateResponse(cert_chain=[pem.decode() for pem in issued.chain_pem])
