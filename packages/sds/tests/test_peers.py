@@ -191,3 +191,18 @@ async def test_the_checked_path_may_be_one_byte_shorter_only(
     shorter = path.with_name(path.name[1:])
     async with serving(config(shorter, AllowedPeers()), secrets):
         assert shorter.is_socket()
+
+
+async def test_junk_and_sudden_goodbyes_cost_nobody_else_anything(
+    socket_path: Path, secrets: FakeSecrets
+) -> None:
+    secrets.set(default=TlsCertificate(chain_pem=b"chain", private_key_pem=b"key"))
+    async with serving(config(socket_path, AllowedPeers()), secrets):
+        for number in range(50):
+            with socket.socket(socket.AF_UNIX) as rude:
+                rude.connect(str(socket_path))
+                if number % 2:
+                    rude.send(os.urandom(number))
+        async with subscriber(socket_path) as stream:
+            await stream.ask("default")
+            assert (await stream.read()).secrets == {"default": b"chain"}

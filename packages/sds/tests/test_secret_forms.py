@@ -1,5 +1,6 @@
 """What Envoy is given: the key by an accelerator, revocation lists, instruments, a light import."""
 
+import logging
 import subprocess
 import sys
 from collections.abc import Callable
@@ -172,3 +173,34 @@ def test_importing_it_imports_no_library_of_metrics() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("accelerator", [None, *KeyAccelerator])
+async def test_no_byte_of_a_key_is_logged_or_shown(
+    socket_path: Path,
+    secrets: FakeSecrets,
+    caplog: pytest.LogCaptureFixture,
+    accelerator: KeyAccelerator | None,
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    canary = TlsCertificate(chain_pem=b"chain", private_key_pem=b"c4n4ry")
+    secrets.set(default=canary)
+    provider = (
+        None
+        if accelerator is None
+        else PrivateKeyProvider(accelerator=accelerator, poll_delay=timedelta(milliseconds=10))
+    )
+    config = SdsConfig(socket_path=socket_path, allow=AllowedPeers(), private_key_provider=provider)
+    shown = [repr(canary), repr(secret_resource("default", canary, provider=provider))]
+    async with serving(config, secrets) as server:
+        async with subscriber(socket_path) as stream:
+            await stream.ask("default")
+            await stream.refuse(await stream.read(), "no")
+            await server.wait_until(lambda told: any(s.refusals for s in told))
+            secrets.fail("default", ValueError("source bug"))
+            await stream.ask("default", "another")
+            await server.wait_until(lambda told: "another" in told[0].names)
+            shown += [repr(server.subscribers()), repr(config), repr(vars(server))]
+    shown += [caplog.text, *(repr(vars(record)) for record in caplog.records)]
+    assert "response refused by client" in caplog.messages
+    assert not any("c4n4ry" in text for text in shown)
