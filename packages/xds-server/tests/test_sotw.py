@@ -134,6 +134,16 @@ def test_reconnect_with_an_old_nonce_is_a_new_watch(
     assert again.nonce != endpoints.nonce
 
 
+def test_an_old_nonce_stays_good_until_there_is_a_new_one(
+    sotw: Any, state: Any, make: Any, names: Any
+) -> None:
+    """After a reconnect, to a watch of nothing that exists, there is no response with a nonce."""
+    state.set(make.endpoints("a"))
+    assert sotw.request(EDS, "missing", nonce="from another stream") == []
+    (reply,) = sotw.request(EDS, "a", nonce="from another stream")
+    assert names(reply) == ["a"]
+
+
 def test_a_watch_begun_anew_without_an_answer_goes_on_with_the_old_nonce(
     sotw: Any, state: Any, make: Any, names: Any
 ) -> None:

@@ -40,7 +40,7 @@ class SotwState(StreamState[SotwRequest]):
         if not request.names and request.type_url in NAMED_ONLY:
             self.subscriptions.pop(request.type_url, None)
             return Received()
-        if subscription is None or not request.nonce:
+        if subscription is None or not request.nonce or not subscription.nonce_sent:
             # Without a nonce, or with one from a stream that is gone, nothing is known of what
             # the client has.
             return Received(asks=self._subscribe(request))
