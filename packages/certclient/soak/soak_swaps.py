@@ -62,7 +62,7 @@ async def soak(volume: Path, *, swaps: int, rate: float) -> bool:
             await asyncio.to_thread(mount, volume, states[number % len(states)])
         swapped = time.monotonic()
         last = states[(swaps - 1) % len(states)]
-        while certificates.latest != last and time.monotonic() < swapped + 10:
+        while certificates.latest != last and time.monotonic() < swapped + 10:  # noqa: ASYNC110
             await asyncio.sleep(0.001)
         late_s = time.monotonic() - swapped
         checking.cancel()

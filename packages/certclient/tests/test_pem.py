@@ -38,7 +38,7 @@ SPELLINGS: dict[str, Callable[[bytes], bytes]] = {
     "no last newline": lambda pem: pem.rstrip(b"\n"),
     "indented": lambda pem: b"".join(b"  " + line for line in pem.splitlines(keepends=True)),
     "trailing blanks": lambda pem: pem.replace(b"\n", b"  \n"),
-    "one long line": lambda pem: _one_line(pem),
+    "one long line": lambda pem: _one_line(pem),  # noqa: PLW0108 - defined below
     "text after": lambda pem: pem + b"\nend of file\n",
     "the same twice": lambda pem: pem + pem,
 }

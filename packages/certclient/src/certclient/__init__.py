@@ -12,6 +12,7 @@ from certclient._errors import (
     CertClientError,
     CertificateRejected,
     FeedClosed,
+    HookFailed,
     InvalidConfig,
     InvalidPem,
     InvalidSpiffeId,
@@ -22,6 +23,7 @@ from certclient._errors import (
 from certclient._file_certificates import FilesConfig, follow_files
 from certclient._file_secrets import FileSecrets, FileState, FileStatus, file_secrets
 from certclient._files import OutputFilesConfig, output_files, write_files
+from certclient._grpc_credentials import grpc_authorizer, grpc_channel, grpc_server_credentials
 from certclient._istio_ca import IstioCaConfig, istio_ca
 from certclient._keys import KeyEncoding, KeyType
 from certclient._pem import KeyPair, RevocationLists, Roots
@@ -32,6 +34,7 @@ from certclient._spiffe import SpiffeId
 from certclient._system_roots import SYSTEM, SystemRoots
 from certclient._tls import client_context, server_context
 from certclient._trust import TrustConfig, TrustingCertificates, with_trust
+from certclient._workload_api import WorkloadApiConfig, follow_workload_api
 
 __all__ = [
     # identity
@@ -63,8 +66,10 @@ __all__ = [
     "KeyPair",
     "RevocationLists",
     "Roots",
+    "WorkloadApiConfig",
     "file_secrets",
     "follow_files",
+    "follow_workload_api",
     # trust
     "TrustConfig",
     "TrustingCertificates",
@@ -72,6 +77,9 @@ __all__ = [
     # subscribers
     "OutputFilesConfig",
     "client_context",
+    "grpc_authorizer",
+    "grpc_channel",
+    "grpc_server_credentials",
     "output_files",
     "server_context",
     "write_files",
@@ -80,6 +88,7 @@ __all__ = [
     "CertClientError",
     "CertificateRejected",
     "FeedClosed",
+    "HookFailed",
     "InvalidConfig",
     "InvalidPem",
     "InvalidSpiffeId",

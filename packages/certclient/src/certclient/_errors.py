@@ -33,6 +33,10 @@ class SourceUnavailable(CertClientError):
     """Certificates can't be had from where they should come from: try again later."""
 
 
+class HookFailed(CertClientError):
+    """A command or signal that was to follow a renewal did not work."""
+
+
 class RenewalFailed(CertClientError):
     """A renewal that was waited for did not bring a certificate."""
 

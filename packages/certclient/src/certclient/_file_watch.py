@@ -93,6 +93,9 @@ class FileWatch:
         for new in sorted(wanted - self._watches.keys(), key=lambda each: each.path):
             try:
                 self._watches[new] = self._observe(new.path, self._told)
+            except FileNotFoundError:
+                # Gone since it was looked up, so something changed: look again.
+                self._loop.call_soon_threadsafe(self._changed.set)
             except OSError as error:
                 failed = True
                 self._failed(new.path, error)

@@ -55,14 +55,15 @@ async def output_files(
 async def _keep(config: OutputFilesConfig, certificates: Certificates, clock: Clock) -> None:
     async for certificate in certificates.changes():
         if certificate is not None:
-            await _write_until_done(config, certificates, certificate, clock)
+            await write_until_done(config, certificates, certificate, clock)
     # Only reached when rotation stopped first; whoever nested the blocks is about to leave ours.
     await asyncio.Event().wait()
 
 
-async def _write_until_done(
+async def write_until_done(
     config: OutputFilesConfig, certificates: Certificates, certificate: Certificate, clock: Clock
-) -> None:
+) -> bool:
+    """Write, and try again while that fails; False if a newer certificate came meanwhile."""
     for attempt, delay_s in enumerate(_TRY_AGAIN.delays(), start=1):
         try:
             changed = await asyncio.to_thread(write_files, config, certificate)
@@ -78,10 +79,11 @@ async def _write_until_done(
             )
         else:
             log.debug("certificate files written", extra={"changed": list(changed)})
-            return
+            return True
         await clock.sleep(delay_s)
         if certificates.latest is not certificate:
-            return  # a newer one waits to be written
+            return False
+    return False
 
 
 def write_files(config: OutputFilesConfig, certificate: Certificate) -> tuple[str, ...]:

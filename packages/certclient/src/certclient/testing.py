@@ -15,9 +15,19 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from certclient._acceptance import accept
 from certclient._certificate import Certificate
+from certclient._fake_workload_api import FakeWorkloadApi, fake_workload_api
 from certclient._keys import KeyEncoding, KeyType, new_private_key, signing_request
 from certclient._spiffe import SpiffeId
 from mesh_lifecycle import Clock, SystemClock
+
+__all__ = [
+    "FakeAuthority",
+    "FakeWorkloadApi",
+    "Fault",
+    "SigningAsked",
+    "fake_workload_api",
+    "issued",
+]
 
 _BACKDATED = timedelta(seconds=60)
 

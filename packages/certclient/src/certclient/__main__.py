@@ -1,0 +1,5 @@
+"""`python -m certclient`."""
+
+from certclient._command import main
+
+main()

@@ -1,0 +1,165 @@
+"""The `certclient` command: one certificate, or certificates for as long as it runs."""
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import assert_never
+
+from certclient._certificate import Certificate
+from certclient._certificates import Certificates
+from certclient._command_options import AuthoritySource, CommandConfig, Source, parse
+from certclient._errors import HookFailed
+from certclient._file_certificates import FilesConfig, follow_files
+from certclient._files import write_files, write_until_done
+from certclient._hooks import run_hooks
+from certclient._istio_ca import istio_ca
+from certclient._rotation import keep_fresh
+from certclient._trust import TrustConfig, with_trust
+from certclient._workload_api import WorkloadApiConfig, follow_workload_api
+from mesh_lifecycle import SystemClock, configure_logging, in_background, stop_signals
+
+log = logging.getLogger("certclient")
+
+
+def main() -> None:
+    """Run the command line and leave the program with its exit code."""
+    config = parse(sys.argv[1:], os.environ)
+    configure_logging(config.log_level, as_json=config.as_json, stream=sys.stderr)
+    try:
+        sys.exit(asyncio.run(_get(config) if config.once else _watch(config)))
+    except BrokenPipeError:
+        # Whoever read us has gone. Python would complain once more when it closes the stream.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+
+
+async def _get(config: CommandConfig) -> int:
+    with stop_signals() as stopping:
+        async with _opened(config) as certificates:
+            first = asyncio.create_task(certificates.wait_for_first(), name="first certificate")
+            stopped = asyncio.create_task(stopping.wait(), name="stop")
+            try:
+                await asyncio.wait(
+                    (first, stopped),
+                    timeout=config.timeout_s,
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+                if not first.done():
+                    reason = certificates.last_error or "the issuer has not answered"
+                    return _fail(config, f"no certificate within {config.timeout_s:g} s: {reason}")
+                certificate = first.result()
+            finally:
+                first.cancel()
+                stopped.cancel()
+                await asyncio.gather(first, stopped, return_exceptions=True)
+        try:
+            if config.output is not None:
+                await asyncio.to_thread(write_files, config.output, certificate)
+            _tell(config, certificate)
+            await _hooks(config, certificate)
+        except OSError as error:
+            where = config.output.directory if config.output else ""
+            return _fail(config, f"files in {where} not written: {error.strerror}")
+        except HookFailed as error:
+            return _fail(config, str(error))
+    return 0
+
+
+async def _watch(config: CommandConfig) -> int:
+    with stop_signals(signal.SIGTERM, signal.SIGINT) as stopping:
+        async with (
+            _opened(config) as certificates,
+            in_background(_deliver(config, certificates), name="delivery"),
+            in_background(_tell_errors(config, certificates), name="errors"),
+        ):
+            await stopping.wait()
+    return 0
+
+
+async def _deliver(config: CommandConfig, certificates: Certificates) -> None:
+    clock = SystemClock()
+    async for certificate in certificates.changes():
+        if certificate is None:
+            _say(config, {"event": "expired"}, "certificate expired and was not renewed")
+            continue
+        if config.output is not None and not await write_until_done(
+            config.output, certificates, certificate, clock
+        ):
+            continue
+        _tell(config, certificate)
+        try:
+            await _hooks(config, certificate)
+        except HookFailed as error:
+            _say(config, {"event": "hook failed", "reason": str(error)}, f"hook failed: {error}")
+    await asyncio.Event().wait()
+
+
+async def _tell_errors(config: CommandConfig, certificates: Certificates) -> None:
+    told: str | None = None
+    async for status in certificates.statuses():
+        if status.last_error is not None and status.last_error != told:
+            _say(config, {"event": "error", "reason": status.last_error}, status.last_error)
+        told = status.last_error
+    await asyncio.Event().wait()
+
+
+async def _hooks(config: CommandConfig, certificate: Certificate) -> None:
+    directory = config.output.directory if config.output is not None else None
+    await run_hooks(config.hook, certificate, directory=directory)
+
+
+@asynccontextmanager
+async def _opened(config: CommandConfig) -> AsyncIterator[Certificates]:
+    async with AsyncExitStack() as stack:
+        certificates = await _issuer(stack, config.source)
+        if config.trust != TrustConfig():
+            certificates = await stack.enter_async_context(with_trust(certificates, config.trust))
+        yield certificates
+
+
+async def _issuer(stack: AsyncExitStack, source: Source) -> Certificates:
+    match source:
+        case AuthoritySource():
+            authority = await stack.enter_async_context(istio_ca(source.authority))
+            return await stack.enter_async_context(keep_fresh(source.rotation, authority))
+        case FilesConfig():
+            return await stack.enter_async_context(follow_files(source))
+        case WorkloadApiConfig():
+            return await stack.enter_async_context(follow_workload_api(source))
+        case _:
+            assert_never(source)
+
+
+def _tell(config: CommandConfig, certificate: Certificate) -> None:
+    serial, until = f"{certificate.serial:x}", certificate.not_after
+    facts: dict[str, object] = {
+        "event": "certificate",
+        "spiffe_id": str(certificate.spiffe_id),
+        "serial": serial,
+        "not_before": certificate.not_before.isoformat(),
+        "not_after": until.isoformat(),
+        "directory": str(config.output.directory) if config.output is not None else None,
+    }
+    _say(
+        config,
+        facts,
+        f"{certificate.spiffe_id} serial {serial} valid until {until:%Y-%m-%d %H:%M:%S} UTC",
+    )
+
+
+def _say(config: CommandConfig, facts: dict[str, object], sentence: str) -> None:
+    sys.stdout.write((json.dumps(facts) if config.as_json else sentence) + "\n")
+    sys.stdout.flush()
+
+
+def _fail(config: CommandConfig, reason: str) -> int:
+    if config.as_json:
+        _say(config, {"event": "error", "reason": reason}, reason)
+    else:
+        sys.stderr.write(f"certclient: {reason}\n")
+    return 1

@@ -1,0 +1,134 @@
+"""Mutual TLS on grpc.aio before and after rotations."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import grpc
+import grpc.aio
+import pytest
+from cryptography import x509
+
+from certclient import (
+    Certificates,
+    RotationConfig,
+    SpiffeId,
+    grpc_authorizer,
+    grpc_channel,
+    grpc_server_credentials,
+    keep_fresh,
+)
+from certclient.testing import FakeAuthority
+
+SERVER = SpiffeId.parse("spiffe://cluster.local/ns/shop/sa/server")
+
+
+@pytest.fixture
+async def client(
+    config: RotationConfig, real_authority: FakeAuthority
+) -> AsyncIterator[Certificates]:
+    async with keep_fresh(config, real_authority) as certificates:
+        await certificates.wait_for_first()
+        yield certificates
+
+
+@pytest.fixture
+async def server(
+    config: RotationConfig, real_authority: FakeAuthority
+) -> AsyncIterator[Certificates]:
+    async with keep_fresh(replace(config, spiffe_id=SERVER), real_authority) as certificates:
+        await certificates.wait_for_first()
+        yield certificates
+
+
+async def show_peer(request: bytes, context: Any) -> bytes:
+    return request + b"".join(context.auth_context()["x509_pem_cert"])
+
+
+async def show_twice(request: bytes, context: Any) -> AsyncIterator[bytes]:
+    for _ in range(2):
+        yield await show_peer(request, context)
+
+
+@asynccontextmanager
+async def serving(
+    certificates: Certificates, authorize: Callable[[SpiffeId], bool]
+) -> AsyncIterator[str]:
+    server = grpc.aio.server(interceptors=[grpc_authorizer(authorize)])
+    handlers = {
+        "Show": grpc.unary_unary_rpc_method_handler(show_peer),
+        "Twice": grpc.unary_stream_rpc_method_handler(show_twice),
+    }
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("Peer", handlers),))
+    credentials = await grpc_server_credentials(certificates)
+    port = server.add_secure_port("127.0.0.1:0", credentials)
+    await server.start()
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        await server.stop(None)
+
+
+async def shown(certificates: Certificates, target: str) -> int:
+    """Call over a new connection; return the serial that the server saw."""
+    async with grpc_channel(certificates, target, authorize=lambda peer: peer == SERVER) as channel:
+        answer = await channel.unary_unary("/Peer/Show")(b"")
+    return x509.load_pem_x509_certificate(answer).serial_number
+
+
+async def test_both_ends_follow_rotations_of_leaf_and_root(
+    server: Certificates, client: Certificates, real_authority: FakeAuthority
+) -> None:
+    async with asyncio.timeout(30), serving(server, lambda _: True) as target:
+        for change_root in (False, False, True):
+            if change_root:
+                real_authority.change_root()
+            await server.renew()
+            renewed = await client.renew()
+            assert await shown(client, target) == renewed.serial
+
+
+async def test_an_open_channel_lives_through_a_rotation(
+    server: Certificates, client: Certificates
+) -> None:
+    async with (
+        asyncio.timeout(30),
+        serving(server, lambda _: True) as target,
+        grpc_channel(client, target, authorize=lambda _: True) as channel,
+    ):
+        for _ in range(3):
+            assert len([each async for each in channel.unary_stream("/Peer/Twice")(b"")]) == 2
+            await client.renew()
+            await server.renew()
+
+
+async def test_a_caller_that_may_not_call_is_refused(
+    server: Certificates, client: Certificates
+) -> None:
+    async with (
+        asyncio.timeout(30),
+        serving(server, lambda peer: peer == SERVER) as target,
+        grpc_channel(client, target, authorize=lambda _: True) as channel,
+    ):
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await channel.unary_unary("/Peer/Show")(b"")
+        assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            async for _ in channel.unary_stream("/Peer/Twice")(b""):
+                pass
+        assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
+
+
+async def test_a_server_that_is_somebody_else_is_left(
+    server: Certificates, client: Certificates
+) -> None:
+    async with (
+        asyncio.timeout(30),
+        serving(server, lambda _: True) as target,
+        grpc_channel(client, target, authorize=lambda peer: peer != SERVER) as channel,
+    ):
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await channel.unary_unary("/Peer/Show")(b"")
+        assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
