@@ -187,6 +187,7 @@ def test_without_an_address_given_the_machines_own_are_used(load: Load) -> None:
         ({"ECC_SIGNATURE_ALGORITHM": "DSA"}, "it must be ECDSA or empty"),
         ({"WORKLOAD_RSA_KEY_SIZE": "1024"}, "it must be 2048, 3072 or 4096"),
         ({"EXIT_ON_ZERO_ACTIVE_CONNECTIONS": "maybe"}, "it must be true or false"),
+        ({"WORKLOAD_IDENTITY_SOCKET_FILE": "../s"}, "it must be the name of a file"),
         ({"POD_NAMESPACE": "a/b"}, "don't make an identity: namespace 'a/b'"),
         ({"PROXY_CONFIG": "{"}, "PROXY_CONFIG: not YAML"),
         ({"XDS_ROOT_CA": "/no/such"}, "root certificate /no/such does not exist"),

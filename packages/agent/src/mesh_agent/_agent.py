@@ -10,16 +10,14 @@ import logging
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 
-import certclient
 import envoy_supervisor
-import mesh_sds
 import xds_proxy
 from envoy_supervisor import EnvoyState
-from mesh_agent._adapters import CertificateSecrets
 from mesh_agent._config import AgentConfig
 from mesh_agent._envoy_health import STATS_FILTER, EnvoyHealth, judge
 from mesh_agent._http import http_server
 from mesh_agent._status import StatusEndpoints
+from mesh_agent._workload_secrets import ForeignSecrets, OwnSecrets, workload_secrets
 from mesh_lifecycle import Condition, Readiness, Stopping, in_background, stop_signals
 
 log = logging.getLogger(__name__)
@@ -49,17 +47,7 @@ async def run(config: AgentConfig) -> None:
                 StatusEndpoints(readiness, stopping, drain=view.drain, describe=view.describe),
             )
         )
-        authority = await stack.enter_async_context(certclient.istio_ca(config.authority))
-        view.certificates = await stack.enter_async_context(
-            certclient.keep_fresh(config.rotation, authority)
-        )
-        if config.output is not None:
-            await stack.enter_async_context(
-                certclient.output_files(config.output, view.certificates)
-            )
-        await stack.enter_async_context(
-            mesh_sds.serving(config.secrets, CertificateSecrets(view.certificates))
-        )
+        view.secrets = await stack.enter_async_context(workload_secrets(config))
         view.relay = await stack.enter_async_context(xds_proxy.relaying(config.relay))
         envoy = view.envoy = await stack.enter_async_context(envoy_supervisor.running(config.envoy))
         await stack.enter_async_context(
@@ -82,7 +70,7 @@ class _View:
     def __init__(self, config: AgentConfig, readiness: Readiness) -> None:
         self._config = config
         self._readiness = readiness
-        self.certificates: certclient.Certificates | None = None
+        self.secrets: OwnSecrets | ForeignSecrets | None = None
         self.relay: xds_proxy.Relay | None = None
         self.envoy: envoy_supervisor.Envoy | None = None
 
@@ -97,25 +85,10 @@ class _View:
             "spiffe_id": str(self._config.spiffe_id),
             "ready": self._readiness.ready,
             "reasons": self._readiness.reasons(),
-            "certificate": self._certificate(),
+            "certificate": {} if self.secrets is None else self.secrets.describe(),
             "xds": self._xds(),
             "envoy": self._envoy(),
         }
-
-    def _certificate(self) -> Mapping[str, object]:
-        if self.certificates is None:
-            return {}
-        latest = self.certificates.latest
-        held = (
-            {}
-            if latest is None
-            else {
-                "serial": f"{latest.serial:x}",
-                "not_before": latest.not_before.isoformat(),
-                "not_after": latest.not_after.isoformat(),
-            }
-        )
-        return {**held, "last_error": self.certificates.last_error}
 
     def _xds(self) -> Mapping[str, object]:
         if self.relay is None:

@@ -24,7 +24,7 @@ _POD_LABELS = "./etc/istio/pod/labels"
 _POD_ANNOTATIONS = "./etc/istio/pod/annotations"
 _TOKEN = "./var/run/secrets/tokens/istio-token"  # noqa: S105 - a path
 _ROOT_CERTIFICATE = "./var/run/secrets/istio/root-cert.pem"
-_SDS_SOCKET = "./var/run/secrets/workload-spiffe-uds/socket"
+_SDS_DIRECTORY = "./var/run/secrets/workload-spiffe-uds"
 _CONTROL_PLANE_NAME = "istiod.istio-system.svc"
 _ROLES = ("sidecar", "router")
 
@@ -68,7 +68,7 @@ def load_config(
         spiffe_id=spiffe_id,
         authority=_authority(settings, proxy),
         rotation=_rotation(settings, spiffe_id),
-        secrets=mesh_sds.SdsConfig(socket_path=settings.under(_SDS_SOCKET)),
+        secrets=mesh_sds.SdsConfig(socket_path=_sds_socket(settings)),
         relay=_relay(settings, proxy),
         envoy=_envoy(
             settings, flags=flags, proxy=proxy, identity=identity, pod=pod, version=version
@@ -293,6 +293,16 @@ def _relay(settings: Settings, proxy: proxy_config.ProxyConfig) -> xds_proxy.Rel
     )
 
 
+def _sds_socket(settings: Settings) -> Path:
+    name = settings.text("WORKLOAD_IDENTITY_SOCKET_FILE", "socket")
+    if name != Path(name).name:
+        settings.problems.append(
+            f"WORKLOAD_IDENTITY_SOCKET_FILE is {name!r}, it must be the name of a file in "
+            f"{_SDS_DIRECTORY}, without separators"
+        )
+    return settings.under(_SDS_DIRECTORY) / name
+
+
 def _xds_socket(settings: Settings, proxy: proxy_config.ProxyConfig) -> Path:
     return settings.under(proxy.config_path) / "XDS"
 
@@ -328,7 +338,7 @@ def _envoy(
         locality=envoy_supervisor.Locality(region=region, zone=zone, sub_zone=sub_zone),
         admin=envoy_supervisor.Address(host=listen.admin, port=proxy.proxy_admin_port),
         xds_socket=_xds_socket(settings, proxy),
-        sds_socket=settings.under(_SDS_SOCKET),
+        sds_socket=_sds_socket(settings),
         status_target=envoy_supervisor.Address(host=listen.status, port=proxy.status_port),
         readiness_listener=envoy_supervisor.Address(
             host=listen.everyone, port=settings.port("ENVOY_STATUS_PORT", 15021)

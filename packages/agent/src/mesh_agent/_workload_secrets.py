@@ -1,0 +1,86 @@
+"""Where Envoy gets the workload certificate: from us, or from who serves its socket already."""
+
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+import certclient
+import mesh_sds
+from mesh_agent._adapters import WORKLOAD_CERTIFICATE, CertificateSecrets
+from mesh_agent._config import AgentConfig
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnSecrets:
+    """We keep the certificate fresh and serve it."""
+
+    certificates: certclient.Certificates
+    server: mesh_sds.SdsServer
+
+    def describe(self) -> Mapping[str, object]:
+        """The certificate held, and the serials that Envoy works with: they should be one."""
+        latest = self.certificates.latest
+        held: dict[str, object] = {}
+        if latest is not None:
+            held = {
+                "serial": f"{latest.serial:x}",
+                "not_before": latest.not_before.isoformat(),
+                "not_after": latest.not_after.isoformat(),
+            }
+        return {
+            **held,
+            "last_error": self.certificates.last_error,
+            "in_use": sorted(self._serials_in_use()),
+        }
+
+    def _serials_in_use(self) -> set[str]:
+        return {
+            delivery.accepted.serial
+            for subscriber in self.server.subscribers()
+            for delivery in subscriber.secrets
+            if delivery.name == WORKLOAD_CERTIFICATE
+            and delivery.accepted is not None
+            and delivery.accepted.serial is not None
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignSecrets:
+    """Somebody else, SPIRE perhaps, serves the socket: then the certificate is theirs."""
+
+    socket: mesh_sds.ForeignSocket
+
+    def describe(self) -> Mapping[str, object]:
+        """Who has it; what they serve is between them and Envoy."""
+        return {"served_by": str(self.socket.path), "apis": sorted(self.socket.apis)}
+
+
+@asynccontextmanager
+async def workload_secrets(config: AgentConfig) -> AsyncIterator[OwnSecrets | ForeignSecrets]:
+    """See that Envoy finds its secrets at the socket for as long as the block runs.
+
+    Raises `mesh_sds.SdsError` when the socket can be neither served nor used.
+    """
+    path = config.secrets.socket_path
+    choice = await mesh_sds.choose_socket(path.parent, path.name)
+    if isinstance(choice, mesh_sds.ForeignSocket):
+        log.info(
+            "the workload certificate is served by another process",
+            extra={"socket": str(path), "apis": sorted(choice.apis)},
+        )
+        yield ForeignSecrets(socket=choice)
+        return
+    async with AsyncExitStack() as stack:
+        authority = await stack.enter_async_context(certclient.istio_ca(config.authority))
+        certificates = await stack.enter_async_context(
+            certclient.keep_fresh(config.rotation, authority)
+        )
+        if config.output is not None:
+            await stack.enter_async_context(certclient.output_files(config.output, certificates))
+        server = await stack.enter_async_context(
+            mesh_sds.serving(config.secrets, CertificateSecrets(certificates))
+        )
+        yield OwnSecrets(certificates=certificates, server=server)
