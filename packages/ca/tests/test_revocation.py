@@ -3,6 +3,9 @@ from pathlib import Path
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,6 +13,7 @@ from mesh_ca import (
     Authority,
     ClientCertificateAuthenticator,
     Credentials,
+    KeyType,
     NotAuthenticated,
     RevocationList,
     RootPolicy,
@@ -17,8 +21,11 @@ from mesh_ca import (
     keeping_authority,
     load_or_create_authority,
     replace_root,
+    signer_from_pem,
 )
+from mesh_ca._keys import key_pem, new_key
 from mesh_ca._revocation import _from_json
+from mesh_ca._signer import signer_files
 from mesh_ca.testing import signing_request, throwaway_authority
 
 CART = "spiffe://cluster.local/ns/shop/sa/cart"
@@ -174,8 +181,6 @@ async def test_revoked_client_certificate_gets_no_other(
 ) -> None:
     issued = ours.sign(signing_request()[1], identities=[CART])
     leaf = x509.load_pem_x509_certificate(issued.chain_pem[0])
-    from cryptography.hazmat.primitives.serialization import Encoding
-
     credentials = Credentials(
         metadata={}, encrypted=True, certificate_chain=(leaf.public_bytes(Encoding.DER),)
     )
@@ -209,3 +214,32 @@ async def test_keeper_renews_the_list_and_signs_it_with_the_new_root(
         await keeper.look()
         assert number(revocations) == before + 1
         assert keeper.problem is None
+
+
+def test_authority_that_may_not_sign_lists_says_so(tmp_path: Path) -> None:
+    key = new_key(KeyType.P256)
+    name = x509.Name([x509.NameAttribute(NameOID.ORGANIZATION_NAME, "no lists")])
+    now = datetime.now(UTC)
+    usage = x509.KeyUsage(
+        digital_signature=False,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=True,
+        crl_sign=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), 1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .add_extension(usage, critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    signer = signer_from_pem(signer_files(key_pem(key), certificate))
+    revocations = RevocationList(tmp_path, Authority(signer, trust_domain="cluster.local"))
+    with pytest.raises(StorageError, match=r"key usage of ca-cert\.pem lacks cRLSign"):
+        revocations.refresh()

@@ -20,7 +20,7 @@ from mesh_ca._errors import StorageError
 from mesh_ca._files import finish_replacement, read_file, replacing_files
 from mesh_ca._keys import signature_hash
 from mesh_ca._profile import CLOCK_SKEW, whole_second
-from mesh_ca._signer import Signer, key_id
+from mesh_ca._signer import CA_CERT, Signer, key_id, may_sign_lists
 
 log = logging.getLogger("mesh_ca")
 
@@ -191,6 +191,8 @@ class RevocationList:
 def _signed_list(
     signer: Signer, entries: tuple[_Entry, ...], *, number: int, now: datetime, lifetime: timedelta
 ) -> x509.CertificateRevocationList:
+    if not may_sign_lists(signer.certificate):
+        raise StorageError(f"the key usage of {CA_CERT} lacks cRLSign, which a list needs")
     builder = (
         x509.CertificateRevocationListBuilder()
         .issuer_name(signer.certificate.subject)

@@ -142,6 +142,14 @@ def key_id(certificate: x509.Certificate) -> x509.AuthorityKeyIdentifier:
     return x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(own)
 
 
+def may_sign_lists(certificate: x509.Certificate) -> bool:
+    """Whether revocation lists below `certificate` are believed (RFC 5280 section 4.2.1.3)."""
+    try:
+        return certificate.extensions.get_extension_for_class(x509.KeyUsage).value.crl_sign
+    except x509.ExtensionNotFound:
+        return True
+
+
 def _path_to_root(
     certificate: x509.Certificate,
     candidates: Sequence[x509.Certificate],
