@@ -5,6 +5,7 @@ from ._admission import Admission, Admit, Peer
 from ._cache import DependencyCache, Ticket
 from ._config import ServerConfig
 from ._errors import ListenError, Refused, XdsServerError
+from ._fetch import RestAnswer, answer_rest
 from ._generator import Client, Generated, Generator, Watch
 from ._linear import LinearStore
 from ._listeners import Bound, Listener, PlainListener, TlsListener, UnixListener, server_context
@@ -51,6 +52,8 @@ __all__ = [
     # the server
     "ServerConfig",
     "XdsServer",
+    "RestAnswer",
+    "answer_rest",
     "serving",
     # where
     "Bound",

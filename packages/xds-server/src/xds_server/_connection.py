@@ -23,6 +23,7 @@ from ._generator import Client, Generated, Generator
 from ._observer import StreamObserver
 from ._push import PushRequest
 from ._request import DeltaRequest, SotwRequest
+from ._resource import Resource
 from ._slots import Slot
 from ._status import ClientStatus
 from ._stream_state import StreamState
@@ -114,6 +115,13 @@ class Connection(Generic[C]):
                 for type_url, subscription in self._state.subscriptions.items()
             },
         )
+
+    def held(self) -> Mapping[str, tuple[Resource, ...]]:
+        """What the client has, by type."""
+        return {
+            type_url: tuple(subscription.held.values())
+            for type_url, subscription in self._state.subscriptions.items()
+        }
 
     async def run(self, first: SotwRequest | DeltaRequest, read: Read, write: Write) -> None:
         """Serve the stream until the client says goodbye. Raises `Refused` for a bad one."""

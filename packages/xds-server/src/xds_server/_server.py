@@ -21,13 +21,15 @@ from ._connection import Connection, Dependencies, Push, Read, Write, check_requ
 from ._debounce import Debounce, Debouncer, Gathered
 from ._delta import DeltaState
 from ._errors import Refused, StreamRefused
-from ._generator import Client, Generator
+from ._generator import Client, Generated, Generator, Watch
 from ._no_metrics import no_metrics
+from ._node import Node
 from ._observer import LooksAway, StreamObserver
 from ._push import PushRequest
 from ._push_queue import PushQueue
 from ._rate import RateLimit
 from ._request import DeltaRequest, Parsed, SotwRequest, parse_delta, parse_sotw
+from ._resource import Resource
 from ._slots import Slots
 from ._sotw import SotwState
 from ._status import ClientStatus
@@ -152,10 +154,7 @@ class XdsServer(Generic[C]):
             raise StreamRefused(
                 grpc.StatusCode.RESOURCE_EXHAUSTED, "too many new streams, try again later"
             )
-        if not self._ready:
-            raise StreamRefused(
-                grpc.StatusCode.UNAVAILABLE, "not ready: the first configuration is being built"
-            )
+        self._check_ready()
         data = await read()
         if data is None:
             return
@@ -172,16 +171,15 @@ class XdsServer(Generic[C]):
             self._observer.opened(connection.client)
             await connection.run(first, read, write)
         finally:
-            self._observer.closed(connection.client)
             gauge.dec()
             del self._connections[connection.client.id]
             self._queue.discard(connection)
             log.info("client disconnected", extra=facts)
+            self._observer.closed(connection.client)
 
-    async def _admitted(
-        self, parsed: Parsed, peer: Peer, *, delta: bool, type_url: str | None
-    ) -> Connection[C]:
-        node = parsed.node
+    async def admit_client(self, node: Node | None, peer: Peer) -> Client[C]:
+        """Ask `admit` about a client. Raises `Refused`, also if it does not say who it is."""
+        self._check_ready()
         if node is None or not node.id:
             raise StreamRefused(
                 grpc.StatusCode.INVALID_ARGUMENT,
@@ -195,12 +193,39 @@ class XdsServer(Generic[C]):
                 extra={"node": node.id, "address": peer.address, "reason": refused.message},
             )
             raise
-        client = Client(
+        return Client(
             id=f"{node.id}-{next(self._stream_numbers)}",
             node=node,
             identities=admission.identities,
             context=admission.context,
         )
+
+    def generate(self, client: Client[C], watch: Watch) -> Generated | None:
+        """What a client gets of one type now, outside of any stream. Raises `Refused`."""
+        generator = self._dependencies.generators.get(watch.type_url)
+        if generator is None:
+            raise StreamRefused(grpc.StatusCode.NOT_FOUND, f"{watch.type_url!r} is not served")
+        return generator.generate(client, watch, None)
+
+    def sent_to(self, client_id: str) -> Mapping[str, tuple[Resource, ...]]:
+        """What a connected client was sent and has not been told is gone, by type.
+
+        Empty for a client that is not there. Resources of clients that said they have something
+        from an older stream are known by name and version only. Secrets are among them.
+        """
+        connection = self._connections.get(client_id)
+        return {} if connection is None else connection.held()
+
+    def _check_ready(self) -> None:
+        if not self._ready:
+            raise StreamRefused(
+                grpc.StatusCode.UNAVAILABLE, "not ready: the first configuration is being built"
+            )
+
+    async def _admitted(
+        self, parsed: Parsed, peer: Peer, *, delta: bool, type_url: str | None
+    ) -> Connection[C]:
+        client = await self.admit_client(parsed.node, peer)
         kind: type[StreamState[Any]] = DeltaState if delta else SotwState
         state = kind(
             nonce_prefix=secrets.token_hex(4),

@@ -9,6 +9,7 @@ import grpc.aio
 
 from . import _type_urls as types
 from ._errors import Refused
+from ._fetch import fetch
 from ._peers import peer_of
 from ._server import XdsServer
 
@@ -51,6 +52,18 @@ _STREAMS: dict[str, tuple[str | None, bool]] = {
 }
 
 
+_FETCHES = {
+    "cluster.v3.ClusterDiscoveryService/FetchClusters": types.CLUSTER,
+    "endpoint.v3.EndpointDiscoveryService/FetchEndpoints": types.ENDPOINT,
+    "listener.v3.ListenerDiscoveryService/FetchListeners": types.LISTENER,
+    "route.v3.RouteDiscoveryService/FetchRoutes": types.ROUTE,
+    "route.v3.ScopedRoutesDiscoveryService/FetchScopedRoutes": types.SCOPED_ROUTE,
+    "secret.v3.SecretDiscoveryService/FetchSecrets": types.SECRET,
+    "runtime.v3.RuntimeDiscoveryService/FetchRuntime": types.RUNTIME,
+    "extension.v3.ExtensionConfigDiscoveryService/FetchExtensionConfigs": types.EXTENSION_CONFIG,
+}
+
+
 class XdsHandler(GenericRpcHandler):
     """Every xDS stream of one server. Messages stay bytes: responses are put together by hand."""
 
@@ -58,11 +71,27 @@ class XdsHandler(GenericRpcHandler):
         self._server = server
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
-        path = handler_call_details.method
-        stream = _STREAMS.get(path.removeprefix("/" + _SERVICE)) if path else None
-        if stream is None:
-            return None
-        type_url, delta = stream
+        path = (handler_call_details.method or "").removeprefix("/" + _SERVICE)
+        if path in _STREAMS:
+            return self._stream(*_STREAMS[path])
+        if path in _FETCHES:
+            return self._fetch(_FETCHES[path])
+        return None
+
+    def _fetch(self, type_url: str) -> Any:
+        server = self._server
+
+        async def answer(
+            request: bytes, context: grpc.aio.ServicerContext[bytes, bytes]
+        ) -> bytes | None:
+            try:
+                return await fetch(server, request, peer_of(context), type_url=type_url)
+            except Refused as refused:
+                await context.abort(refused.code, refused.message)
+
+        return grpc.unary_unary_rpc_method_handler(answer)
+
+    def _stream(self, type_url: str | None, delta: bool) -> Any:  # noqa: FBT001  a table's row
         server = self._server
 
         async def serve(_requests: object, context: grpc.aio.ServicerContext[bytes, bytes]) -> None:
