@@ -196,8 +196,19 @@ def test_root_of_another_authority_is_refused(tmp_path: Path) -> None:
         load(tmp_path / "one")
 
 
-def test_expired_root_is_refused(tmp_path: Path) -> None:
+def test_expired_root_of_our_own_is_certified_anew(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    pem = load(tmp_path / "ca", clock=lambda: 1_000_000_000.0, root_lifetime=timedelta(days=1))
+    (new,) = x509.load_pem_x509_certificates(load(tmp_path / "ca", root_lifetime=timedelta(days=9)))
+    assert new.public_key() == x509.load_pem_x509_certificate(pem).public_key()
+    assert new.not_valid_after_utc - new.not_valid_before_utc == timedelta(days=9, minutes=2)
+    assert "root has expired, certifying it anew" in caplog.messages
+
+
+def test_expired_root_that_was_plugged_in_is_refused(tmp_path: Path) -> None:
     load(tmp_path / "ca", clock=lambda: 1_000_000_000.0, root_lifetime=timedelta(days=1))
+    (tmp_path / "ca" / "own-root.json").unlink()
     with pytest.raises(StorageError, match="expired at 2001-09-10 01:46:40 UTC"):
         load(tmp_path / "ca")
 

@@ -59,6 +59,16 @@ async def bundles(address: str) -> AsyncIterator[list[x509.Certificate]]:
             await stream.write(asking)
 
 
+def key_lines(directory: Path) -> set[str]:
+    """The base64 lines of all keys there but the first, which all keys of a kind share."""
+    return {
+        line
+        for file in directory.glob("*key.pem")
+        for line in file.read_text().splitlines()[2:]
+        if not line.startswith("-----")
+    }
+
+
 async def served_by(address: str, root: x509.Certificate) -> bool:
     """Whether the secure port's certificate is below a root."""
     from cryptography.hazmat.primitives.serialization import Encoding
@@ -80,7 +90,8 @@ async def test_replaced_root_reaches_workloads_before_anything_below_it(
     config_dir: Path, start_plane: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CITADEL_SELF_SIGNED_ROOT_CERT_CHECK_INTERVAL", "300ms")
-    plane = await start_plane(config_dir)
+    plane = await start_plane(config_dir, "--log-level=debug")
+    keys = key_lines(plane.ca_dir)
     following = bundles(plane.grpc)
     async with asyncio.timeout(20):
         (old,) = await anext(following)
@@ -96,6 +107,7 @@ async def test_replaced_root_reaches_workloads_before_anything_below_it(
 
         first, new = await anext(following)
         assert first == old
+        keys |= key_lines(plane.ca_dir)
         assert await anext(following) == [new, old]
         assert await served_by(plane.secure_grpc, new)
         assert not await served_by(plane.secure_grpc, old)
@@ -104,6 +116,12 @@ async def test_replaced_root_reaches_workloads_before_anything_below_it(
     metrics = await plane.get("/metrics")
     assert "mesh_ca_authority_changes_total 3.0" in metrics
     assert "mesh_ca_authority_problem 0.0" in metrics
+    process = Path(f"/proc/{plane.process.process.pid}")
+    assert "Max core file size        0 " in (process / "limits").read_text()
+    assert len(keys) == 4
+    told = [plane.process.text, (process / "cmdline").read_text(), metrics]
+    told += [str(await plane.get(f"/debug/{page}")) for page in ("configz", "syncz")]
+    assert not [line for line in keys for text in told if line in text]
 
 
 async def test_revoked_certificate_is_on_the_list_that_everyone_may_fetch(

@@ -63,8 +63,9 @@ def load_or_create_authority(
     """The authority that lives in `directory`.
 
     If there is no `ca-key.pem` yet, the directory gets a new self-signed root (mode 0700, the key
-    0600); processes that start at once agree on one. `root_lifetime` and `root_key` matter only
-    then. Raises StorageError, and IdentityError for a bad trust domain.
+    0600); processes that start at once agree on one. `root_lifetime` and `root_key` matter then,
+    and when a root that was made here is found expired: it is certified anew, with the same key.
+    Raises StorageError, and IdentityError for a bad trust domain.
     """
     checked_trust_domain(trust_domain)
     finish_replacement(directory)
@@ -83,6 +84,11 @@ def load_or_create_authority(
         )
     signer = load_signer(directory)
     now = whole_second(clock())
+    if now >= signer.not_after and is_own_root(directory):
+        # No one ran to do it in time. What was told of the old root must be told of the new one.
+        log.warning("root has expired, certifying it anew", extra={"directory": str(directory)})
+        turn_root(directory, RootPolicy(lifetime=root_lifetime), now=clock())
+        signer = load_signer(directory)
     if now >= signer.not_after:
         raise StorageError(
             f"the certificates in {directory} have expired at {signer.not_after:%F %T} UTC: "

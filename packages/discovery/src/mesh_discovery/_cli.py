@@ -222,12 +222,16 @@ def revoke(
 
 
 def _run(config: DiscoveryConfig) -> None:
+    import resource
+
     import uvloop
 
     from mesh_ca import CaError
     from mesh_discovery._ports_free import CannotListenError
     from mesh_discovery._problems import ConfigError
 
+    # A core file would hold the CA's key.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:
         uvloop.run(_serve(config))
     except (CaError, CannotListenError, ConfigError) as error:
