@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import pytest
 
 from envoy_supervisor import (
+    AdminError,
     EnvoyConfig,
     EnvoyExited,
     EnvoyNotFound,
@@ -219,6 +220,14 @@ async def test_an_envoy_without_admin_is_stopped_all_the_same(fake: Fake) -> Non
     async with running(config) as envoy:
         pass
     assert (await envoy.wait_exit()).cause is ExitCause.STOPPED
+
+
+async def test_draining_an_envoy_that_cannot_be_asked_is_an_error_and_no_more(fake: Fake) -> None:
+    config, _ = fake(FakeEnvoy(no_admin=True))
+    async with running(config) as envoy:
+        with pytest.raises(AdminError, match="drain_listeners"):
+            await envoy.drain()
+        assert envoy.state is EnvoyState.STARTING
 
 
 async def test_output_reaches_the_log(fake: Fake, caplog: pytest.LogCaptureFixture) -> None:

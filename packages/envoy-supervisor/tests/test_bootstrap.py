@@ -112,6 +112,7 @@ GOLDEN = {
         metrics_service=MetricsService(target=Target.parse("metrics.example:443")),
         access_log_service=AccessLogService(target=Target.parse("10.0.0.9:9000")),
     ),
+    "files": replace(SIDECAR, sds_files_socket=Path("./var/run/secrets/credential-uds/socket")),
     "hostile": replace(SIDECAR, node_metadata=HOSTILE),
 }
 

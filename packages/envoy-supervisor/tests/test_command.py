@@ -79,6 +79,17 @@ def test_a_signal_before_envoy_is_ready_ends_it(
         assert process.wait(10) == 0
 
 
+def test_a_second_signal_means_hurry(bootstrap: Path, socket_dir: Path) -> None:
+    files = fake_envoy(socket_dir / "fake", FakeEnvoy(connections=(1,)))
+    arguments = ["run", "-c", bootstrap, "--envoy", files.binary, "--drain-s", "3600"]
+    with command(*arguments) as process:
+        until(process, "envoy is ready")
+        process.terminate()
+        until(process, "envoy is draining")
+        process.terminate()
+        assert process.wait(10) == 0
+
+
 @pytest.mark.parametrize(
     ("behaviour", "status", "words"),
     [

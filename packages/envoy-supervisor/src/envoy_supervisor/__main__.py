@@ -23,7 +23,7 @@ from envoy_supervisor._fleet import CrashPolicy
 from envoy_supervisor._hot_restart import release_stale
 from envoy_supervisor._reload import restart_on_change, restart_or_log
 from envoy_supervisor._supervisor import Envoy, running
-from mesh_lifecycle import configure_logging, in_background, stop_signals
+from mesh_lifecycle import Stopping, configure_logging, in_background, stop_signals
 
 log = logging.getLogger("envoy_supervisor")
 
@@ -50,25 +50,49 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 async def _run(config: EnvoyConfig, *, follow: bool) -> Exit | None:
-    """Supervise until a signal comes or Envoy has ended for good; None if it was a signal."""
+    """Supervise until a signal comes or Envoy has ended for good; None if it was a signal.
+
+    A second signal means hurry: then nothing is waited for any more.
+    """
     with stop_signals() as stopping:
-        async with running(config) as envoy, AsyncExitStack() as stack:
-            if follow:
-                service = restart_on_change(envoy, config)
-                await stack.enter_async_context(in_background(service, name="follow files"))
-            await stack.enter_async_context(in_background(_on_hangup(envoy), name="hangup"))
-            wish = asyncio.create_task(stopping.wait(), name="stop request")
-            end = asyncio.create_task(envoy.wait_exit(), name="envoy exit")
-            try:
-                await asyncio.wait({wish, end}, return_when=asyncio.FIRST_COMPLETED)
-                if not stopping.requested:
-                    return end.result()
-                log.info("stopping", extra={"reason": stopping.reason})
-            finally:
-                wish.cancel()
-                end.cancel()
-                await asyncio.wait({wish, end})
+        body = asyncio.current_task()
+        assert body is not None  # noqa: S101 - a coroutine runs in a task
+        hurry = asyncio.create_task(_cancel_at_second(stopping, body), name="hurry")
+        try:
+            return await _supervise(config, stopping, follow=follow)
+        except asyncio.CancelledError:
+            if stopping.count < 2:
+                raise
+            return None
+        finally:
+            hurry.cancel()
+
+
+async def _supervise(config: EnvoyConfig, stopping: Stopping, *, follow: bool) -> Exit | None:
+    async with running(config) as envoy, AsyncExitStack() as stack:
+        if follow:
+            service = restart_on_change(envoy, config)
+            await stack.enter_async_context(in_background(service, name="follow files"))
+        await stack.enter_async_context(in_background(_on_hangup(envoy), name="hangup"))
+        wish = asyncio.create_task(stopping.wait(), name="stop request")
+        end = asyncio.create_task(envoy.wait_exit(), name="envoy exit")
+        try:
+            await asyncio.wait({wish, end}, return_when=asyncio.FIRST_COMPLETED)
+            if not stopping.requested:
+                return end.result()
+            log.info("stopping", extra={"reason": stopping.reason})
+        finally:
+            wish.cancel()
+            end.cancel()
+            await asyncio.wait({wish, end})
     return None
+
+
+async def _cancel_at_second(stopping: Stopping, body: asyncio.Task[object]) -> None:
+    await stopping.wait()
+    while stopping.count < 2:  # noqa: ASYNC110 - a count is no event
+        await asyncio.sleep(0.05)
+    body.cancel()
 
 
 async def _on_hangup(envoy: Envoy) -> None:

@@ -62,6 +62,8 @@ class BootstrapConfig:
         authenticated.
     xds_socket: the Unix socket on which configuration (ADS) is served.
     sds_socket: the Unix socket on which secrets (SDS) are served, as cluster `sds-grpc`.
+    sds_files_socket: a second socket for secrets that come from files, as cluster
+        `sds-files-grpc`; None: no such cluster.
     status_target: where readiness is answered, as cluster `agent`.
     readiness_listener: Envoy answers `/healthz/ready` here by asking status_target; None: nowhere.
     prometheus_listener: Envoy serves `/stats/prometheus` here; None: nowhere.
@@ -86,6 +88,7 @@ class BootstrapConfig:
     admin: Address | UnixAddress = _ADMIN
     xds_socket: Path
     sds_socket: Path
+    sds_files_socket: Path | None = None
     status_target: Address = _STATUS
     readiness_listener: Address | None = None
     prometheus_listener: Address | None = None
@@ -148,7 +151,7 @@ def render_bootstrap(config: BootstrapConfig) -> dict[str, JSON]:
                 static_cluster("agent", config.status_target),
                 static_cluster("sds-grpc", UnixAddress(path=config.sds_socket), http2=True),
                 xds_cluster("xds-grpc", UnixAddress(path=config.xds_socket)),
-                *_collector_clusters(config),
+                *_optional_clusters(config),
             ],
             "listeners": _listeners(config),
         },
@@ -220,7 +223,10 @@ def _dynamic_resources(*, delta: bool) -> dict[str, JSON]:
     }
 
 
-def _collector_clusters(config: BootstrapConfig) -> Iterator[JSON]:
+def _optional_clusters(config: BootstrapConfig) -> Iterator[JSON]:
+    if config.sds_files_socket is not None:
+        files = UnixAddress(path=config.sds_files_socket)
+        yield static_cluster("sds-files-grpc", files, http2=True)
     if config.tracing is not None:
         yield tracing_cluster(config.tracing)
     if (service := config.metrics_service) is not None:
