@@ -43,7 +43,7 @@ async def hear(port: int) -> str:
 
 
 async def test_it_feeds_envoy(tmp_path: Path, real_envoy: Any, free_port: Any) -> None:
-    xds, port, admin = free_port(), free_port(), free_port()
+    xds, port = free_port(), real_envoy.port
     source = program().replace("18000", str(xds)).replace("10000", str(port))
     (tmp_path / "control_plane.py").write_text(source)
     process = await asyncio.create_subprocess_exec(
@@ -54,7 +54,7 @@ async def test_it_feeds_envoy(tmp_path: Path, real_envoy: Any, free_port: Any) -
         async with says("one") as one, says("two") as two:
             process.stdin.write(f"127.0.0.1:{one}\n".encode())
             address = {"socket_address": {"address": "127.0.0.1", "port_value": xds}}
-            async with real_envoy.running(address, admin, node_id="my-envoy"):
+            async with real_envoy.running(address, node_id="my-envoy"):
                 await real_envoy.until(lambda: hear(port), "one")
                 process.stdin.write(f"127.0.0.1:{two}\n".encode())
                 await real_envoy.until(lambda: hear(port), "two")
