@@ -205,6 +205,25 @@ async def test_replacement_asked_for_by_another_process_is_seen_at_once(
         assert len(roots(authority.root_pem)) == 2
 
 
+async def test_processes_that_share_a_directory_agree_on_each_change(
+    tmp_path: Path, clock: "FakeClock"
+) -> None:
+    directory = tmp_path / "ca"
+    one, other = load(directory, clock), load(directory, clock)
+    replace_root(directory, POLICY, clock=clock)
+    async with (
+        keeping_authority(directory, one, policy=POLICY, clock=clock) as first,
+        keeping_authority(directory, other, policy=POLICY, clock=clock) as second,
+    ):
+        for days in (2, 5, 2, 75):
+            clock.now += days * DAY_S
+            await asyncio.gather(first.look(), second.look())
+            await asyncio.gather(first.look(), second.look())
+            assert one.signer.same_as(other.signer)
+            assert (first.problem, second.problem) == (None, None)
+    assert len(roots(one.root_pem)) == 2
+
+
 def plugged_in(directory: Path, source: Path, clock: Clock) -> bytes:
     """An operator's copy of an authority made elsewhere; its trust bundle."""
     made = load(source, clock)

@@ -15,7 +15,13 @@ from pathlib import Path
 
 from mesh_ca._authority import Authority
 from mesh_ca._errors import StorageError
-from mesh_ca._files import create_files, finish_replacement, read_file, replacing_files
+from mesh_ca._files import (
+    create_files,
+    finish_replacement,
+    read_file,
+    replacing_files,
+    undisturbed,
+)
 from mesh_ca._identity import checked_trust_domain
 from mesh_ca._keys import KeyType
 from mesh_ca._profile import whole_second
@@ -113,6 +119,16 @@ def load_signer(directory: Path) -> Signer:
 
     Raises StorageError that names the directory, the file and what would be right.
     """
+    try:
+        return _read_signer(directory)
+    except StorageError:
+        if not _exists(directory / ROOT_STATE):
+            raise
+    with undisturbed(directory):  # another process may just have been replacing them
+        return _read_signer(directory)
+
+
+def _read_signer(directory: Path) -> Signer:
     key_path = directory / CA_KEY
     files = SignerFiles(
         ca_cert=read_file(directory / CA_CERT),
@@ -139,20 +155,18 @@ def turn_root(directory: Path, policy: RootPolicy, *, now: float) -> tuple[Step,
     done: list[Step] = []
     if not is_own_root(directory):
         return ()
-    finish_replacement(directory)
-    while (step := next_step(read_own_root(directory), policy, now=moment)) is not None:
-        if len(done) == len(Step):
-            raise StorageError(f"the root in {directory} is not as it should be after {done}")
+    while len(done) <= len(Step):
         with replacing_files(directory, private=_PRIVATE) as files:
             own = read_own_root(directory)
-            if next_step(own, policy, now=moment) is not step:
-                continue  # another process was faster
+            step = next_step(own, policy, now=moment)
+            if step is None:
+                if own.state.activate_at is None:  # what was next has its place by now
+                    for name in (NEXT_KEY, NEXT_CERT):
+                        (directory / name).unlink(missing_ok=True)
+                break
             files.update(stepped(own, step, policy, now=moment, serial=_serial()))
         done.append(step)
         log.info("root changed", extra={"directory": str(directory), "step": step.value})
-    if RootState.from_json(read_file(directory / ROOT_STATE)).activate_at is None:
-        for name in (NEXT_KEY, NEXT_CERT):  # in their place by now
-            (directory / name).unlink(missing_ok=True)
     return tuple(done)
 
 
@@ -195,8 +209,8 @@ def is_own_root(directory: Path) -> bool:
 
 
 def read_own_root(directory: Path) -> OwnRoot:
-    """Read and check a root of our own; raises StorageError."""
-    signer = load_signer(directory)
+    """Read and check a root of our own, undisturbed; raises StorageError."""
+    signer = _read_signer(directory)
     state = RootState.from_json(read_file(directory / ROOT_STATE))
     next_key = next_certificate = None
     if state.activate_at is not None:

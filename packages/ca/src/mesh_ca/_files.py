@@ -102,6 +102,14 @@ def replacing_files(directory: Path, *, private: frozenset[str]) -> Iterator[dic
         _finish(directory)
 
 
+@contextmanager
+def undisturbed(directory: Path) -> Iterator[None]:
+    """While the block runs, no other process makes or replaces files here; raises StorageError."""
+    with _only_one(directory):
+        _finish(directory)
+        yield
+
+
 def finish_replacement(directory: Path) -> None:
     """Finish what `replacing_files` was cut short in; raises StorageError."""
     # A directory that can't be looked into is the next reader's to complain of.
