@@ -71,10 +71,20 @@ async def serving(
         await server.stop(None)
 
 
+async def call(channel: Any) -> bytes:
+    answer: bytes = await channel.unary_unary("/Peer/Show")(b"")
+    return answer
+
+
+def stream(channel: Any) -> AsyncIterator[bytes]:
+    answers: AsyncIterator[bytes] = channel.unary_stream("/Peer/Twice")(b"")
+    return answers
+
+
 async def shown(certificates: Certificates, target: str) -> int:
     """Call over a new connection; return the serial that the server saw."""
     async with grpc_channel(certificates, target, authorize=lambda peer: peer == SERVER) as channel:
-        answer = await channel.unary_unary("/Peer/Show")(b"")
+        answer = await call(channel)
     return x509.load_pem_x509_certificate(answer).serial_number
 
 
@@ -99,7 +109,7 @@ async def test_an_open_channel_lives_through_a_rotation(
         grpc_channel(client, target, authorize=lambda _: True) as channel,
     ):
         for _ in range(3):
-            assert len([each async for each in channel.unary_stream("/Peer/Twice")(b"")]) == 2
+            assert len([each async for each in stream(channel)]) == 2
             await client.renew()
             await server.renew()
 
@@ -113,10 +123,10 @@ async def test_a_caller_that_may_not_call_is_refused(
         grpc_channel(client, target, authorize=lambda _: True) as channel,
     ):
         with pytest.raises(grpc.aio.AioRpcError) as refused:
-            await channel.unary_unary("/Peer/Show")(b"")
+            await call(channel)
         assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
         with pytest.raises(grpc.aio.AioRpcError) as refused:
-            async for _ in channel.unary_stream("/Peer/Twice")(b""):
+            async for _ in stream(channel):
                 pass
         assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
 
@@ -130,5 +140,5 @@ async def test_a_server_that_is_somebody_else_is_left(
         grpc_channel(client, target, authorize=lambda peer: peer != SERVER) as channel,
     ):
         with pytest.raises(grpc.aio.AioRpcError) as refused:
-            await channel.unary_unary("/Peer/Show")(b"")
+            await call(channel)
         assert refused.value.code() is grpc.StatusCode.UNAVAILABLE

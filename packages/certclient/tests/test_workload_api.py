@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -46,6 +47,7 @@ async def test_each_message_brings_the_next_certificate(address: str, issue: Iss
         assert await certificates.wait_for_first() == first
         changes = certificates.changes()
         assert await anext(changes) == first
+        newer = first
         for _ in range(3):
             api.serve(newer := await issue())
             assert await anext(changes) == newer
@@ -133,8 +135,6 @@ async def test_what_is_not_whole_is_thrown_away(
 
 
 def _mixed(certificate: Certificate, other: Certificate) -> Certificate:
-    from dataclasses import replace
-
     return replace(certificate, trust_bundle_pem=other.trust_bundle_pem)
 
 

@@ -282,5 +282,5 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
         help="how long get waits, 60s",
     )
     group.add_argument(
-        "--log-level", choices=("debug", "info", "warning", "error"), default="warning"
+        "--log-level", choices=("debug", "info", "warning", "error"), default="error"
     )

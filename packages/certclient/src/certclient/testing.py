@@ -15,6 +15,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from certclient._acceptance import accept
 from certclient._certificate import Certificate
+from certclient._fake_istio_ca import FakeIstioCa, fake_istio_ca
 from certclient._fake_workload_api import FakeWorkloadApi, fake_workload_api
 from certclient._keys import KeyEncoding, KeyType, new_private_key, signing_request
 from certclient._spiffe import SpiffeId
@@ -22,9 +23,11 @@ from mesh_lifecycle import Clock, SystemClock
 
 __all__ = [
     "FakeAuthority",
+    "FakeIstioCa",
     "FakeWorkloadApi",
     "Fault",
     "SigningAsked",
+    "fake_istio_ca",
     "fake_workload_api",
     "issued",
 ]

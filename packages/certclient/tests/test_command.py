@@ -1,0 +1,251 @@
+"""The command as its users run it: a process, its output, its exit code."""
+
+import asyncio
+import json
+import os
+import signal
+import stat
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from certclient import Certificate, FilesConfig, OutputFilesConfig, write_files
+from certclient.testing import FakeAuthority, fake_istio_ca, fake_workload_api
+
+Issue = Callable[[], Awaitable[Certificate]]
+CART = "spiffe://cluster.local/ns/shop/sa/cart"
+COMMAND = (sys.executable, "-m", "certclient")
+
+
+async def run(*arguments: str | Path, env: Mapping[str, str] | None = None) -> tuple[int, str, str]:
+    process = await asyncio.create_subprocess_exec(
+        *COMMAND,
+        *arguments,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={**os.environ, **(env or {})},
+    )
+    out, err = await process.communicate()
+    return process.returncode or 0, out.decode(), err.decode()
+
+
+@asynccontextmanager
+async def watching(*arguments: str | Path) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Run `watch --json`; in the end it must obey SIGTERM with 0."""
+    process = await asyncio.create_subprocess_exec(
+        *COMMAND, "watch", "--json", *arguments, stdout=asyncio.subprocess.PIPE
+    )
+    try:
+        async with asyncio.timeout(60):
+            yield process
+            process.send_signal(signal.SIGTERM)
+            assert process.stdout is not None
+            await process.stdout.read()
+            assert await process.wait() == 0
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def event(process: asyncio.subprocess.Process, kind: str) -> dict[str, Any]:
+    assert process.stdout is not None
+    while line := await process.stdout.readline():
+        facts: dict[str, Any] = json.loads(line)
+        if facts["event"] == kind:
+            return facts
+    raise AssertionError(f"the command ended before {kind}")
+
+
+def from_ca(address: str, *more: str | Path) -> tuple[str | Path, ...]:
+    return ("--ca", address, "--plaintext", "--spiffe-id", CART, *more)
+
+
+async def test_get_writes_files_and_says_what_it_got(
+    tmp_path: Path, real_authority: FakeAuthority
+) -> None:
+    async with fake_istio_ca(real_authority) as ca:
+        code, out, err = await run(
+            "get", *from_ca(ca.address), "--output", tmp_path / "certs", "--key-type", "p384"
+        )
+    assert (code, err) == (0, "")
+    assert out.startswith(f"{CART} serial ")
+    assert out.rstrip().endswith(" UTC")
+    modes = {
+        path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "certs").iterdir()
+    }
+    assert modes == dict.fromkeys(("cert-chain.pem", "key.pem", "root-cert.pem"), 0o600)
+
+
+async def test_get_sends_the_token_headers_and_lifetime(
+    tmp_path: Path, real_authority: FakeAuthority
+) -> None:
+    (tmp_path / "token").write_text("the-token\n")
+    async with fake_istio_ca(real_authority) as ca:
+        code, out, _ = await run(
+            *("get", "--json", *from_ca(ca.address), "--token", tmp_path / "token"),
+            *("--cluster-id", "east", "--header", "x-extra=1", "--lifetime", "30m"),
+        )
+    assert code == 0
+    assert json.loads(out)["spiffe_id"] == CART
+    assert (
+        ca.metadata[0].items()
+        >= {
+            "authorization": "Bearer the-token",
+            "clusterid": "east",
+            "x-extra": "1",
+        }.items()
+    )
+    assert real_authority.requests[0].lifetime == timedelta(minutes=30)
+
+
+async def test_get_takes_certificates_from_files_and_from_a_workload_api(
+    tmp_path: Path, socket_dir: Path, issue: Issue
+) -> None:
+    certificate = await issue()
+    write_files(OutputFilesConfig(directory=tmp_path), certificate)
+    code, out, _ = await run("get", "--json", "--files", tmp_path)
+    assert (code, json.loads(out)["serial"]) == (0, f"{certificate.serial:x}")
+    address = f"unix://{socket_dir}/api"
+    async with fake_workload_api(address) as api:
+        api.serve(certificate)
+        for arguments, env in (
+            (("--workload-api", address), {}),
+            ((), {"SPIFFE_ENDPOINT_SOCKET": address}),
+        ):
+            code, out, _ = await run("get", "--json", *arguments, env=env)
+            assert (code, json.loads(out)["serial"]) == (0, f"{certificate.serial:x}")
+
+
+async def test_get_without_a_certificate_says_why_and_exits_with_1(
+    tmp_path: Path, real_authority: FakeAuthority
+) -> None:
+    async with fake_istio_ca(real_authority) as ca:
+        ca.answers = [grpc.StatusCode.PERMISSION_DENIED] * 9
+        code, out, err = await run("get", *from_ca(ca.address), "--timeout", "1s")
+        assert (code, out) == (1, "")
+        assert err == (
+            f"certclient: no certificate within 1 s: {ca.address} answered PERMISSION_DENIED: "
+            "as told\n"
+        )
+    code, out, _ = await run("get", "--json", "--files", tmp_path / "no", "--timeout", "1s")
+    assert code == 1
+    assert "does not exist" in json.loads(out)["reason"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ((), "an issuer is needed"),
+        (("--ca", "x:1"), "--ca needs --spiffe-id"),
+        (("--ca", "x", "--spiffe-id", CART), "must be HOST:PORT"),
+        (("--ca", "x:1", "--spiffe-id", CART), "--ca needs --ca-root"),
+        (("--ca", "x:1", "--spiffe-id", "spiffe://x"), "--ca needs --ca-root"),
+        (("--ca", "x:1", "--spiffe-id", "y", "--plaintext"), "is not of the form spiffe://"),
+        (("--ca", "x:1", "--files", "y"), "--ca and --files name two issuers"),
+        (("--files", "x", "--signal", "HUP"), "--signal and --pid-file go together"),
+        (("--files", "x", "--signal", "NO", "--pid-file", "x"), "'NO' is no signal"),
+        (("--files", "x", "--on-renew", "'"), "--on-renew"),
+        (("--files", "x", "--on-renew", ""), "--on-renew is empty"),
+        (("--files", "x", "--mode", "99"), "three octal digits"),
+        (("--files", "x", "--timeout", "soon"), "must be a number and one of s m h d"),
+        (("--workload-api", "/run/x"), "must be unix:///PATH or tcp://IP:PORT"),
+        (("--ca", "x:1", "--spiffe-id", CART, "--plaintext", "--header", "a"), "NAME=VALUE"),
+    ],
+)
+async def test_wrong_options_are_told_in_a_sentence_and_exit_with_2(
+    arguments: tuple[str, ...], sentence: str
+) -> None:
+    code, out, err = await run("get", *arguments, env={"SPIFFE_ENDPOINT_SOCKET": ""})
+    assert (code, out) == (2, "")
+    assert sentence in err
+    assert "Traceback" not in err
+
+
+async def test_watch_renews_files_and_runs_the_command_each_time(
+    tmp_path: Path, real_authority: FakeAuthority
+) -> None:
+    script = tmp_path / "hook.sh"
+    script.write_text(
+        '#!/bin/sh\necho "$CERTCLIENT_SPIFFE_ID $CERTCLIENT_SERIAL $CERTCLIENT_DIRECTORY" >> "$1"\n'
+    )
+    script.chmod(0o755)
+    certs, record = tmp_path / "certs", tmp_path / "record with spaces"
+    async with (
+        fake_istio_ca(real_authority) as ca,
+        watching(
+            *from_ca(ca.address, "--lifetime", "4s", "--output", certs, "--atomic"),
+            *("--on-renew", f"{script} '{record}'"),
+        ) as process,
+    ):
+        serials = [(await event(process, "certificate"))["serial"] for _ in range(3)]
+    assert len(set(serials)) == 3
+    lines = record.read_text().splitlines()
+    assert lines[: len(serials)] == [f"{CART} {serial} {certs}" for serial in serials][: len(lines)]
+    assert len(lines) >= 2
+    assert (certs / "cert-chain.pem").is_symlink()
+
+
+async def test_watch_sends_the_signal_to_the_process_of_the_pid_file(
+    tmp_path: Path, issue: Issue
+) -> None:
+    write_files(OutputFilesConfig(directory=tmp_path), await issue())
+    told = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, told.set)
+    (tmp_path / "pid").write_text(f"{os.getpid()}\n")
+    options = ("--signal", "USR1", "--pid-file", tmp_path / "pid")
+    try:
+        async with watching("--files", tmp_path, *options) as process:
+            for _ in range(2):
+                await event(process, "certificate")
+                await told.wait()
+                told.clear()
+                write_files(OutputFilesConfig(directory=tmp_path), await issue())
+    finally:
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGUSR1)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("--on-renew", "/no/such/command"), "/no/such/command cannot be run"),
+        (("--on-renew", "false"), "false exited with 1"),
+        (("--signal", "HUP", "--pid-file", "/no/such/pid"), "pid file /no/such/pid cannot be read"),
+    ],
+)
+async def test_a_hook_that_fails_is_told_and_watch_goes_on(
+    tmp_path: Path, issue: Issue, options: tuple[str, ...], reason: str
+) -> None:
+    write_files(OutputFilesConfig(directory=tmp_path), await issue())
+    async with watching("--files", tmp_path, *options) as process:
+        for _ in range(2):
+            assert reason in (await event(process, "hook failed"))["reason"]
+            write_files(OutputFilesConfig(directory=tmp_path), await issue())
+    code, _, err = await run("get", "--files", tmp_path, *options)
+    assert code == 1
+    assert reason in err
+
+
+async def test_watch_stays_while_the_authority_is_away(
+    real_authority: FakeAuthority,
+) -> None:
+    async with fake_istio_ca(real_authority) as ca:
+        ca.answers = [grpc.StatusCode.UNAVAILABLE] * 5
+        async with watching(*from_ca(ca.address)) as process:
+            assert "UNAVAILABLE" in (await event(process, "error"))["reason"]
+            assert (await event(process, "certificate"))["spiffe_id"] == CART
+
+
+def test_the_files_of_a_directory_have_istios_names(tmp_path: Path) -> None:
+    config = FilesConfig.in_directory(tmp_path)
+    assert (config.certificate_path.name, config.key_path.name, config.root_path.name) == (
+        "cert-chain.pem",
+        "key.pem",
+        "root-cert.pem",
+    )

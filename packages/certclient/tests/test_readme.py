@@ -1,0 +1,133 @@
+"""The README's three lines, run as they stand, before and after a rotation."""
+
+import ast
+import asyncio
+import inspect
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import grpc
+import grpc.aio
+import pytest
+from aiohttp import web
+from cryptography import x509
+
+import certclient
+from certclient import Certificates, RotationConfig, keep_fresh
+from certclient.testing import FakeAuthority
+
+README = Path(__file__).parent.parent / "README.md"
+EXAMPLES = dict(re.findall(r"```python (\w+)\n(.*?)```", README.read_text(), re.DOTALL))
+
+
+@pytest.fixture
+async def certificates(
+    config: RotationConfig, real_authority: FakeAuthority
+) -> AsyncIterator[Certificates]:
+    async with asyncio.timeout(30), keep_fresh(config, real_authority) as certificates:
+        await certificates.wait_for_first()
+        yield certificates
+
+
+async def example(name: str, **names: object) -> dict[str, Any]:
+    """Run an example's lines; return what they leave."""
+    scope: dict[str, Any] = {**vars(certclient), "asyncio": asyncio, **names}
+    code = compile(EXAMPLES[name], str(README), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    running = eval(code, scope)  # noqa: S307 - our own README
+    if inspect.isawaitable(running):
+        await running
+    return scope
+
+
+async def show_of(channel: Any) -> bytes:
+    answer: bytes = await channel.unary_unary("/Peer/Show")(b"")
+    return answer
+
+
+def serial_of(transport: asyncio.BaseTransport | None) -> int:
+    assert transport is not None
+    der = transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
+    return x509.load_der_x509_certificate(der).serial_number
+
+
+async def test_asyncio_streams(certificates: Certificates) -> None:
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(await reader.readline())
+        writer.close()
+
+    made = await example("asyncio", certificates=certificates, handle=handle)
+    async with made["server"] as server:
+        port = server.sockets[0].getsockname()[1]
+        for _ in range(2):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=made["ours"])
+            writer.write(b"hello\n")
+            assert await reader.readline() == b"hello\n"
+            assert certificates.latest is not None
+            assert serial_of(writer.transport) == certificates.latest.serial
+            writer.close()
+            await asyncio.gather(writer.wait_closed(), return_exceptions=True)
+            await certificates.renew()
+
+
+async def test_aiohttp(certificates: Certificates) -> None:
+    async def show(request: web.Request) -> web.Response:
+        return web.Response(text=f"{serial_of(request.transport):x}")
+
+    application = web.Application()
+    application.router.add_get("/", show)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    try:
+        for _ in range(2):
+            made = await example(
+                "aiohttp", certificates=certificates, runner=runner, web=web, aiohttp=aiohttp
+            )
+            await made["site"].start()
+            port = runner.addresses[-1][1]
+            async with aiohttp.ClientSession(connector=made["connector"]) as session:
+                for _ in range(2):
+                    # Each request on a connection of its own: a kept one keeps its certificate.
+                    async with session.get(
+                        f"https://127.0.0.1:{port}/", headers={"Connection": "close"}
+                    ) as response:
+                        assert certificates.latest is not None
+                        assert await response.text() == f"{certificates.latest.serial:x}"
+                    await certificates.renew()
+    finally:
+        await runner.cleanup()
+
+
+async def test_grpc(certificates: Certificates) -> None:
+    async def show(request: bytes, context: Any) -> bytes:
+        return request + b"".join(context.auth_context()["x509_pem_cert"])
+
+    made = await example("grpc", certificates=certificates, grpc=grpc)
+    server = made["server"]
+    handlers = {"Show": grpc.unary_unary_rpc_method_handler(show)}
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("Peer", handlers),))
+    await server.start()
+    target = f"127.0.0.1:{made['port']}"
+    try:
+        async with made["channel"] as channel:
+            before = await show_of(channel)
+        renewed = await certificates.renew()
+        async with certclient.grpc_channel(
+            certificates, target, authorize=lambda _: True
+        ) as channel:
+            after = await show_of(channel)
+        assert before != after
+        assert x509.load_pem_x509_certificate(after).serial_number == renewed.serial
+    finally:
+        await server.stop(None)
+        made.clear()  # its lambdas refer to it, and it to the server
+
+
+def test_each_example_is_three_lines() -> None:
+    assert {name: len(text.splitlines()) for name, text in EXAMPLES.items()} == {
+        "asyncio": 3,
+        "aiohttp": 3,
+        "grpc": 3,
+    }
