@@ -20,6 +20,7 @@ from certclient import (
     SourceUnavailable,
     file_secrets,
     follow_files,
+    mounted_files,
 )
 from certclient._file_watch import FileWatch
 from certclient._secret_names import PairFiles, RootFile, files_of
@@ -392,6 +393,43 @@ async def test_files_are_followed_even_where_nothing_can_be_watched(
         assert secrets.status.watch_failures > 0
     messages = [record.message for record in caplog.records if record.levelname == "WARNING"]
     assert "directory can't be watched, looking at its files now and then until it can" in messages
+
+
+@pytest.mark.parametrize(
+    ("directory", "names"),
+    [
+        ("var/run/secrets/workload-spiffe-credentials", (CHAIN, KEY, ROOT)),
+        (
+            "var/run/secrets/workload-spiffe-credentials",
+            ("certificates.pem", "private_key.pem", "ca_certificates.pem"),
+        ),
+        ("etc/certs", (CHAIN, KEY, ROOT)),
+    ],
+)
+def test_mounted_certificates_are_found_only_when_all_three_files_are_there(
+    tmp_path: Path, directory: str, names: tuple[str, str, str]
+) -> None:
+    (tmp_path / directory).mkdir(parents=True)
+    paths = [tmp_path / directory / name for name in names]
+    for path in paths:
+        assert mounted_files(tmp_path) is None
+        path.touch()
+    assert mounted_files(tmp_path) == FilesConfig(
+        certificate_path=paths[0], key_path=paths[1], root_path=paths[2]
+    )
+
+
+async def test_a_rotation_with_the_key_first_is_no_failure(
+    tmp_path: Path, issue: Issue, caplog: pytest.LogCaptureFixture
+) -> None:
+    put(tmp_path, first := await issue())
+    async with following(tmp_path) as secrets:
+        await pair_is(secrets, first)
+        for _ in range(5):
+            put(tmp_path, new := await issue())
+            await pair_is(secrets, new)
+        assert secrets.status.load_failures == 0
+    assert not [record for record in caplog.records if record.levelname == "WARNING"]
 
 
 async def test_files_are_an_issuer_of_certificates_like_any_other(

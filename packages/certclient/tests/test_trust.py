@@ -97,6 +97,48 @@ async def test_a_root_that_the_authority_changes_is_published_with_its_first_lea
         assert roots_of(certificate) == {root_of(real_authority), root_of(extra)}
 
 
+class RotatingRoot:
+    """An authority in the middle of a root's rotation: both roots, and leaves by one of them."""
+
+    def __init__(self, old: FakeAuthority, new: FakeAuthority) -> None:
+        self._bundle = old.root_pem + new.root_pem
+        self.signer = old
+
+    async def sign(self, csr_pem: bytes, *, lifetime: timedelta) -> tuple[bytes, ...]:
+        *chain, _ = await self.signer.sign(csr_pem, lifetime=lifetime)
+        return *chain, self._bundle
+
+
+async def test_old_and_new_workloads_talk_throughout_the_rotation_of_a_root(
+    config: RotationConfig,
+) -> None:
+    old, new = FakeAuthority(), FakeAuthority()
+    rotating = RotatingRoot(old, new)
+    async with (
+        asyncio.timeout(20),
+        keep_fresh(config, old) as before,
+        keep_fresh(config, rotating) as during,
+    ):
+        await before.wait_for_first()
+        # Both roots are trusted before any leaf needs the new one.
+        assert roots_of(await during.wait_for_first()) == {root_of(old), root_of(new)}
+        async with listening(server_context(during, lambda _: True)) as port:
+            await shake(port, client_context(before, lambda _: True))
+        rotating.signer = new
+        assert roots_of(await during.renew()) == {root_of(old), root_of(new)}
+        async with (
+            keep_fresh(config, new) as after,
+            listening(server_context(before, lambda _: True)) as port,
+        ):
+            await after.wait_for_first()
+            with pytest.raises(ssl.SSLCertVerificationError):
+                await shake(port, client_context(after, lambda _: True))
+        async with listening(server_context(during, lambda _: True)) as port:
+            async with keep_fresh(config, new) as after:
+                await after.wait_for_first()
+                await shake(port, client_context(after, lambda _: True))
+
+
 async def test_a_file_of_anchors_is_followed(
     config: RotationConfig, real_authority: FakeAuthority, tmp_path: Path
 ) -> None:

@@ -20,7 +20,7 @@ from certclient._errors import (
     SigningRefused,
     SourceUnavailable,
 )
-from certclient._file_certificates import FilesConfig, follow_files
+from certclient._file_certificates import FilesConfig, follow_files, mounted_files
 from certclient._file_secrets import FileSecrets, FileState, FileStatus, file_secrets
 from certclient._files import OutputFilesConfig, output_files, write_files
 from certclient._grpc_credentials import grpc_authorizer, grpc_channel, grpc_server_credentials
@@ -70,6 +70,7 @@ __all__ = [
     "file_secrets",
     "follow_files",
     "follow_workload_api",
+    "mounted_files",
     # trust
     "TrustConfig",
     "TrustingCertificates",

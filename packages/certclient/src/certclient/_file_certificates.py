@@ -17,6 +17,14 @@ from certclient._spiffe import SpiffeId
 from mesh_lifecycle import Clock, SystemClock, in_background
 
 _FILE_NAMES = ("cert-chain.pem", "key.pem", "root-cert.pem")
+_WELL_KNOWN = (
+    ("var/run/secrets/workload-spiffe-credentials", _FILE_NAMES),
+    (
+        "var/run/secrets/workload-spiffe-credentials",
+        ("certificates.pem", "private_key.pem", "ca_certificates.pem"),
+    ),
+    ("etc/certs", _FILE_NAMES),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +40,19 @@ class FilesConfig:
         """Name the files as Istio does: cert-chain.pem, key.pem, root-cert.pem."""
         certificate, key, root = (directory / name for name in _FILE_NAMES)
         return cls(certificate_path=certificate, key_path=key, root_path=root)
+
+
+def mounted_files(base: Path) -> FilesConfig | None:
+    """Return the certificate that is mounted where Istio looks for one below `base`.
+
+    That is the workload's SPIFFE credentials, by Istio's names or by GKE's, and then `etc/certs`.
+    Only a place where all three files are counts; None if there is none.
+    """
+    for directory, names in _WELL_KNOWN:
+        certificate, key, root = (base / directory / name for name in names)
+        if all(path.is_file() for path in (certificate, key, root)):
+            return FilesConfig(certificate_path=certificate, key_path=key, root_path=root)
+    return None
 
 
 @asynccontextmanager

@@ -43,6 +43,9 @@ log = logging.getLogger("certclient")
 
 SETTLE_S = 0.02
 """Events come in flocks: this long they are gathered before the files are read."""
+_GRACE_S, _GRACE_LOOKS = 0.05, 5
+"""Files that were good and are not may be half-way to their next state: so often, after such a
+pause, they are looked at again before anybody is told."""
 _UNFINISHED_S = 2.0
 """A bundle that ends within a certificate is being written; for this long, its end is awaited."""
 
@@ -193,12 +196,16 @@ async def _follow(
 ) -> None:
     reader = _Reader(clock)
     while True:
-        asked = dict(wanted)
-        await asyncio.to_thread(
-            watch.follow, [path for files in asked.values() for path in paths_of(files)]
-        )
-        old = feed.value
-        states = await asyncio.to_thread(reader.read, asked, old.states)
+        asked, old = dict(wanted), feed.value
+        states: dict[str, FileState] = {}
+        for _ in range(_GRACE_LOOKS):
+            await asyncio.to_thread(
+                watch.follow, [path for files in asked.values() for path in paths_of(files)]
+            )
+            states = await asyncio.to_thread(reader.read, asked, old.states)
+            if not _turned_bad(old.states, states):
+                break
+            await asyncio.sleep(_GRACE_S)
         feed.publish(
             FileStatus(
                 states=MappingProxyType(states),
@@ -210,6 +217,13 @@ async def _follow(
         if wanted.keys() == asked.keys():
             await watch.wait(_UNFINISHED_S / 4 if reader.unfinished else LOOK_ANYWAY_S)
             await asyncio.sleep(SETTLE_S)
+
+
+def _turned_bad(old: Mapping[str, FileState], new: Mapping[str, FileState]) -> bool:
+    return any(
+        state.error is not None and (before := old.get(name)) is not None and before.error is None
+        for name, state in new.items()
+    )
 
 
 def _log_news(old: Mapping[str, FileState], new: Mapping[str, FileState]) -> int:
