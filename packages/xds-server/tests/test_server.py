@@ -16,9 +16,11 @@ from xds_server import (
     Admission,
     Client,
     ConfigKey,
+    LooksAway,
     Node,
     Peer,
     PushRequest,
+    Refused,
     ServerConfig,
 )
 from xds_server import type_urls as types
@@ -394,3 +396,74 @@ async def test_the_end_of_the_server_ends_its_tasks(running: Any) -> None:
         before = {task.get_name() for task in asyncio.all_tasks()}
         assert {"xds debounce", "xds pushes"} <= before
     assert not {"xds debounce", "xds pushes"} & {task.get_name() for task in asyncio.all_tasks()}
+
+
+class Notes(LooksAway):
+    """Writes down what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def opened(self, client: Client[object], /) -> None:
+        self.told.append(f"opened {client.node.id}")
+
+    def received(self, _client: Client[object], request: Any, /) -> None:
+        if request.type_url == "refuse me":
+            raise Refused(grpc.StatusCode.FAILED_PRECONDITION, "as you like")
+        if request.type_url == "break":
+            raise ValueError("a fault of the observer")
+        self.told.append(f"received {types.short_name(request.type_url)}")
+
+    def sent(self, _client: Client[object], response: Any, /) -> None:
+        self.told.append(f"sent {types.short_name(response.type_url)}")
+
+    def closed(self, client: Client[object], /) -> None:
+        self.told.append(f"closed {client.node.id}")
+
+
+async def test_an_observer_is_told_of_everything(running: Any, state: Any, make: Any) -> None:
+    notes = Notes()
+    state.set(make.cluster("a"))
+    async with running(observer=notes) as server:
+        async with connected(server, node_id="n") as client:
+            await client.subscribe(CDS)
+            await client.next()
+            await client.subscribe("something else")
+    assert notes.told == [
+        "opened n",
+        "received cds",
+        "sent cds",
+        "received cds",
+        "received other",
+        "closed n",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("type_url", "code"),
+    [
+        ("refuse me", grpc.StatusCode.FAILED_PRECONDITION),
+        ("break", grpc.StatusCode.INTERNAL),
+    ],
+)
+async def test_an_observer_may_end_a_stream_and_only_that(
+    running: Any, type_url: str, code: grpc.StatusCode
+) -> None:
+    async with running(observer=Notes()) as server, connected(server) as other:
+        await other.subscribe(CDS)
+        await other.next()
+        async with connected(server) as client:
+            await client.subscribe(type_url)
+            assert (await ends_with(client)).code is code
+        await other.subscribe(LDS)
+        await other.next()
+
+
+async def test_what_a_client_was_sent_can_be_looked_at(running: Any, state: Any, make: Any) -> None:
+    state.set(make.cluster("a"))
+    async with running() as server, connected(server) as client:
+        await client.subscribe(CDS)
+        await client.next()
+        (status,) = server.clients()
+        assert server.sent_to(status.id) == {CDS: (state.resources[CDS]["a"],)}
+        assert server.sent_to("somebody else") == {}

@@ -4,6 +4,7 @@ from . import _type_urls as type_urls
 from ._admission import Admission, Admit, Peer
 from ._cache import DependencyCache, Ticket
 from ._config import ServerConfig
+from ._csds import ClientStatusHandler
 from ._errors import ListenError, Refused, XdsServerError
 from ._fetch import RestAnswer, answer_rest
 from ._generator import Client, Generated, Generator, Watch
@@ -65,6 +66,7 @@ __all__ = [
     # how it goes
     "ClientError",
     "ClientStatus",
+    "ClientStatusHandler",
     "DeltaRequest",
     "ListenError",
     "LooksAway",

@@ -25,6 +25,11 @@ class ServerConfig:
     """New streams admitted per second; one beyond it waits up to `stream_wait_s`, and is then
     refused with RESOURCE_EXHAUSTED. None: no limit."""
     stream_wait_s: float = 1.0
+    requests_per_second: float | None = None
+    """Requests taken of one stream per second; a client that sends more is read more slowly.
+    None: no limit."""
+    first_request_within_s: float = 30.0
+    """A stream that has not said who it is by then ends with DEADLINE_EXCEEDED."""
     hold_until_ack_s: float | None = None
     """With a value, a type's next push waits for the ACK of its last, at most this long."""
     max_message_bytes: int = 64 * 1024 * 1024

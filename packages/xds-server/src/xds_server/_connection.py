@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -22,6 +23,7 @@ from ._errors import Refused, StreamRefused
 from ._generator import Client, Generated, Generator
 from ._observer import StreamObserver
 from ._push import PushRequest
+from ._rate import RateLimit
 from ._request import DeltaRequest, SotwRequest
 from ._resource import Resource
 from ._slots import Slot
@@ -91,6 +93,9 @@ class Connection(Generic[C]):
         self._push: Push | None = None
         self._pushing: Iterator[Response | None] | None = None
         self._push_stuck = False
+        self._rate = RateLimit(
+            server.config.requests_per_second, longest_wait_s=math.inf, clock=server.clock
+        )
         self._goodbye = False
         self._wake = asyncio.Event()
         self._room = asyncio.Event()
@@ -151,6 +156,7 @@ class Connection(Generic[C]):
             while len(self._inbox) >= _READ_AHEAD:
                 self._room.clear()
                 await self._room.wait()
+            await self._rate.admit()
             self._inbox.append(self._parse(data))
             self._wake.set()
         self._goodbye = True

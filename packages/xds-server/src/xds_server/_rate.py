@@ -1,4 +1,4 @@
-"""A rate that new streams are held to, so that a storm of them is taken in step."""
+"""A rate that new streams, or the requests of one, are held to."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import logging
 import secrets
@@ -155,7 +156,7 @@ class XdsServer(Generic[C]):
                 grpc.StatusCode.RESOURCE_EXHAUSTED, "too many new streams, try again later"
             )
         self._check_ready()
-        data = await read()
+        data = await self._first_request(read)
         if data is None:
             return
         parsed = self._parse(data, delta=delta, with_node=True)
@@ -215,6 +216,16 @@ class XdsServer(Generic[C]):
         """
         connection = self._connections.get(client_id)
         return {} if connection is None else connection.held()
+
+    async def _first_request(self, read: Read) -> bytes | None:
+        longest_s = self.config.first_request_within_s
+        try:
+            async with asyncio.timeout(longest_s):
+                return await read()
+        except TimeoutError:
+            raise StreamRefused(
+                grpc.StatusCode.DEADLINE_EXCEEDED, f"no request came within {longest_s:g} s"
+            ) from None
 
     def _check_ready(self) -> None:
         if not self._ready:
