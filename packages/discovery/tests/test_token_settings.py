@@ -80,8 +80,8 @@ def test_keys_are_named_or_found(
             {"JWT_RULE": '{"issuer": "any"}'},
             (
                 (
-                    "JWT_RULE: keys are read from jwks (inline), from jwksUri (file:// or https://), "
-                    "or found by an issuer that is an https:// URL; give one of them"
+                    "JWT_RULE: keys are read from jwks (inline), from jwksUri (file:// or "
+                    "https://), or found by an issuer that is an https:// URL; give one of them"
                 ),
             ),
         ),
