@@ -291,3 +291,12 @@ class AnyHistory(RuleBasedStateMachine):
 
 TestAnyHistory = AnyHistory.TestCase
 TestAnyHistory.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+
+
+def test_a_child_whose_parent_dies_is_not_waited_for() -> None:
+    run = Run().start_all()
+    run.tell(Wanted("b"))
+    did = run.tell(Exited(0))
+    assert did[0] == Kill(1)
+    assert run.stages == [(1, Stage.ENDING)]
+    assert run.tell(Exited(1)) == (Start(Member(number=2, family=1, epoch=0, version="b")),)

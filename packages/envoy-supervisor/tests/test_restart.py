@@ -309,3 +309,36 @@ async def test_connections_of_the_old_envoy_are_counted_once_they_are_reported(
             # Long after the time in which they are not known.
             asyncio.get_running_loop().call_later(2.5, application.release.set)
         assert b"200 OK" in await slow
+
+
+async def test_the_new_envoy_survives_the_death_of_the_old_one(
+    proxy_config: ProxyConfig,
+    application: Application,
+    free_port: FreePort,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    port = free_port()
+    config = proxy_config(port, application.port)
+    assert isinstance(config.bootstrap, Path)
+    bootstrap = json.loads(config.bootstrap.read_text())
+    config.bootstrap.write_text(json.dumps({**bootstrap, "stats_flush_interval": "0.1s"}))
+
+    async def uptime(envoy: Envoy) -> int:
+        return int((await envoy.admin.stats("^server.uptime$"))["server.uptime"])
+
+    async with running(config) as envoy:
+        await envoy.wait_ready(10)
+        old = envoy.pid
+        await envoy.restart(changed(config, "two"))
+        async with load_on(port) as load:
+            os.kill(old, signal.SIGKILL)
+            await gone(old)
+            # Brought up to date with the other statistics, for which the old one is asked.
+            begun = await uptime(envoy)
+            while await uptime(envoy) < begun + 2:
+                pass
+            await load.more()
+        assert load.failed == []
+        assert envoy.state is EnvoyState.READY
+        assert not [message for message in caplog.messages if "connection refused" in message]
+        assert await envoy.restart(changed(config, "three"))

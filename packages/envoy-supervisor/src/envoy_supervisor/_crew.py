@@ -18,7 +18,14 @@ from envoy_supervisor._config import EnvoyConfig
 from envoy_supervisor._errors import EnvoyNotFound, EnvoySupervisorError, RestartRefused
 from envoy_supervisor._exit import Exit, ExitCause
 from envoy_supervisor._fleet import Fleet, Phase, Stage
-from envoy_supervisor._hot_restart import id_file, release, release_stale
+from envoy_supervisor._hot_restart import (
+    id_file,
+    read_base_id,
+    release,
+    release_stale,
+    socket_path,
+)
+from envoy_supervisor._stand_in import StandIn, stand_in
 from envoy_supervisor._version import Version
 from mesh_lifecycle import Clock
 
@@ -26,6 +33,8 @@ log = logging.getLogger(__name__)
 
 # A killed process is gone at once, unless the kernel holds it.
 KILLED_S = 2.0
+# A child ends its parent in time, unless it has ended itself.
+RETIRE_MARGIN_S = 5.0
 EXITS_KEPT = 16
 # Starting the same again cannot help.
 FINAL = frozenset({ExitCause.BAD_CONFIGURATION, ExitCause.MISSING_LIBRARY, ExitCause.STOPPED})
@@ -62,6 +71,7 @@ class Crew:
         self._exits: dict[int, Exit] = {}
         self._news: deque[fleets.Event] = deque()
         self._working = False
+        self._stand_ins: dict[int, StandIn] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._outcomes: dict[str, asyncio.Future[None]] = {}
         self._not_started: EnvoySupervisorError | None = None
@@ -163,8 +173,8 @@ class Crew:
                 self._signal(number, signal.SIGKILL)
             case fleets.Retire(number):
                 # Its child ends it after that time; if the child has ended, we do.
-                shutdown = self._config.parent_shutdown_time + self._config.stop_grace
-                self._later(shutdown.total_seconds(), fleets.RetireDue(number))
+                shutdown_s = self._config.parent_shutdown_time.total_seconds()
+                self._later(shutdown_s + RETIRE_MARGIN_S, fleets.RetireDue(number))
             case fleets.WakeAt(when):
                 self._later(when - self._clock.monotonic(), fleets.Tick())
             case fleets.Refused(version, number):
@@ -222,8 +232,9 @@ class Crew:
     def _on_exit(self, child: Child) -> None:
         number = child.member.number
         member = self.fleet.member(number) or child.member
-        # A retiring process is ended by its child.
-        child.told_to = child.told_to or member.stage is Stage.RETIRING
+        # A retiring process is told to exit by its child.
+        retired = member.stage is Stage.RETIRING and child.process.exited.result() >= 0
+        child.told_to = child.told_to or retired
         outcome = self._exits[number] = child.ended()
         self._exits.pop(number - EXITS_KEPT, None)
         facts = {**self._facts(number), "reason": outcome.reason, "cause": str(outcome.cause)}
@@ -234,15 +245,37 @@ class Crew:
             self.counts.last_crash = outcome.reason
             log.error("envoy failed", extra=facts)
         del self._children[number]
+        if member.stage is Stage.RETIRING:
+            self._stand_in_for(member)
         if member.stage is Stage.READY and self.fleet.phase is Phase.RUNNING:
             self.ready.clear()
         self.tell(fleets.Exited(number, final=outcome.cause in FINAL))
         self._tidy(child)
 
+    def _stand_in_for(self, member: fleets.Member) -> None:
+        """Answer for a retired process as long as its successor may have questions."""
+        file = id_file(self._config.directory, member.family)
+        base_id, prefix = read_base_id(file), socket_path(file)
+        if base_id is None or prefix is None:
+            return
+        substitute = stand_in(prefix, base_id, member.epoch)
+        if substitute is None:
+            return
+        try:
+            substitute.open()
+        except OSError as error:
+            log.warning("cannot answer for the old envoy", extra={"reason": str(error)})
+            return
+        if (before := self._stand_ins.pop(member.family, None)) is not None:
+            before.close()
+        self._stand_ins[member.family] = substitute
+
     def _tidy(self, child: Child) -> None:
         """Remove what outlives processes, once no process is left that needs it."""
         family = child.member.family
         if not any(member.family == family for member in self.fleet.members):
+            if (substitute := self._stand_ins.pop(family, None)) is not None:
+                substitute.close()
             release(id_file(self._config.directory, family))
         address = child.version.admin
         if isinstance(address, UnixAddress) and not any(

@@ -339,6 +339,10 @@ def _failed(
         return replace(fleet, failures=failures, blind=True, not_before=now + delay_s), actions
     if final:
         return replace(fleet, phase=Phase.ENDING, verdict=member.number), actions
+    if (child := fleet.first(Stage.STARTING)) is not None:
+        # It takes over from a process that is gone, and would wait for it in vain.
+        fleet = _staged(fleet, child.number, Stage.ENDING)
+        actions = (*actions, Kill(child.number))
     crashes = (*(at for at in fleet.crashes if at > now - policy.window_s), now)
     if len(crashes) > policy.budget:
         return replace(fleet, crashes=crashes, phase=Phase.ENDING, verdict=member.number), actions
