@@ -120,6 +120,19 @@ def test_stale_nonce_is_ignored_and_the_watch_stays(
     assert names(third) == ["b"]
 
 
+def test_what_a_stale_request_gave_up_is_sent_again_when_it_is_wanted_again(
+    sotw: Any, state: Any, make: Any, names: Any
+) -> None:
+    """Three requests cross one response: the name was dropped in between, and with it the rest."""
+    state.set(make.endpoints("a"), make.endpoints("b"))
+    (first,) = sotw.request(EDS, "a")
+    (second,) = sotw.ack(first, "a", "b")
+    assert sotw.ack(first, "b") == []
+    assert sotw.ack(first, "a") == []
+    (third,) = sotw.ack(second, "a")
+    assert names(third) == ["a"]
+
+
 def test_reconnect_with_an_old_nonce_is_a_new_watch(
     sotw: Any, state: Any, make: Any, names: Any
 ) -> None:

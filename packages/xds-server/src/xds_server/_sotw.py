@@ -45,7 +45,9 @@ class SotwState(StreamState[SotwRequest]):
             # the client has.
             return Received(asks=self._subscribe(request))
         if request.nonce != subscription.nonce_sent:
-            # It crossed a newer response on the wire; the answer to that one will say the same.
+            # It crossed a newer response on the wire; the answer to that one will say what the
+            # client wants, but not what it gave up in between and has no longer.
+            self._narrow(subscription, subscription.names & request.names)
             return Received(stale=True)
         subscription.acked(now=self._now())
         return Received(asks=self._resubscribe(subscription, request))
@@ -75,10 +77,8 @@ class SotwState(StreamState[SotwRequest]):
         added = names - subscription.names
         if wildcard and not subscription.wildcard:
             added |= {WILDCARD}
-        subscription.names, subscription.wildcard = names, wildcard
-        if not wildcard:
-            covers = subscription.watch.covers
-            subscription.forget([name for name in subscription.held if not covers(name)])
+        subscription.wildcard = wildcard
+        self._narrow(subscription, names)
         if not added:
             return ()
         everything = _everything(subscription)
@@ -92,6 +92,13 @@ class SotwState(StreamState[SotwRequest]):
                 force=True,
             ),
         )
+
+    def _narrow(self, subscription: Subscription, names: frozenset[str]) -> None:
+        """The client wants these names, and has dropped what they do not cover."""
+        subscription.names = names
+        if not subscription.wildcard:
+            covers = subscription.watch.covers
+            subscription.forget([name for name in subscription.held if not covers(name)])
 
     def _respond(self, ask: Ask, generated: Generated) -> Response | None:
         subscription = self.subscriptions.get(ask.type_url)
