@@ -128,15 +128,40 @@ async def test_get_without_a_certificate_says_why_and_exits_with_1(
 ) -> None:
     async with fake_istio_ca(real_authority) as ca:
         ca.answers = [grpc.StatusCode.PERMISSION_DENIED] * 9
-        code, out, err = await run("get", *from_ca(ca.address), "--timeout", "1s")
+        code, out, err = await run("get", *from_ca(ca.address))
         assert (code, out) == (1, "")
+        assert len(ca.asked_at) == 1
         assert err == (
-            f"certclient: no certificate within 1 s: {ca.address} answered PERMISSION_DENIED: "
-            "as told\n"
+            f"certclient: no certificate: {ca.address} answered PERMISSION_DENIED: as told\n"
         )
     code, out, _ = await run("get", "--json", "--files", tmp_path / "no", "--timeout", "1s")
     assert code == 1
+    assert json.loads(out)["reason"].startswith("no certificate within 1 s: ")
     assert "does not exist" in json.loads(out)["reason"]
+
+
+async def test_get_that_cannot_write_says_where_and_exits_with_1(
+    tmp_path: Path, issue: Issue
+) -> None:
+    write_files(OutputFilesConfig(directory=tmp_path), await issue())
+    (tmp_path / "in-the-way").write_text("a file")
+    code, out, err = await run("get", "--files", tmp_path, "--output", tmp_path / "in-the-way")
+    assert (code, out) == (1, "")
+    assert err == f"certclient: {tmp_path}/in-the-way cannot be written: File exists\n"
+
+
+async def test_get_that_is_stopped_says_so(tmp_path: Path) -> None:
+    process = await asyncio.create_subprocess_exec(
+        *(*COMMAND, "get", "--files", tmp_path / "no", "--log-level", "warning"),
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stderr is not None
+    await process.stderr.readline()  # it is up: it has told that the files are missing
+    process.send_signal(signal.SIGTERM)
+    _, err = await process.communicate()
+    assert process.returncode == 1
+    assert "before there was a certificate" in err.decode()
 
 
 @pytest.mark.parametrize(

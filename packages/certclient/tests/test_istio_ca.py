@@ -17,15 +17,18 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 from certclient import (
+    SYSTEM,
     AuthorityUnavailable,
     IstioCaConfig,
     KeyType,
+    OutputFilesConfig,
     RenewalFailed,
     RotationConfig,
     SigningRefused,
     SpiffeId,
     istio_ca,
     keep_fresh,
+    write_files,
 )
 from certclient._keys import new_private_key, signing_request
 from certclient.testing import FakeAuthority
@@ -366,6 +369,56 @@ async def test_a_client_certificate_is_shown_once_it_is_there(
             (tmp_path / "key.pem").write_bytes(client.key)
             await authority.sign(csr, lifetime=LIFETIME)
     assert service.client_certificates == [client.certificate]
+
+
+async def test_a_machine_that_writes_its_certificate_where_it_is_provisioned_needs_no_token_again(
+    service: Service, root_path: Path, tmp_path: Path, config: RotationConfig
+) -> None:
+    """First boot with a token; after that the last certificate, which is renewed all the same."""
+    server, directory = self_signed(SERVER_NAME), tmp_path / "certs"
+    put(root_path, server.certificate)
+    (tmp_path / "token").write_text("first boot")
+    client = IstioCaConfig(
+        address="",
+        root_certificate=root_path,
+        server_name=SERVER_NAME,
+        token_path=tmp_path / "token",
+        client_certificate_path=directory / "cert-chain.pem",
+        client_key_path=directory / "key.pem",
+    )
+    output = OutputFilesConfig(directory=directory)
+    async with (
+        serving(service, tls(server)) as address,
+        istio_ca(replace(client, address=address)) as authority,
+        keep_fresh(config, authority) as certificates,
+    ):
+        first = await certificates.wait_for_first()
+    write_files(output, first)
+    assert service.metadata[-1]["authorization"] == "Bearer first boot"
+    (tmp_path / "token").unlink()
+    roots = service.authority.root_pem
+    async with (
+        serving(service, tls(server, roots)) as address,
+        istio_ca(replace(client, address=address)) as authority,
+        keep_fresh(config, authority) as certificates,
+    ):
+        second = await certificates.wait_for_first()
+        write_files(output, second)
+        third = await certificates.renew()
+    assert "authorization" not in service.metadata[-1]
+    assert service.client_certificates == [first.chain_pem, second.chain_pem]
+    assert len({first.serial, second.serial, third.serial}) == 3
+
+
+async def test_the_roots_of_the_machine_are_used_when_asked_for(
+    service: Service, csr: bytes
+) -> None:
+    async with serving(service, tls(self_signed(SERVER_NAME))) as address:
+        config = IstioCaConfig(address=address, root_certificate=SYSTEM, server_name=SERVER_NAME)
+        # None of them vouches for our server; and where there are none at all, that is told.
+        with pytest.raises(AuthorityUnavailable):
+            await signed_with(config, csr)
+    assert service.requests == []
 
 
 @pytest.mark.parametrize("what", ["expired", "mismatched", "garbage"])

@@ -2,17 +2,21 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import grpc
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from certclient import (
     Certificate,
     Certificates,
     InvalidConfig,
+    InvalidPem,
     SpiffeId,
     WorkloadApiConfig,
     follow_workload_api,
@@ -142,6 +146,22 @@ def _mixed(certificate: Certificate, other: Certificate) -> Certificate:
 def test_an_address_of_another_form_is_refused(address: str) -> None:
     with pytest.raises(InvalidConfig, match=r"must be unix:///PATH or tcp://IP:PORT"):
         WorkloadApiConfig(address=address)
+
+
+@given(st.lists(st.binary(max_size=300), min_size=1, max_size=9), st.binary(max_size=20))
+def test_certificates_that_follow_each_other_are_taken_apart(
+    bodies: list[bytes], rest: bytes
+) -> None:
+    ders = [_element(body) for body in bodies]
+    assert _split(b"".join(ders)) == ders
+    with suppress(InvalidPem):
+        assert b"".join(_split(rest)) == rest
+
+
+def _element(body: bytes) -> bytes:
+    if len(body) < 0x80:
+        return bytes((0x30, len(body))) + body
+    return b"\x30\x82" + len(body).to_bytes(2, "big") + body
 
 
 @pytest.mark.parametrize("ders", [b"", b"\x30", b"\x30\x85", b"\x30\x7f", b"\x31\x00", b"\x30\x80"])

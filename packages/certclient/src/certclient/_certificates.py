@@ -18,12 +18,15 @@ class RotationStatus:
     certificate: the valid one, None before the first and after the last expired.
     renews_at: when renewal is due; None without a certificate.
     last_error: why the newest attempt failed; None once one succeeds.
+    refused: the newest attempt was answered, and the answer was no good: the same request will
+        hardly fare better soon.
     attempts, failed_attempts: all so far; those that failed since the last success.
     """
 
     certificate: Certificate | None = None
     renews_at: datetime | None = None
     last_error: str | None = None
+    refused: bool = False
     attempts: int = 0
     failed_attempts: int = 0
 

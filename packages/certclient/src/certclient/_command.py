@@ -41,7 +41,7 @@ def main() -> None:
 async def _get(config: CommandConfig) -> int:
     with stop_signals() as stopping:
         async with _opened(config) as certificates:
-            first = asyncio.create_task(certificates.wait_for_first(), name="first certificate")
+            first = asyncio.create_task(_first_or_refused(certificates), name="first certificate")
             stopped = asyncio.create_task(stopping.wait(), name="stop")
             try:
                 await asyncio.wait(
@@ -49,24 +49,45 @@ async def _get(config: CommandConfig) -> int:
                     timeout=config.timeout_s,
                     return_when=asyncio.FIRST_COMPLETED,
                 )
-                if not first.done():
-                    reason = certificates.last_error or "the issuer has not answered"
-                    return _fail(config, f"no certificate within {config.timeout_s:g} s: {reason}")
-                certificate = first.result()
+                certificate = first.result() if first.done() else None
             finally:
                 first.cancel()
                 stopped.cancel()
                 await asyncio.gather(first, stopped, return_exceptions=True)
-        try:
-            if config.output is not None:
-                await asyncio.to_thread(write_files, config.output, certificate)
-            _tell(config, certificate)
-            await _hooks(config, certificate)
-        except OSError as error:
-            where = config.output.directory if config.output else ""
-            return _fail(config, f"files in {where} not written: {error.strerror}")
-        except HookFailed as error:
-            return _fail(config, str(error))
+            if certificate is None:
+                return _fail(config, _why_none(config, certificates, stopping.reason))
+        return await _deliver_once(config, certificate)
+
+
+async def _first_or_refused(certificates: Certificates) -> Certificate | None:
+    async for status in certificates.statuses():
+        if status.certificate is not None or status.refused:
+            return status.certificate
+    return None
+
+
+def _why_none(config: CommandConfig, certificates: Certificates, stopped: str | None) -> str:
+    reason = certificates.last_error or "the issuer has not answered"
+    if stopped is not None:
+        return f"stopped by {stopped} before there was a certificate: {reason}"
+    if certificates.status.refused:
+        return f"no certificate: {reason}"
+    return f"no certificate within {config.timeout_s:g} s: {reason}"
+
+
+async def _deliver_once(config: CommandConfig, certificate: Certificate) -> int:
+    try:
+        if config.output is not None:
+            await asyncio.to_thread(write_files, config.output, certificate)
+        _tell(config, certificate)
+        await _hooks(config, certificate)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        where = config.output.directory if config.output else "standard output"
+        return _fail(config, f"{where} cannot be written: {error.strerror}")
+    except HookFailed as error:
+        return _fail(config, str(error))
     return 0
 
 

@@ -83,15 +83,15 @@ class FileSecrets:
         self._config = config
         self._feed = feed
         self._look = look
-        self.wanted: dict[str, SecretFiles] = {}
+        self._wanted: dict[str, SecretFiles] = {}
 
     def get(self, name: str) -> Secret | None:
         """Return the last good state of a name; None if there is none yet.
 
         Never blocks: a name that is asked for the first time is read soon, and told by `changes`.
         """
-        if name not in self.wanted and (files := files_of(name, self._config)) is not None:
-            self.wanted[name] = files
+        if name not in self._wanted and (files := files_of(name, self._config)) is not None:
+            self._wanted[name] = files
             self._look()
         state = self._feed.value.states.get(name)
         return state.secret if state is not None else None
@@ -183,7 +183,7 @@ async def file_secrets(
         secrets = FileSecrets(config, feed, look=watch.notice)
         for name in ("default", "ROOTCA"):
             secrets.get(name)
-        following = _follow(secrets.wanted, feed, watch, clock or SystemClock())
+        following = _follow(secrets._wanted, feed, watch, clock or SystemClock())
         async with in_background(following, name="certificate files in"):
             try:
                 yield secrets

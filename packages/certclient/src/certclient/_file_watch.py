@@ -20,7 +20,7 @@ from mesh_lifecycle import Backoff
 
 log = logging.getLogger("certclient")
 
-LOOK_ANYWAY_S = 5.0
+LOOK_ANYWAY_S = 10.0
 _TRY_AGAIN = Backoff(initial_s=0.5, maximum_s=60.0)
 
 Unwatch = Callable[[], None]

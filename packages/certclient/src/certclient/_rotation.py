@@ -278,7 +278,11 @@ class _Rotation:
         attempt = status.failed_attempts + 1
         self._feed.publish(
             replace(
-                status, last_error=reason, attempts=status.attempts + 1, failed_attempts=attempt
+                status,
+                last_error=reason,
+                refused=refused,
+                attempts=status.attempts + 1,
+                failed_attempts=attempt,
             )
         )
         message = (

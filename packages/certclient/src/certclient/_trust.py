@@ -57,10 +57,10 @@ class TrustingCertificates(Certificates):
         if anchors == self._given:
             return
         self._given = anchors
-        self.combine()
+        self._combine()
         self._below.request_renewal()
 
-    def take_files(self, secrets: FileSecrets, config: TrustConfig) -> None:
+    def _take_files(self, secrets: FileSecrets, config: TrustConfig) -> None:
         """Use what the files hold now."""
         if config.anchors_path is not None:
             roots = secrets.get(root_name(config.anchors_path))
@@ -68,9 +68,9 @@ class TrustingCertificates(Certificates):
         if config.crl_path is not None:
             lists = secrets.get(revocation_name(config.crl_path))
             self._crl = lists.crl_pem if isinstance(lists, RevocationLists) else b""
-        self.combine()
+        self._combine()
 
-    def combine(self) -> None:
+    def _combine(self) -> None:
         """Publish the status from below with what is added here, if that is any news."""
         status = self._below.status
         parts = (status.certificate, self._given, self._from_file, self._crl)
@@ -104,8 +104,12 @@ async def with_trust(
     feed = Feed(RotationStatus())
     combined = TrustingCertificates(certificates, feed, clock=clock or SystemClock())
     async with AsyncExitStack() as stack:
-        secrets = await stack.enter_async_context(file_secrets(FileSecretsConfig(), clock=clock))
-        combined.take_files(secrets, config)
+        secrets = None
+        if config != TrustConfig():
+            source = file_secrets(FileSecretsConfig(), clock=clock)
+            secrets = await stack.enter_async_context(source)
+            combined._take_files(secrets, config)
+        combined._combine()
         following = _follow(certificates, secrets, combined, config)
         await stack.enter_async_context(in_background(following, name="trust bundle"))
         try:
@@ -116,17 +120,18 @@ async def with_trust(
 
 async def _follow(
     certificates: Certificates,
-    secrets: FileSecrets,
+    secrets: FileSecrets | None,
     combined: TrustingCertificates,
     config: TrustConfig,
 ) -> None:
-    async def from_below() -> None:
-        async for _ in certificates.statuses():
-            combined.combine()
+    async def from_files(secrets: FileSecrets) -> None:
+        async for _ in secrets.looks():
+            combined._take_files(secrets, config)
 
     async with asyncio.TaskGroup() as group:
-        group.create_task(from_below(), name="certificates below")
-        async for _ in secrets.looks():
-            combined.take_files(secrets, config)
+        if secrets is not None:
+            group.create_task(from_files(secrets), name="trust files")
+        async for _ in certificates.statuses():
+            combined._combine()
     # Only reached when both ended first; whoever nested the blocks is about to leave ours.
     await asyncio.Event().wait()
