@@ -1,11 +1,17 @@
 import asyncio
 from datetime import timedelta
 
+import pytest
+from envoy.service.discovery.v3.discovery_pb2 import DiscoveryResponse
+
 import certclient
 import mesh_sds
+import xds_proxy
 from certclient.testing import FakeAuthority
-from mesh_agent._adapters import CertificateSecrets
+from mesh_agent._adapters import CertificateSecrets, TrustBundleUpdates
 from mesh_lifecycle.testing import ManualClock
+from mesh_protos import type_urls
+from mesh_protos.proxy_config_pb2 import ProxyConfig
 
 SPIFFE_ID = certclient.SpiffeId(
     trust_domain="mesh.example", namespace="shop", service_account="web"
@@ -66,3 +72,55 @@ async def test_an_expired_certificate_is_withdrawn_and_the_bundle_stays() -> Non
         assert await anext(changes) == {"default"}
         assert secrets.get("default") is None
         assert secrets.get("ROOTCA") is not None
+
+
+def bundle_response(*roots_pem: bytes) -> bytes:
+    """A DiscoveryResponse that carries a ProxyConfig with these roots."""
+    config = ProxyConfig(ca_certificates_pem=[pem.decode() for pem in roots_pem])
+    response = DiscoveryResponse(version_info="1", nonce="1", type_url=type_urls.PROXY_CONFIG)
+    response.resources.add(type_url=type_urls.PROXY_CONFIG, value=config.SerializeToString())
+    return bytes(response.SerializeToString())
+
+
+async def test_a_new_root_is_trusted_at_once_and_a_certificate_asked_for() -> None:
+    clock = ManualClock()
+    authority = FakeAuthority(clock=clock)
+    async with (
+        certclient.keep_fresh(ROTATION, authority, clock=clock) as renewed,
+        certclient.with_trust(renewed, clock=clock) as certificates,
+    ):
+        old = (await certificates.wait_for_first()).trust_bundle_pem
+        await clock.advance(5)
+        new = FakeAuthority(clock=clock).root_pem
+        updates = TrustBundleUpdates(certificates)
+        updates.take(bundle_response(old, new))
+        trusted = certificates.latest
+        assert trusted is not None
+        assert new.strip() in trusted.trust_bundle_pem
+        assert old.strip() in trusted.trust_bundle_pem
+        await clock.advance(5)
+        assert len(authority.requests) == 2
+
+
+async def test_the_roots_that_are_trusted_already_are_no_news() -> None:
+    clock = ManualClock()
+    authority = FakeAuthority(clock=clock)
+    async with (
+        certclient.keep_fresh(ROTATION, authority, clock=clock) as renewed,
+        certclient.with_trust(renewed, clock=clock) as certificates,
+    ):
+        known = (await certificates.wait_for_first()).trust_bundle_pem
+        TrustBundleUpdates(certificates).take(bundle_response(known))
+        await clock.advance(60)
+        assert len(authority.requests) == 1
+
+
+async def test_roots_that_are_none_are_refused_with_the_reason() -> None:
+    clock = ManualClock()
+    async with (
+        certclient.keep_fresh(ROTATION, FakeAuthority(clock=clock), clock=clock) as renewed,
+        certclient.with_trust(renewed, clock=clock) as certificates,
+    ):
+        updates = TrustBundleUpdates(certificates)
+        with pytest.raises(xds_proxy.InterceptorRefused):
+            updates.take(bundle_response(b"not a certificate"))

@@ -2,8 +2,13 @@
 
 from collections.abc import AsyncIterator
 
+from google.protobuf.message import DecodeError
+
 import certclient
 import mesh_sds
+import xds_proxy
+from mesh_protos import type_urls
+from mesh_protos.proxy_config_pb2 import ProxyConfig
 
 WORKLOAD_CERTIFICATE = "default"
 TRUST_BUNDLE = "ROOTCA"
@@ -18,7 +23,7 @@ class CertificateSecrets:
 
     def __init__(self, certificates: certclient.Certificates) -> None:
         self._certificates = certificates
-        self._last_bundle_pem: bytes | None = None
+        self._last_bundle: mesh_sds.TrustBundle | None = None
 
     def get(self, name: str) -> mesh_sds.TlsCertificate | mesh_sds.TrustBundle | None:
         certificate = self._certificates.latest
@@ -27,14 +32,45 @@ class CertificateSecrets:
                 chain_pem=certificate.chain_pem, private_key_pem=certificate.private_key_pem
             )
         if name == TRUST_BUNDLE:
-            bundle_pem = certificate.trust_bundle_pem if certificate else self._last_bundle_pem
-            return None if bundle_pem is None else mesh_sds.TrustBundle(roots_pem=bundle_pem)
+            return _bundle(certificate) if certificate is not None else self._last_bundle
         return None
 
     async def changes(self) -> AsyncIterator[frozenset[str]]:
         async for certificate in self._certificates.changes():
             changed = {WORKLOAD_CERTIFICATE}
-            if certificate is not None and certificate.trust_bundle_pem != self._last_bundle_pem:
-                self._last_bundle_pem = certificate.trust_bundle_pem
+            if certificate is not None and _bundle(certificate) != self._last_bundle:
+                self._last_bundle = _bundle(certificate)
                 changed.add(TRUST_BUNDLE)
             yield frozenset(changed)
+
+
+def _bundle(certificate: certclient.Certificate) -> mesh_sds.TrustBundle:
+    return mesh_sds.TrustBundle(roots_pem=certificate.trust_bundle_pem, crl_pem=certificate.crl_pem)
+
+
+class TrustBundleUpdates:
+    """The roots that the control plane sends with the proxy's configuration.
+
+    They come before the certificate authority signs by a new root, so that everyone trusts it in
+    time; and they tell that it is time to ask for a certificate that leads to it.
+    """
+
+    type_url = type_urls.PROXY_CONFIG
+
+    def __init__(self, certificates: certclient.TrustingCertificates) -> None:
+        self._certificates = certificates
+
+    def take(self, response: bytes) -> None:
+        """Trust them; raises `InterceptorRefused` for what is no certificate."""
+        try:
+            configs = [ProxyConfig.FromString(body) for body in xds_proxy.resource_bodies(response)]
+            roots = "\n".join(pem for config in configs for pem in config.ca_certificates_pem)
+            if self._is_news(roots.encode()):
+                self._certificates.set_anchors(roots.encode())
+        except (DecodeError, certclient.InvalidPem) as error:
+            raise xds_proxy.InterceptorRefused(str(error)) from error
+
+    def _is_news(self, roots_pem: bytes) -> bool:
+        certificate = self._certificates.latest
+        known = certificate.trust_bundle_pem if certificate is not None else b""
+        return roots_pem.split() != known.split()

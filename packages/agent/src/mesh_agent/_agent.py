@@ -13,6 +13,7 @@ from contextlib import AsyncExitStack
 import envoy_supervisor
 import xds_proxy
 from envoy_supervisor import EnvoyState
+from mesh_agent._adapters import TrustBundleUpdates
 from mesh_agent._config import AgentConfig
 from mesh_agent._envoy_health import STATS_FILTER, EnvoyHealth, judge
 from mesh_agent._http import http_server
@@ -48,7 +49,9 @@ async def run(config: AgentConfig) -> None:
             )
         )
         view.secrets = await stack.enter_async_context(workload_secrets(config))
-        view.relay = await stack.enter_async_context(xds_proxy.relaying(config.relay))
+        view.relay = await stack.enter_async_context(
+            xds_proxy.relaying(config.relay, _interceptors(config, view.secrets))
+        )
         envoy = view.envoy = await stack.enter_async_context(envoy_supervisor.running(config.envoy))
         await stack.enter_async_context(
             in_background(
@@ -62,6 +65,15 @@ async def run(config: AgentConfig) -> None:
         await _until_stopped(stopping, envoy)
         log.info("agent stopping", extra={"reason": stopping.reason})
     log.info("agent stopped")
+
+
+def _interceptors(
+    config: AgentConfig, secrets: OwnSecrets | ForeignSecrets
+) -> tuple[xds_proxy.Interceptor, ...]:
+    """What the agent itself takes from the configuration stream."""
+    if isinstance(secrets, OwnSecrets) and config.trust_updates:
+        return (TrustBundleUpdates(secrets.certificates),)
+    return ()
 
 
 class _View:

@@ -25,6 +25,7 @@ _POD_ANNOTATIONS = "./etc/istio/pod/annotations"
 _TOKEN = "./var/run/secrets/tokens/istio-token"  # noqa: S105 - a path
 _ROOT_CERTIFICATE = "./var/run/secrets/istio/root-cert.pem"
 _SDS_DIRECTORY = "./var/run/secrets/workload-spiffe-uds"
+_REVOCATION_LIST = "./var/run/secrets/istio/crl/ca-crl.pem"
 _CONTROL_PLANE_NAME = "istiod.istio-system.svc"
 _ROLES = ("sidecar", "router")
 
@@ -50,6 +51,8 @@ class AgentConfig:
     envoy: envoy_supervisor.EnvoyConfig
     status: StatusConfig
     output: certclient.OutputFilesConfig | None
+    trust: certclient.TrustConfig
+    trust_updates: bool
     ready_poll_s: float = field(default=0.05)
 
 
@@ -74,6 +77,8 @@ def load_config(
             settings, flags=flags, proxy=proxy, identity=identity, pod=pod, version=version
         ),
         output=_output(settings),
+        trust=_trust(settings),
+        trust_updates=settings.flag("PROXY_CONFIG_XDS_AGENT", default=True),
         status=StatusConfig(host=settings.text("MESH_AGENT_BIND_ADDRESS"), port=proxy.status_port),
     )
     if problems:
@@ -214,6 +219,13 @@ def _server_name(settings: Settings, address: str) -> str:
     if "localhost" in host:
         host = _CONTROL_PLANE_NAME
     return settings.text("ISTIOD_SAN", host)
+
+
+def _trust(settings: Settings) -> certclient.TrustConfig:
+    revoked = settings.under(_REVOCATION_LIST)
+    # Only where the platform mounts one: to follow a file costs memory.
+    wanted = settings.flag("PILOT_ENABLE_CA_CRL", default=True) and revoked.parent.is_dir()
+    return certclient.TrustConfig(crl_path=revoked if wanted else None)
 
 
 def _output(settings: Settings) -> certclient.OutputFilesConfig | None:

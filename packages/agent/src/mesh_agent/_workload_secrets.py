@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 class OwnSecrets:
     """We keep the certificate fresh and serve it."""
 
-    certificates: certclient.Certificates
+    certificates: certclient.TrustingCertificates
     server: mesh_sds.SdsServer
 
     def describe(self) -> Mapping[str, object]:
@@ -75,9 +75,8 @@ async def workload_secrets(config: AgentConfig) -> AsyncIterator[OwnSecrets | Fo
         return
     async with AsyncExitStack() as stack:
         authority = await stack.enter_async_context(certclient.istio_ca(config.authority))
-        certificates = await stack.enter_async_context(
-            certclient.keep_fresh(config.rotation, authority)
-        )
+        renewed = await stack.enter_async_context(certclient.keep_fresh(config.rotation, authority))
+        certificates = await stack.enter_async_context(certclient.with_trust(renewed, config.trust))
         if config.output is not None:
             await stack.enter_async_context(certclient.output_files(config.output, certificates))
         server = await stack.enter_async_context(
