@@ -112,6 +112,29 @@ def test_server_again(server): pass
     result.assert_outcomes(passed=4)
 
 
+def test_what_grpc_keeps_for_the_process_is_not_reported(run: Run) -> None:
+    result = run(
+        PREAMBLE
+        + """
+import grpc.aio
+
+async def test_it():
+    kept.server = grpc.aio.server()
+    port = kept.server.add_insecure_port("127.0.0.1:0")
+    await kept.server.start()
+    kept.channel = grpc.aio.insecure_channel(f"127.0.0.1:{port}")
+    await kept.channel.channel_ready()
+    await kept.channel.close()
+    await kept.server.stop(None)
+
+def test_that_forgets_a_socket_all_the_same():
+    kept.socket = socket.create_server(("127.0.0.1", 0))
+"""
+    )
+    result.assert_outcomes(passed=2, errors=1)
+    result.stdout.fnmatch_lines(["*ERROR at teardown of test_that_forgets_a_socket*"])
+
+
 def test_module_fixture_that_leaves_something_fails_at_the_end_of_its_module(run: Run) -> None:
     result = run(
         PREAMBLE
