@@ -1,5 +1,6 @@
 """Typed reading of environment variables that keeps every complaint until the end."""
 
+import ipaddress
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -91,3 +92,12 @@ class Settings:
             what = error if parse is parse_duration else f"{text!r} is not a number"
             self.problems.append(f"{name}: {what}")
             return default
+
+
+def is_address(text: str) -> bool:
+    """Whether it is an IPv4 or IPv6 address."""
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,84 @@
+"""The workload certificate: whose, of what kind, how long, where to, and what else is trusted."""
+
+from datetime import timedelta
+
+import certclient
+from mesh_agent._node import NodeIdentity
+from mesh_agent._settings import Settings
+
+_REVOCATION_LIST = "./var/run/secrets/istio/crl/ca-crl.pem"
+
+
+def spiffe_id_of(settings: Settings, identity: NodeIdentity) -> certclient.SpiffeId:
+    try:
+        return certclient.SpiffeId(
+            trust_domain=settings.text("TRUST_DOMAIN", "cluster.local"),
+            namespace=identity.namespace,
+            service_account=identity.service_account,
+        )
+    except certclient.InvalidSpiffeId as error:
+        settings.problems.append(
+            f"TRUST_DOMAIN, POD_NAMESPACE and SERVICE_ACCOUNT don't make an identity: {error}"
+        )
+        return certclient.SpiffeId(trust_domain="x", namespace="x", service_account="x")
+
+
+def rotation_config(
+    settings: Settings, spiffe_id: certclient.SpiffeId
+) -> certclient.RotationConfig:
+    return certclient.RotationConfig(
+        spiffe_id=spiffe_id,
+        key_type=_key_type(settings),
+        key_encoding=(
+            certclient.KeyEncoding.PKCS8
+            if settings.flag("PKCS8_KEY")
+            else certclient.KeyEncoding.TRADITIONAL
+        ),
+        lifetime=settings.positive_duration("SECRET_TTL", timedelta(hours=24)),
+        grace_ratio=settings.ratio("SECRET_GRACE_PERIOD_RATIO", 0.5),
+        jitter=settings.ratio("SECRET_GRACE_PERIOD_RATIO_JITTER", 0.01),
+    )
+
+
+def _key_type(settings: Settings) -> certclient.KeyType:
+    algorithm = settings.text("ECC_SIGNATURE_ALGORITHM")
+    if algorithm == "ECDSA":
+        curve = settings.text("ECC_CURVE", "P256")
+        if curve not in ("P256", "P384"):
+            settings.problems.append(f"ECC_CURVE is {curve!r}, it must be P256 or P384")
+        return certclient.KeyType.P384 if curve == "P384" else certclient.KeyType.P256
+    if algorithm:
+        settings.problems.append(
+            f"ECC_SIGNATURE_ALGORITHM is {algorithm!r}, it must be ECDSA or empty"
+        )
+    size = settings.text("WORKLOAD_RSA_KEY_SIZE")
+    sizes = {
+        "": certclient.KeyType.P256,
+        "2048": certclient.KeyType.RSA_2048,
+        "3072": certclient.KeyType.RSA_3072,
+        "4096": certclient.KeyType.RSA_4096,
+    }
+    if size not in sizes:
+        settings.problems.append(
+            f"WORKLOAD_RSA_KEY_SIZE is {size!r}, it must be 2048, 3072 or 4096"
+        )
+        return certclient.KeyType.P256
+    return sizes[size]
+
+
+def output_config(settings: Settings) -> certclient.OutputFilesConfig | None:
+    directory = settings.text("OUTPUT_CERTS")
+    if not directory:
+        return None
+    # In a pod another container reads the files, as another user; on a machine nobody else should.
+    in_kubernetes = bool(settings.text("KUBERNETES_SERVICE_HOST"))
+    return certclient.OutputFilesConfig(
+        directory=settings.under(directory), mode=0o644 if in_kubernetes else 0o600
+    )
+
+
+def trust_config(settings: Settings) -> certclient.TrustConfig:
+    revoked = settings.under(_REVOCATION_LIST)
+    # Only where the platform mounts one: to follow a file costs memory.
+    wanted = settings.flag("PILOT_ENABLE_CA_CRL", default=True) and revoked.parent.is_dir()
+    return certclient.TrustConfig(crl_path=revoked if wanted else None)

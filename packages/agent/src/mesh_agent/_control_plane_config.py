@@ -1,0 +1,106 @@
+"""How the agent reaches its control plane: addresses, roots, and what it proves itself with."""
+
+from pathlib import Path
+
+import certclient
+import xds_proxy
+from mesh_agent._proxy_config import ProxyConfig
+from mesh_agent._settings import Settings
+from mesh_agent._sockets import xds_socket
+
+_TOKEN = "./var/run/secrets/tokens/istio-token"  # noqa: S105 - a path
+_ROOT_CERTIFICATE = "./var/run/secrets/istio/root-cert.pem"
+_CONTROL_PLANE_NAME = "istiod.istio-system.svc"
+
+
+def authority_config(settings: Settings, proxy: ProxyConfig) -> certclient.IstioCaConfig:
+    address = settings.text("CA_ADDR", proxy.discovery_address)
+    plaintext = address.endswith(":15010")
+    chain, key = _client_certificate(settings)
+    return certclient.IstioCaConfig(
+        address=address,
+        server_name=_server_name(settings, address),
+        root_certificate=(
+            None if plaintext else _root_certificate(settings, "CA_ROOT_CA") or certclient.SYSTEM
+        ),
+        token_path=settings.under(_TOKEN),
+        client_certificate_path=chain,
+        client_key_path=key,
+        cluster_id=settings.text("ISTIO_META_CLUSTER_ID"),
+        cert_signer=settings.text("ISTIO_META_CERT_SIGNER"),
+        headers=settings.prefixed("CA_HEADER_"),
+    )
+
+
+def relay_config(settings: Settings, proxy: ProxyConfig) -> xds_proxy.RelayConfig:
+    cluster_id = settings.text("ISTIO_META_CLUSTER_ID")
+    plaintext = proxy.plaintext_control_plane or proxy.discovery_address.endswith(":15010")
+    chain, key = _client_certificate(settings)
+    return xds_proxy.RelayConfig(
+        socket_path=xds_socket(settings, proxy),
+        upstream=xds_proxy.UpstreamConfig(
+            address=proxy.discovery_address,
+            root_certificate=(
+                None
+                if plaintext
+                else _root_certificate(settings, "XDS_ROOT_CA") or xds_proxy.SYSTEM
+            ),
+            server_name=_server_name(settings, proxy.discovery_address),
+            token_path=None if plaintext else _token(settings),
+            client_certificate_path=chain,
+            client_key_path=key,
+            metadata=(
+                *((("clusterid", cluster_id),) if cluster_id else ()),
+                *settings.prefixed("XDS_HEADER_"),
+            ),
+        ),
+    )
+
+
+def _client_certificate(settings: Settings) -> tuple[Path, Path] | tuple[None, None]:
+    """What a machine was given when it was set up, to be known by until it has its own."""
+    directory = settings.text("PROV_CERT")
+    if not directory:
+        return None, None
+    return settings.under(directory) / "cert-chain.pem", settings.under(directory) / "key.pem"
+
+
+def _token(settings: Settings) -> Path | None:
+    """The token file; None where there is none and a provisioned certificate serves instead."""
+    path = settings.under(_TOKEN)
+    if path.is_file():
+        return path
+    chain, _ = _client_certificate(settings)
+    if chain is None:
+        settings.problems.append(
+            f"token file {path} does not exist; the agent proves with it who it is: mount the "
+            "workload's token there, or name a directory with a certificate in PROV_CERT"
+        )
+    elif not chain.is_file():
+        settings.problems.append(
+            f"neither token file {path} nor certificate {chain} exists; the agent proves with "
+            "one of them who it is"
+        )
+    return None
+
+
+def _root_certificate(settings: Settings, variable: str) -> Path | None:
+    """The file of roots, or None for the machine's own."""
+    if settings.text(variable) == "SYSTEM":
+        return None
+    provisioned = settings.text("PROV_CERT")
+    default = f"{provisioned}/root-cert.pem" if provisioned else _ROOT_CERTIFICATE
+    path = settings.path(variable, default)
+    if not path.is_file():
+        settings.problems.append(
+            f"root certificate {path} does not exist; the control plane is checked against it: "
+            "mount it there or name another file in XDS_ROOT_CA and CA_ROOT_CA"
+        )
+    return path
+
+
+def _server_name(settings: Settings, address: str) -> str:
+    host = address.rpartition(":")[0].strip("[]")
+    if "localhost" in host:
+        host = _CONTROL_PLANE_NAME
+    return settings.text("ISTIOD_SAN", host)

@@ -1,0 +1,22 @@
+"""The two Unix sockets between the agent and its Envoy."""
+
+from pathlib import Path
+
+from mesh_agent._proxy_config import ProxyConfig
+from mesh_agent._settings import Settings
+
+_SDS_DIRECTORY = "./var/run/secrets/workload-spiffe-uds"
+
+
+def sds_socket(settings: Settings) -> Path:
+    name = settings.text("WORKLOAD_IDENTITY_SOCKET_FILE", "socket")
+    if name != Path(name).name:
+        settings.problems.append(
+            f"WORKLOAD_IDENTITY_SOCKET_FILE is {name!r}, it must be the name of a file in "
+            f"{_SDS_DIRECTORY}, without separators"
+        )
+    return settings.under(_SDS_DIRECTORY) / name
+
+
+def xds_socket(settings: Settings, proxy: ProxyConfig) -> Path:
+    return settings.under(proxy.config_path) / "XDS"
