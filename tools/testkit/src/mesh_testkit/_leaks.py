@@ -48,13 +48,18 @@ def _fail_on_leftovers(
     if left:
         gc.collect()
         # A library's own thread may be about to close what was handed to it.
-        deadline = time.monotonic() + float(config.getini("leak_patience_s"))
+        deadline = time.monotonic() + patience_s(config)
         while left and time.monotonic() < deadline:
             time.sleep(0.01)
             left = set(Resources.now().left_since(before)) - reported
     if left:
         reported |= left
         pytest.fail(_message(what, sorted(left)), pytrace=False)
+
+
+def patience_s(config: pytest.Config) -> float:
+    """Return how long something may take to go away, from pytest's settings."""
+    return float(config.getini("leak_patience_s"))
 
 
 def fail_on_socket_files(directory: Path) -> None:
@@ -64,10 +69,12 @@ def fail_on_socket_files(directory: Path) -> None:
         pytest.fail(_message("this test", sorted(left)), pytrace=False)
 
 
-def check_tasks_before_close(loop: asyncio.AbstractEventLoop) -> None:
+def check_tasks_before_close(loop: asyncio.AbstractEventLoop, patience_s: float) -> None:
     """Fail if tasks are still pending in a loop that is about to be closed.
 
-    A task that was cancelled but not awaited gets a few turns of the loop to end.
+    A task that was cancelled but not awaited gets a few turns of the loop to end. A task of
+    grpc's own, which ends when its poller has heard of the end of a call, gets until the patience
+    runs out.
     """
     if loop.is_closed():
         return
@@ -75,9 +82,17 @@ def check_tasks_before_close(loop: asyncio.AbstractEventLoop) -> None:
         if not asyncio.all_tasks(loop):
             return
         loop.run_until_complete(asyncio.sleep(0))
+    grpcs_own = [task for task in asyncio.all_tasks(loop) if _is_grpcs_own(task)]
+    if grpcs_own:
+        loop.run_until_complete(asyncio.wait(grpcs_own, timeout=patience_s))
     left = [_describe_task(task) for task in asyncio.all_tasks(loop)]
     if left:
         pytest.fail(_message("this test", sorted(left)), pytrace=False)
+
+
+def _is_grpcs_own(task: asyncio.Task[object]) -> bool:
+    code = getattr(task.get_coro(), "cr_code", None)
+    return code is not None and "grpc/_cython" in code.co_filename
 
 
 def _describe_task(task: asyncio.Task[object]) -> str:

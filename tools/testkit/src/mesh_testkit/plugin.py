@@ -19,6 +19,7 @@ from mesh_testkit._leaks import (
     _test_leaves_nothing,
     check_tasks_before_close,
     fail_on_socket_files,
+    patience_s,
 )
 
 __all__ = [
@@ -72,10 +73,10 @@ def pytest_fixture_setup(
     fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest
 ) -> Generator[None, object, object]:
     """Look for pending tasks after a loop's last fixture and before its runner closes it."""
-    del request
     result = yield
     if fixturedef.argname.endswith(_RUNNER_SUFFIX) and isinstance(result, asyncio.Runner):
-        fixturedef.addfinalizer(partial(check_tasks_before_close, result.get_loop()))
+        check = partial(check_tasks_before_close, result.get_loop(), patience_s(request.config))
+        fixturedef.addfinalizer(check)
     return result
 
 
