@@ -467,3 +467,40 @@ async def test_what_a_client_was_sent_can_be_looked_at(running: Any, state: Any,
         (status,) = server.clients()
         assert server.sent_to(status.id) == {CDS: (state.resources[CDS]["a"],)}
         assert server.sent_to("somebody else") == {}
+
+
+async def test_push_now_does_not_wait_for_others(
+    running: Any, state: Any, make: Any, clock: Any, settle: Any
+) -> None:
+    """As for endpoints where every moment counts; what was told before goes on gathering."""
+    built: list[tuple[str, ...]] = []
+
+    def build(request: PushRequest) -> None:
+        built.append(request.reasons)
+
+    async with running(clock=clock, build=build) as server, connected(server) as client:
+        await client.subscribe(CDS)
+        await client.next()
+        server.notify(PushRequest(reasons=("config",)))
+        state.set(make.cluster("a"))
+        server.push_now(PushRequest(full=False, reasons=("endpoint",)))
+        assert built == [("endpoint",)]
+        assert set((await client.next()).resources) == {"a"}
+        await settle()
+        await clock.advance(1)
+        assert built == [("endpoint",), ("config",)]
+
+
+async def test_an_expired_nonce_is_counted(running: Any, state: Any, make: Any) -> None:
+    registry = CollectorRegistry()
+    state.set(make.cluster("a"))
+    async with running(registry=registry) as server, connected(server) as client:
+        await client.subscribe(CDS)
+        first = await client.next()
+        state.set(make.cluster("a", change=1))
+        server.push_now(PushRequest())
+        await client.next()
+        await client.ack(first)
+        await client.subscribe(LDS)
+        await client.next()
+        assert registry.get_sample_value("pilot_xds_expired_nonce", {"type": "cds"}) == 1

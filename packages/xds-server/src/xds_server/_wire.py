@@ -50,15 +50,13 @@ def _duration(seconds: float) -> bytes:
     return encoded + (b"\x10" + _varint(nanos) if nanos else b"")
 
 
-def _wrapped(resource: Resource, *, with_body: bool) -> bytes:
+def _wrapped(resource: Resource) -> bytes:
     """`envoy.service.discovery.v3.Resource` up to the first byte of the body, which is last."""
     head = _text(3, resource.name) + _text(1, resource.version)
     if resource.ttl_s is not None:
         head += _field(6, _duration(resource.ttl_s))
-    if with_body:
-        inner = _any_head(resource.type_url, len(resource.body))
-        head += _head(2, len(inner) + len(resource.body)) + inner
-    return head
+    inner = _any_head(resource.type_url, len(resource.body))
+    return head + _head(2, len(inner) + len(resource.body)) + inner
 
 
 def _sotw_head(resource: Resource) -> bytes:
@@ -69,14 +67,14 @@ def _sotw_head(resource: Resource) -> bytes:
     if resource.ttl_s is None:
         head = _any_head(resource.type_url, len(resource.body))
     else:
-        wrapped = _wrapped(resource, with_body=True)
+        wrapped = _wrapped(resource)
         head = _any_head(RESOURCE_WRAPPER, len(wrapped) + len(resource.body)) + wrapped
     return _head(2, len(head) + len(resource.body)) + head
 
 
 def _delta_head(resource: Resource) -> bytes:
     """What comes before the body in a delta response (field 2, a `Resource`)."""
-    head = _wrapped(resource, with_body=True)
+    head = _wrapped(resource)
     return _head(2, len(head) + len(resource.body)) + head
 
 
@@ -104,19 +102,6 @@ def delta_body(resources: Iterable[Resource]) -> bytes:
         parts.append(head)
         parts.append(resource.body)
     return b"".join(parts)
-
-
-def sotw_heartbeat(resources: Iterable[Resource]) -> bytes:
-    """Resources with a TTL, confirmed without their bodies."""
-    return b"".join(
-        _field(2, _any_head(RESOURCE_WRAPPER, len(wrapped)) + wrapped)
-        for wrapped in (_wrapped(resource, with_body=False) for resource in resources)
-    )
-
-
-def delta_heartbeat(resources: Iterable[Resource]) -> bytes:
-    """Resources with a TTL, confirmed without their bodies."""
-    return b"".join(_field(2, _wrapped(resource, with_body=False)) for resource in resources)
 
 
 def sotw_tail(*, type_url: str, version: str, nonce: str, identifier: str) -> bytes:
