@@ -52,17 +52,22 @@ class State:
 def generators(state: State, *, bundle_pem: Callable[[], bytes]) -> Mapping[str, Generator[Proxy]]:
     """Return the generator of each type, to be given to an `XdsServer`."""
     return {
-        type_urls.CLUSTER: _Clusters(state),
+        type_urls.CLUSTER: _AllOfAType(state, PushContext.clusters),
         type_urls.ENDPOINT: _Endpoints(state),
-        type_urls.LISTENER: _Listeners(state),
+        type_urls.LISTENER: _AllOfAType(state, PushContext.listeners),
         type_urls.ROUTE: _Routes(state),
         type_urls.PROXY_CONFIG: TrustBundleGenerator(bundle_pem),
     }
 
 
-class _Clusters:
-    def __init__(self, state: State) -> None:
+class _AllOfAType:
+    """All clusters, or all listeners, of a proxy: whenever anything that shapes them changed."""
+
+    def __init__(
+        self, state: State, resources_of: Callable[[PushContext, Proxy], Generated | None]
+    ) -> None:
         self._state = state
+        self._resources_of = resources_of
 
     def generate(
         self,
@@ -72,7 +77,7 @@ class _Clusters:
     ) -> Generated | None:
         if push is not None and not push.full and not _touches_own(client.context, push):
             return None
-        return self._state.context.clusters(client.context)
+        return self._resources_of(self._state.context, client.context)
 
 
 class _Endpoints:
@@ -92,21 +97,6 @@ class _Endpoints:
             if not names:
                 return None
         return self._state.context.endpoints(client.context, names)
-
-
-class _Listeners:
-    def __init__(self, state: State) -> None:
-        self._state = state
-
-    def generate(
-        self,
-        client: Client[Proxy],
-        watch: Watch,  # noqa: ARG002
-        push: PushRequest | None,
-    ) -> Generated | None:
-        if push is not None and not push.full and not _touches_own(client.context, push):
-            return None
-        return self._state.context.listeners(client.context)
 
 
 class _Routes:
