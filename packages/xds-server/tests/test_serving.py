@@ -6,8 +6,8 @@ import asyncio
 import datetime as dt
 import socket
 import ssl
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,8 @@ from xds_server import (
     serving,
 )
 from xds_server import type_urls as types
+from xds_server._guard import OnlyThroughFront
+from xds_server._tls_front import tls_front
 from xds_server.testing import (
     ADS_DELTA,
     DeltaClient,
@@ -219,8 +221,6 @@ def pki(tmp_path: Path) -> Pki:
 
 NAMED_LOCALHOST = [("grpc.ssl_target_name_override", "localhost")]
 
-Connect = Callable[..., AbstractAsyncContextManager[Any]]
-
 
 async def test_one_tls_port_takes_callers_with_and_without_a_certificate(
     state: Any, make: Any, pki: Pki
@@ -334,3 +334,99 @@ async def test_refused_by_admit_ends_the_stream_with_its_status(state: Any) -> N
                 await client.receive()
     assert ended.value.code is grpc.StatusCode.PERMISSION_DENIED
     assert ended.value.message == "mallory may not"
+
+
+class EveryKind(grpc.GenericRpcHandler):  # type: ignore[type-arg]
+    """One method of each kind, asynchronous and not; each says back what it was told."""
+
+    def service(self, handler_call_details: Any) -> Any:
+        async def unary(request: bytes, _context: Any) -> bytes:
+            return request
+
+        def unary_in_thread(request: bytes, _context: Any) -> bytes:
+            return request
+
+        async def many(request: bytes, _context: Any) -> AsyncIterator[bytes]:
+            yield request
+
+        async def of_many(requests: AsyncIterator[bytes], _context: Any) -> bytes:
+            return b"".join([request async for request in requests])
+
+        async def many_of_many(requests: AsyncIterator[bytes], _context: Any) -> Any:
+            async for request in requests:
+                yield request
+
+        return {
+            "/k/unary": grpc.unary_unary_rpc_method_handler(unary),
+            "/k/thread": grpc.unary_unary_rpc_method_handler(unary_in_thread),
+            "/k/many": grpc.unary_stream_rpc_method_handler(many),
+            "/k/of_many": grpc.stream_unary_rpc_method_handler(of_many),
+            "/k/many_of_many": grpc.stream_stream_rpc_method_handler(many_of_many),
+        }.get(handler_call_details.method)
+
+
+async def every_kind(channel: Any) -> list[bytes | grpc.StatusCode]:
+    """What calls of each kind come to."""
+    big = b"x" * 3_000_000  # more than fits anywhere on the way
+
+    async def outcome(call: Awaitable[bytes]) -> bytes | grpc.StatusCode:
+        try:
+            return b"same" if await call == big else b"other"
+        except grpc.aio.AioRpcError as error:
+            code: grpc.StatusCode = error.code()
+            return code
+
+    async def read(call: Any) -> bytes:
+        return b"".join([part async for part in call])
+
+    def pieces() -> Iterator[bytes]:
+        return iter([big[:1_000_000], big[1_000_000:]])
+
+    return [
+        await outcome(channel.unary_unary("/k/unary")(big)),
+        await outcome(channel.unary_unary("/k/thread")(big)),
+        await outcome(read(channel.unary_stream("/k/many")(big))),
+        await outcome(channel.stream_unary("/k/of_many")(pieces())),
+        await outcome(read(channel.stream_stream("/k/many_of_many")(pieces()))),
+    ]
+
+
+async def test_the_port_behind_tls_refuses_whoever_did_not_come_through_it(pki: Pki) -> None:
+    behind = grpc.aio.server(handlers=[EveryKind()], interceptors=[OnlyThroughFront()])
+    port = behind.add_insecure_port("127.0.0.1:0")
+    await behind.start()
+    try:
+        async with tls_front(TlsListener(context=pki.server_context), port) as address:
+            async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+                assert await every_kind(channel) == [grpc.StatusCode.UNAUTHENTICATED] * 5
+            credentials = pki.credentials(with_certificate=True)
+            async with grpc.aio.secure_channel(address, credentials, NAMED_LOCALHOST) as channel:
+                assert await every_kind(channel) == [b"same"] * 5
+    finally:
+        await behind.stop(None)
+
+
+async def test_tls_connections_without_a_handshake_end_and_harm_nobody(
+    state: Any, make: Any, pki: Pki
+) -> None:
+    state.set(make.cluster("a"))
+    listener = TlsListener(context=pki.server_context, handshake_timeout_s=0.2)
+    async with serving(new_server(state), [listener]) as bound:
+        host, _, port = bound.addresses[0].rpartition(":")
+        silent = [await asyncio.open_connection(host, int(port)) for _ in range(50)]
+        reader, garbage = await asyncio.open_connection(host, int(port))
+        garbage.write(b"GET / HTTP/1.1\r\n\r\n")
+        await reader.read()
+        credentials = pki.credentials(with_certificate=False)
+        async with over_grpc(
+            bound.addresses[0], credentials=credentials, options=NAMED_LOCALHOST
+        ) as wire:
+            client = SotwClient(wire)
+            await client.subscribe(types.CLUSTER)
+            assert set((await client.next()).resources) == {"a"}
+        for silent_reader, _ in silent:
+            await silent_reader.read()
+        for writer in (garbage, *(writer for _, writer in silent)):
+            writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
