@@ -10,8 +10,8 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager
 from datetime import timedelta
 from pathlib import Path
 
@@ -69,11 +69,15 @@ async def _run(config: EnvoyConfig, *, follow: bool) -> Exit | None:
 
 
 async def _supervise(config: EnvoyConfig, stopping: Stopping, *, follow: bool) -> Exit | None:
-    async with running(config) as envoy, AsyncExitStack() as stack:
+    async with AsyncExitStack() as stack:
+        hangup = stack.enter_context(_hangups())
+        envoy = await stack.enter_async_context(running(config))
         if follow:
             service = restart_on_change(envoy, config)
             await stack.enter_async_context(in_background(service, name="follow files"))
-        await stack.enter_async_context(in_background(_on_hangup(envoy), name="hangup"))
+        await stack.enter_async_context(
+            in_background(_restart_on_hangup(envoy, hangup), name="hangup")
+        )
         wish = asyncio.create_task(stopping.wait(), name="stop request")
         end = asyncio.create_task(envoy.wait_exit(), name="envoy exit")
         try:
@@ -95,18 +99,24 @@ async def _cancel_at_second(stopping: Stopping, body: asyncio.Task[object]) -> N
     body.cancel()
 
 
-async def _on_hangup(envoy: Envoy) -> None:
-    """SIGHUP: look at the files now."""
+@contextmanager
+def _hangups() -> Iterator[asyncio.Event]:
+    """SIGHUP as an event, from before Envoy is started: by default it would end us."""
     loop = asyncio.get_running_loop()
     wanted = asyncio.Event()
     loop.add_signal_handler(signal.SIGHUP, wanted.set)
     try:
-        while True:
-            await wanted.wait()
-            wanted.clear()
-            await restart_or_log(envoy)
+        yield wanted
     finally:
         loop.remove_signal_handler(signal.SIGHUP)
+
+
+async def _restart_on_hangup(envoy: Envoy, wanted: asyncio.Event) -> None:
+    """SIGHUP: look at the files now."""
+    while True:
+        await wanted.wait()
+        wanted.clear()
+        await restart_or_log(envoy)
 
 
 def _sweep(directory: Path) -> None:
