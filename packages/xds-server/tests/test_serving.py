@@ -27,6 +27,7 @@ from xds_server import (
     PlainListener,
     PushRequest,
     Refused,
+    Resource,
     ServerConfig,
     TlsListener,
     UnixListener,
@@ -430,3 +431,30 @@ async def test_tls_connections_without_a_handshake_end_and_harm_nobody(
             writer.close()
             with suppress(ConnectionError):
                 await writer.wait_closed()
+
+
+async def test_who_does_not_read_gets_the_newest_state_and_no_backlog(state: Any) -> None:
+    """Flow control of the connection holds the writer back, and the rest is never made."""
+
+    def big(number: int) -> Resource:
+        body = b"\x0a\x03big\xaa\x06\x80\x80\x40" + str(number).zfill(1 << 20).encode()
+        return Resource(name="big", type_url=types.CLUSTER, body=body, version=str(number))
+
+    state.set(big(0))
+    server = new_server(state)
+    async with serving(server, [PlainListener()]) as bound:
+        address = bound.addresses[0]
+        async with over_grpc(address) as slow_wire, over_grpc(address) as quick_wire:
+            slow, quick = SotwClient(slow_wire), SotwClient(quick_wire)
+            for client in (slow, quick):
+                await client.subscribe(types.CLUSTER)
+                await client.next()
+            for number in range(1, 41):
+                state.set(big(number))
+                server.push_now(PushRequest())
+                await quick.next()
+            received = 0
+            while slow.resources(types.CLUSTER)["big"] != big(40).body:
+                await slow.next()
+                received += 1
+    assert received < 20
