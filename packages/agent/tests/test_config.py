@@ -45,6 +45,11 @@ def load(workload: Path) -> Load:
     return load_with
 
 
+def authority(config: AgentConfig) -> certclient.IstioCaConfig:
+    assert config.authority is not None
+    return config.authority
+
+
 def bootstrap(config: AgentConfig) -> envoy_supervisor.BootstrapConfig:
     assert isinstance(config.envoy.bootstrap, envoy_supervisor.BootstrapConfig)
     return config.envoy.bootstrap
@@ -56,7 +61,7 @@ def test_a_workload_on_a_platform_needs_no_more_than_the_platform_gives(load: Lo
     assert str(config.spiffe_id) == "spiffe://cluster.local/ns/shop/sa/web"
     assert config.rotation.lifetime == timedelta(hours=24)
     assert config.rotation.key_type is certclient.KeyType.P256
-    assert config.relay.upstream.address == config.authority.address == "127.0.0.1:15012"
+    assert config.relay.upstream.address == authority(config).address == "127.0.0.1:15012"
     assert config.status.port == 15020
     assert config.envoy.drain_direction is envoy_supervisor.DrainDirection.INBOUND
 
@@ -65,7 +70,7 @@ def test_paths_are_istios_below_the_working_directory(load: Load, workload: Path
     config = load()
     assert config.relay.socket_path == workload / "etc/istio/proxy/XDS"
     assert config.secrets.socket_path == (workload / "var/run/secrets/workload-spiffe-uds/socket")
-    assert config.authority.token_path == workload / "var/run/secrets/tokens/istio-token"
+    assert authority(config).token_path == workload / "var/run/secrets/tokens/istio-token"
     assert config.relay.upstream.root_certificate == (
         workload / "var/run/secrets/istio/root-cert.pem"
     )
@@ -107,20 +112,20 @@ def test_the_control_planes_name_is_checked_as_istio_does(load: Load) -> None:
     assert load(localhost).relay.upstream.server_name == "istiod.istio-system.svc"
     assert load().relay.upstream.server_name == "127.0.0.1"
     assert load({"ISTIOD_SAN": "cp.example"}).relay.upstream.server_name == "cp.example"
-    assert load({"CA_ADDR": "ca.example:15012"}).authority.server_name == "ca.example"
+    assert authority(load({"CA_ADDR": "ca.example:15012"})).server_name == "ca.example"
 
 
 def test_plaintext_is_for_istios_plaintext_port_and_takes_no_root(load: Load) -> None:
     config = load({"PROXY_CONFIG": '{"discoveryAddress": "127.0.0.1:15010"}'})
     assert config.relay.upstream.root_certificate is None
     assert config.relay.upstream.token_path is None
-    assert config.authority.root_certificate is None
+    assert authority(config).root_certificate is None
 
 
 def test_the_machines_own_roots_can_be_asked_for(load: Load) -> None:
     config = load({"XDS_ROOT_CA": "SYSTEM", "CA_ROOT_CA": "SYSTEM"})
     assert config.relay.upstream.root_certificate is xds_proxy.SYSTEM
-    assert config.authority.root_certificate is certclient.SYSTEM
+    assert authority(config).root_certificate is certclient.SYSTEM
 
 
 def test_settings_reach_the_parts_they_are_for(load: Load) -> None:
@@ -150,8 +155,8 @@ def test_settings_reach_the_parts_they_are_for(load: Load) -> None:
     assert config.spiffe_id.trust_domain == "mesh.example"
     assert ("x-team", "shop") in config.relay.upstream.metadata
     assert ("clusterid", "east") in config.relay.upstream.metadata
-    assert config.authority.headers == (("x-team", "shop"),)
-    assert config.authority.cluster_id == "east"
+    assert authority(config).headers == (("x-team", "shop"),)
+    assert authority(config).cluster_id == "east"
     assert config.envoy.minimum_drain == timedelta(seconds=3)
     assert (config.envoy.log_level, config.envoy.component_log_level) == ("info", "upstream:debug")
     assert config.envoy.concurrency == 2
@@ -187,6 +192,7 @@ def test_without_an_address_given_the_machines_own_are_used(load: Load) -> None:
         ({"ECC_SIGNATURE_ALGORITHM": "DSA"}, "it must be ECDSA or empty"),
         ({"WORKLOAD_RSA_KEY_SIZE": "1024"}, "it must be 2048, 3072 or 4096"),
         ({"EXIT_ON_ZERO_ACTIVE_CONNECTIONS": "maybe"}, "it must be true or false"),
+        ({"FILE_MOUNTED_CERTS": "true", "PROV_CERT": "x"}, "PROV_CERT are both set"),
         ({"WORKLOAD_IDENTITY_SOCKET_FILE": "../s"}, "it must be the name of a file"),
         ({"POD_NAMESPACE": "a/b"}, "don't make an identity: namespace 'a/b'"),
         ({"PROXY_CONFIG": "{"}, "PROXY_CONFIG: not YAML"),
@@ -209,10 +215,35 @@ def test_a_provisioned_certificate_stands_in_for_the_token(load: Load, workload:
     assert config.relay.upstream.token_path is None
     assert config.relay.upstream.client_certificate_path == provisioned / "cert-chain.pem"
     assert config.relay.upstream.root_certificate == provisioned / "root-cert.pem"
-    assert config.authority.client_key_path == provisioned / "key.pem"
+    assert authority(config).client_key_path == provisioned / "key.pem"
     (provisioned / "cert-chain.pem").unlink()
     with pytest.raises(ConfigError, match=r"neither token file .* nor certificate .* exists"):
         load({"PROV_CERT": "./etc/certs"})
+
+
+def test_mounted_certificates_need_no_authority_and_no_token(load: Load, workload: Path) -> None:
+    (workload / "var/run/secrets/tokens/istio-token").unlink()
+    (workload / "var/run/secrets/istio/root-cert.pem").unlink()
+    mounted = workload / "etc/certs"
+    mounted.mkdir(parents=True)
+    for name in ("cert-chain.pem", "key.pem", "root-cert.pem"):
+        (mounted / name).write_text("x")
+    config = load()
+    assert config.authority is None
+    assert config.files == certclient.FilesConfig.in_directory(mounted)
+    assert config.relay.upstream.client_certificate_path == mounted / "cert-chain.pem"
+    assert config.relay.upstream.root_certificate == mounted / "root-cert.pem"
+    assert config.relay.upstream.token_path is None
+
+
+def test_what_the_agent_writes_is_not_read_back(load: Load, workload: Path) -> None:
+    mounted = workload / "etc/certs"
+    mounted.mkdir(parents=True)
+    for name in ("cert-chain.pem", "key.pem", "root-cert.pem"):
+        (mounted / name).write_text("x")
+    config = load({"OUTPUT_CERTS": "./etc/certs", "PROV_CERT": "./etc/certs"})
+    assert config.files is None
+    assert config.authority is not None
 
 
 def test_certificates_are_written_out_when_asked_for(load: Load, workload: Path) -> None:

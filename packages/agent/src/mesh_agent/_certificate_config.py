@@ -6,6 +6,7 @@ import certclient
 from mesh_agent._node import NodeIdentity
 from mesh_agent._settings import Settings
 
+_MOUNTED = "./etc/certs"
 _REVOCATION_LIST = "./var/run/secrets/istio/crl/ca-crl.pem"
 
 
@@ -21,6 +22,30 @@ def spiffe_id_of(settings: Settings, identity: NodeIdentity) -> certclient.Spiff
             f"TRUST_DOMAIN, POD_NAMESPACE and SERVICE_ACCOUNT don't make an identity: {error}"
         )
         return certclient.SpiffeId(trust_domain="x", namespace="x", service_account="x")
+
+
+def files_config(settings: Settings) -> certclient.FilesConfig | None:
+    """The files that somebody else keeps the certificate in, if that is how this workload gets it.
+
+    What the agent itself writes, or was only given to be known by, is no such place.
+    """
+    demanded = settings.flag("FILE_MOUNTED_CERTS")
+    if demanded and settings.text("PROV_CERT"):
+        settings.problems.append(
+            "FILE_MOUNTED_CERTS and PROV_CERT are both set; a certificate is either the workload's "
+            "own or what the machine is known by until it has one"
+        )
+    found = certclient.mounted_files(settings.under("."))
+    if found is None and demanded:
+        return certclient.FilesConfig.in_directory(settings.under(_MOUNTED))
+    own = {
+        settings.under(name).resolve()
+        for variable in ("OUTPUT_CERTS", "PROV_CERT")
+        if (name := settings.text(variable))
+    }
+    if found is not None and found.certificate_path.parent.resolve() in own:
+        return None
+    return found
 
 
 def rotation_config(

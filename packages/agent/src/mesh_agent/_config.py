@@ -16,6 +16,7 @@ from mesh_agent import _node as node
 from mesh_agent import _proxy_config as proxy_config
 from mesh_agent._addresses import machine_addresses
 from mesh_agent._certificate_config import (
+    files_config,
     output_config,
     rotation_config,
     spiffe_id_of,
@@ -42,11 +43,17 @@ class StatusConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentConfig:
-    """Everything the agent runs with: its own few values and each part's own configuration."""
+    """Everything the agent runs with: its own few values and each part's own configuration.
+
+    authority: who signs the certificate; None where it is mounted as `files`.
+    trust_updates: take roots from the configuration stream.
+    ready_poll_s: how often an Envoy that is not ready yet is looked at.
+    """
 
     identity: node.NodeIdentity
     spiffe_id: certclient.SpiffeId
-    authority: certclient.IstioCaConfig
+    authority: certclient.IstioCaConfig | None
+    files: certclient.FilesConfig | None
     rotation: certclient.RotationConfig
     secrets: mesh_sds.SdsConfig
     relay: xds_proxy.RelayConfig
@@ -68,13 +75,15 @@ def load_config(
     proxy = _proxy_config(flags, settings, pod)
     identity = _identity(flags, settings)
     spiffe_id = spiffe_id_of(settings, identity)
+    files = files_config(settings)
     config = AgentConfig(
         identity=identity,
         spiffe_id=spiffe_id,
-        authority=authority_config(settings, proxy),
+        authority=None if files is not None else authority_config(settings, proxy),
+        files=files,
         rotation=rotation_config(settings, spiffe_id),
         secrets=mesh_sds.SdsConfig(socket_path=sds_socket(settings)),
-        relay=relay_config(settings, proxy),
+        relay=relay_config(settings, proxy, files),
         envoy=envoy_config(
             settings, flags=flags, proxy=proxy, identity=identity, pod=pod, version=version
         ),

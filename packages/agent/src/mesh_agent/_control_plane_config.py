@@ -14,6 +14,7 @@ _CONTROL_PLANE_NAME = "istiod.istio-system.svc"
 
 
 def authority_config(settings: Settings, proxy: ProxyConfig) -> certclient.IstioCaConfig:
+    """Where the workload's certificate is signed."""
     address = settings.text("CA_ADDR", proxy.discovery_address)
     plaintext = address.endswith(":15010")
     chain, key = _client_certificate(settings)
@@ -32,10 +33,15 @@ def authority_config(settings: Settings, proxy: ProxyConfig) -> certclient.Istio
     )
 
 
-def relay_config(settings: Settings, proxy: ProxyConfig) -> xds_proxy.RelayConfig:
+def relay_config(
+    settings: Settings, proxy: ProxyConfig, files: certclient.FilesConfig | None
+) -> xds_proxy.RelayConfig:
+    """Where Envoy's configuration comes from. files: the workload's certificate, if mounted."""
     cluster_id = settings.text("ISTIO_META_CLUSTER_ID")
     plaintext = proxy.plaintext_control_plane or proxy.discovery_address.endswith(":15010")
     chain, key = _client_certificate(settings)
+    if files is not None:
+        chain, key = files.certificate_path, files.key_path
     return xds_proxy.RelayConfig(
         socket_path=xds_socket(settings, proxy),
         upstream=xds_proxy.UpstreamConfig(
@@ -43,10 +49,10 @@ def relay_config(settings: Settings, proxy: ProxyConfig) -> xds_proxy.RelayConfi
             root_certificate=(
                 None
                 if plaintext
-                else _root_certificate(settings, "XDS_ROOT_CA") or xds_proxy.SYSTEM
+                else _root_certificate(settings, "XDS_ROOT_CA", files) or xds_proxy.SYSTEM
             ),
             server_name=_server_name(settings, proxy.discovery_address),
-            token_path=None if plaintext else _token(settings),
+            token_path=None if plaintext or files is not None else _token(settings),
             client_certificate_path=chain,
             client_key_path=key,
             metadata=(
@@ -84,13 +90,17 @@ def _token(settings: Settings) -> Path | None:
     return None
 
 
-def _root_certificate(settings: Settings, variable: str) -> Path | None:
+def _root_certificate(
+    settings: Settings, variable: str, files: certclient.FilesConfig | None = None
+) -> Path | None:
     """The file of roots, or None for the machine's own."""
     if settings.text(variable) == "SYSTEM":
         return None
     provisioned = settings.text("PROV_CERT")
     default = f"{provisioned}/root-cert.pem" if provisioned else _ROOT_CERTIFICATE
     path = settings.path(variable, default)
+    if files is not None and not settings.text(variable):
+        path = files.root_path
     if not path.is_file():
         settings.problems.append(
             f"root certificate {path} does not exist; the control plane is checked against it: "

@@ -8,6 +8,7 @@ import asyncio
 import gc
 import json
 import os
+import resource
 import sys
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError
@@ -30,6 +31,8 @@ from mesh_lifecycle import LogLevelError, configure_logging
 
 def main(flags: Flags) -> int:
     """Run the agent until it is told to stop; returns the exit status."""
+    # A core file would hold the workload's key, Envoy's too: it inherits the limit.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:
         configure_logging(flags.log_levels, as_json=flags.log_as_json, stream=sys.stdout)
         config = load_config(flags, environ=os.environ, directory=Path(), version=_version())

@@ -74,12 +74,27 @@ async def workload_secrets(config: AgentConfig) -> AsyncIterator[OwnSecrets | Fo
         yield ForeignSecrets(socket=choice)
         return
     async with AsyncExitStack() as stack:
-        authority = await stack.enter_async_context(certclient.istio_ca(config.authority))
-        renewed = await stack.enter_async_context(certclient.keep_fresh(config.rotation, authority))
-        certificates = await stack.enter_async_context(certclient.with_trust(renewed, config.trust))
+        kept = await stack.enter_async_context(_kept_certificates(config))
+        certificates = await stack.enter_async_context(certclient.with_trust(kept, config.trust))
         if config.output is not None:
             await stack.enter_async_context(certclient.output_files(config.output, certificates))
         server = await stack.enter_async_context(
             mesh_sds.serving(config.secrets, CertificateSecrets(certificates))
         )
         yield OwnSecrets(certificates=certificates, server=server)
+
+
+@asynccontextmanager
+async def _kept_certificates(config: AgentConfig) -> AsyncIterator[certclient.Certificates]:
+    """Certificates that we renew, or that somebody else puts into files."""
+    if config.authority is None:
+        if config.files is None:
+            raise ValueError("a workload has an authority or files, this one has neither")
+        async with certclient.follow_files(config.files) as certificates:
+            yield certificates
+        return
+    async with (
+        certclient.istio_ca(config.authority) as authority,
+        certclient.keep_fresh(config.rotation, authority) as certificates,
+    ):
+        yield certificates
