@@ -366,9 +366,9 @@ class EveryKind(grpc.GenericRpcHandler):  # type: ignore[type-arg]
         }.get(handler_call_details.method)
 
 
-async def every_kind(channel: Any) -> list[bytes | grpc.StatusCode]:
+async def every_kind(channel: Any, *, length: int) -> list[bytes | grpc.StatusCode]:
     """What calls of each kind come to."""
-    big = b"x" * 3_000_000  # more than fits anywhere on the way
+    big = b"x" * length
 
     async def outcome(call: Awaitable[bytes]) -> bytes | grpc.StatusCode:
         try:
@@ -381,7 +381,7 @@ async def every_kind(channel: Any) -> list[bytes | grpc.StatusCode]:
         return b"".join([part async for part in call])
 
     def pieces() -> Iterator[bytes]:
-        return iter([big[:1_000_000], big[1_000_000:]])
+        return iter([big[: length // 3], big[length // 3 :]])
 
     return [
         await outcome(channel.unary_unary("/k/unary")(big)),
@@ -399,10 +399,15 @@ async def test_the_port_behind_tls_refuses_whoever_did_not_come_through_it(pki: 
     try:
         async with tls_front(TlsListener(context=pki.server_context), port) as address:
             async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
-                assert await every_kind(channel) == [grpc.StatusCode.UNAUTHENTICATED] * 5
+                refused = await every_kind(channel, length=30)
+            assert refused[:3] == [grpc.StatusCode.UNAUTHENTICATED] * 3
+            # Who is refused while it still sends hears of its failed write at times instead.
+            either = {grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.INTERNAL}
+            assert set(refused[3:]) <= either
             credentials = pki.credentials(with_certificate=True)
             async with grpc.aio.secure_channel(address, credentials, NAMED_LOCALHOST) as channel:
-                assert await every_kind(channel) == [b"same"] * 5
+                # More than fits anywhere on the way.
+                assert await every_kind(channel, length=3_000_000) == [b"same"] * 5
     finally:
         await behind.stop(None)
 
