@@ -18,6 +18,8 @@ class Draining:
     @property
     def remaining_s(self) -> float:
         """Seconds left, never below zero; hand it on to what is stopped next."""
+        if self.expired:  # timers may fire a hair before their time
+            return 0.0
         return max(0.0, self._deadline - asyncio.get_running_loop().time())
 
 
