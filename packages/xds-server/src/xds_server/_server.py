@@ -156,12 +156,9 @@ class XdsServer(Generic[C]):
                 grpc.StatusCode.RESOURCE_EXHAUSTED, "too many new streams, try again later"
             )
         self._check_ready()
-        data = await self._first_request(read)
-        if data is None:
+        connection = await self._opened(peer, read, delta=delta, type_url=type_url)
+        if connection is None:
             return
-        parsed = self._parse(data, delta=delta, with_node=True)
-        first = check_request(parsed.request, type_url=type_url, config=self.config)
-        connection = await self._admitted(parsed, peer, delta=delta, type_url=type_url)
         node = connection.client.node
         self._connections[connection.client.id] = connection
         gauge = self._metrics.clients.labels(node.user_agent.partition("/")[0] or "unknown")
@@ -170,7 +167,7 @@ class XdsServer(Generic[C]):
         log.info("client connected", extra=facts)
         try:
             self._observer.opened(connection.client)
-            await connection.run(first, read, write)
+            await connection.run(read, write)
         finally:
             gauge.dec()
             del self._connections[connection.client.id]
@@ -233,9 +230,15 @@ class XdsServer(Generic[C]):
                 grpc.StatusCode.UNAVAILABLE, "not ready: the first configuration is being built"
             )
 
-    async def _admitted(
-        self, parsed: Parsed, peer: Peer, *, delta: bool, type_url: str | None
-    ) -> Connection[C]:
+    async def _opened(
+        self, peer: Peer, read: Read, *, delta: bool, type_url: str | None
+    ) -> Connection[C] | None:
+        """A connection with its first request; None if the client said goodbye instead."""
+        data = await self._first_request(read)
+        if data is None:
+            return None
+        parsed = self._parse(data, delta=delta, with_node=True)
+        first = check_request(parsed.request, type_url=type_url, config=self.config)
         client = await self.admit_client(parsed.node, peer)
         kind: type[StreamState[Any]] = DeltaState if delta else SotwState
         state = kind(
@@ -249,6 +252,7 @@ class XdsServer(Generic[C]):
         return Connection(
             client,
             state,
+            first=first,
             server=self._dependencies,
             parse=partial(self._parse_next, delta=delta, type_url=type_url),
             address=peer.address,

@@ -50,6 +50,8 @@ class SotwState(StreamState[SotwRequest]):
             self._narrow(subscription, subscription.names & request.names)
             return Received(stale=True)
         subscription.acked(now=self._now())
+        if request.type_url == CLUSTER:
+            self._unconfirmed.clear()
         return Received(asks=self._resubscribe(subscription, request))
 
     def _subscribe(self, request: SotwRequest) -> tuple[Ask, ...]:
@@ -143,8 +145,6 @@ class SotwState(StreamState[SotwRequest]):
         if subscription.nack is not None:
             doubtful = self._unconfirmed & resources.keys()
             self._warming.clusters_sent(resources[name] for name in doubtful)
-        elif subscription.settled:
-            self._unconfirmed.clear()
 
     def _part(
         self,
