@@ -205,6 +205,37 @@ async def test_replacement_asked_for_by_another_process_is_seen_at_once(
         assert len(roots(authority.root_pem)) == 2
 
 
+async def test_steps_are_done_when_they_are_due_however_seldom_it_looks(
+    tmp_path: Path, clock: "FakeClock"
+) -> None:
+    directory = tmp_path / "ca"
+    authority = load(directory, clock)
+    old = authority.signer.certificate
+    moment = timedelta(milliseconds=1500)
+    policy = RootPolicy(lifetime=POLICY.lifetime, spread=moment, retirement=moment)
+    bundles: list[list[x509.Certificate]] = []
+    steps = asyncio.Queue[None]()
+
+    def changed() -> None:
+        bundles.append(roots(authority.root_pem))
+        clock.now += 2.0
+        steps.put_nowait(None)
+
+    async with keeping_authority(
+        directory,
+        authority,
+        policy=policy,
+        clock=clock,
+        check_interval=timedelta(days=1),
+        on_change=changed,
+    ):
+        replace_root(directory, policy, clock=clock)
+        for _ in range(3):
+            await steps.get()
+    new = authority.signer.certificate
+    assert bundles == [[old, new], [new, old], [new]]
+
+
 async def test_processes_that_share_a_directory_agree_on_each_change(
     tmp_path: Path, clock: "FakeClock"
 ) -> None:

@@ -6,6 +6,7 @@ what was plugged in is only ever read.
 """
 
 import logging
+import math
 import secrets
 import stat
 import time
@@ -168,6 +169,16 @@ def turn_root(directory: Path, policy: RootPolicy, *, now: float) -> tuple[Step,
         done.append(step)
         log.info("root changed", extra={"directory": str(directory), "step": step.value})
     return tuple(done)
+
+
+def next_step_at(directory: Path) -> float | None:
+    """When the next step of a replacement is due, in Unix seconds; None if none is under way."""
+    if not is_own_root(directory):
+        return None
+    state = RootState.from_json(read_file(directory / ROOT_STATE))
+    moments = [each for each in (state.activate_at, state.retire_at) if each is not None]
+    # Steps are judged by whole seconds: `turn_root` does none before the next one has begun.
+    return math.ceil(min(moments)) if moments else None
 
 
 def replace_root(

@@ -6,6 +6,7 @@ What can't be used is refused with its reason, and the authority goes on with wh
 
 import asyncio
 import logging
+import math
 import random
 import time
 from collections.abc import AsyncIterator, Callable
@@ -19,7 +20,7 @@ from watchdog.observers import Observer
 from watchdog.observers.api import ObservedWatch
 
 from mesh_ca._authority import Authority
-from mesh_ca._directory import load_signer, turn_root
+from mesh_ca._directory import load_signer, next_step_at, turn_root
 from mesh_ca._errors import CaError, StorageError
 from mesh_ca._metrics import KeeperMetrics
 from mesh_ca._profile import whole_second
@@ -62,6 +63,7 @@ class AuthorityKeeper:
         self._changed = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._seen: object = None
+        self._step_at: float | None = None  # wall clock; when the next step of a replacement is due
 
     @property
     def problem(self) -> str | None:
@@ -86,8 +88,10 @@ class AuthorityKeeper:
 
     def _work(self, problems: list[str]) -> Signer | None:
         self._seen = self._signature()
+        self._step_at = None  # a step that fails is tried again at the next interval, not at once
         try:
             turn_root(self._directory, self._policy, now=self._clock())
+            self._step_at = next_step_at(self._directory)
         except StorageError as error:
             problems.append(f"the root can't be changed: {error}")
         try:
@@ -146,11 +150,16 @@ class AuthorityKeeper:
             watch = _Watch(observer.schedule, observer.unschedule, self._notice)
             while True:
                 await asyncio.to_thread(watch.follow, self._directory)
-                if self._loop.time() >= due or await asyncio.to_thread(self._differs):
+                if (
+                    self._loop.time() >= due
+                    or self._seconds_to_step() <= 0
+                    or await asyncio.to_thread(self._differs)
+                ):
                     await self.look()
                     while due <= self._loop.time():
                         due += interval_s * rng.uniform(0.9, 1.1)
-                await self._wait(min(_SCAN_S, max(due - self._loop.time(), 0.0)))
+                pause = min(_SCAN_S, due - self._loop.time(), self._seconds_to_step())
+                await self._wait(max(pause, 0.0))
         finally:
             observer.stop()
             await asyncio.shield(asyncio.to_thread(observer.join))
@@ -163,6 +172,9 @@ class AuthorityKeeper:
         while self._changed.is_set() and self._loop.time() < end:
             self._changed.clear()
             await asyncio.sleep(_SETTLE_S)
+
+    def _seconds_to_step(self) -> float:
+        return math.inf if self._step_at is None else self._step_at - self._clock()
 
     def _notice(self) -> None:
         """Called in the observer's thread."""
@@ -193,8 +205,9 @@ async def keeping_authority(
 ) -> AsyncIterator[AuthorityKeeper]:
     """Keep `authority` what `directory` says until the context is left.
 
-    Files that change are read at once; what is due in time is looked for every `check_interval`,
-    the first time at a random moment of it, so that several processes do not look together.
+    Files that change are read at once, and the steps of a root's replacement are done when they are
+    due. What is due besides is looked for every `check_interval`, the first time at a random moment
+    of it, so that several processes do not look together.
     `on_change` is called in the event loop after the authority has changed its certificate or its
     trust bundle: tell clients then.
     """
