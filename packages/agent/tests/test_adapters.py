@@ -115,6 +115,24 @@ async def test_the_roots_that_are_trusted_already_are_no_news() -> None:
         assert len(authority.requests) == 1
 
 
+async def test_a_certificate_is_asked_for_when_another_root_comes_first() -> None:
+    clock = ManualClock()
+    authority = FakeAuthority(clock=clock)
+    async with (
+        certclient.keep_fresh(ROTATION, authority, clock=clock) as renewed,
+        certclient.with_trust(renewed, clock=clock) as certificates,
+    ):
+        old = (await certificates.wait_for_first()).trust_bundle_pem
+        new = FakeAuthority(clock=clock).root_pem
+        updates = TrustBundleUpdates(certificates)
+        asked = []
+        for roots in ((old, new), (new, old), (new, old), (new,)):
+            updates.take(bundle_response(*roots))
+            await clock.advance(5)
+            asked.append(len(authority.requests))
+        assert asked == [2, 3, 3, 4]
+
+
 async def test_roots_that_are_none_are_refused_with_the_reason() -> None:
     clock = ManualClock()
     async with (

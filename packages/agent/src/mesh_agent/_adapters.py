@@ -59,18 +59,28 @@ class TrustBundleUpdates:
 
     def __init__(self, certificates: certclient.TrustingCertificates) -> None:
         self._certificates = certificates
+        self._announced = b""
 
     def take(self, response: bytes) -> None:
         """Trust them; raises `InterceptorRefused` for what is no certificate."""
         try:
             configs = [ProxyConfig.FromString(body) for body in xds_proxy.resource_bodies(response)]
-            roots = "\n".join(pem for config in configs for pem in config.ca_certificates_pem)
-            if self._is_news(roots.encode()):
-                self._certificates.set_anchors(roots.encode())
+            pems = "\n".join(pem for config in configs for pem in config.ca_certificates_pem)
+            roots = pems.encode()
+            if roots != self._announced and (self._announced or not self._is_known(roots)):
+                self._certificates.set_anchors(roots)
+                # The same roots in another order are news, too: the first is the one that signs.
+                self._certificates.request_renewal()
         except (DecodeError, certclient.InvalidPem) as error:
             raise xds_proxy.InterceptorRefused(str(error)) from error
+        self._announced = roots
 
-    def _is_news(self, roots_pem: bytes) -> bool:
+    def _is_known(self, roots_pem: bytes) -> bool:
+        """Whether these are the roots that came with the certificate, in whatever order."""
         certificate = self._certificates.latest
         known = certificate.trust_bundle_pem if certificate is not None else b""
-        return roots_pem.split() != known.split()
+        return _each(roots_pem) == _each(known)
+
+
+def _each(pem: bytes) -> frozenset[bytes]:
+    return frozenset(filter(None, pem.replace(b"\n", b"").split(b"-----END CERTIFICATE-----")))
