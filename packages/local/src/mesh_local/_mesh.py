@@ -24,6 +24,7 @@ from mesh_local._http import NoAnswer, fetch
 from mesh_local._mesh_file import MeshFile
 from mesh_local._plan import Instance, MeshPlan, needed_endpoints, plan_mesh
 from mesh_local._processes import ProcessSpec
+from mesh_local._roots import keep_roots_fresh
 from mesh_local._running import RunningMesh, RunningWorkload
 from mesh_local._state import StateFolder, opened
 from mesh_local._status import fetch_status
@@ -90,6 +91,9 @@ async def running_mesh(
             in_background(
                 keep_tokens_fresh(issuer, plan, state, clock=SystemClock()), name="token-renewal"
             )
+        )
+        await stack.enter_async_context(
+            in_background(keep_roots_fresh(plan, state, clock=SystemClock()), name="root-renewal")
         )
         (control_plane,) = await stack.enter_async_context(
             running(

@@ -4,7 +4,8 @@ from mesh_ca import CaError, TokenIssuer, load_or_create_authority
 from mesh_local._errors import StateError
 from mesh_local._istio import instance_labels, mesh_config, mesh_documents, to_yaml
 from mesh_local._plan import MeshPlan
-from mesh_local._state import LABELS, ROOT_CERTIFICATE, StateFolder, write_file
+from mesh_local._roots import write_roots
+from mesh_local._state import LABELS, StateFolder, write_file
 from mesh_local._tokens import write_tokens
 
 
@@ -21,9 +22,9 @@ def write_everything(plan: MeshPlan, state: StateFolder, issuer: TokenIssuer) ->
         if plan.file.config_dir is not None:
             # The control plane follows links, so the user's edits arrive as they are saved.
             (state.config / "user").symlink_to(plan.file.config_dir.resolve())
+        write_roots(authority.root_pem, plan, state)
         for instance in plan.instances:
             directory = state.workload(instance.name)
-            write_file(directory / ROOT_CERTIFICATE, authority.root_pem)
             labels = instance_labels(instance).items()
             write_file(directory / LABELS, "".join(f'{name}="{value}"\n' for name, value in labels))
     except CaError as error:

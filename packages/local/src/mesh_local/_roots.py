@@ -1,0 +1,42 @@
+"""The roots that workloads know their control plane by, as the authority hands them out now.
+
+On Kubernetes the control plane keeps them in a config map of every namespace; here they are a file
+in each workload's directory, which agents read anew at each connection.
+"""
+
+import logging
+
+from mesh_lifecycle import Clock
+from mesh_local._plan import MeshPlan
+from mesh_local._state import ROOT_CERTIFICATE, StateFolder, write_file
+
+log = logging.getLogger("mesh_local")
+
+_AUTHORITY_ROOTS = "root-cert.pem"
+_LOOK_S = 1.0
+
+
+def write_roots(roots_pem: bytes, plan: MeshPlan, state: StateFolder) -> None:
+    """Give every workload these roots."""
+    for instance in plan.instances:
+        write_file(state.workload(instance.name) / ROOT_CERTIFICATE, roots_pem)
+
+
+async def keep_roots_fresh(plan: MeshPlan, state: StateFolder, *, clock: Clock) -> None:
+    """Hand on what the authority's directory holds whenever that changes, for ever.
+
+    A new root must be with everyone before the control plane's own certificate is below it: what
+    `mesh-discovery replace-root --spread` gives is time for that.
+    """
+    file = state.ca / _AUTHORITY_ROOTS
+    known = file.read_bytes()
+    while True:
+        await clock.sleep(_LOOK_S)
+        try:
+            roots = file.read_bytes()
+            if roots != known:
+                write_roots(roots, plan, state)
+                log.info("roots changed, workloads were given them", extra={"file": str(file)})
+                known = roots
+        except OSError as error:
+            log.warning("roots can't be handed on", extra={"reason": str(error)})
