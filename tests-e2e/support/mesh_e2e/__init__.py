@@ -4,9 +4,11 @@ from mesh_e2e._certificates import (
     ForeignAuthority,
     client_context,
     mesh_client_context,
+    presented_certificate,
     presented_serial,
 )
 from mesh_e2e._envoy import admin, envoy_serials, requests_open
+from mesh_e2e._identity import Audited, is_below, issued_to, trusted_roots
 from mesh_e2e._load import Failure, Load, LoadReport, Target, Unanswered, constant_load, send
 from mesh_e2e._machine import alive, children_of, command_line, shared_memory_of, until
 from mesh_e2e._meshes import ECHO, mesh_of, run_command
@@ -14,6 +16,7 @@ from mesh_e2e._rotation import RotationOutcome, rotate
 
 __all__ = [
     "ECHO",
+    "Audited",
     "Failure",
     "ForeignAuthority",
     "Load",
@@ -28,13 +31,17 @@ __all__ = [
     "command_line",
     "constant_load",
     "envoy_serials",
+    "is_below",
+    "issued_to",
     "mesh_client_context",
     "mesh_of",
+    "presented_certificate",
     "presented_serial",
     "requests_open",
     "rotate",
     "run_command",
     "send",
     "shared_memory_of",
+    "trusted_roots",
     "until",
 ]

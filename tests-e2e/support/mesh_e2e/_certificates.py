@@ -3,6 +3,7 @@
 import asyncio
 import ssl
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
@@ -68,13 +69,19 @@ def _context(
     return context
 
 
-async def presented_serial(host: str, port: int, context: ssl.SSLContext) -> str:
-    """Make a TLS handshake, and return the serial of the certificate that the server presents."""
+async def presented_certificate(host: str, port: int, context: ssl.SSLContext) -> x509.Certificate:
+    """Make a TLS handshake, and return the certificate that the server presents."""
     async with asyncio.timeout(5):
         _, writer = await asyncio.open_connection(host, port, ssl=context, server_hostname="")
         try:
             der = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
         finally:
             writer.close()
-            await writer.wait_closed()
-    return f"{x509.load_der_x509_certificate(der).serial_number:x}"
+            with suppress(OSError):  # a server that does not like our certificate says so late
+                await writer.wait_closed()
+    return x509.load_der_x509_certificate(der)
+
+
+async def presented_serial(host: str, port: int, context: ssl.SSLContext) -> str:
+    """Make a TLS handshake, and return the serial of the certificate that the server presents."""
+    return f"{(await presented_certificate(host, port, context)).serial_number:x}"
