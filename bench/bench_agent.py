@@ -20,7 +20,6 @@ from pathlib import Path
 
 from mesh_ca import TokenIssuer
 
-AGENT_PYTHON = os.environ.get("BENCH_AGENT_PYTHON", sys.executable)
 HOST = "127.83.0.1"
 WORKLOAD = "127.83.1.1"
 ISSUER = "https://bench.example"
@@ -144,7 +143,7 @@ def process_of(
 ) -> Iterator[subprocess.Popen[bytes]]:
     with (directory / f"{module}.log").open("ab") as log:
         process = subprocess.Popen(
-            [AGENT_PYTHON if module == "mesh_agent" else sys.executable, "-m", module, *arguments],
+            [sys.executable, "-m", module, *arguments],
             cwd=directory,
             env={**os.environ, **environ},
             stdout=log,
