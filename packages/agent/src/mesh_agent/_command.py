@@ -4,6 +4,7 @@ Flags and their spelling are Istio's. Unknown ones are passed over, because inje
 outlive the agents they were written for.
 """
 
+from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated
 
 import typer
@@ -59,5 +60,13 @@ def proxy(
             envoy_path=envoy_path,
             log_levels=log_output_level,
             log_as_json=log_as_json,
+            version=_version(),
         )
     )
+
+
+def _version() -> str:
+    try:
+        return version("mesh-agent")
+    except PackageNotFoundError:
+        return "unknown"

@@ -22,6 +22,7 @@ class Flags:
     role: `sidecar` or `router`.
     proxy_log_level: Envoy's level, with `component:level` items after it if wanted.
     log_levels: the agent's own, see `mesh_lifecycle.configure_logging`.
+    version: the agent's, as the control plane is told it.
     """
 
     role: str = "sidecar"
@@ -33,6 +34,7 @@ class Flags:
     concurrency: int = 0
     envoy_path: str = ""
     log_levels: str = "info"
+    version: str = "unknown"
     log_as_json: bool = False
 
 

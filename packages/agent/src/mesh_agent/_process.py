@@ -11,8 +11,6 @@ import os
 import resource
 import sys
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as distribution_version
 from pathlib import Path
 
 import uvloop
@@ -35,7 +33,7 @@ def main(flags: Flags) -> int:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:
         configure_logging(flags.log_levels, as_json=flags.log_as_json, stream=sys.stdout)
-        config = load_config(flags, environ=os.environ, directory=Path(), version=_version())
+        config = load_config(flags, environ=os.environ, directory=Path(), version=flags.version)
     except LogLevelError as error:
         return _fail([f"--log_output_level: {error}"])
     except ConfigError as error:
@@ -55,13 +53,6 @@ def main(flags: Flags) -> int:
     ) as error:
         return _fail([str(error)])
     return 0
-
-
-def _version() -> str:
-    try:
-        return distribution_version("mesh-agent")
-    except PackageNotFoundError:
-        return "unknown"
 
 
 def _fail(problems: Sequence[str]) -> int:
