@@ -103,8 +103,9 @@ def main() -> int:
         f"TCP through two Envoys:  {outcome.handshakes.summary()}",
         f"requests: {outcome.http.answered + outcome.handshakes.answered + len(failures)}",
         f"failures: {len(failures)}",
-        f"serials issued: {len(outcome.issued)}, presented: {len(outcome.presented)}, "
-        f"never seen: {len(outcome.unseen)}",
+        f"serials issued: {len(outcome.issued)}",
+        f"serials presented: {len(outcome.presented)}",
+        f"serials never seen: {len(outcome.unseen)}",
         *(f"  {serial}" for serial in outcome.presented),
         *(f"never seen: {serial}" for serial in outcome.unseen),
         *(f"failure: {failure.what}" for failure in failures[:20]),

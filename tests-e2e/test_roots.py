@@ -69,7 +69,7 @@ async def until_only(mesh: RunningMesh, root: x509.Certificate) -> None:
     """Wait until no Envoy trusts anything but this root."""
     async with asyncio.timeout(20):
         for workload in mesh.workloads:
-            while await trusted_roots(workload) != (root,):
+            while await trusted_roots(workload) != (root,):  # noqa: ASYNC110 - Envoy gives no event
                 await asyncio.sleep(0.05)
 
 
@@ -123,9 +123,9 @@ async def test_the_root_is_replaced_under_load(
         for load in (over_http, over_tcp, with_old_leaf, with_new_leaf):
             assert load.report.failures == []
         first_leaf = min(each.leaf_at for each in seen.values() if each.leaf_at is not None)
-        for name, each in seen.items():
-            assert each.root_at is not None
-            assert each.root_at < first_leaf, f"{name} met a certificate before its root"
+        for name, sightings in seen.items():
+            assert sightings.root_at is not None
+            assert sightings.root_at < first_leaf, f"{name} met a certificate before its root"
         for workload in mesh.workloads:
             assert is_below(await presented(workload, new_client), new_root)
             record(

@@ -13,6 +13,7 @@ from mesh_e2e._load import Failure, Load, LoadReport, Target, Unanswered, consta
 from mesh_e2e._machine import alive, children_of, command_line, shared_memory_of, until
 from mesh_e2e._meshes import ECHO, mesh_of, run_command
 from mesh_e2e._rotation import RotationOutcome, rotate
+from mesh_e2e._secrets import Secret, secret_key, secret_token, secrets_on_disk
 
 __all__ = [
     "ECHO",
@@ -22,6 +23,7 @@ __all__ = [
     "Load",
     "LoadReport",
     "RotationOutcome",
+    "Secret",
     "Target",
     "Unanswered",
     "admin",
@@ -40,6 +42,9 @@ __all__ = [
     "requests_open",
     "rotate",
     "run_command",
+    "secret_key",
+    "secret_token",
+    "secrets_on_disk",
     "send",
     "shared_memory_of",
     "trusted_roots",
