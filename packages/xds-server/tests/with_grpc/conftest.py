@@ -1,13 +1,12 @@
-"""gRPC's own xDS client, which asks for each thing by name: listener, route, cluster, endpoints."""
+"""What a client of gRPC's is given to resolve, and who answers where it then calls."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import os
-import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from envoy.extensions.filters.network.http_connection_manager.v3 import (
 from google.protobuf.json_format import ParseDict
 
 from xds_server import (
+    Listener,
     PlainListener,
     Resource,
     Snapshot,
@@ -35,31 +35,11 @@ from xds_server import (
 )
 from xds_server.testing import admit_all
 
-CLIENT = """
-import sys
-import grpc, grpc_csds
-from envoy.service.status.v3 import csds_pb2
-
-channel = grpc.insecure_channel("xds:///web")
-ask = channel.unary_unary("/test.Who/AmI", None, None)
-for line in sys.stdin:
-    if line.strip() == "ask":
-        print(ask(b"", wait_for_ready=True, timeout=10).decode(), flush=True)
-    else:
-        servicer = grpc_csds.ClientStatusDiscoveryServiceServicer()
-        status = servicer.FetchClientStatus(csds_pb2.ClientStatusRequest(), None)
-        states = {
-            (kind.type_url.rpartition(".")[2], kind.client_status)
-            for config in status.config for kind in config.generic_xds_configs
-        }
-        print(sorted(states), flush=True)
-"""
-
 ADS = {"ads": {}, "resource_api_version": "V3"}
-ACKED = 3
 
 
 def snapshot(port: int) -> Snapshot:
+    """`web` is on this port, as gRPC's clients ask: listener, route, cluster, endpoints."""
     manager = http_connection_manager_pb2.HttpConnectionManager()
     ParseDict({"rds": {"route_config_name": "route", "config_source": ADS}}, manager)
     manager.http_filters.add(name="router").typed_config.Pack(router_pb2.Router())
@@ -89,6 +69,8 @@ def snapshot(port: int) -> Snapshot:
 
 
 class Says(grpc.GenericRpcHandler):  # type: ignore[type-arg]
+    """Answers every call with one word."""
+
     def __init__(self, word: bytes) -> None:
         self._word = word
 
@@ -111,7 +93,7 @@ async def backend(word: bytes) -> AsyncIterator[int]:
 
 
 class GrpcClient:
-    """A process of its own, as the bootstrap is read once a process."""
+    """A client in a process of its own: it gets lines on stdin and answers each with one."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
@@ -125,7 +107,8 @@ class GrpcClient:
 
 
 @asynccontextmanager
-async def grpc_client(xds: str) -> AsyncIterator[GrpcClient]:
+async def grpc_client(xds: str, *command: str | Path) -> AsyncIterator[GrpcClient]:
+    """Run a client whose bootstrap points to `xds`."""
     bootstrap = {
         "xds_servers": [
             {
@@ -134,10 +117,10 @@ async def grpc_client(xds: str) -> AsyncIterator[GrpcClient]:
                 "server_features": ["xds_v3"],
             }
         ],
-        "node": {"id": "grpc", "locality": {"region": "here"}},
+        "node": {"id": "grpc", "locality": {"region": "here", "zone": "there"}},
     }
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", CLIENT),
+        *command,
         env={**os.environ, "GRPC_XDS_BOOTSTRAP_CONFIG": json.dumps(bootstrap)},
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
@@ -150,21 +133,39 @@ async def grpc_client(xds: str) -> AsyncIterator[GrpcClient]:
         await process.wait()
 
 
-@pytest.mark.parametrize("over", ["tcp", "unix"])
-async def test_grpc_resolves_follows_endpoints_and_has_accepted_everything(
-    over: str, tmp_path: Path, real_envoy: Any
-) -> None:
+Followed = Callable[..., AbstractAsyncContextManager[GrpcClient]]
+
+
+@asynccontextmanager
+async def followed(listener: Listener, *command: str | Path) -> AsyncIterator[GrpcClient]:
+    """A client that resolved `web` and followed it to another port."""
     store: SnapshotStore[None] = SnapshotStore()
     server = XdsServer(store.generators(), admit=admit_all, needs_push=store.needs_push)
     server.mark_ready()
-    listener = PlainListener() if over == "tcp" else UnixListener(path=tmp_path / "xds.sock")
     async with backend(b"one") as one, backend(b"two") as two:
         store.set("grpc", snapshot(one))
-        async with serving(server, [listener]) as bound, grpc_client(bound.addresses[0]) as client:
+        async with (
+            serving(server, [listener]) as bound,
+            grpc_client(bound.addresses[0], *command) as client,
+        ):
             assert await client.tell("ask") == "one"
             server.push_now(store.set("grpc", snapshot(two)))
-            await real_envoy.until(lambda: client.tell("ask"), "two")
-            kinds = ("Cluster", "ClusterLoadAssignment", "Listener", "RouteConfiguration")
-            assert await client.tell("status") == str([(kind, ACKED) for kind in kinds])
+            async with asyncio.timeout(20):
+                while await client.tell("ask") != "two":
+                    pass
+            yield client
             (status,) = server.clients()
             assert all(kind.in_sync for kind in status.types.values())
+            assert (status.node.region, status.node.zone) == ("here", "there")
+
+
+@pytest.fixture(name="followed")
+def followed_fixture() -> Followed:
+    return followed
+
+
+@pytest.fixture(params=["tcp", "unix"])
+def listener(request: pytest.FixtureRequest, tmp_path: Path) -> Listener:
+    if request.param == "tcp":
+        return PlainListener()
+    return UnixListener(path=tmp_path / "xds.sock")
