@@ -64,9 +64,7 @@ async def never_ends(_requests: Any, _context: Any) -> AsyncIterator[bytes]:
     yield b""
 
 
-async def test_scenario_9_a_healthy_server_of_secrets_is_used(
-    socket_dir: Path, secrets: FakeSecrets
-) -> None:
+async def test_a_healthy_server_of_secrets_is_used(socket_dir: Path, secrets: FakeSecrets) -> None:
     path = socket_dir / "socket"
     async with serving(SdsConfig(socket_path=path), secrets) as server:
         found = await choose_socket(socket_dir, "socket")
@@ -100,7 +98,7 @@ async def test_what_a_foreign_server_speaks_is_told(
     assert found == ForeignSocket(path=path, apis=frozenset(apis))
 
 
-async def test_scenario_9_a_stale_socket_is_removed_and_the_path_is_ours(socket_dir: Path) -> None:
+async def test_a_stale_socket_is_removed_and_the_path_is_ours(socket_dir: Path) -> None:
     path = socket_dir / "socket"
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(path))
@@ -114,7 +112,7 @@ async def test_where_nothing_is_the_path_is_ours_and_its_directory_closed(socket
     assert directory.stat().st_mode & 0o777 == 0o700
 
 
-async def test_scenario_10_a_socket_of_another_name_that_is_not_there_is_an_error(
+async def test_a_socket_of_another_name_that_is_not_there_is_an_error(
     socket_dir: Path,
 ) -> None:
     with pytest.raises(SocketUnusable, match=r"nobody serves .*/spire; start its server first"):
@@ -130,7 +128,7 @@ async def test_a_socket_of_another_name_is_waited_for(socket_dir: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a/b", "/abs", "../up", "..", ".", "", "nul\0"])
-async def test_scenario_10_a_name_that_is_a_path_is_an_error(socket_dir: Path, name: str) -> None:
+async def test_a_name_that_is_a_path_is_an_error(socket_dir: Path, name: str) -> None:
     with pytest.raises(ConfigError, match="is not a bare file name"):
         await choose_socket(socket_dir, name)
 

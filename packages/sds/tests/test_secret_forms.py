@@ -67,7 +67,7 @@ def packed(secret: TlsCertificate | TrustBundle, provider: PrivateKeyProvider | 
     ],
 )
 @given(key=st.binary(max_size=5000), millis=st.integers(1, 10_000), fallback=st.booleans())
-def test_scenario_50_a_private_key_provider_is_in_the_body_when_configured(
+def test_a_private_key_provider_is_in_the_body_when_configured(
     accelerator: KeyAccelerator, type_url: str, key: bytes, millis: int, *, fallback: bool
 ) -> None:
     provider = PrivateKeyProvider(

@@ -32,7 +32,7 @@ async def fetch(server: SdsServer, *names: str) -> Any:
 # Scenarios of Istio's agent; where we do otherwise on purpose, the name says what we do.
 
 
-async def test_scenario_45_one_stream_many_names_the_root_first(
+async def test_one_stream_many_names_the_root_first(
     server: SdsServer, secrets: FakeSecrets
 ) -> None:
     secrets.set(default=certificate(b"one"), ROOTCA=BUNDLE)
@@ -45,9 +45,7 @@ async def test_scenario_45_one_stream_many_names_the_root_first(
         assert (await stream.read()).secrets == {"default": b"two"}
 
 
-async def test_scenario_45_many_streams_of_one_name_each(
-    server: SdsServer, secrets: FakeSecrets
-) -> None:
+async def test_many_streams_of_one_name_each(server: SdsServer, secrets: FakeSecrets) -> None:
     secrets.set(default=certificate(b"one"), ROOTCA=BUNDLE)
     async with (
         subscriber(server.socket_path) as root,
@@ -59,7 +57,7 @@ async def test_scenario_45_many_streams_of_one_name_each(
         assert (await leaf.read()).secrets == {"default": b"one"}
 
 
-async def test_scenario_45_a_name_added_on_a_stream_is_answered_alone(
+async def test_a_name_added_on_a_stream_is_answered_alone(
     server: SdsServer, secrets: FakeSecrets
 ) -> None:
     secrets.set(default=certificate(b"one"), ROOTCA=BUNDLE)
@@ -71,7 +69,7 @@ async def test_scenario_45_a_name_added_on_a_stream_is_answered_alone(
 
 
 @pytest.mark.parametrize("delta", [False, True])
-async def test_scenario_46_an_unknown_name_is_answered_when_it_exists_and_stops_no_other(
+async def test_an_unknown_name_is_answered_when_it_exists_and_stops_no_other(
     server: SdsServer, secrets: FakeSecrets, *, delta: bool
 ) -> None:
     secrets.set(default=certificate(b"one"))
@@ -83,7 +81,7 @@ async def test_scenario_46_an_unknown_name_is_answered_when_it_exists_and_stops_
 
 
 @pytest.mark.parametrize("delta", [False, True])
-async def test_scenario_46_an_empty_list_of_names_unsubscribes(
+async def test_an_empty_list_of_names_unsubscribes(
     server: SdsServer, secrets: FakeSecrets, *, delta: bool
 ) -> None:
     secrets.set(default=certificate(b"one"))
@@ -98,7 +96,7 @@ async def test_scenario_46_an_empty_list_of_names_unsubscribes(
 
 
 @pytest.mark.parametrize("delta", [False, True])
-async def test_scenario_46_a_refusal_is_counted_shown_and_not_answered(
+async def test_a_refusal_is_counted_shown_and_not_answered(
     server: SdsServer, secrets: FakeSecrets, *, delta: bool
 ) -> None:
     secrets.set(default=certificate(b"bad"))
@@ -123,7 +121,7 @@ async def test_scenario_46_a_refusal_is_counted_shown_and_not_answered(
     assert server.refusals == 1
 
 
-async def test_scenario_47_a_reconnect_with_old_nonce_and_version_is_answered_afresh(
+async def test_a_reconnect_with_old_nonce_and_version_is_answered_afresh(
     server: SdsServer, secrets: FakeSecrets
 ) -> None:
     secrets.set(default=certificate(b"one"))
@@ -136,7 +134,7 @@ async def test_scenario_47_a_reconnect_with_old_nonce_and_version_is_answered_af
 
 
 @pytest.mark.parametrize("delta", [False, True])
-async def test_scenario_48_a_push_reaches_only_those_who_ask_for_the_name(
+async def test_a_push_reaches_only_those_who_ask_for_the_name(
     server: SdsServer, secrets: FakeSecrets, *, delta: bool
 ) -> None:
     secrets.set(default=certificate(b"one"), ROOTCA=BUNDLE)
@@ -154,7 +152,7 @@ async def test_scenario_48_a_push_reaches_only_those_who_ask_for_the_name(
         assert (await root.read()).secrets == {"ROOTCA": b"more roots"}
 
 
-async def test_scenario_49_a_stream_whose_secrets_are_all_missing_stays_and_gets_them_later(
+async def test_a_stream_whose_secrets_are_all_missing_stays_and_gets_them_later(
     server: SdsServer, secrets: FakeSecrets
 ) -> None:
     async with subscriber(server.socket_path) as stream:
@@ -165,7 +163,7 @@ async def test_scenario_49_a_stream_whose_secrets_are_all_missing_stays_and_gets
 
 
 @pytest.mark.parametrize("delta", [False, True])
-async def test_scenario_49_a_source_that_raises_for_a_name_costs_it_alone_and_is_asked_again(
+async def test_a_source_that_raises_for_a_name_costs_it_alone_and_is_asked_again(
     server: SdsServer,
     secrets: FakeSecrets,
     caplog: pytest.LogCaptureFixture,
