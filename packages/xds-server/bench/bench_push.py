@@ -98,7 +98,7 @@ async def serve(number: int, size: int) -> None:
     server: XdsServer[None] = XdsServer(
         {types.CLUSTER: clusters},
         admit=admit_all,
-        config=ServerConfig(),
+        config=ServerConfig(trim_memory_after_s=2.0),
         build=lambda _request: clusters.change(),
     )
     server.mark_ready()
@@ -220,7 +220,9 @@ async def connect(server: Server, number: int, *, delta: bool = False) -> list[S
 
 
 async def close(streams: list[Stream]) -> None:
+    """Disconnect; the list is emptied, as a channel's connection ends with the channel object."""
     await asyncio.gather(*(stream.close() for stream in streams))
+    streams.clear()
 
 
 async def thousand_clients(clients: int) -> None:
@@ -244,12 +246,15 @@ async def thousand_clients(clients: int) -> None:
         await close(streams)
         await asyncio.sleep(1)
         gone = await server.tell("look")
+        await asyncio.sleep(2)
+        trimmed = await server.tell("look")
         report(
             "server memory",
             empty_mb=before["rss_kb"] / 1000,
             kb_a_client=(idle["rss_kb"] - before["rss_kb"]) / clients,
             kb_a_client_after_pushes=(busy["rss_kb"] - before["rss_kb"]) / clients,
             all_gone_mb=gone["rss_kb"] / 1000,
+            given_back_mb=trimmed["rss_kb"] / 1000,
         )
 
 

@@ -23,6 +23,7 @@ from ._debounce import Debounce, Debouncer, Gathered
 from ._delta import DeltaState
 from ._errors import Refused, StreamRefused
 from ._generator import Client, Generated, Generator, Watch
+from ._memory import MemoryKeeper
 from ._no_metrics import no_metrics
 from ._node import Node
 from ._observer import LooksAway, StreamObserver
@@ -97,6 +98,7 @@ class XdsServer(Generic[C]):
             Debounce(quiet_s=config.debounce_quiet_s, maximum_s=config.debounce_maximum_s),
             clock=clock,
         )
+        self._memory = MemoryKeeper(quiet_s=config.trim_memory_after_s, clock=clock)
         self._metrics = _instruments(registry, queue_length=self._queue.__len__)
         self._dependencies = Dependencies(
             generators=generators,
@@ -135,7 +137,8 @@ class XdsServer(Generic[C]):
         """Gather and push changes for as long as the context lasts; `serving` enters it."""
         async with in_background(self._debouncer.run(self._push_gathered), name="xds debounce"):
             async with in_background(self._send_pushes(), name="xds pushes"):
-                yield
+                async with in_background(self._memory.run(), name="xds memory"):
+                    yield
 
     async def serve_stream(
         self,
@@ -161,6 +164,7 @@ class XdsServer(Generic[C]):
             return
         node = connection.client.node
         self._connections[connection.client.id] = connection
+        self._memory.count(len(self._connections))
         gauge = self._metrics.clients.labels(node.user_agent.partition("/")[0] or "unknown")
         gauge.inc()
         facts = {"client": connection.client.id, "address": peer.address, "delta": delta}
@@ -171,6 +175,7 @@ class XdsServer(Generic[C]):
         finally:
             gauge.dec()
             del self._connections[connection.client.id]
+            self._memory.count(len(self._connections))
             self._queue.discard(connection)
             log.info("client disconnected", extra=facts)
             self._observer.closed(connection.client)

@@ -41,7 +41,7 @@ async def rest_server(server: XdsServer[None], path: Path) -> AsyncIterator[None
     async with listening, server.running():
         yield
         listening.close()
-    path.unlink()
+    path.unlink(missing_ok=True)
 
 
 @pytest.mark.parametrize("mode", SWAPS)
