@@ -142,3 +142,25 @@ async def test_a_server_that_is_somebody_else_is_left(
         with pytest.raises(grpc.aio.AioRpcError) as refused:
             await call(channel)
         assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
+
+
+async def test_a_channel_ends_though_its_server_never_answers_the_handshake(
+    client: Certificates,
+) -> None:
+    connected = asyncio.Event()
+    ended = asyncio.Event()
+
+    async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connected.set()
+        await reader.read()
+        writer.close()
+        ended.set()
+
+    silent = await asyncio.start_server(say_nothing, "127.0.0.1", 0)
+    host, port = silent.sockets[0].getsockname()
+    async with asyncio.timeout(30), silent:
+        async with grpc_channel(client, f"{host}:{port}", authorize=lambda _: True) as channel:
+            asking = channel.unary_unary("/Peer/Show")(b"")
+            await connected.wait()
+            asking.cancel()
+        await ended.wait()

@@ -135,8 +135,7 @@ async def grpc_channel(
         tunnel = _Tunnel(host.strip("[]"), int(port), context)
         path = Path(directory, "s")  # the directory is 0700, so nobody else gets to the socket
         server = await asyncio.start_unix_server(tunnel.serve, path)
-        stack.push_async_callback(tunnel.close)
-        await stack.enter_async_context(server)
+        stack.push_async_callback(tunnel.close, server)
         yield await stack.enter_async_context(
             grpc.aio.insecure_channel(
                 f"unix:{path}", options=[("grpc.default_authority", target), *options]
@@ -148,6 +147,7 @@ class _Tunnel:
     def __init__(self, host: str, port: int, context: Any) -> None:
         self._host, self._port, self._context = host, port, context
         self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -155,14 +155,18 @@ class _Tunnel:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         try:
-            await self._splice(reader, writer)
+            if not self._closed:
+                await self._splice(reader, writer)
+            writer.close()
+            await writer.wait_closed()
         except OSError:
             pass  # grpcio sees its connection end, tries again and tells its caller
         except asyncio.CancelledError:
             # Only `close` cancels, and asyncio's server would log it as a failure.
             pass
         finally:
-            writer.close()
+            # Closing waits for grpcio to read what is left; once cancelled nobody wants that.
+            writer.transport.abort()
 
     async def _splice(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         far_reader, far_writer = await asyncio.open_connection(
@@ -179,11 +183,19 @@ class _Tunnel:
             # says itself when a connection ends.
             far_writer.transport.abort()
 
-    async def close(self) -> None:
+    async def close(self, server: asyncio.Server) -> None:
+        """End the server and its connections.
+
+        From Python 3.12 on a server waits for its connections, and one whose far end never answers
+        the handshake does not end by itself: so they are ended before the server is waited for.
+        """
+        server.close()
+        self._closed = True
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await server.wait_closed()
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
