@@ -41,6 +41,15 @@ def certificate(*names: x509.GeneralName) -> bytes:
     return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.DER)
 
 
+def unknown_version(der: bytes) -> bytes:
+    return der.replace(b"\x02\x01\x02", b"\x02\x01\x07", 1)
+
+
+def unknown_kind_of_name() -> bytes:
+    """A certificate with an EDI party name where an e-mail address was."""
+    return certificate(x509.RFC822Name("a@b.example")).replace(b"\x81\x0ba@b", b"\xa5\x0ba@b", 1)
+
+
 async def test_client_certificates_names_are_the_callers_identities() -> None:
     authority = throwaway_authority(clock=lambda: NOW)
     issued = authority.sign(signing_request()[1], identities=[CART, "cart.shop.svc"])
@@ -69,6 +78,8 @@ async def test_certificate_that_lapsed_on_its_connection_counts_no_more(elapsed:
         (NOTHING, "no client certificate"),
         (with_certificate(b"garbage"), "without readable"),
         (with_certificate(certificate()), "without readable"),
+        (with_certificate(unknown_version(certificate())), "without readable contents"),
+        (with_certificate(unknown_kind_of_name()), "without readable alternative names"),
         (with_certificate(certificate(x509.RFC822Name("a@b.example"))), "no URI or DNS name"),
         (
             with_certificate(

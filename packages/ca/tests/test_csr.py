@@ -110,6 +110,14 @@ def der_with_changed_end() -> bytes:
     )
 
 
+def unknown_version() -> bytes:
+    der = x509.load_pem_x509_csr(signing_request()[1]).public_bytes(serialization.Encoding.DER)
+    changed = base64.encodebytes(der.replace(b"\x02\x01\x00", b"\x02\x01\x07", 1))
+    return (
+        b"-----BEGIN CERTIFICATE REQUEST-----\n" + changed + b"-----END CERTIFICATE REQUEST-----\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -118,6 +126,7 @@ def der_with_changed_end() -> bytes:
         (odd_curve, "key on curve secp256k1"),
         (edwards_key, "unknown kind"),
         (der_with_changed_end, "not signed by its own key"),
+        (unknown_version, "can't be parsed"),
         (lambda: signing_request()[0], "can't be parsed"),
         (lambda: b"", "can't be parsed"),
         (lambda: b"-----BEGIN CERTIFICATE REQUEST-----\nAAAA\n", "can't be parsed"),

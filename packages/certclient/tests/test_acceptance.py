@@ -1,3 +1,4 @@
+import ssl
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -140,3 +141,14 @@ async def test_no_key_shows_in_a_repr(
     certificate = accept(chain, key=key, spiffe_id=spiffe_id, now=moment(clock))
     assert "PRIVATE" not in repr(certificate)
     assert "private_key" not in repr(certificate)
+
+
+async def test_a_version_that_no_certificate_has_is_refused(
+    spiffe_id: SpiffeId, authority: FakeAuthority, clock: ManualClock
+) -> None:
+    key = await new_private_key(KeyType.P256)
+    leaf, *rest = await authority.sign(signing_request(key, spiffe_id), lifetime=LIFETIME)
+    der = ssl.PEM_cert_to_DER_cert(leaf.decode())
+    damaged = ssl.DER_cert_to_PEM_cert(der.replace(b"\x02\x01\x02", b"\x02\x01\x07", 1)).encode()
+    with pytest.raises(CertificateRejected, match=r"element 0 .* is no PEM certificate"):
+        accept((damaged, *rest), key=key, spiffe_id=spiffe_id, now=moment(clock))

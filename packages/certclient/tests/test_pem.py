@@ -138,6 +138,14 @@ def root(*, serial: int = 1, ends: timedelta = timedelta(days=1)) -> bytes:
     return certificate.public_bytes(Encoding.PEM)
 
 
+def unknown_version(pem: bytes) -> bytes:
+    """Change the version of a certificate or list to one there is none of."""
+    label, body = pem.splitlines()[0], b"".join(pem.splitlines()[1:-1])
+    head, version, rest = base64.b64decode(body).partition(b"\x02\x01")
+    changed = base64.b64encode(head + version + b"\x07" + rest[1:])
+    return b"\n".join((label, changed, label.replace(b"BEGIN", b"END"), b""))
+
+
 def negative_serial() -> bytes:
     """The same certificate, its serial's sign bit set in the DER."""
     pem = root(serial=0x11)
@@ -153,8 +161,14 @@ NOT_DER = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
 
 @pytest.mark.parametrize(
     "bad",
-    [GARBAGE, NOT_DER, negative_serial(), root(ends=timedelta(days=-1))],
-    ids=["no base64", "no certificate", "negative serial", "expired"],
+    [
+        GARBAGE,
+        NOT_DER,
+        negative_serial(),
+        unknown_version(root()),
+        root(ends=timedelta(days=-1)),
+    ],
+    ids=["no base64", "no certificate", "negative serial", "unknown version", "expired"],
 )
 def test_a_bundle_with_one_bad_root_gives_the_good_ones(bad: bytes) -> None:
     good = root()
@@ -213,7 +227,8 @@ def test_revocation_lists_are_read_and_garbage_is_refused() -> None:
         .public_bytes(Encoding.PEM)
     )
     assert read_revocation_lists(b"words\n" + crl + crl).crl_pem == crl
-    for content in (b"", crl[:60], GARBAGE, GARBAGE.replace(b"CERTIFICATE", b"X509 CRL")):
+    garbage = GARBAGE.replace(b"CERTIFICATE", b"X509 CRL")
+    for content in (b"", crl[:60], GARBAGE, garbage, unknown_version(crl)):
         with pytest.raises(InvalidPem):
             read_revocation_lists(content)
 

@@ -86,14 +86,19 @@ class FirstOf:
 def _readable(der: bytes) -> x509.Certificate:
     try:
         return x509.load_der_x509_certificate(der)
-    except ValueError as error:
+    except (ValueError, x509.InvalidVersion) as error:
         raise NotAuthenticated("client certificate without readable contents") from error
 
 
 def _certified_names(leaf: x509.Certificate, now: datetime) -> tuple[str, ...]:
     try:
         names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except (ValueError, x509.ExtensionNotFound, x509.DuplicateExtension) as error:
+    except (
+        ValueError,
+        x509.DuplicateExtension,
+        x509.ExtensionNotFound,
+        x509.UnsupportedGeneralNameType,
+    ) as error:
         raise NotAuthenticated("client certificate without readable alternative names") from error
     if not leaf.not_valid_before_utc <= now < leaf.not_valid_after_utc:
         raise NotAuthenticated("client certificate is not valid now")

@@ -43,7 +43,7 @@ def parse_csr(pem: bytes) -> SigningRequest:
     try:
         request = x509.load_pem_x509_csr(pem)
         public_key = request.public_key()
-    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+    except (ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion) as error:
         raise CsrError("CSR can't be parsed, one PEM block CERTIFICATE REQUEST is right") from error
     # Before the signature is checked: checking it with an absurd key is what such a key is for.
     reason = weakness(public_key)

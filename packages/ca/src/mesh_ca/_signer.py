@@ -109,7 +109,7 @@ def certificates(pem: bytes, name: str) -> list[x509.Certificate]:
     """The certificates of a file, one at least; raises StorageError that calls it `name`."""
     try:
         found = x509.load_pem_x509_certificates(pem)
-    except (ValueError, UnsupportedAlgorithm) as error:
+    except (ValueError, UnsupportedAlgorithm, x509.InvalidVersion) as error:
         raise StorageError(f"{name} holds no readable PEM certificate") from error
     if len(found) > _MAX_CERTIFICATES:
         raise StorageError(f"{name} holds {len(found)} certificates, {_MAX_CERTIFICATES} at most")
@@ -177,7 +177,12 @@ def _may_issue(certificate: x509.Certificate, below: int) -> bool:
     try:
         extensions = certificate.extensions
         constraints = extensions.get_extension_for_class(x509.BasicConstraints).value
-    except (ValueError, x509.ExtensionNotFound, x509.DuplicateExtension):
+    except (
+        ValueError,
+        x509.DuplicateExtension,
+        x509.ExtensionNotFound,
+        x509.UnsupportedGeneralNameType,
+    ):
         return False
     if not constraints.ca:
         return False

@@ -74,7 +74,7 @@ def _parse(
 def _parse_pem(index: int, pem: bytes) -> list[x509.Certificate]:
     try:
         return x509.load_pem_x509_certificates(pem)
-    except (ValueError, UnsupportedAlgorithm) as error:
+    except (ValueError, UnsupportedAlgorithm, x509.InvalidVersion) as error:
         raise CertificateRejected(
             f"element {index} of the returned chain is no PEM certificate"
         ) from error
@@ -95,7 +95,12 @@ def _spki(key: PrivateKey) -> bytes:
 def _check_identity(leaf: x509.Certificate, spiffe_id: SpiffeId) -> None:
     try:
         names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except (x509.ExtensionNotFound, x509.DuplicateExtension, ValueError) as error:
+    except (
+        ValueError,
+        x509.DuplicateExtension,
+        x509.ExtensionNotFound,
+        x509.UnsupportedGeneralNameType,
+    ) as error:
         raise CertificateRejected(
             f"the returned certificate has no readable alternative name, {spiffe_id} is needed"
         ) from error
@@ -150,6 +155,7 @@ def _is_issued_by(
     except (
         x509.ExtensionNotFound,
         x509.DuplicateExtension,
+        x509.UnsupportedGeneralNameType,
         InvalidSignature,
         UnsupportedAlgorithm,
         ValueError,

@@ -30,7 +30,7 @@ def load_client_certificate(
         leaf = x509.load_pem_x509_certificates(chain_pem)[0]
         private_key = load_pem_private_key(key_pem, password=None)
         matches = _spki(leaf.public_key()) == _spki(private_key.public_key())
-    except (OSError, ValueError, TypeError, UnsupportedAlgorithm):
+    except (OSError, ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion):
         return None, None
     now = datetime.now(UTC)
     if not matches or not leaf.not_valid_before_utc <= now < leaf.not_valid_after_utc:

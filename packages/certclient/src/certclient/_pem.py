@@ -30,7 +30,7 @@ _MAX_BLOCKS = 1000
 _BEGIN = re.compile(rb"-----BEGIN ([A-Z0-9 ]{1,40})-----")
 _KEY_LABELS = frozenset({"PRIVATE KEY", "EC PRIVATE KEY", "RSA PRIVATE KEY"})
 _CERTIFICATE_LABELS = frozenset({"CERTIFICATE", "X509 CERTIFICATE", "TRUSTED CERTIFICATE"})
-_UNREADABLE = (ValueError, TypeError, UnsupportedAlgorithm, Warning)
+_UNREADABLE = (ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion, Warning)
 """A certificate with a negative serial is a warning of cryptography's, soon an error."""
 
 
@@ -166,7 +166,12 @@ def uris_of(certificate: x509.Certificate) -> tuple[str, ...]:
     """Return the URIs among the alternative names."""
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except (x509.ExtensionNotFound, x509.DuplicateExtension, ValueError):
+    except (
+        ValueError,
+        x509.DuplicateExtension,
+        x509.ExtensionNotFound,
+        x509.UnsupportedGeneralNameType,
+    ):
         return ()
     return tuple(names.get_values_for_type(x509.UniformResourceIdentifier))
 

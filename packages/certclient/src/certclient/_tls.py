@@ -92,7 +92,13 @@ def _check_peer(context: ssl.SSLContext, der: bytes | None) -> None:
         raise TypeError("a checked connection was made by a context that checks nobody")
     try:
         spiffe_id = _spiffe_id(der or b"")
-    except (ValueError, x509.ExtensionNotFound) as error:
+    except (
+        ValueError,
+        x509.DuplicateExtension,
+        x509.ExtensionNotFound,
+        x509.InvalidVersion,
+        x509.UnsupportedGeneralNameType,
+    ) as error:
         raise _refusal("the peer's certificate has no SPIFFE id") from error
     if not context.authorize(spiffe_id):
         raise _refusal(f"the peer is {spiffe_id}, which may not connect")

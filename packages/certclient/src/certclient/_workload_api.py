@@ -147,7 +147,7 @@ def certificate_of(response: Any, config: WorkloadApiConfig, now: datetime) -> C
         chain = [_pem(der) for der in _split(svid.x509_svid)]
         roots = b"".join(_pem(der) for der in _split(svid.bundle))
         crls = [x509.load_der_x509_crl(der).public_bytes(Encoding.PEM) for der in response.crl]
-    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+    except (ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion) as error:
         if isinstance(error, CertClientError):
             raise
         raise InvalidPem(
