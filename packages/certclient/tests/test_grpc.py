@@ -160,7 +160,8 @@ async def test_a_channel_ends_though_its_server_never_answers_the_handshake(
     host, port = silent.sockets[0].getsockname()
     async with asyncio.timeout(30), silent:
         async with grpc_channel(client, f"{host}:{port}", authorize=lambda _: True) as channel:
-            asking = channel.unary_unary("/Peer/Show")(b"")
+            asking = asyncio.create_task(call(channel))
             await connected.wait()
             asking.cancel()
+            await asyncio.wait([asking])
         await ended.wait()
