@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal as signals
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
+from envoy_supervisor._hot_restart import SHARED_MEMORY
 from envoy_supervisor._log import LogLine
 from envoy_supervisor._memory import MemoryWatch
 
@@ -76,7 +79,20 @@ def _after_signal(
         )
     if number in (signals.SIGTERM, signals.SIGINT):
         return ExitCause.STOPPED, f"envoy was ended by {name}"
+    if number == signals.SIGBUS and _is_full(SHARED_MEMORY):
+        # A file system gives its pages to a mapped file when they are first written to.
+        return ExitCause.CRASHED, (
+            f"envoy crashed with {name} because {SHARED_MEMORY} is full; make room there, or "
+            "switch hot restart off, which needs it"
+        )
     return ExitCause.CRASHED, _with_last_words(f"envoy crashed with {name}", output)
+
+
+def _is_full(directory: Path) -> bool:
+    try:
+        return os.statvfs(directory).f_bavail == 0
+    except OSError:
+        return False
 
 
 def _after_exit(code: int, output: Sequence[LogLine], *, told_to: bool) -> tuple[ExitCause, str]:

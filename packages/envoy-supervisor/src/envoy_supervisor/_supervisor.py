@@ -17,6 +17,7 @@ from envoy_supervisor._crew import Crew
 from envoy_supervisor._errors import AdminError, EnvoyExited, EnvoyNotReady, RestartRefused
 from envoy_supervisor._exit import Exit
 from envoy_supervisor._fleet import Phase, Stage
+from envoy_supervisor._hot_restart import id_file, read_base_id
 from envoy_supervisor._version import Version, read_version
 from envoy_supervisor._waiting import until_idle
 from mesh_lifecycle import Clock, SystemClock
@@ -198,6 +199,13 @@ class Envoy:
     async def _check(self, version: Version) -> None:
         if not (version.config.hot_restart and self._config.hot_restart):
             raise RestartRefused("hot restart is switched off")
+        if (serving := self._crew.fleet.first(Stage.READY)) is not None:
+            file = id_file(self._config.directory, serving.family)
+            if read_base_id(file) is None:
+                raise RestartRefused(
+                    f"{file} does not say which envoy to take over from (was the disk full when "
+                    "that one started?): stop it and start anew"
+                )
         if version.config.binary != self._running.binary:
             new = await hot_restart_version(version.config.binary)
             old = await hot_restart_version(self._running.binary)
