@@ -339,7 +339,7 @@ async def main(arguments: argparse.Namespace) -> None:
     await thousand_clients(arguments.clients)
     await one_of_many(arguments.resources)
     await storm(arguments.clients)
-    await trickle(arguments.seconds, 100)
+    await trickle(60.0 if arguments.full else arguments.seconds, 100)
 
 
 if __name__ == "__main__":
@@ -347,6 +347,9 @@ if __name__ == "__main__":
     parser.add_argument("--clients", type=int, default=1000)
     parser.add_argument("--resources", type=int, default=10_000)
     parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument(
+        "--full", action="store_true", help="a minute of changes rather than --seconds"
+    )
     parser.add_argument("--serve", nargs=2, type=int, help=argparse.SUPPRESS)
     parser.add_argument("--uvloop", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()

@@ -25,6 +25,7 @@ from ._push import PushRequest
 from ._rate import RateLimit
 from ._request import DeltaRequest, SotwRequest
 from ._resource import Resource
+from ._signal import Signal
 from ._slots import Slot
 from ._status import ClientStatus
 from ._stream_state import StreamState
@@ -71,6 +72,24 @@ class Push:
 class Connection(Generic[C]):
     """One stream of an admitted client."""
 
+    __slots__ = (
+        "_address",
+        "_connected_since",
+        "_delta",
+        "_goodbye",
+        "_inbox",
+        "_parse",
+        "_push",
+        "_push_stuck",
+        "_pushing",
+        "_rate",
+        "_room",
+        "_server",
+        "_state",
+        "_wake",
+        "client",
+    )
+
     def __init__(
         self,
         client: Client[C],
@@ -98,8 +117,8 @@ class Connection(Generic[C]):
             server.config.requests_per_second, longest_wait_s=math.inf, clock=server.clock
         )
         self._goodbye = False
-        self._wake = asyncio.Event()
-        self._room = asyncio.Event()
+        self._wake = Signal()
+        self._room = Signal()
 
     def hand_over(self, push: Push) -> None:
         """Push this as soon as the requests at hand are answered."""

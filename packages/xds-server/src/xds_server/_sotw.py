@@ -7,10 +7,11 @@ choice, what Istio's server does, as its clients are the ones in the field.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from ._generator import Generated, Watch
-from ._request import SotwRequest
+from ._request import NO_NAMES, SotwRequest
 from ._resource import Resource
 from ._stream_state import StreamState
 from ._subscription import WILDCARD, Ask, Received, Response, Subscription, changed, wanted
@@ -23,7 +24,7 @@ class SotwState(StreamState[SotwRequest]):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self._unconfirmed: set[str] = set()
+        self._unconfirmed: AbstractSet[str] = NO_NAMES
 
     def receive(self, request: SotwRequest) -> Received:
         subscription = self.subscriptions.get(request.type_url)
@@ -51,7 +52,7 @@ class SotwState(StreamState[SotwRequest]):
             return Received(stale=True)
         subscription.acked(now=self._now())
         if request.type_url == CLUSTER:
-            self._unconfirmed.clear()
+            self._unconfirmed = NO_NAMES
         return Received(asks=self._resubscribe(subscription, request))
 
     def _subscribe(self, request: SotwRequest) -> tuple[Ask, ...]:
@@ -60,16 +61,16 @@ class SotwState(StreamState[SotwRequest]):
         )
         # What was sent before stays known by its nonce: if this gets no answer, because nothing
         # of it exists, the client goes on with that one.
-        subscription.names = request.names - {WILDCARD}
+        subscription.names = (request.names - {WILDCARD}) or NO_NAMES
         subscription.wildcard = not request.names or WILDCARD in request.names
         subscription.legacy_wildcard = not request.names
         subscription.held = {}
-        subscription.leaving = frozenset()
+        subscription.leaving = NO_NAMES
         return (_everything(subscription),)
 
     def _resubscribe(self, subscription: Subscription, request: SotwRequest) -> tuple[Ask, ...]:
         """The names may have changed along with the ACK or NACK."""
-        names = request.names - {WILDCARD}
+        names = (request.names - {WILDCARD}) or NO_NAMES
         if request.names:
             wildcard = WILDCARD in request.names
             subscription.legacy_wildcard = False
@@ -136,7 +137,7 @@ class SotwState(StreamState[SotwRequest]):
             self._leave(subscription, staying)
             subscription.held = {**state, **{name: held[name] for name in staying}}
             return subscription.held if new or unused or ask.asked else None
-        subscription.leaving = frozenset()
+        subscription.leaving = NO_NAMES
         subscription.held = state
         return state if new or leaving or ask.asked else None
 
@@ -176,7 +177,8 @@ class SotwState(StreamState[SotwRequest]):
     ) -> Response:
         if subscription.type_url == CLUSTER:
             self._note_doubtful(subscription, resources)
-            self._unconfirmed.update(resources)
+            unconfirmed = self._unconfirmed
+            self._unconfirmed = unconfirmed | resources.keys() if unconfirmed else resources.keys()
         nonce = next(self._nonces)
         version = generated.version if generated is not None else None
         version = self._version() if version is None else version

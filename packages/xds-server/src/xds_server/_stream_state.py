@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Generic, TypeAlias, TypeVar
 
 from ._generator import Generated, Watch
+from ._request import NO_NAMES
 from ._resource import Resource
 from ._subscription import Ask, Received, Response, Subscription, nonces
 from ._type_urls import CLUSTER, ENDPOINT, in_push_order
@@ -179,7 +180,7 @@ class StreamState(ABC, Generic[R]):
         They need not wait for the routes, and must not: the client goes on warming them.
         """
         if subscription.type_url != CLUSTER or not self._warming:
-            return frozenset()
+            return NO_NAMES
         held = subscription.held
         unused = {n for n in names & held.keys() if self._warming.is_waiting(held[n])}
         self._warming.clusters_gone(held[name] for name in unused)
@@ -188,7 +189,7 @@ class StreamState(ABC, Generic[R]):
     def _leave(self, subscription: Subscription, names: frozenset[str]) -> None:
         if names and not subscription.leaving:
             subscription.leaving_since = self._now()
-        subscription.leaving = names
+        subscription.leaving = names or NO_NAMES
 
     def _drop_leaving(self, subscription: Subscription) -> frozenset[str]:
         """Forget what is leaving, and the endpoints it waited for."""
@@ -197,12 +198,12 @@ class StreamState(ABC, Generic[R]):
             held = subscription.held
             self._warming.clusters_gone(held[name] for name in names & held.keys())
         subscription.forget(names)
-        subscription.leaving = frozenset()
+        subscription.leaving = NO_NAMES
         return names
 
     def _again(self, ask: Ask, state: Mapping[str, Resource]) -> set[str]:
         """The names among `state` that go out even if the client has them."""
-        again = self._warming.awaited & state.keys() if ask.type_url == ENDPOINT else set[str]()
+        again = set(self._warming.awaited & state.keys()) if ask.type_url == ENDPOINT else set()
         if ask.force:
             again |= set(filter(ask.watch.covers, state))
         return again

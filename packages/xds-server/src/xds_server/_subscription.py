@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from ._generator import Generated, Watch
-from ._request import ClientError
+from ._request import NO_NAMES, ClientError
 from ._resource import Resource
 from ._status import Nack, TypeStatus
 
@@ -57,7 +57,7 @@ class Subscription:
     """One type of one stream."""
 
     type_url: str
-    names: frozenset[str] = frozenset()
+    names: frozenset[str] = NO_NAMES
     wildcard: bool = False
     legacy_wildcard: bool = False
     """Wildcard by an empty list of names, rather than by "*"."""
@@ -65,7 +65,7 @@ class Subscription:
     held: Mapping[str, Resource] = field(default_factory=dict)
     """What the client has, as far as it was sent or has said; never changed in place, because
     streams that were sent the same share one mapping."""
-    leaving: frozenset[str] = frozenset()
+    leaving: frozenset[str] = NO_NAMES
     """Names that are gone but may still be referred to; the client hears of it last."""
     leaving_since: float = 0.0
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from ._request import NO_NAMES
 from ._resource import Resource
 
 _EDS = 3  # envoy.config.cluster.v3.Cluster.DiscoveryType.EDS
@@ -102,26 +103,30 @@ class Warming:
     has them, and warms all the same.
     """
 
+    __slots__ = ("_missing", "awaited")
+
     def __init__(self) -> None:
-        self.awaited: set[str] = set()
-        self._missing: set[str] = set()  # awaited, and it was found that there are none
+        self.awaited: frozenset[str] = NO_NAMES
+        self._missing: frozenset[str] = NO_NAMES  # awaited, and it was found that there are none
 
     def clusters_sent(self, clusters: Iterable[Resource]) -> None:
-        self.awaited.update(name for cluster in clusters if (name := endpoints_of(cluster)))
+        new = (name for cluster in clusters if (name := endpoints_of(cluster)))
+        self.awaited = self.awaited.union(new) or NO_NAMES
 
     def clusters_gone(self, clusters: Iterable[Resource]) -> None:
         self.endpoints_sent({name for cluster in clusters if (name := endpoints_of(cluster))})
 
     def endpoints_sent(self, names: Iterable[str]) -> None:
         if self:
-            self.awaited.difference_update(names)
-            self._missing.difference_update(names)
+            names = frozenset(names)
+            self.awaited = (self.awaited - names) or NO_NAMES
+            self._missing = (self._missing - names) or NO_NAMES
 
     def take(self, wanted: Callable[[str], bool]) -> frozenset[str]:
         """The awaited names among those wanted; what is not sent for them now is missing."""
         names = frozenset(filter(wanted, self.awaited))
-        self.awaited -= names
-        self._missing |= names
+        self.awaited = (self.awaited - names) or NO_NAMES
+        self._missing = (self._missing | names) or NO_NAMES
         return names
 
     def give_up(self) -> None:
