@@ -1,8 +1,10 @@
 """A running control plane whose certificate authority changes, and its revocation list."""
 
 import asyncio
+import json
 import ssl
 import sys
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -69,6 +71,17 @@ def key_lines(directory: Path) -> set[str]:
     }
 
 
+def make_due(directory: Path, step: str) -> None:
+    """Let the time of a replacement's next step have come."""
+    state = directory / "own-root.json"
+    document = json.loads(state.read_text())
+    assert document[step] > time.time()
+    new = directory / "own-root.json.new"
+    new.write_text(json.dumps(document | {step: 1.0}))
+    new.chmod(0o600)
+    new.replace(state)
+
+
 async def served_by(address: str, root: x509.Certificate) -> bool:
     """Whether the secure port's certificate is below a root."""
     from cryptography.hazmat.primitives.serialization import Encoding
@@ -98,19 +111,21 @@ async def test_replaced_root_reaches_workloads_before_anything_below_it(
         assert await served_by(plane.secure_grpc, old)
 
         code, output = await run(
-            "replace-root", f"--ca-dir={plane.ca_dir}", "--spread=1s", "--retirement=1s"
+            "replace-root", f"--ca-dir={plane.ca_dir}", "--spread=1h", "--retirement=2h"
         )
         assert (code, output) == (
             0,
-            "the new root is handed out now and signs in 1s; the server does the rest\n",
+            "the new root is handed out now and signs in 1h; the server does the rest\n",
         )
 
         first, new = await anext(following)
         assert first == old
         keys |= key_lines(plane.ca_dir)
+        make_due(plane.ca_dir, "activate_at")
         assert await anext(following) == [new, old]
         assert await served_by(plane.secure_grpc, new)
         assert not await served_by(plane.secure_grpc, old)
+        make_due(plane.ca_dir, "retire_at")
         assert await anext(following) == [new]
         await following.aclose()  # type: ignore[attr-defined]
     metrics = await plane.get("/metrics")
