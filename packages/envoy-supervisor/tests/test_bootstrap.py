@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -122,12 +123,18 @@ def test_bootstrap_is_as_reviewed(name: str, golden: Golden) -> None:
     golden(f"{name}.json", render_bootstrap(GOLDEN[name]))
 
 
+OTHER_ENVOYS = tuple(filter(None, os.environ.get("ENVOY_PATHS", "").split(os.pathsep)))
+
+
+@pytest.mark.parametrize("other", [None, *OTHER_ENVOYS], ids=lambda path: path or "installed")
 @pytest.mark.parametrize("name", GOLDEN)
-def test_envoy_accepts_the_bootstrap(name: str, envoy_binary: Path, tmp_path: Path) -> None:
+def test_envoy_accepts_the_bootstrap(
+    name: str, other: str | None, envoy_binary: Path, tmp_path: Path
+) -> None:
     file = tmp_path / "bootstrap.json"
     file.write_text(json.dumps(render_bootstrap(GOLDEN[name])))
     validated = subprocess.run(
-        [envoy_binary, "--mode", "validate", "--disable-hot-restart", "-c", file],
+        [other or envoy_binary, "--mode", "validate", "--disable-hot-restart", "-c", file],
         capture_output=True,
         text=True,
         check=False,
