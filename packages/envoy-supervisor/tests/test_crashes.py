@@ -78,14 +78,34 @@ async def test_one_crash_is_followed_by_a_healthy_start(
     assert "envoy is started again" in caplog.messages
 
 
-async def test_a_hundred_restarts_leave_nothing(fake: Fake) -> None:
-    config, files = fake(
-        FakeEnvoy(exits=7, no_admin=True), crashes=CrashPolicy(budget=99, backoff=QUICK)
-    )
+def left_of(directory: Path) -> dict[str, list[str]]:
+    """Whatever a restart could leave behind."""
+    children = Path("/proc/self/task").glob("*/children")
+    sockets = Path("/proc/net/unix").read_text().splitlines()
+    return {
+        "processes": [pid for file in children for pid in file.read_text().split()],
+        "descriptors": sorted(path.name for path in Path("/proc/self/fd").iterdir()),
+        "files": sorted(str(path) for path in directory.rglob("*") if path.is_file()),
+        "socket files": sorted(str(path) for path in directory.rglob("*") if path.is_socket()),
+        "sockets": [line for line in sockets if str(directory) in line],
+    }
+
+
+@pytest.mark.parametrize(
+    "behaviour",
+    [FakeEnvoy(exits=7), FakeEnvoy(crashes=signal.SIGKILL)],
+    ids=["exits", "killed"],
+)
+async def test_a_hundred_restarts_leave_nothing(
+    fake: Fake, socket_dir: Path, behaviour: FakeEnvoy
+) -> None:
+    config, files = fake(behaviour, crashes=CrashPolicy(budget=99, backoff=QUICK))
+    files.journal.touch()
+    before = left_of(socket_dir)
     async with running(config) as envoy:
         await envoy.wait_exit()
     assert len(files.starts()) == 100
-    assert [path.name for path in config.directory.iterdir()] == []
+    assert left_of(socket_dir) == before
 
 
 async def test_a_stop_between_two_starts_ends_it(fake: Fake) -> None:
