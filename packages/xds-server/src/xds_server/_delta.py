@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ._generator import Generated, Watch
-from ._request import DeltaRequest
+from ._request import NO_NAMES, DeltaRequest
 from ._resource import Resource
 from ._stream_state import StreamState
 from ._subscription import WILDCARD, Ask, Received, Response, Subscription, changed, wanted
 from ._type_urls import CLUSTER, ENDPOINT, FULL_STATE, NAMED_ONLY
-from ._wire import delta_body, delta_tail
+from ._wire import delta_body, delta_heartbeat, delta_tail
 
 
 class DeltaState(StreamState[DeltaRequest]):
@@ -134,6 +134,12 @@ class DeltaState(StreamState[DeltaRequest]):
     def _farewell(self, subscription: Subscription) -> Response:
         removed = self._drop_leaving(subscription)
         return self._response(subscription, b"", 0, removed, version=None)
+
+    def _heartbeat(self, subscription: Subscription, resources: Mapping[str, Resource]) -> Response:
+        body = delta_heartbeat(resources.values())
+        return self._response(
+            subscription, body, len(resources), NO_NAMES, version=subscription.version_sent
+        )
 
     def _response(
         self,

@@ -73,6 +73,7 @@ class StreamState(ABC, Generic[R]):
         yield from self._owed(source)
         yield from self._removals()
         yield from self._owed(source)
+        yield from self._heartbeats()
 
     def push(self, source: Source) -> Iterator[Response | None]:
         """What brings the client up to date, in the order that breaks nothing.
@@ -146,6 +147,30 @@ class StreamState(ABC, Generic[R]):
         ask = Ask(type_url=ENDPOINT, watch=watch, asked=True, force=True)
         yield from self._made(ask, source)
 
+    @abstractmethod
+    def _heartbeat(self, subscription: Subscription, resources: Mapping[str, Resource]) -> Response:
+        """The response that keeps resources from expiring."""
+
+    def _heartbeats(self) -> Iterator[Response]:
+        """What keeps resources with a TTL alive, when half of it has passed."""
+        for subscription in tuple(self.subscriptions.values()):
+            due_at = subscription.heartbeat_at
+            if due_at is not None and self._now() >= due_at:
+                subscription.shortest_ttl_s = None
+                expiring = {n: r for n, r in subscription.held.items() if r.ttl_s is not None}
+                self._note_ttls(subscription, expiring)
+                if expiring:
+                    yield self._heartbeat(subscription, expiring)
+
+    def _note_ttls(self, subscription: Subscription, sent: Mapping[str, Resource]) -> None:
+        ttl_s = min((r.ttl_s for r in sent.values() if r.ttl_s is not None), default=None)
+        if ttl_s is None:
+            return
+        if subscription.shortest_ttl_s is None:
+            subscription.shortest_ttl_s, subscription.refreshed_at = ttl_s, self._now()
+        else:
+            subscription.shortest_ttl_s = min(ttl_s, subscription.shortest_ttl_s)
+
     def _removals(self) -> Iterator[Response]:
         """The removals whose time has come, in the reverse of the push order."""
         due = [
@@ -164,6 +189,7 @@ class StreamState(ABC, Generic[R]):
         ]
         if self._holding_since is not None:
             times.append(self._holding_since + self._order_wait_s)
+        times += [at for s in self.subscriptions.values() if (at := s.heartbeat_at) is not None]
         times += [t for t in map(self._unacked_until, self.subscriptions) if t is not None]
         return min(times, default=None)
 
@@ -209,7 +235,8 @@ class StreamState(ABC, Generic[R]):
         return again
 
     def _note_sent(self, type_url: str, resources: Mapping[str, Resource]) -> None:
-        """Keep book of which endpoints are awaited, as these resources go out."""
+        """Keep book of what is awaited and of what expires, as these resources go out."""
+        self._note_ttls(self.subscriptions[type_url], resources)
         if type_url == CLUSTER:
             self._warming.clusters_sent(resources.values())
         elif type_url == ENDPOINT:

@@ -69,6 +69,11 @@ class Subscription:
     """Names that are gone but may still be referred to; the client hears of it last."""
     leaving_since: float = 0.0
 
+    shortest_ttl_s: float | None = None
+    """Of the resources that expire unless they are heard of again; None if none do."""
+    refreshed_at: float = 0.0
+    """When they were last heard of, at the earliest."""
+
     nonce_sent: str = ""
     version_sent: str = ""
     sent_at: float | None = None
@@ -81,6 +86,13 @@ class Subscription:
     @property
     def watch(self) -> Watch:
         return Watch(type_url=self.type_url, names=self.names, wildcard=self.wildcard)
+
+    @property
+    def heartbeat_at(self) -> float | None:
+        """When resources that expire are due to be heard of again; None: not before an ACK."""
+        if self.shortest_ttl_s is None or not self.nonce_acked or not self.settled:
+            return None
+        return self.refreshed_at + self.shortest_ttl_s / 2
 
     @property
     def settled(self) -> bool:
@@ -163,7 +175,7 @@ def changed(state: Mapping[str, Resource], held: Mapping[str, Resource]) -> Mapp
         name: resource
         for name, resource in state.items()
         if (old := held.get(name)) is not resource
-        and (old is None or old.version != resource.version)
+        and (old is None or old.version != resource.version or old.ttl_s != resource.ttl_s)
     }
     return state if len(new) == len(state) else new
 

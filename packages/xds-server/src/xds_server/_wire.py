@@ -50,11 +50,17 @@ def _duration(seconds: float) -> bytes:
     return encoded + (b"\x10" + _varint(nanos) if nanos else b"")
 
 
-def _wrapped(resource: Resource) -> bytes:
-    """`envoy.service.discovery.v3.Resource` up to the first byte of the body, which is last."""
+def _bare(resource: Resource) -> bytes:
+    """`envoy.service.discovery.v3.Resource` without the body."""
     head = _text(3, resource.name) + _text(1, resource.version)
     if resource.ttl_s is not None:
         head += _field(6, _duration(resource.ttl_s))
+    return head
+
+
+def _wrapped(resource: Resource) -> bytes:
+    """`envoy.service.discovery.v3.Resource` up to the first byte of the body, which is last."""
+    head = _bare(resource)
     inner = _any_head(resource.type_url, len(resource.body))
     return head + _head(2, len(inner) + len(resource.body)) + inner
 
@@ -102,6 +108,17 @@ def delta_body(resources: Iterable[Resource]) -> bytes:
         parts.append(head)
         parts.append(resource.body)
     return b"".join(parts)
+
+
+def sotw_heartbeat(resources: Iterable[Resource]) -> bytes:
+    """Resources that are as they were and shall not expire: named, without their bodies."""
+    anys = (_any_head(RESOURCE_WRAPPER, len(bare)) + bare for bare in map(_bare, resources))
+    return b"".join(_field(2, an_any) for an_any in anys)
+
+
+def delta_heartbeat(resources: Iterable[Resource]) -> bytes:
+    """The same in a `DeltaDiscoveryResponse`."""
+    return b"".join(_field(2, _bare(resource)) for resource in resources)
 
 
 def sotw_tail(*, type_url: str, version: str, nonce: str, identifier: str) -> bytes:
