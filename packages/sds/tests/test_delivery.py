@@ -32,6 +32,8 @@ async def test_the_serial_each_subscriber_works_with_is_shown(
     async with subscriber(server.socket_path, delta=delta) as stream:
         await stream.ask("default", "not-yet")
         first = await stream.read()
+        # It may be read here before the server hears that its writing is done.
+        await server.wait_until(lambda told: told[0].secrets[0].sent is not None)
         (told,) = server.subscribers()
         waiting, missing = told.secrets
         assert (waiting.sent is not None, waiting.accepted, waiting.in_sync) == (True, None, False)
