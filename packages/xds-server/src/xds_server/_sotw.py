@@ -16,7 +16,7 @@ from ._resource import Resource
 from ._stream_state import StreamState
 from ._subscription import WILDCARD, Ask, Received, Response, Subscription, changed, wanted
 from ._type_urls import CLUSTER, FULL_STATE, NAMED_ONLY
-from ._wire import sotw_body, sotw_heartbeat, sotw_tail
+from ._wire import sotw_body, sotw_tail
 
 
 class SotwState(StreamState[SotwRequest]):
@@ -170,16 +170,9 @@ class SotwState(StreamState[SotwRequest]):
         return self._response(subscription, subscription.held, None)
 
     def _heartbeat(self, subscription: Subscription, resources: Mapping[str, Resource]) -> Response:
-        if subscription.wildcard or subscription.type_url in FULL_STATE:
-            # Left out is removed, and a name without a body is as good as left out to some.
-            return self._response(subscription, subscription.held, None)
-        # Envoy takes it for a heartbeat only if the version is the one it has accepted.
-        return self._sent(
-            subscription,
-            sotw_heartbeat(resources.values()),
-            len(resources),
-            version=subscription.version_acked,
-        )
+        # With their bodies: at a second one without, Envoy (1.40) crashed on this dialect.
+        whole = subscription.wildcard or subscription.type_url in FULL_STATE
+        return self._response(subscription, subscription.held if whole else resources, None)
 
     def _response(
         self,
@@ -199,11 +192,6 @@ class SotwState(StreamState[SotwRequest]):
             if generated is not None and shared
             else sotw_body(resources.values())
         )
-        return self._sent(subscription, body, len(resources), version=version)
-
-    def _sent(
-        self, subscription: Subscription, body: bytes, resources: int, *, version: str
-    ) -> Response:
         nonce = next(self._nonces)
         subscription.sent(nonce=nonce, version=version, now=self._now())
         tail = sotw_tail(
@@ -216,7 +204,7 @@ class SotwState(StreamState[SotwRequest]):
             type_url=subscription.type_url,
             nonce=nonce,
             data=body + tail,
-            resources=resources,
+            resources=len(resources),
         )
 
 

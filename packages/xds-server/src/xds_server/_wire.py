@@ -110,14 +110,8 @@ def delta_body(resources: Iterable[Resource]) -> bytes:
     return b"".join(parts)
 
 
-def sotw_heartbeat(resources: Iterable[Resource]) -> bytes:
-    """Resources that are as they were and shall not expire: named, without their bodies."""
-    anys = (_any_head(RESOURCE_WRAPPER, len(bare)) + bare for bare in map(_bare, resources))
-    return b"".join(_field(2, an_any) for an_any in anys)
-
-
 def delta_heartbeat(resources: Iterable[Resource]) -> bytes:
-    """The same in a `DeltaDiscoveryResponse`."""
+    """Resources that are as they were and shall not expire: named, without their bodies."""
     return b"".join(_field(2, _bare(resource)) for resource in resources)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -152,3 +152,18 @@ async def test_a_cluster_that_changes_alone_is_warm_at_once(mesh: Mesh) -> None:
         assert mesh.watcher.sent_of == [types.CLUSTER, types.ENDPOINT]
         assert await mesh.envoy.stat(r"cluster_manager\.warming_clusters") == 0
         assert await mesh.envoy.stat(r"cluster_manager\.cluster_modified") == change
+
+
+async def test_what_would_expire_stays_for_as_long_as_it_is_heard_of(mesh: Mesh) -> None:
+    kinds = (types.CLUSTER, types.ENDPOINT, types.LISTENER, types.ROUTE)
+    for kind in kinds:
+        (only,) = mesh.state.resources[kind].values()
+        mesh.state.set(replace(only, ttl_s=0.6))
+    await mesh.push(*kinds)
+    mesh.watcher.sent_of.clear()
+    await mesh.watcher.until(lambda: all(mesh.watcher.sent_of.count(k) >= 6 for k in kinds))
+    assert await mesh.envoy.get("/") == (200, str(mesh.generation))
+    rejected = {status.nacks for status in mesh.server.clients()[0].types.values()}
+    assert rejected == {0}
+    assert await mesh.envoy.stat(r"cluster_manager\.cluster_removed") == 0
+    assert await mesh.envoy.stat(r"listener_manager\.listener_removed") == 0
