@@ -18,7 +18,14 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from envoy.service.discovery.v3 import discovery_pb2
 
-from xds_proxy import Interceptor, Relay, RelayConfig, UpstreamConfig, relaying
+from xds_proxy import (
+    Interceptor,
+    Relay,
+    RelayConfig,
+    ResponseObserver,
+    UpstreamConfig,
+    relaying,
+)
 
 LISTENER = "type.googleapis.com/envoy.config.listener.v3.Listener"
 
@@ -191,6 +198,7 @@ def start_relay(socket_dir: Path) -> StartRelay:
         root_certificate: Path | None = None,
         max_message_bytes: int = 256 * 1024 * 1024,
         hold_s: float = 0.0,
+        observer: ResponseObserver | None = None,
         **upstream: Any,
     ) -> AsyncIterator[RunningRelay]:
         config = RelayConfig(
@@ -199,7 +207,7 @@ def start_relay(socket_dir: Path) -> StartRelay:
             hold_s=hold_s,
             upstream=UpstreamConfig(address=address, root_certificate=root_certificate, **upstream),
         )
-        async with relaying(config, interceptors) as relay:
+        async with relaying(config, interceptors, observer=observer) as relay:
             yield RunningRelay(relay=relay, socket_path=config.socket_path)
 
     return start

@@ -16,7 +16,13 @@ from xds_proxy.testing import control_plane
 
 
 @asynccontextmanager
-async def _envoy(binary: Path, socket_path: Path, api_type: str) -> AsyncIterator[None]:
+async def _envoy(
+    binary: Path,
+    socket_path: Path,
+    api_type: str,
+    *,
+    hot_restart: tuple[str, ...] = ("--disable-hot-restart",),
+) -> AsyncIterator[None]:
     source = {"ads": {}, "resource_api_version": "V3"}
     relay = {"address": {"pipe": {"path": str(socket_path)}}}
     http2: dict[str, object] = {"explicit_http_config": {"http2_protocol_options": {}}}
@@ -55,14 +61,15 @@ async def _envoy(binary: Path, socket_path: Path, api_type: str) -> AsyncIterato
     }
     process = await asyncio.create_subprocess_exec(
         str(binary),
-        *("--disable-hot-restart", "--concurrency", "1", "--log-level", "error"),
+        *hot_restart,
+        *("--concurrency", "1", "--log-level", "error"),
         *("--config-yaml", json.dumps(bootstrap)),
         stderr=asyncio.subprocess.DEVNULL,
     )
     try:
         yield
     finally:
-        process.terminate()
+        process.kill()  # told to stop, it would tell its parent of a hot restart to stop, too
         await process.wait()
 
 
@@ -151,3 +158,55 @@ async def test_envoy_comes_back_by_itself_after_the_control_plane_was_away(
                 await _next_request(upstream, messages.cluster, messages.read_request)
                 assert running.relay.status.connected
                 assert running.relay.status.types[messages.cluster].acked
+
+
+async def test_both_envoys_of_a_hot_restart_are_served_by_one_relay(
+    start_relay: Any, messages: Any, envoy_binary: Path, socket_dir: Path
+) -> None:
+    read = messages.read_request
+    none = {"version": "v1", "bodies": ()}
+
+    async def configure(upstream: Any) -> None:
+        """Give an Envoy all it waits for."""
+        await _next_request(upstream, messages.cluster, read)
+        await upstream.send(messages.response(messages.cluster, nonce="c1", **none))
+        await _next_request(upstream, messages.listener, read)
+        await upstream.send(messages.response(messages.listener, nonce="l1", **none))
+        while (await _next_request(upstream, messages.listener, read)).response_nonce != "l1":
+            pass
+
+    async def accepts(upstream: Any, version: str) -> None:
+        await upstream.send(
+            messages.response(messages.cluster, version=version, nonce=version, bodies=())
+        )
+        while (await _next_request(upstream, messages.cluster, read)).response_nonce != version:
+            pass
+
+    base_id = socket_dir / "base-id"
+    common = ("--socket-path", str(socket_dir / "hot"), "--parent-shutdown-time-s", "600")
+    first = (*common, "--use-dynamic-base-id", "--base-id-path", str(base_id))
+    try:
+        async with control_plane() as plane, start_relay(plane.address) as running:
+            path = running.socket_path
+            async with _envoy(envoy_binary, path, "GRPC", hot_restart=first):
+                old = await plane.accept()
+                await configure(old)
+                second = (*common, "--base-id", base_id.read_text(), "--restart-epoch", "1")
+                async with _envoy(envoy_binary, path, "GRPC", hot_restart=second):
+                    new = await plane.accept()
+                    await configure(new)
+                    await accepts(old, "v2")
+                    await accepts(new, "v3")
+                    await accepts(old, "v4")
+                    status = running.relay.status
+                    assert (status.streams, status.connected) == (2, True)
+                    assert status.types[messages.cluster].in_use == "v3"
+                await new.closed.wait()
+                await accepts(old, "v5")
+                status = running.relay.status
+                assert (status.streams, status.connected) == (1, True)
+                assert status.types[messages.cluster].in_use == "v5"
+    finally:  # what killed processes leave
+        for socket in socket_dir.glob("hot*"):
+            socket.unlink()
+        Path(f"/dev/shm/envoy_shared_memory_{base_id.read_text()}0").unlink(missing_ok=True)

@@ -66,15 +66,30 @@ def test_a_late_ack_of_an_older_version_does_not_accept_the_newest() -> None:
 
 
 def test_a_new_stream_forgets_nonces_and_keeps_versions() -> None:
-    ledger = Ledger()
-    _sent(ledger, "1")
-    _answered(ledger, "1")
-    _sent(ledger, "2")
-    ledger.start_stream()
+    first = Ledger()
+    _sent(first, "1")
+    _answered(first, "1")
+    _sent(first, "2")
+    ledger = Ledger(first.types)
+    ledger.asked(CLUSTER, holds=True)
     _answered(ledger, "2")
     status = ledger.types[CLUSTER]
     assert (status.acked, status.in_use) == (False, "1")
     assert ledger.in_use("unknown") == ""
+
+
+def test_an_envoy_that_has_nothing_of_a_type_yet_says_so_in_its_first_request() -> None:
+    first = Ledger()
+    _sent(first, "1")
+    _answered(first, "1")
+    ledger = Ledger(first.types)
+    ledger.asked(CLUSTER, holds=False)
+    assert ledger.types == {}
+    _sent(ledger, "1")
+    ledger.asked(CLUSTER, holds=False)  # a changed subscription, before any answer
+    _answered(ledger, "1")
+    assert ledger.types[CLUSTER].acked
+    assert first.types[CLUSTER].acked
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.sampled_from(["sent", "ack", "nack"]))))

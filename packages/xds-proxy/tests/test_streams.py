@@ -32,20 +32,7 @@ async def _first_answer(plane: Any, envoy: Any, messages: Any) -> Any:
     return upstream
 
 
-async def test_the_newer_envoy_stream_supersedes_the_older(start_relay: Any, messages: Any) -> None:
-    async with control_plane() as plane, start_relay(plane.address) as running:
-        async with envoy_stream(running.socket_path) as older:
-            older_upstream = await _first_answer(plane, older, messages)
-            async with envoy_stream(running.socket_path) as newer:
-                newer_upstream = await _first_answer(plane, newer, messages)
-                assert await older.receive() is None
-                assert (await older.status())[0] is grpc.StatusCode.ABORTED
-                await older_upstream.closed.wait()
-                assert not newer_upstream.closed.is_set()
-                assert running.relay.status.connected
-
-
-async def test_many_reconnects_leave_one_stream(start_relay: Any, messages: Any) -> None:
+async def test_many_reconnects_leave_nothing(start_relay: Any, messages: Any) -> None:
     async with control_plane() as plane, start_relay(plane.address) as running:
         upstreams = []
         for _ in range(8):
@@ -53,6 +40,7 @@ async def test_many_reconnects_leave_one_stream(start_relay: Any, messages: Any)
                 upstreams.append(await _first_answer(plane, envoy, messages))
         for upstream in upstreams:
             await upstream.closed.wait()
+        assert running.relay.status.streams == 0
 
 
 @pytest.mark.parametrize("how", ["half-close", "reset"])
@@ -220,20 +208,19 @@ async def test_a_silent_control_plane_ends_the_stream_after_the_connect_timeout(
                 assert "does not speak plaintext gRPC" in details
 
 
-async def test_connecting_is_given_up_for_a_newer_stream_and_at_the_end(start_relay: Any) -> None:
+async def test_connecting_is_given_up_at_the_end(start_relay: Any) -> None:
     async with _silent_server() as address:
         async with start_relay(address, connect_timeout_s=600) as running:
-            async with envoy_stream(running.socket_path) as older:
-                await older.send(b"")
-                newer_stream = envoy_stream(running.socket_path)
-                newer = await newer_stream.__aenter__()
-                await newer.send(b"")
-                assert await older.receive() is None
-                assert (await older.status())[0] is grpc.StatusCode.ABORTED
-        assert await newer.receive() is None
-        code, details = await newer.status()
+            stream = envoy_stream(running.socket_path)
+            envoy = await stream.__aenter__()
+            await envoy.send(b"")
+            async with asyncio.timeout(10):
+                while running.relay.status.streams < 1:  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+        assert await envoy.receive() is None
+        code, details = await envoy.status()
         assert (code, details) == (grpc.StatusCode.UNAVAILABLE, "the agent is stopping")
-        await newer_stream.__aexit__(None, None, None)
+        await stream.__aexit__(None, None, None)
 
 
 async def test_a_message_beyond_the_bound_ends_the_stream(start_relay: Any, messages: Any) -> None:

@@ -13,9 +13,10 @@ from xds_proxy._errors import (
     WireError,
     XdsProxyError,
 )
+from xds_proxy._interception import Interceptor
 from xds_proxy._ledger import TypeStatus
 from xds_proxy._relay import Relay, RelayStatus, relaying
-from xds_proxy._stream import Interceptor
+from xds_proxy._stream import ResponseObserver
 
 __all__ = [
     # run
@@ -34,6 +35,8 @@ __all__ = [
     "Interceptor",
     "InterceptorRefused",
     "resource_bodies",
+    # hearing of what passes to Envoy
+    "ResponseObserver",
     # errors
     "ConfigError",
     "SocketError",

@@ -42,12 +42,17 @@ class Counters:
     """streams that the control plane, or the connection to it, ended with an error"""
     envoy_ended: int = 0
     """streams that Envoy ended"""
+    refused: int = 0
+    """responses that Envoy refused, or that an interceptor did"""
     dropped: int = 0
     """responses of a type that neither Envoy nor the agent understands"""
 
 
 class Connection:
     """The state of the way to the control plane, kept over all streams.
+
+    Every stream's end is counted; the leading one's alone is the state, and is logged: the control
+    plane that one of two streams cannot reach is away for both.
 
     It counts as connected from the control plane's first answer on: a finished TLS handshake does
     not yet mean that the control plane took the token.
@@ -80,9 +85,11 @@ class Connection:
         self.last_error = None
         self._change(connected=True)
 
-    def failed(self, reason: str) -> None:
+    def failed(self, reason: str, *, leads: bool) -> None:
         """A stream ended before the control plane's first answer."""
         self.counters.connection_failures += 1
+        if not leads:
+            return
         if reason != self.last_error:
             log.warning(
                 "cannot reach the control plane",
@@ -91,20 +98,25 @@ class Connection:
         self.last_error = reason
         self._change(connected=False)
 
-    def lost(self, code: grpc.StatusCode, details: str) -> None:
+    def lost(self, code: grpc.StatusCode, details: str, *, leads: bool) -> None:
         """The control plane, or the connection to it, ended a stream that had answers."""
         facts = {"address": self._address, "status": code.name, "reason": details}
-        if code in _ORDINARY_ENDS:
+        ordinary = code in _ORDINARY_ENDS
+        if ordinary:
             self.counters.control_plane_ended += 1
-            log.info("the control plane ended the stream", extra=facts)
         else:
             self.counters.control_plane_failed += 1
+        if not leads:
+            return
+        if ordinary:
+            log.info("the control plane ended the stream", extra=facts)
+        else:
             log.warning("the control plane ended the stream with an error", extra=facts)
             self.last_error = f"{code.name}: {details}" if details else code.name
         self._change(connected=False)
 
     def released(self) -> None:
-        """Envoy, or the relay itself, ended the stream."""
+        """The leading stream has no answer any more, or not yet, and that is nobody's fault."""
         self._change(connected=False)
 
     def _change(self, *, connected: bool) -> None:

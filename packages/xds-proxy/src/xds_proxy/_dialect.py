@@ -23,12 +23,16 @@ _LONGEST_ERROR = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What the relay reads of a discovery request. `error` is a NACK's message, else None."""
+    """What the relay reads of a discovery request.
+
+    error: a NACK's message, else None.
+    holds: it names versions that Envoy has.
+    """
 
     type_url: str
-    version: str
     nonce: str
     error: str | None
+    holds: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +52,7 @@ class Dialect:
     method: str
     request_type_url: int
     request_version: int
+    request_holds: int
     request_nonce: int
     request_error: int
     response_version: int
@@ -64,16 +69,16 @@ class Dialect:
         """Peek at a request. Raises WireError."""
         wanted = {
             self.request_type_url,
-            self.request_version,
+            self.request_holds,
             self.request_nonce,
             self.request_error,
         }
         found = scan(data, wanted)
         return Request(
             type_url=text(data, found.get(self.request_type_url)),
-            version=text(data, found.get(self.request_version)),
             nonce=text(data, found.get(self.request_nonce)),
             error=_error_message(data, found.get(self.request_error)),
+            holds=any(start < end for start, end in found.get(self.request_holds, ())),
         )
 
     def read_response(self, data: bytes) -> Response:
@@ -124,6 +129,7 @@ STATE_OF_THE_WORLD = Dialect(
     name="state of the world",
     method="StreamAggregatedResources",
     request_version=1,
+    request_holds=1,
     request_type_url=4,
     request_nonce=5,
     request_error=6,
@@ -137,6 +143,7 @@ DELTA = Dialect(
     name="delta",
     method="DeltaAggregatedResources",
     request_version=0,
+    request_holds=5,
     request_type_url=2,
     request_nonce=6,
     request_error=7,

@@ -30,16 +30,20 @@ class TypeStatus:
 
 
 class Ledger:
-    """Follows responses and their answers over all streams of the relay; synchronous, does no I/O.
+    """Follows the responses and answers of one stream; synchronous, does no I/O.
+
+    A new stream's ledger begins with what an earlier one knew: Envoy may have come back. If it is
+    a new Envoy instead, it says so: the first request of a type tells whether it has any of it.
 
     The first request that carries a response's nonce is the answer to it. Later ones with the same
     nonce are changed subscriptions and answer nothing. Both dialects behave so, which spares the
     ledger from telling them apart.
     """
 
-    def __init__(self) -> None:
-        self._types: dict[str, TypeStatus] = {}
+    def __init__(self, known: Mapping[str, TypeStatus] = MappingProxyType({})) -> None:
+        self._types = dict(known)
         self._outstanding: dict[tuple[str, str], str] = {}
+        self._asked: set[str] = set()
 
     @property
     def types(self) -> Mapping[str, TypeStatus]:
@@ -50,9 +54,13 @@ class Ledger:
         known = self._types.get(type_url)
         return known.in_use or "" if known else ""
 
-    def start_stream(self) -> None:
-        """Nonces belong to one stream; what Envoy accepted before stays in use."""
-        self._outstanding.clear()
+    def asked(self, type_url: str, *, holds: bool) -> None:
+        """A request came; holds: it names what Envoy has of the type."""
+        if type_url in self._asked or len(self._asked) >= _MAX_TYPES:
+            return
+        self._asked.add(type_url)
+        if not holds:
+            self._types.pop(type_url, None)
 
     def sent(self, *, type_url: str, version: str, nonce: str, at: datetime) -> None:
         """A response went to whoever consumes it."""
@@ -66,7 +74,7 @@ class Ledger:
         )
 
     def answered(self, *, type_url: str, nonce: str, error: str | None, at: datetime) -> str | None:
-        """A request came; returns the version it refuses, None if it refuses nothing."""
+        """A request came; returns the version it accepts or refuses, None if it answers nothing."""
         version = self._outstanding.pop((type_url, nonce), None) if nonce else None
         known = self._types.get(type_url)
         if version is None or known is None:
@@ -80,8 +88,7 @@ class Ledger:
                 in_use=version,
                 at=at,
             )
-            return None
-        if newest:
+        elif newest:
             self._types[type_url] = TypeStatus(
                 version=version, acked=False, nack=error, in_use=known.in_use, at=at
             )

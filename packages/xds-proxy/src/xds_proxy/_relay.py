@@ -19,8 +19,10 @@ from xds_proxy._config import RelayConfig
 from xds_proxy._connection import Connection, Counters
 from xds_proxy._dialect import DIALECTS, SERVICE, Dialect
 from xds_proxy._errors import ConfigError, UpstreamError
+from xds_proxy._interception import Interception, Interceptor
 from xds_proxy._ledger import Ledger, TypeStatus
-from xds_proxy._stream import End, GrpcSide, Interceptor, Side, Stream
+from xds_proxy._roster import MAX_STREAMS, Roster
+from xds_proxy._stream import End, GrpcSide, ResponseObserver, Side, Stream
 from xds_proxy._upstream import dialled
 
 log = logging.getLogger("xds_proxy")
@@ -34,30 +36,39 @@ _LONGEST_DETAILS = 1024
 class RelayStatus:
     """One moment of the relay.
 
-    connected: the control plane has answered on the present stream.
+    connected: the control plane has answered on the stream.
     since: since when that has been so, or not so (UTC).
     last_error: why it is not, in words; None while connected and before the first attempt.
     types: what was sent and accepted, by type URL; the agent's own types too.
+    streams: how many of Envoy's there are; two during a hot restart. What is said of "the stream"
+        is said of the newest.
     """
 
     connected: bool
     since: datetime
     last_error: str | None
     types: Mapping[str, TypeStatus]
+    streams: int
 
 
 class Relay:
     """A running relay; made by `relaying`."""
 
     def __init__(
-        self, config: RelayConfig, interceptors: Sequence[Interceptor], *, clock: Clock
+        self,
+        config: RelayConfig,
+        interceptors: Sequence[Interceptor],
+        *,
+        observer: ResponseObserver | None,
+        clock: Clock,
     ) -> None:
         self._config = config
-        self._interceptors = tuple(interceptors)
-        self._ledger = Ledger()
+        self._observer = observer
         self._clock = clock
         self._connection = Connection(config.upstream.address, clock=clock)
-        self._current: Stream | None = None
+        self._interception = Interception(interceptors, now=self._connection.now)
+        self._roster: Roster[Stream] = Roster()
+        self._ledger = Ledger()
         self._stopping = False
 
     @property
@@ -67,38 +78,41 @@ class Relay:
             connected=self._connection.connected,
             since=self._connection.since,
             last_error=self._connection.last_error,
-            types=self._ledger.types,
+            types={**self._ledger.types, **self._interception.types},
+            streams=len(self._roster.members),
         )
 
     @property
     def counters(self) -> Counters:
         """A copy of the totals since the relay started."""
-        return replace(self._connection.counters)
+        counters = self._connection.counters
+        return replace(counters, refused=counters.refused + self._interception.refusals)
 
     async def _serve(self, dialect: Dialect, envoy: GrpcSide) -> None:
         stream = Stream(
             dialect=dialect,
             envoy=envoy,
             connection=self._connection,
-            ledger=self._ledger,
-            interceptors=self._interceptors,
+            ledger=Ledger(self._ledger.types),
+            interception=self._interception,
+            observer=self._observer,
         )
-        previous, self._current = self._current, stream
+        crowded_out = self._roster.join(stream)
+        self._ledger = stream.ledger
         try:
-            if previous is not None:
-                log.info("a newer stream of Envoy's takes the older one's place")
-                previous.end(_relay_end(grpc.StatusCode.ABORTED, "superseded by a newer stream"))
-                await previous.closed.wait()
+            if crowded_out is not None:
+                await _end_crowded_out(crowded_out)
             if self._stopping:
                 stream.end(_relay_end(grpc.StatusCode.UNAVAILABLE, "the agent is stopping"))
             end = await self._run(stream, dialect)
-            self._settle(end)
+            self._settle(stream, end)
         except asyncio.CancelledError:
-            self._settle(End(by=Side.ENVOY, code=grpc.StatusCode.CANCELLED))
+            self._settle(stream, End(by=Side.ENVOY, code=grpc.StatusCode.CANCELLED))
             raise
         finally:
-            if self._current is stream:
-                self._current = None
+            if self._roster.leave(stream) and (successor := self._roster.leader) is not None:
+                self._ledger = successor.ledger
+                log.info("an older stream of Envoy's leads again")
             stream.closed.set()
         if end.code is not grpc.StatusCode.OK:
             await envoy.abort(end.code, end.details[:_LONGEST_DETAILS])
@@ -121,7 +135,7 @@ class Relay:
                 ) as control_plane:
                     await stream.pass_on(control_plane)
             except UpstreamError as error:
-                self._connection.failed(error.reason)
+                self._connection.failed(error.reason, leads=stream.leads)
                 if self._clock.monotonic() + delay_s > give_up_at:
                     stream.end(self._unreachable(error))
                     return
@@ -132,10 +146,10 @@ class Relay:
         details = f"cannot reach the control plane at {address}: {error.reason}"
         return End(by=Side.CONTROL_PLANE, code=error.code, details=details)
 
-    def _settle(self, end: End) -> None:
+    def _settle(self, stream: Stream, end: End) -> None:
         if end.by is Side.ENVOY:
             self._connection.counters.envoy_ended += 1
-        if end.by is not Side.CONTROL_PLANE:
+        if end.by is not Side.CONTROL_PLANE and stream.leads:
             self._connection.released()
         log.debug(
             "stream ended",
@@ -144,9 +158,11 @@ class Relay:
 
     async def _stop(self) -> None:
         self._stopping = True
-        while (stream := self._current) is not None:
-            stream.end(_relay_end(grpc.StatusCode.UNAVAILABLE, "the agent is stopping"))
-            await stream.closed.wait()
+        while members := self._roster.members:
+            for stream in members:
+                stream.end(_relay_end(grpc.StatusCode.UNAVAILABLE, "the agent is stopping"))
+            for stream in members:
+                await stream.closed.wait()
 
 
 @asynccontextmanager
@@ -154,6 +170,7 @@ async def relaying(
     config: RelayConfig,
     interceptors: Sequence[Interceptor] = (),
     *,
+    observer: ResponseObserver | None = None,
     clock: Clock | None = None,
 ) -> AsyncIterator[Relay]:
     """Serve Envoy's ADS socket for as long as the block runs; the socket file is gone afterwards.
@@ -168,7 +185,7 @@ async def relaying(
     types = [interceptor.type_url for interceptor in interceptors]
     if len(types) != len(set(types)):
         raise ConfigError(f"two interceptors for one type: {', '.join(sorted(types))}")
-    relay = Relay(config, interceptors, clock=clock or SystemClock())
+    relay = Relay(config, interceptors, observer=observer, clock=clock or SystemClock())
     path = config.socket_path
     _socket_file.prepare(path)
     server = grpc.aio.server(options=_server_options(config.max_message_bytes))
@@ -181,6 +198,13 @@ async def relaying(
         finally:
             await relay._stop()
             await server.stop(_STOP_GRACE_S)
+
+
+async def _end_crowded_out(stream: Stream) -> None:
+    details = f"more than {MAX_STREAMS} streams at once: the oldest makes way for a newer one"
+    log.warning("ended the oldest stream of Envoy's", extra={"reason": details})
+    stream.end(_relay_end(grpc.StatusCode.RESOURCE_EXHAUSTED, details))
+    await stream.closed.wait()
 
 
 def _relay_end(code: grpc.StatusCode, details: str) -> End:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol
@@ -20,8 +20,9 @@ import grpc.aio
 from grpc.aio import EOF  # type: ignore[attr-defined]  # the stubs do not know it
 
 from xds_proxy._connection import Connection
-from xds_proxy._dialect import Dialect, Response, resource_bodies
-from xds_proxy._errors import InterceptorRefused, WireError
+from xds_proxy._dialect import Dialect, Request, Response
+from xds_proxy._errors import WireError
+from xds_proxy._interception import Interception
 from xds_proxy._ledger import Ledger
 
 log = logging.getLogger("xds_proxy")
@@ -35,22 +36,18 @@ GrpcSide = Any
 """grpc.aio's server context or client call: read() and write() of bytes, without useful types."""
 
 
-class Interceptor(Protocol):
-    """Consumes one resource type in Envoy's place; the relay subscribes and answers for it."""
+class ResponseObserver(Protocol):
+    """Hears of what passes to Envoy, for whoever must act around a change of configuration.
 
-    @property
-    def type_url(self) -> str:
-        """The type it takes, for example that of the name table."""
+    Called on the event loop, between two messages of a stream: it must be quick. What it raises is
+    logged and harms no stream. With several Envoys (hot restart) it hears of all of them.
+    """
 
-    def take(self, response: bytes) -> None:
-        """Use a response; it is ACKed if this returns.
+    def passing(self, type_url: str) -> None:
+        """A response of this type is about to be given to Envoy."""
 
-        `response` is a serialised DiscoveryResponse with at least one resource, on delta streams
-        too. Called on the event loop: it must not block.
-
-        Raises:
-            InterceptorRefused: the response cannot be used; the text is sent as the NACK's message.
-        """
+    def answered(self, type_url: str, *, accepted: bool) -> None:
+        """Envoy has accepted or refused a response of this type."""
 
 
 class Side(Enum):
@@ -71,7 +68,10 @@ class End:
 
 
 class Stream:
-    """One relayed stream: a one-time `end` that anyone may set, and the loops that watch for it."""
+    """One relayed stream: a one-time `end` that anyone may set, and the loops that watch for it.
+
+    Of several that are alive at once, one leads (see `_roster`).
+    """
 
     def __init__(
         self,
@@ -80,19 +80,44 @@ class Stream:
         envoy: GrpcSide,
         connection: Connection,
         ledger: Ledger,
-        interceptors: Sequence[Interceptor],
+        interception: Interception,
+        observer: ResponseObserver | None,
     ) -> None:
+        self.ledger = ledger
+        self.leads = False
         self._dialect = dialect
         self._envoy = envoy
         self._connection = connection
-        self._ledger = ledger
-        self._interceptors = {interceptor.type_url: interceptor for interceptor in interceptors}
+        self._interception = interception
+        self._observer = observer
         self._requests: asyncio.Queue[bytes] = asyncio.Queue()
         self._responses: asyncio.Queue[bytes | End] = asyncio.Queue(maxsize=_RESPONSES_AHEAD)
+        self._answered = False
+        self._listeners_asked = False
         self._subscribed = False
+        self._unread: dict[str, tuple[bytes, Response]] = {}
         self._complained_of: set[str] = set()
         self._ended: asyncio.Future[End] = asyncio.get_running_loop().create_future()
         self.closed = asyncio.Event()
+
+    def lead(self) -> None:
+        """Speak for the relay: its connection is the relay's, and the agent's types come by it.
+
+        What came of them while another stream led has waited here unanswered.
+        """
+        self.leads = True
+        if self._answered and not self._ended.done():
+            self._connection.answered()
+        else:
+            self._connection.released()
+        self._subscribe()
+        unread, self._unread = self._unread, {}
+        for response, peeked in unread.values():
+            self._intercept(response, peeked)
+
+    def follow(self) -> None:
+        """Let another stream lead."""
+        self.leads = False
 
     def end(self, end: End) -> None:
         """End the stream; what came first counts."""
@@ -105,7 +130,6 @@ class Stream:
 
     async def pass_on(self, control_plane: GrpcSide) -> None:
         """Relay until cancelled, which is what the owner does once `wait_end` returns."""
-        self._ledger.start_stream()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._read_envoy(), name="xds-proxy: requests from Envoy")
             group.create_task(
@@ -121,13 +145,15 @@ class Stream:
                 self.end(End(by=Side.ENVOY, code=grpc.StatusCode.OK))
                 return
             try:
-                type_url = self._note_request(request)
+                peeked = self._dialect.read_request(request)
             except WireError as error:
                 self.end(_malformed("Envoy's request", error))
                 return
+            self._note_request(peeked)
             self._connection.counters.requests += 1
             self._requests.put_nowait(request)
-            if type_url == _LISTENER and not self._subscribed:
+            if peeked.type_url == _LISTENER:
+                self._listeners_asked = True
                 self._subscribe()
 
     async def _write_control_plane(self, control_plane: GrpcSide) -> None:
@@ -139,26 +165,23 @@ class Stream:
                 return  # the call has ended; the reading loop learns how
 
     async def _read_control_plane(self, control_plane: GrpcSide) -> None:
-        answered = False
         while (response := await _next(control_plane)) is not None:
-            if not answered:
-                answered = True
-                self._connection.answered()
+            if not self._answered:
+                self._answered = True
+                if self.leads:
+                    self._connection.answered()
             try:
                 forward = self._note_response(response)
             except WireError as error:
-                log.error(
-                    "the control plane sent a malformed response", extra={"reason": str(error)}
-                )
-                self.end(_malformed("the control plane's response", error))
+                self._complain_of_response(error)
                 return
             if forward:
                 await self._responses.put(response)
         code, details = await control_plane.code(), await control_plane.details() or ""
-        if answered or code is grpc.StatusCode.OK:
-            self._connection.lost(code, details)
+        if self._answered or code is grpc.StatusCode.OK:
+            self._connection.lost(code, details, leads=self.leads)
         else:
-            self._connection.failed(_refusal(code, details))
+            self._connection.failed(_refusal(code, details), leads=self.leads)
         await self._responses.put(End(by=Side.CONTROL_PLANE, code=code, details=details))
 
     async def _write_envoy(self) -> None:
@@ -177,18 +200,20 @@ class Stream:
         """Enter a response into the ledger; whether it goes to Envoy."""
         peeked = self._dialect.read_response(response)
         type_url, counters = peeked.type_url, self._connection.counters
-        if (interceptor := self._interceptors.get(type_url)) is not None:
+        if self._interception.wants(type_url):
             counters.responses += 1
-            self._intercept(interceptor, response, peeked)
+            self._intercept(response, peeked)
             return False
         if type_url.rpartition("/")[2].startswith(_FORWARDED):
             counters.responses += 1
-            self._ledger.sent(
+            self.ledger.sent(
                 type_url=type_url,
                 version=peeked.version,
                 nonce=peeked.nonce,
                 at=self._connection.now(),
             )
+            if self._observer is not None:
+                self._tell(self._observer.passing, type_url)
             return True
         counters.dropped += 1
         if type_url not in self._complained_of and len(self._complained_of) < _MAX_COMPLAINTS:
@@ -199,45 +224,52 @@ class Stream:
             )
         return False
 
-    def _note_request(self, request: bytes) -> str:
-        peeked = self._dialect.read_request(request)
-        refused = self._ledger.answered(
-            type_url=peeked.type_url,
-            nonce=peeked.nonce,
-            error=peeked.error,
-            at=self._connection.now(),
+    def _note_request(self, peeked: Request) -> None:
+        type_url, error = peeked.type_url, peeked.error
+        self.ledger.asked(type_url, holds=peeked.holds)
+        answered = self.ledger.answered(
+            type_url=type_url, nonce=peeked.nonce, error=error, at=self._connection.now()
         )
-        if refused is not None:
+        if answered is None:
+            return
+        if error is not None:
+            self._connection.counters.refused += 1
             log.warning(
                 "Envoy refused a configuration and keeps the last good one",
-                extra={"type_url": peeked.type_url, "version": refused, "reason": peeked.error},
+                extra={"type_url": type_url, "version": answered, "reason": error},
             )
-        return peeked.type_url
+        if self._observer is not None:
+            self._tell(self._observer.answered, type_url, accepted=error is None)
 
     def _subscribe(self) -> None:
         """The agent's own subscriptions come right after Envoy's first listener request."""
-        self._subscribed = True
-        for type_url in self._interceptors:
-            self._requests.put_nowait(self._dialect.write_request(type_url=type_url))
+        if self.leads and self._listeners_asked and not self._subscribed:
+            self._subscribed = True
+            for request in self._interception.subscriptions(self._dialect):
+                self._requests.put_nowait(request)
 
-    def _intercept(self, interceptor: Interceptor, response: bytes, peeked: Response) -> None:
-        type_url, now = peeked.type_url, self._connection.now()
-        self._ledger.sent(type_url=type_url, version=peeked.version, nonce=peeked.nonce, at=now)
-        error = _taken(interceptor, self._dialect.state_of_the_world(response))
-        self._ledger.answered(type_url=type_url, nonce=peeked.nonce, error=error, at=now)
-        if error is not None:
-            log.warning(
-                "the agent refused a configuration and keeps the last good one",
-                extra={"type_url": type_url, "version": peeked.version, "reason": error},
-            )
-        self._requests.put_nowait(
-            self._dialect.write_request(
-                type_url=type_url,
-                version=peeked.version if error is None else self._ledger.in_use(type_url),
-                nonce=peeked.nonce,
-                error=error,
-            )
-        )
+    def _intercept(self, response: bytes, peeked: Response) -> None:
+        """Have the agent take a response and answer it, now or when this stream leads."""
+        if not self.leads:
+            self._unread[peeked.type_url] = response, peeked
+            return
+        try:
+            answer = self._interception.take(self._dialect, response, peeked)
+        except WireError as error:
+            self._complain_of_response(error)
+        else:
+            self._requests.put_nowait(answer)
+
+    def _complain_of_response(self, error: WireError) -> None:
+        log.error("the control plane sent a malformed response", extra={"reason": str(error)})
+        self.end(_malformed("the control plane's response", error))
+
+    def _tell(self, tell: Callable[..., None], *what: object, **how: object) -> None:
+        try:
+            tell(*what, **how)
+        except Exception:
+            # The boundary to whoever listens in: Envoy's configuration does not depend on them.
+            log.exception("an observer failed", extra={"type_url": what[0]})
 
 
 async def _next(control_plane: GrpcSide) -> bytes | None:
@@ -247,22 +279,6 @@ async def _next(control_plane: GrpcSide) -> bytes | None:
     except grpc.aio.AioRpcError:
         return None
     return None if response is EOF else bytes(response)
-
-
-def _taken(interceptor: Interceptor, response: bytes) -> str | None:
-    """Why the interceptor refused the response, None if it took it."""
-    if not resource_bodies(response):
-        return (
-            None  # nothing in it: what was taken before stays, and the control plane gets its ACK
-        )
-    try:
-        interceptor.take(response)
-    except InterceptorRefused as error:
-        return str(error) or "refused"
-    except Exception as error:
-        log.exception("an interceptor failed", extra={"type_url": interceptor.type_url})
-        return f"internal error ({type(error).__name__})"
-    return None
 
 
 def _refusal(code: grpc.StatusCode, details: str) -> str:

@@ -1,0 +1,64 @@
+"""Which stream leads, whatever comes and goes."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from xds_proxy._roster import MAX_STREAMS, Roster
+
+
+class Streamlike:
+    def __init__(self) -> None:
+        self.leads = False
+
+    def lead(self) -> None:
+        assert not self.leads
+        self.leads = True
+
+    def follow(self) -> None:
+        assert self.leads
+        self.leads = False
+
+
+def test_the_newest_leads_and_an_older_one_takes_over() -> None:
+    roster: Roster[Streamlike] = Roster()
+    old, new = Streamlike(), Streamlike()
+    assert roster.join(old) is None
+    assert roster.join(new) is None
+    assert (old.leads, new.leads) == (False, True)
+    assert roster.leave(new)
+    assert old.leads
+    assert not roster.leave(old)
+    assert roster.leader is None
+
+
+def test_the_end_of_an_older_one_changes_nothing() -> None:
+    roster: Roster[Streamlike] = Roster()
+    old, new = Streamlike(), Streamlike()
+    roster.join(old)
+    roster.join(new)
+    assert not roster.leave(old)
+    assert roster.leader is new
+
+
+@given(st.lists(st.one_of(st.just("join"), st.integers(0, 2 * MAX_STREAMS)), max_size=40))
+def test_exactly_the_newest_leads_and_there_are_never_too_many(
+    steps: list[str | int],
+) -> None:
+    roster: Roster[Streamlike] = Roster()
+    alive: list[Streamlike] = []  # crowded out or not: they leave when they have ended
+    for step in steps:
+        if isinstance(step, str):
+            newcomer = Streamlike()
+            before = roster.members
+            crowded_out = roster.join(newcomer)
+            assert crowded_out is (before[0] if len(before) == MAX_STREAMS else None)
+            alive.append(newcomer)
+        elif step < len(alive):
+            leaving = alive.pop(step)
+            led = leaving is roster.leader
+            assert roster.leave(leaving) is (led and roster.leader is not None)
+            leaving.leads = False
+        assert len(roster.members) <= MAX_STREAMS
+        assert [stream for stream in alive if stream.leads] == list(roster.members[-1:])

@@ -1,0 +1,266 @@
+"""Several streams of Envoy's at once: a hot restart, or one that is back before it was gone."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import grpc
+import pytest
+
+from xds_proxy import resource_bodies
+from xds_proxy._roster import MAX_STREAMS
+from xds_proxy.testing import control_plane, envoy_stream
+
+
+class _Recorder:
+    type_url = "type.googleapis.com/istio.networking.nds.v1.NameTable"
+
+    def __init__(self) -> None:
+        self.taken: list[bytes] = []
+
+    def take(self, response: bytes) -> None:
+        self.taken.extend(resource_bodies(response))
+
+
+async def _open(plane: Any, envoy: Any, messages: Any, version: str) -> Any:
+    """A stream with one version of clusters, accepted; returns the control plane's end."""
+    await envoy.send(messages.request(messages.cluster))
+    upstream = await plane.accept()
+    await upstream.receive()
+    await _accepts(upstream, envoy, messages, version)
+    return upstream
+
+
+async def _accepts(upstream: Any, envoy: Any, messages: Any, version: str) -> None:
+    await upstream.send(
+        messages.response(messages.cluster, version=version, nonce=f"n-{version}", bodies=(b"x",))
+    )
+    assert await envoy.receive() is not None
+    await envoy.send(messages.request(messages.cluster, version=version, nonce=f"n-{version}"))
+    await upstream.receive()
+
+
+async def _until_streams(running: Any, count: int) -> None:
+    async with asyncio.timeout(10):
+        while running.relay.status.streams != count:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+async def test_two_envoys_are_served_side_by_side(start_relay: Any, messages: Any) -> None:
+    async with control_plane() as plane, start_relay(plane.address) as running:
+        async with envoy_stream(running.socket_path) as old:
+            old_upstream = await _open(plane, old, messages, "v1")
+            async with envoy_stream(running.socket_path) as new:
+                new_upstream = await _open(plane, new, messages, "v2")
+                await _accepts(old_upstream, old, messages, "v3")
+                await _accepts(new_upstream, new, messages, "v4")
+                status = running.relay.status
+                assert (status.streams, status.connected) == (2, True)
+                assert status.types[messages.cluster].in_use == "v4"
+            await new_upstream.closed.wait()
+            await _until_streams(running, 1)
+            await _accepts(old_upstream, old, messages, "v5")
+            status = running.relay.status
+            assert (status.connected, status.types[messages.cluster].in_use) == (True, "v5")
+
+
+async def test_the_old_envoy_s_end_does_not_touch_the_new_one(
+    start_relay: Any, messages: Any
+) -> None:
+    async with control_plane() as plane, start_relay(plane.address) as running:
+        old_stream = envoy_stream(running.socket_path)
+        old = await old_stream.__aenter__()
+        old_upstream = await _open(plane, old, messages, "v1")
+        async with envoy_stream(running.socket_path) as new:
+            new_upstream = await _open(plane, new, messages, "v2")
+            old.cancel()
+            await old_upstream.closed.wait()
+            await _until_streams(running, 1)
+            assert running.relay.status.connected
+            assert running.relay.status.types[messages.cluster].in_use == "v2"
+            await _accepts(new_upstream, new, messages, "v3")
+        await old_stream.__aexit__(None, None, None)
+
+
+async def test_a_new_envoy_that_has_nothing_yet_is_shown_so(
+    start_relay: Any, messages: Any
+) -> None:
+    async with control_plane() as plane, start_relay(plane.address) as running:
+        async with envoy_stream(running.socket_path) as old:
+            await _open(plane, old, messages, "v1")
+            async with envoy_stream(running.socket_path) as new:
+                await new.send(messages.request(messages.cluster))
+                upstream = await plane.accept()
+                await upstream.receive()
+                status = running.relay.status
+                assert not status.connected
+                assert messages.cluster not in status.types
+            await upstream.closed.wait()
+            await _until_streams(running, 1)
+            status = running.relay.status
+            assert status.connected
+            assert status.types[messages.cluster].in_use == "v1"
+
+
+async def test_what_became_of_the_old_stream_is_counted_and_no_more(
+    start_relay: Any, messages: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    async with control_plane() as plane, start_relay(plane.address) as running:
+        async with envoy_stream(running.socket_path) as old:
+            old_upstream = await _open(plane, old, messages, "v1")
+            async with envoy_stream(running.socket_path) as new:
+                await _open(plane, new, messages, "v2")
+                old_upstream.end(grpc.StatusCode.INTERNAL, "broken")
+                assert await old.receive() is None
+                assert (await old.status())[0] is grpc.StatusCode.INTERNAL
+                status = running.relay.status
+                assert (status.connected, status.last_error) == (True, None)
+                assert running.relay.counters.control_plane_failed == 1
+    assert not [r for r in caplog.records if r.levelno > logging.INFO]
+
+
+async def test_one_stream_at_a_time_feeds_the_agent(start_relay: Any, messages: Any) -> None:
+    recorder = _Recorder()
+
+    def table(name: str) -> bytes:
+        message = messages.response(
+            messages.name_table, version=name, nonce=f"n-{name}", bodies=(name.encode(),)
+        )
+        return bytes(message)
+
+    async with control_plane() as plane:
+        async with start_relay(plane.address, interceptors=(recorder,)) as running:
+            async with envoy_stream(running.socket_path) as old:
+                await old.send(messages.request(messages.listener))
+                old_upstream = await plane.accept()
+                await old_upstream.receive()
+                assert messages.read_request(await old_upstream.receive()).type_url == (
+                    messages.name_table
+                )
+                await old_upstream.send(table("first"))
+                await old_upstream.receive()
+                async with envoy_stream(running.socket_path) as new:
+                    await new.send(messages.request(messages.listener))
+                    new_upstream = await plane.accept()
+                    await new_upstream.receive()
+                    await new_upstream.receive()
+                    await new_upstream.send(table("second"))
+                    await new_upstream.receive()
+                    for name in ("third", "fourth"):
+                        await old_upstream.send(table(name))
+                    await _accepts(old_upstream, old, messages, "v1")
+                    assert recorder.taken == [b"first", b"second"]
+                await new_upstream.closed.wait()
+                answer = messages.read_request(await old_upstream.receive())
+                assert (answer.version_info, answer.response_nonce) == ("fourth", "n-fourth")
+                assert recorder.taken == [b"first", b"second", b"fourth"]
+                assert running.relay.status.types[messages.name_table].in_use == "fourth"
+
+
+async def test_an_older_stream_that_takes_over_subscribes(start_relay: Any, messages: Any) -> None:
+    async with control_plane() as plane:
+        async with start_relay(plane.address, interceptors=(_Recorder(),)) as running:
+            async with envoy_stream(running.socket_path) as old:
+                old_upstream = await _open(plane, old, messages, "v1")
+                async with envoy_stream(running.socket_path) as new:
+                    await _open(plane, new, messages, "v1")
+                    await old.send(messages.request(messages.listener))
+                    request = messages.read_request(await old_upstream.receive())
+                    assert request.type_url == messages.listener
+                request = messages.read_request(await old_upstream.receive())
+                assert request.type_url == messages.name_table
+
+
+async def test_one_stream_too_many_ends_the_oldest_and_says_why(
+    start_relay: Any, messages: Any
+) -> None:
+    async with control_plane() as plane, start_relay(plane.address) as running:
+        contexts = [envoy_stream(running.socket_path) for _ in range(MAX_STREAMS + 1)]
+        envoys, upstreams = [], []
+        for number, context in enumerate(contexts):
+            envoys.append(await context.__aenter__())
+            upstreams.append(await _open(plane, envoys[-1], messages, f"v{number}"))
+        assert await envoys[0].receive() is None
+        code, details = await envoys[0].status()
+        assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert f"more than {MAX_STREAMS} streams" in details
+        await upstreams[0].closed.wait()
+        assert running.relay.status.streams == MAX_STREAMS
+        await _accepts(upstreams[1], envoys[1], messages, "w1")
+        for context in contexts:
+            await context.__aexit__(None, None, None)
+
+
+async def test_leaving_ends_all_of_them(start_relay: Any, messages: Any) -> None:
+    async with control_plane() as plane:
+        contexts = []
+        envoys = []
+        async with start_relay(plane.address) as running:
+            for _ in range(2):
+                contexts.append(envoy_stream(running.socket_path))
+                envoys.append(await contexts[-1].__aenter__())
+                await _open(plane, envoys[-1], messages, "v1")
+        for context, envoy in zip(contexts, envoys, strict=True):
+            assert await envoy.receive() is None
+            assert (await envoy.status())[1] == "the agent is stopping"
+            await context.__aexit__(None, None, None)
+
+
+class _Witness:
+    def __init__(self) -> None:
+        self.heard: list[tuple[str, object]] = []
+        self.error: Exception | None = None
+
+    def passing(self, type_url: str) -> None:
+        self.heard.append(("passing", type_url))
+        if self.error is not None:
+            raise self.error
+
+    def answered(self, type_url: str, *, accepted: bool) -> None:
+        self.heard.append(("accepted" if accepted else "refused", type_url))
+        if self.error is not None:
+            raise self.error
+
+
+async def test_an_observer_hears_of_responses_before_envoy_and_of_its_answers(
+    start_relay: Any, messages: Any
+) -> None:
+    witness = _Witness()
+    async with control_plane() as plane, start_relay(plane.address, observer=witness) as running:
+        async with envoy_stream(running.socket_path) as envoy:
+            await envoy.send(messages.request(messages.listener))
+            upstream = await plane.accept()
+            await upstream.receive()
+            for version, error in (("v1", None), ("v2", "bad")):
+                await upstream.send(
+                    messages.response(
+                        messages.listener, version=version, nonce=version, bodies=(b"x",)
+                    )
+                )
+                await envoy.receive()
+                assert witness.heard == [("passing", messages.listener)]
+                await envoy.send(
+                    messages.request(messages.listener, version="v1", nonce=version, error=error)
+                )
+                await upstream.receive()
+                answer = "accepted" if error is None else "refused"
+                assert witness.heard[1:] == [(answer, messages.listener)]
+                witness.heard.clear()
+            assert running.relay.counters.refused == 1
+
+
+async def test_an_observer_that_fails_harms_no_stream(
+    start_relay: Any, messages: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    witness = _Witness()
+    witness.error = RuntimeError("a fault")
+    async with control_plane() as plane, start_relay(plane.address, observer=witness) as running:
+        async with envoy_stream(running.socket_path) as envoy:
+            await _open(plane, envoy, messages, "v1")
+            assert running.relay.status.types[messages.cluster].acked
+    failures = [record for record in caplog.records if record.levelno == logging.ERROR]
+    caplog.clear()  # the logged tracebacks hold on to this test's event loop
+    assert [record.getMessage() for record in failures] == ["an observer failed"] * 2
