@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
 
-from envoy_supervisor import CrashPolicy, EnvoyConfig, EnvoyExited, ExitCause, running
+from envoy_supervisor import (
+    CrashPolicy,
+    EnvoyConfig,
+    EnvoyExited,
+    EnvoyState,
+    ExitCause,
+    running,
+)
 from envoy_supervisor.testing import FakeEnvoy, FakeEnvoyFiles, fake_envoy
 from mesh_lifecycle import Backoff
 
@@ -70,6 +78,7 @@ async def test_one_crash_is_followed_by_a_healthy_start(
     async with running(config) as envoy:
         while envoy.status.crashes == 0:  # noqa: ASYNC110 - a count is no event
             await asyncio.sleep(0)
+        await envoy.wait_down()
         fake_envoy(socket_dir / "fake", FakeEnvoy())
         await envoy.wait_ready()
         assert 1 <= envoy.status.crashes <= 50
@@ -116,3 +125,16 @@ async def test_a_stop_between_two_starts_ends_it(fake: Fake) -> None:
             await asyncio.sleep(0)
     assert len(files.starts()) == 2
     assert (await envoy.wait_exit()).code == 7
+
+
+async def test_the_end_of_the_envoy_that_serves_is_told_at_once(fake: Fake) -> None:
+    config, _ = fake(FakeEnvoy(), crashes=CrashPolicy(budget=50, backoff=QUICK))
+    async with running(config) as envoy:
+        for _ in range(2):
+            await envoy.wait_ready()
+            down = asyncio.create_task(envoy.wait_down())
+            await asyncio.sleep(0)
+            assert not down.done()
+            os.kill(envoy.pid, signal.SIGKILL)
+            await down
+            assert envoy.state is EnvoyState.STARTING

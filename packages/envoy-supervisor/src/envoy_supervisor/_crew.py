@@ -8,24 +8,20 @@ import random
 import signal
 from collections import deque
 from collections.abc import Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, assert_never
 
-from envoy_supervisor import _fleet as fleets
+from envoy_supervisor import _news as news
 from envoy_supervisor._address import UnixAddress
 from envoy_supervisor._child import Child, start_child
 from envoy_supervisor._config import EnvoyConfig
 from envoy_supervisor._errors import EnvoyNotFound, EnvoySupervisorError, RestartRefused
 from envoy_supervisor._exit import Exit, ExitCause
-from envoy_supervisor._fleet import Fleet, Phase, Stage
-from envoy_supervisor._hot_restart import (
-    id_file,
-    read_base_id,
-    release,
-    release_stale,
-    socket_path,
-)
-from envoy_supervisor._stand_in import StandIn, stand_in
+from envoy_supervisor._fleet import advance
+from envoy_supervisor._hot_restart import id_file, release, release_stale, sockets
+from envoy_supervisor._keeper import SocketKeeper
+from envoy_supervisor._members import Fleet, Member, Phase, Stage
+from envoy_supervisor._stand_in import StandIn
 from envoy_supervisor._version import Version
 from mesh_lifecycle import Clock
 
@@ -61,6 +57,7 @@ class Crew:
         self.fleet = Fleet(wanted=version.name)
         self.counts = Counts()
         self.ready = asyncio.Event()
+        self.down = asyncio.Event()  # an end left nobody ready, and nobody started since
         self.exited: asyncio.Future[Exit] = asyncio.get_running_loop().create_future()
         self._config = config
         self._clock = clock
@@ -69,9 +66,16 @@ class Crew:
         self._children: dict[int, Child] = {}
         self._latest: Child | None = None
         self._exits: dict[int, Exit] = {}
-        self._news: deque[fleets.Event] = deque()
+        self.keeper = SocketKeeper(
+            config,
+            clock=clock,
+            background=lambda work, name: self._background(work, name=name),
+        )
+        self._news: deque[news.Event] = deque()
         self._working = False
         self._stand_ins: dict[int, StandIn] = {}
+        self._families: set[int] = set()
+        self._deferred: dict[int, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._outcomes: dict[str, asyncio.Future[None]] = {}
         self._not_started: EnvoySupervisorError | None = None
@@ -91,7 +95,7 @@ class Crew:
     def start(self) -> None:
         """Start the first process; raises if there is no such program."""
         release_stale(self._config.directory)
-        self.tell(fleets.Tick())
+        self.tell(news.Tick())
         if self._not_started is not None:
             raise self._not_started
 
@@ -102,7 +106,7 @@ class Crew:
         self._versions[version.name] = version
         outcome = self._outcomes[version.name] = asyncio.get_running_loop().create_future()
         try:
-            self.tell(fleets.Wanted(version.name))
+            self.tell(news.Wanted(version.name))
             await outcome
         finally:
             del self._outcomes[version.name]
@@ -129,9 +133,10 @@ class Crew:
     async def end(self) -> None:
         """End every process: by SIGTERM and patience, then by force; by force if cancelled."""
         try:
-            self.tell(fleets.DrainOver())
+            self.tell(news.DrainOver())
             await self.ended_within(self._config.stop_grace.total_seconds() + KILLED_S)
         finally:
+            self.keeper.close()
             for child in list(self._children.values()):
                 await child.process.kill()
             for task in self._tasks:
@@ -139,7 +144,7 @@ class Crew:
             if self._tasks:
                 await asyncio.wait(self._tasks)
 
-    def tell(self, event: fleets.Event) -> None:
+    def tell(self, event: news.Event) -> None:
         """Have an event answered. One that comes while another is answered waits for its turn."""
         self._news.append(event)
         if self._working:
@@ -147,48 +152,99 @@ class Crew:
         self._working = True
         try:
             while self._news:
-                self.fleet, actions = fleets.advance(
+                self.fleet, actions = advance(
                     self.fleet,
                     self._news.popleft(),
                     now=self._clock.monotonic(),
                     policy=self._config.crashes,
                     rng=self._rng,
                 )
+                if self.fleet.phase is not Phase.RUNNING:
+                    self.keeper.close()
                 for action in actions:
                     self._do(action)
         finally:
             self._working = False
+        self._tidy()
         if self.fleet.phase is Phase.ENDED and not self.exited.done():
             self._finish()
 
-    def _do(self, action: fleets.Action) -> None:
+    def _do(self, action: news.Action) -> None:
         match action:
-            case fleets.Start(member):
-                self._start(member)
-            case fleets.Terminate(number):
+            case news.Start(member):
+                self._prepare(member)
+            case news.Terminate(number):
                 self._signal(number, signal.SIGTERM)
-                self._later(self._config.stop_grace.total_seconds(), fleets.Overdue(number))
-            case fleets.Kill(number):
+                self._later(self._config.stop_grace.total_seconds(), news.Overdue(number))
+            case news.Kill(number):
                 log.warning("envoy does not exit, killing it", extra=self._facts(number))
                 self._signal(number, signal.SIGKILL)
-            case fleets.Retire(number):
+            case news.Retire(number):
                 # Its child ends it after that time; if the child has ended, we do.
                 shutdown_s = self._config.parent_shutdown_time.total_seconds()
-                self._later(shutdown_s + RETIRE_MARGIN_S, fleets.RetireDue(number))
-            case fleets.WakeAt(when):
-                self._later(when - self._clock.monotonic(), fleets.Tick())
-            case fleets.Refused(version, number):
+                self._later(shutdown_s + RETIRE_MARGIN_S, news.RetireDue(number))
+            case news.WakeAt(when):
+                self._later(when - self._clock.monotonic(), news.Tick())
+            case news.Refused(version, number):
                 ended = self._exits.get(number)
                 reason = ended.reason if ended else "envoy did not get ready in time"
                 self.refuse(reason)
                 self._decide(version, RestartRefused(reason))
-            case fleets.Crashed(number, delay_s):
+            case news.Crashed(number, delay_s):
                 facts = {"delay_s": round(delay_s, 3), "crashes": len(self.fleet.crashes)}
                 log.warning("envoy is started again", extra=facts)
             case _:
                 assert_never(action)
 
-    def _start(self, member: fleets.Member) -> None:
+    def _prepare(self, member: Member) -> None:
+        """Clear the way for a process, and start it."""
+        self._families.add(member.family)
+        if member.heir:
+            self._stand_in_for(member.family, member.epoch - 1, kept=True)
+        elif member.epoch == 0:
+            # A socket of a dead Envoy would take connections that are meant for this one.
+            self.keeper.release()
+        else:
+            self._prepare_takeover(member)
+            return
+        self._start(member)
+
+    def _prepare_takeover(self, member: Member) -> None:
+        serving = self.fleet.first(Stage.READY)
+        before = self._versions[serving.version].config if serving else None
+        if (
+            before is None
+            or before.concurrency != self._versions[member.version].config.concurrency
+        ):
+            # Fewer workers: the sockets of those too many would be ours alone, and get a share.
+            self.keeper.release()
+        self.keeper.pause()
+        if not self.keeper.asking:
+            self._start(member)
+            return
+        work = self._start_when_quiet(member)
+        task = self._background(work, name="envoy start when quiet")
+        self._deferred[member.number] = task
+        task.add_done_callback(lambda _: self._deferred.pop(member.number, None))
+
+    async def _start_when_quiet(self, member: Member) -> None:
+        """The serving process has a question to answer, before another takes our place."""
+        try:
+            async with asyncio.timeout(self._config.restart_timeout.total_seconds()):
+                await self.keeper.quiet()
+        except TimeoutError:
+            self._not_begun(member, "the envoy that serves does not answer")
+            return
+        self._deferred.pop(member.number, None)
+        self._start(member)
+
+    def _not_begun(self, member: Member, reason: str, *, final: bool = False) -> None:
+        self._exits[member.number] = Exit(
+            code=None, signal=None, cause=ExitCause.FAILED, reason=reason
+        )
+        self.tell(news.Exited(member.number, final=final))
+
+    def _start(self, member: Member) -> None:
         try:
             child = start_child(
                 member,
@@ -199,12 +255,10 @@ class Crew:
         except EnvoySupervisorError as error:
             log.error("envoy was not started", extra={"reason": str(error)})
             self._not_started = error
-            self._exits[member.number] = Exit(
-                code=None, signal=None, cause=ExitCause.FAILED, reason=str(error)
-            )
-            self.tell(fleets.Exited(member.number, final=isinstance(error, EnvoyNotFound)))
+            self._not_begun(member, str(error), final=isinstance(error, EnvoyNotFound))
             return
         self._children[member.number] = self._latest = child
+        self.down.clear()
         watch = self._background(self._watch(child), name=f"envoy {child.process.pid} readiness")
         child.process.exited.add_done_callback(lambda _: watch.cancel())
         child.process.exited.add_done_callback(lambda _: self._on_exit(child))
@@ -219,13 +273,16 @@ class Crew:
                 await child.until_ready()
         except TimeoutError:
             log.warning("envoy does not get ready", extra=self._facts(number))
-            self.tell(fleets.TookTooLong(number))
+            self.tell(news.TookTooLong(number))
             return
         child.ready_at = self._clock.monotonic()
         took_s = round(child.ready_at - child.started, 3)
         log.info("envoy is ready", extra={**self._facts(number), "after_s": took_s})
-        self.tell(fleets.BecameReady(number))
+        self.tell(news.BecameReady(number))
+        if self.fleet.first(Stage.READY) == replace(child.member, stage=Stage.READY):
+            self.keeper.take(child)
         self.ready.set()
+        self.down.clear()
         self.counts.restarts += child.member.epoch > 0
         self._decide(child.member.version, None)
 
@@ -246,46 +303,70 @@ class Crew:
             log.error("envoy failed", extra=facts)
         del self._children[number]
         if member.stage is Stage.RETIRING:
-            self._stand_in_for(member)
+            self._stand_in_for(member.family, member.epoch, kept=False)
         if member.stage is Stage.READY and self.fleet.phase is Phase.RUNNING:
             self.ready.clear()
-        self.tell(fleets.Exited(number, final=outcome.cause in FINAL))
-        self._tidy(child)
-
-    def _stand_in_for(self, member: fleets.Member) -> None:
-        """Answer for a retired process as long as its successor may have questions."""
-        file = id_file(self._config.directory, member.family)
-        base_id, prefix = read_base_id(file), socket_path(file)
-        if base_id is None or prefix is None:
-            return
-        substitute = stand_in(prefix, base_id, member.epoch)
-        if substitute is None:
-            return
-        try:
-            substitute.open()
-        except OSError as error:
-            log.warning("cannot answer for the old envoy", extra={"reason": str(error)})
-            return
-        if (before := self._stand_ins.pop(member.family, None)) is not None:
-            before.close()
-        self._stand_ins[member.family] = substitute
-
-    def _tidy(self, child: Child) -> None:
-        """Remove what outlives processes, once no process is left that needs it."""
-        family = child.member.family
-        if not any(member.family == family for member in self.fleet.members):
-            if (substitute := self._stand_ins.pop(family, None)) is not None:
-                substitute.close()
-            release(id_file(self._config.directory, family))
+        if not self.ready.is_set():
+            self.down.set()
+        final = outcome.cause in FINAL
+        kept = not final and self._sockets_kept(member, child, outcome)
+        self.tell(news.Exited(number, final=final, kept=kept))
         address = child.version.admin
         if isinstance(address, UnixAddress) and not any(
             other.version.admin == address for other in self._children.values()
         ):
             address.path.unlink(missing_ok=True)
 
+    def _sockets_kept(self, member: Member, child: Child, outcome: Exit) -> bool:
+        """Whether the next process can take over the listening sockets of one that has died."""
+        if self.fleet.phase is not Phase.RUNNING:
+            return False
+        if member.stage is Stage.READY:
+            return self.keeper.bequeath(child)
+        if member.heir and member.stage is Stage.STARTING:
+            # Killed from outside it has proved nothing; else taking over may be what it cannot.
+            return outcome.signal == signal.SIGKILL and self.keeper.still_left()
+        return False
+
+    def _stand_in_for(self, family: int, epoch: int, *, kept: bool) -> None:
+        """Answer for a dead process as long as its successor may have questions.
+
+        kept: with the sockets that it left.
+        """
+        at = sockets(id_file(self._config.directory, family), epoch)
+        successor = any(
+            member.family == family and member.epoch == epoch + 1 for member in self.fleet.members
+        )
+        if at is None or not successor:
+            return
+        if kept:
+            substitute = StandIn(at, claim=self.keeper.claim, live=self.keeper.heir_is_live)
+        else:
+            substitute = StandIn(at)
+        if (before := self._stand_ins.pop(family, None)) is not None:
+            before.close()
+        try:
+            substitute.open()
+        except OSError as error:
+            log.warning("cannot answer for the old envoy", extra={"reason": str(error)})
+            return
+        self._stand_ins[family] = substitute
+
+    def _tidy(self) -> None:
+        """Remove what outlives processes, once no process is left that needs it."""
+        legacy = self.fleet.legacy if self.fleet.phase is Phase.RUNNING else None
+        needed = {member.family for member in self.fleet.members}
+        needed |= {legacy.family} if legacy is not None else set()
+        for family in self._families - needed:
+            if (substitute := self._stand_ins.pop(family, None)) is not None:
+                substitute.close()
+            release(id_file(self._config.directory, family))
+        self._families &= needed
+
     def _finish(self) -> None:
         number = max(self._exits) if self.fleet.verdict is None else self.fleet.verdict
         self.exited.set_result(self._exits[number])
+        self.down.set()
         for version in self._outcomes:
             self._decide(version, RestartRefused(f"envoy has ended: {self._exits[number].reason}"))
 
@@ -303,12 +384,17 @@ class Crew:
         if child := self._children.get(number):
             child.told_to = True
             child.process.signal(which)
+        elif (task := self._deferred.pop(number, None)) is not None:
+            task.cancel()
+            member = self.fleet.member(number)
+            assert member is not None  # noqa: S101 - it was to be started
+            self._not_begun(member, "envoy was not started any more")
 
     def _facts(self, number: int) -> dict[str, object]:
         child = self._children.get(number)
         return {"pid": child.process.pid, "epoch": child.member.epoch} if child else {}
 
-    def _later(self, seconds: float, event: fleets.Event) -> None:
+    def _later(self, seconds: float, event: news.Event) -> None:
         async def tell() -> None:
             await self._clock.sleep(seconds)
             self.tell(event)

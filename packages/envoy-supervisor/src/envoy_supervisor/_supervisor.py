@@ -9,15 +9,15 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from envoy_supervisor import _fleet as fleets
+from envoy_supervisor import _news as news
 from envoy_supervisor._admin import AdminClient
 from envoy_supervisor._check import hot_restart_version, objection
 from envoy_supervisor._config import DrainDirection, EnvoyConfig, EnvoyState
 from envoy_supervisor._crew import Crew
 from envoy_supervisor._errors import AdminError, EnvoyExited, EnvoyNotReady, RestartRefused
 from envoy_supervisor._exit import Exit
-from envoy_supervisor._fleet import Phase, Stage
 from envoy_supervisor._hot_restart import id_file, read_base_id
+from envoy_supervisor._members import Phase, Stage
 from envoy_supervisor._version import Version, read_version
 from envoy_supervisor._waiting import until_idle
 from mesh_lifecycle import Clock, SystemClock
@@ -29,9 +29,11 @@ log = logging.getLogger(__name__)
 class EnvoyStatus:
     """One moment of a supervised Envoy, for status pages and metrics.
 
-    epoch: how many hot restarts led to the serving process, since the last crash.
+    epoch: the serving process's place in its family; others took over from each other before it.
     restarts: hot restarts that succeeded. refused: ones that did not. crashes: ends nobody asked
         for. retiring: old processes that still finish requests.
+    kept_sockets: listening sockets that are held open in case Envoy dies. handed_over: sockets on
+        which connections waited for a new Envoy after a crash, in all.
     last_crash: why Envoy last ended by itself. last_refusal: why the last restart was refused.
     """
 
@@ -43,6 +45,8 @@ class EnvoyStatus:
     refused: int
     crashes: int
     retiring: int
+    kept_sockets: int
+    handed_over: int
     last_crash: str | None
     last_refusal: str | None
 
@@ -92,6 +96,8 @@ class Envoy:
             refused=counts.refused,
             crashes=counts.crashes,
             retiring=sum(m.stage is Stage.RETIRING for m in fleet.members),
+            kept_sockets=self._crew.keeper.count,
+            handed_over=self._crew.keeper.handed_over,
             last_crash=counts.last_crash,
             last_refusal=counts.last_refusal,
         )
@@ -113,6 +119,13 @@ class Envoy:
             raise EnvoyExited(self._crew.exited.result())
         raise EnvoyNotReady(f"envoy (pid {self.pid}) was not ready within {timeout_s:g} s")
 
+    async def wait_down(self) -> None:
+        """Wait until a process ended that leaves none to serve: a crash, or the end for good.
+
+        A hot restart is no such moment. Returns at once until the next process is started.
+        """
+        await self._crew.down.wait()
+
     async def wait_exit(self) -> Exit:
         """Wait until Envoy has ended for good: stopped, or given up after too many crashes."""
         return await asyncio.shield(self._crew.exited)
@@ -122,6 +135,7 @@ class Envoy:
 
         Leaving the context afterwards does not ask again. Raises `AdminError`.
         """
+        self._crew.keeper.close()
         await self.admin.drain_listeners(
             graceful=True,
             inbound_only=self._config.drain_direction is DrainDirection.INBOUND,
@@ -130,6 +144,23 @@ class Envoy:
         )
         self._drain_asked = True
         log.info("envoy is draining", extra={"pid": self.pid})
+
+    def listeners_changing(self) -> None:
+        """Envoy is about to hear of other listeners: call this before it is told.
+
+        With `EnvoyConfig.listener_changes_told`, before each response with listeners goes to
+        Envoy. What is held for the case of a crash is released at once: a socket that Envoy closes
+        must not stay open. Cheap; may be called any number of times, in any state.
+        """
+        self._crew.keeper.listeners_changing()
+
+    def listeners_changed(self) -> None:
+        """Envoy has answered the last response with listeners, with ACK or NACK.
+
+        Until then nothing is held. Call it only if no later response is on its way to Envoy.
+        """
+        serving = self._crew.fleet.first(Stage.READY)
+        self._crew.keeper.listeners_changed(self._crew.child(serving.number) if serving else None)
 
     async def restart(self, config: EnvoyConfig | None = None) -> bool:
         """Replace the running Envoy by a new one without losing a request (hot restart).
@@ -166,7 +197,7 @@ class Envoy:
         # A proxy that never became ready has no traffic to wait for.
         if not crew.ready.is_set() or await crew.ended_within(pause_s):
             return
-        crew.tell(fleets.StopAsked())
+        crew.tell(news.StopAsked())
         if crew.exited.done() or self._config.termination_drain.total_seconds() <= 0:
             return
         if not self._drain_asked:
