@@ -12,7 +12,6 @@ from contextlib import AsyncExitStack
 
 import envoy_supervisor
 import xds_proxy
-from envoy_supervisor import EnvoyState
 from mesh_agent._adapters import TrustBundleUpdates
 from mesh_agent._config import AgentConfig
 from mesh_agent._envoy_health import STATS_FILTER, EnvoyHealth, judge
@@ -22,10 +21,6 @@ from mesh_agent._workload_secrets import ForeignSecrets, OwnSecrets, workload_se
 from mesh_lifecycle import Condition, Readiness, Stopping, in_background, stop_signals
 
 log = logging.getLogger(__name__)
-
-# How often a ready agent looks whether its Envoy still runs. Waking an idle process costs it more
-# than the look: five times a second was 0.35 % of a core.
-_RUNS_POLL_S = 2.0
 
 
 class EnvoyEnded(Exception):
@@ -130,16 +125,12 @@ class _View:
 
 
 async def _watch_health(envoy: envoy_supervisor.Envoy, ready: Condition, poll_s: float) -> None:
-    """Follow Envoy's health: read its stats until all is good, then only whether it still runs."""
+    """Follow Envoy's health: read its stats until all is good, then wait for its end."""
     while True:
         await _until_good(envoy, ready, poll_s)
         ready.set()
         log.info("envoy ready", extra={"pid": envoy.pid})
-        while envoy.state not in (  # noqa: ASYNC110 - the state is all there is to look at
-            EnvoyState.STARTING,
-            EnvoyState.EXITED,
-        ):
-            await asyncio.sleep(_RUNS_POLL_S)
+        await envoy.wait_down()
         ready.unset("envoy ended by itself and is being started again")
 
 
