@@ -5,6 +5,8 @@ from envoy_supervisor._admin import AdminClient
 from envoy_supervisor._arguments import envoy_arguments
 from envoy_supervisor._binary import find_envoy
 from envoy_supervisor._bootstrap import BootstrapConfig, Locality, render_bootstrap
+from envoy_supervisor._bootstrap_override import bootstrap_override
+from envoy_supervisor._collector import ClientTls, MeshTls, Target
 from envoy_supervisor._config import DrainDirection, EnvoyConfig, EnvoyState
 from envoy_supervisor._errors import (
     AdminError,
@@ -25,14 +27,14 @@ from envoy_supervisor._stats_config import StatsConfig
 from envoy_supervisor._supervisor import Envoy, EnvoyStatus, running
 from envoy_supervisor._telemetry import (
     AccessLogService,
-    ClientTls,
     Datadog,
+    LoadReportingService,
     MetricsService,
     OpenTelemetry,
     Statsd,
-    Target,
     Tracing,
     Zipkin,
+    tracing_by_name,
 )
 
 __all__ = [
@@ -45,6 +47,8 @@ __all__ = [
     "AccessLogService",
     "ClientTls",
     "Datadog",
+    "LoadReportingService",
+    "MeshTls",
     "MetricsService",
     "OpenTelemetry",
     "Statsd",
@@ -52,8 +56,10 @@ __all__ = [
     "Tracing",
     "Zipkin",
     "UnixAddress",
+    "bootstrap_override",
     "memory_limit",
     "render_bootstrap",
+    "tracing_by_name",
     # how it is run
     "CrashPolicy",
     "DrainDirection",

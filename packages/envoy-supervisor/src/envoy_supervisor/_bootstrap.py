@@ -11,17 +11,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from envoy_supervisor._address import Address, UnixAddress, envoy_address
+from envoy_supervisor._collector import collector_cluster
 from envoy_supervisor._errors import BootstrapError
 from envoy_supervisor._json import JSON, clean_json, clean_text
 from envoy_supervisor._overload import overload_manager
-from envoy_supervisor._static import TYPES, http_listener, static_cluster, xds_cluster
-from envoy_supervisor._stats_config import StatsConfig, stats_config, stats_flush
+from envoy_supervisor._static import (
+    TYPES,
+    http_listener,
+    local_cluster,
+    static_cluster,
+    xds_cluster,
+)
+from envoy_supervisor._stats_config import StatsConfig, stats_config, stats_intervals
 from envoy_supervisor._telemetry import (
     AccessLogService,
+    LoadReportingService,
     MetricsService,
     Statsd,
     Tracing,
-    collector_cluster,
+    load_reporting_config,
     stats_sinks,
     tracing_cluster,
     tracing_config,
@@ -51,6 +59,8 @@ _NOWHERE = Locality()
 _ADMIN = Address(host="127.0.0.1", port=15000)
 _STATUS = Address(host="127.0.0.1", port=15020)
 _STATS = StatsConfig()
+_STATS_PATHS = ("/stats/prometheus",)
+_METRICS_PATHS = ("/stats/prometheus", "/metrics")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +77,9 @@ class BootstrapConfig:
     status_target: where readiness is answered, as cluster `agent`.
     readiness_listener: Envoy answers `/healthz/ready` here by asking status_target; None: nowhere.
     prometheus_listener: Envoy serves `/stats/prometheus` here; None: nowhere.
+    secure_prometheus_listener: the same with TLS, for callers with a certificate of the mesh.
+    secure_metrics_listener: likewise, the agent's `/stats/prometheus` and `/metrics` (asked at
+        status_target), which add the application's metrics to Envoy's.
     delta_xds: ask for configuration incrementally instead of state-of-the-world.
     runtime: runtime values laid over the defaults; an empty string removes a default, and the
         texts "true" and "false" become booleans.
@@ -77,6 +90,10 @@ class BootstrapConfig:
     dual_stack: let listeners on an IPv4 wildcard listen on the IPv6 wildcard as well.
     tracing: where spans go. statsd, metrics_service: where statistics go besides.
     access_log_service: makes the cluster that access logs can be sent to.
+    load_reporting: where the load on each cluster's endpoints is reported to.
+    local_cluster: the service this proxy belongs to, as its cluster is called on the control
+        plane: Envoy then prefers endpoints in its own zone, as far as the spread of this service's
+        own endpoints allows. Needs `locality.zone`.
     outlier_log: the file that outlier detection's events are written to.
     stats: which statistics Envoy keeps and how it tags them.
     """
@@ -92,6 +109,8 @@ class BootstrapConfig:
     status_target: Address = _STATUS
     readiness_listener: Address | None = None
     prometheus_listener: Address | None = None
+    secure_prometheus_listener: Address | None = None
+    secure_metrics_listener: Address | None = None
     delta_xds: bool = False
     runtime: Mapping[str, JSON] = field(default_factory=dict)
     max_connections: int | None = None
@@ -101,13 +120,21 @@ class BootstrapConfig:
     statsd: Statsd | None = None
     metrics_service: MetricsService | None = None
     access_log_service: AccessLogService | None = None
+    load_reporting: LoadReportingService | None = None
+    local_cluster: str | None = None
     outlier_log: Path | None = None
     stats: StatsConfig = _STATS
 
     @property
     def own_listeners(self) -> tuple[Address, ...]:
         """The listeners that serve the proxy's keepers rather than its traffic."""
-        return tuple(filter(None, (self.readiness_listener, self.prometheus_listener)))
+        listeners = (
+            self.readiness_listener,
+            self.prometheus_listener,
+            self.secure_prometheus_listener,
+            self.secure_metrics_listener,
+        )
+        return tuple(filter(None, listeners))
 
 
 def render_bootstrap(config: BootstrapConfig) -> dict[str, JSON]:
@@ -119,11 +146,7 @@ def render_bootstrap(config: BootstrapConfig) -> dict[str, JSON]:
     optional: dict[str, JSON | None] = {
         "tracing": tracing_config(config.tracing) if config.tracing else None,
         "stats_sinks": sinks or None,
-        "cluster_manager": (
-            {"outlier_detection": {"event_log_path": str(config.outlier_log)}}
-            if config.outlier_log
-            else None
-        ),
+        "cluster_manager": _cluster_manager(config) or None,
     }
     return {
         "node": _node(config),
@@ -141,7 +164,7 @@ def render_bootstrap(config: BootstrapConfig) -> dict[str, JSON]:
         },
         "layered_runtime": _runtime(config.runtime),
         "stats_config": stats_config(config.stats),
-        **stats_flush(config.stats),
+        **stats_intervals(config.stats),
         **{name: value for name, value in optional.items() if value is not None},
         "overload_manager": overload_manager(_max_connections(config), config.max_heap_bytes),
         "dynamic_resources": _dynamic_resources(delta=config.delta_xds),
@@ -195,18 +218,28 @@ def _runtime(overlay: Mapping[str, JSON]) -> dict[str, JSON]:
     }
 
 
+def _cluster_manager(config: BootstrapConfig) -> dict[str, JSON]:
+    manager: dict[str, JSON] = {}
+    if config.outlier_log is not None:
+        manager["outlier_detection"] = {"event_log_path": str(config.outlier_log)}
+    if config.local_cluster is not None:
+        manager["local_cluster_name"] = clean_text(config.local_cluster)
+    if config.load_reporting is not None:
+        manager["load_stats_config"] = load_reporting_config(config.load_reporting)
+    return manager
+
+
 def _max_connections(config: BootstrapConfig) -> int:
     if config.max_connections is not None:
         return config.max_connections
-    older = config.runtime.get(MAX_CONNECTIONS_KEY, "")
+    older = str(config.runtime.get(MAX_CONNECTIONS_KEY, ""))
     if older == "":
         return UNLIMITED_CONNECTIONS
-    try:
-        return int(str(older))
-    except ValueError as error:
+    if not (older.isascii() and older.isdigit()):
         raise BootstrapError(
             f"runtime {MAX_CONNECTIONS_KEY} is {older!r}, which is not a number of connections"
-        ) from error
+        )
+    return int(older)
 
 
 def _dynamic_resources(*, delta: bool) -> dict[str, JSON]:
@@ -233,6 +266,10 @@ def _optional_clusters(config: BootstrapConfig) -> Iterator[JSON]:
         yield collector_cluster("envoy_metrics_service", service.target, service.tls, http2=True)
     if (log := config.access_log_service) is not None:
         yield collector_cluster("envoy_accesslog_service", log.target, log.tls, http2=True)
+    if (loads := config.load_reporting) is not None and loads.target is not None:
+        yield collector_cluster("load_reporting_service", loads.target, loads.tls, http2=True)
+    if config.local_cluster is not None:
+        yield local_cluster(clean_text(config.local_cluster))
 
 
 def _both_stacks(config: BootstrapConfig, address: Address) -> tuple[Address, ...]:
@@ -243,25 +280,22 @@ def _both_stacks(config: BootstrapConfig, address: Address) -> tuple[Address, ..
 
 
 def _listeners(config: BootstrapConfig) -> list[JSON]:
-    listeners: list[JSON] = []
-    if config.prometheus_listener is not None:
-        listeners.append(
-            http_listener(
-                config.prometheus_listener,
-                stat_prefix="stats",
-                path_prefix="/stats/prometheus",
-                cluster="prometheus_stats",
-                additional=_both_stacks(config, config.prometheus_listener),
-            )
+    """Those of `BootstrapConfig.own_listeners`."""
+    own: tuple[tuple[Address | None, str, tuple[str, ...], str, bool], ...] = (
+        (config.prometheus_listener, "stats", _STATS_PATHS, "prometheus_stats", False),
+        (config.readiness_listener, "agent", ("/healthz/ready",), "agent", False),
+        (config.secure_prometheus_listener, "secure_stats", _STATS_PATHS, "prometheus_stats", True),
+        (config.secure_metrics_listener, "secure_metrics", _METRICS_PATHS, "agent", True),
+    )
+    return [
+        http_listener(
+            address,
+            stat_prefix=stat_prefix,
+            paths=paths,
+            cluster=cluster,
+            additional=_both_stacks(config, address),
+            mesh_tls=mesh_tls,
         )
-    if config.readiness_listener is not None:
-        listeners.append(
-            http_listener(
-                config.readiness_listener,
-                stat_prefix="agent",
-                path_prefix="/healthz/ready",
-                cluster="agent",
-                additional=_both_stacks(config, config.readiness_listener),
-            )
-        )
-    return listeners
+        for address, stat_prefix, paths, cluster, mesh_tls in own
+        if address is not None
+    ]

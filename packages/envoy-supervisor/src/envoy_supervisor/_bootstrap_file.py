@@ -7,8 +7,7 @@ from pathlib import Path
 
 from envoy_supervisor._address import Address, UnixAddress
 from envoy_supervisor._errors import BootstrapError
-
-DEFAULT_STATS_FLUSH_S = 5.0
+from envoy_supervisor._stats_config import DEFAULT_FLUSH_S
 
 
 def admin_address(path: Path) -> Address | UnixAddress:
@@ -43,7 +42,7 @@ def stats_flush_s(path: Path) -> float:
         text = json.loads(path.read_bytes())["stats_flush_interval"]
         return float(text.removesuffix("s"))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return DEFAULT_STATS_FLUSH_S
+        return DEFAULT_FLUSH_S
 
 
 def sets_log_format(path: Path) -> bool:

@@ -1,40 +1,58 @@
-"""What the memory cgroup says: how much is allowed, and whether the kernel killed for it."""
+"""What the memory cgroup says: how much is allowed, and whether the kernel killed for it.
+
+Both layouts: the unified one (v2), in which a limit may stand at any cgroup above and `memory.*`
+files are missing where the controller is not enabled; and the older one (v1), in which the kernel
+itself sums up what stands above. Source: the kernel's admin-guide/cgroup-v2 and cgroup-v1/memory.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 ROOT = Path("/sys/fs/cgroup")
+
+_LIMITS = ("memory.max", "memory.limit_in_bytes")
+_PEAKS = ("memory.peak", "memory.max_usage_in_bytes")
+_EVENTS = ("memory.events", "memory.oom_control")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryWatch:
-    """A cgroup's directory and the number of kills it had when the watch began."""
+    """A process's memory cgroups and the number of kills there had been when the watch began.
 
-    directory: Path
+    directories: the cgroup the process is in, then those above it, as far as they can be seen.
+    """
+
+    directories: tuple[Path, ...]
     kills_before: int
 
     def killed(self) -> bool:
         """Whether the kernel has killed for memory in this cgroup since the watch began."""
-        return oom_kills(self.directory) > self.kills_before
+        return oom_kills(self.directories[0]) > self.kills_before
 
     @property
     def limit(self) -> int | None:
-        """How many bytes are allowed; None if there is no limit."""
-        limit = _number(self.directory, "memory.max", "memory.limit_in_bytes")
-        # cgroup v1 writes "no limit" as a number near 2^63.
-        return limit if limit is not None and limit < 1 << 60 else None
+        """How many bytes are allowed, by whichever cgroup allows least; None if none limits."""
+        tightest = self._tightest()
+        return tightest[0] if tightest else None
 
     def figures(self) -> str:
-        """The limit and the peak, in words."""
-        limit = self.limit
-        peak = _number(self.directory, "memory.peak", "memory.max_usage_in_bytes")
-        parts = [f"limit {_mib(limit)}" if limit is not None else "no cgroup limit"]
+        """The limit, and the most that was used of it, in words."""
+        tightest = self._tightest()
+        peak = _number(tightest[1] if tightest else self.directories[0], _PEAKS)
+        parts = [f"limit {_mib(tightest[0])}" if tightest else "no cgroup limit"]
         if peak is not None:
             parts.append(f"peak {_mib(peak)}")
         return ", ".join(parts)
+
+    def _tightest(self) -> tuple[int, Path] | None:
+        limits = ((_number(directory, _LIMITS), directory) for directory in self.directories)
+        # The older layout writes "no limit" as a number near 2^63.
+        given = [(limit, where) for limit, where in limits if limit is not None and limit < 1 << 60]
+        return min(given, key=lambda pair: pair[0], default=None)
 
 
 def watch_memory(pid: int, *, proc: Path = Path("/proc"), root: Path = ROOT) -> MemoryWatch | None:
@@ -46,15 +64,13 @@ def watch_memory(pid: int, *, proc: Path = Path("/proc"), root: Path = ROOT) -> 
     for line in lines:
         _, controllers, path = line.split(":", 2)
         if controllers == "":
-            candidates = [root / path.lstrip("/"), root]
+            mount = root
         elif "memory" in controllers.split(","):
-            candidates = [root / "memory" / path.lstrip("/"), root / "memory"]
+            mount = root / "memory"
         else:
             continue
-        # Inside a container the path may be the host's, while the mount shows only our part.
-        for directory in candidates:
-            if any((directory / name).exists() for name in ("memory.events", "memory.oom_control")):
-                return MemoryWatch(directory=directory, kills_before=oom_kills(directory))
+        if directories := tuple(_with_memory(_upwards(mount, path))):
+            return MemoryWatch(directories=directories, kills_before=oom_kills(directories[0]))
     return None
 
 
@@ -66,7 +82,7 @@ def memory_limit() -> int | None:
 
 def oom_kills(directory: Path) -> int:
     """The kernel's count of processes killed for memory, over the cgroup's life."""
-    for name in ("memory.events", "memory.oom_control"):
+    for name in _EVENTS:
         try:
             lines = (directory / name).read_text().splitlines()
         except OSError:
@@ -78,7 +94,30 @@ def oom_kills(directory: Path) -> int:
     return 0
 
 
-def _number(directory: Path, *names: str) -> int | None:
+def _upwards(mount: Path, path: str) -> Iterable[Path]:
+    """The cgroup's directory and those above it.
+
+    Inside a container the path may be the host's, while the mount shows only our part: then
+    nothing below the mount is there, and the mount itself is our cgroup. A path that leaves the
+    mount (`/../other`: a process of another namespace) is nothing we can see.
+    """
+    parts = PurePosixPath(path.lstrip("/")).parts
+    if ".." in parts:
+        return
+    for depth in range(len(parts), -1, -1):
+        yield mount.joinpath(*parts[:depth])
+
+
+def _with_memory(directories: Iterable[Path]) -> Iterable[Path]:
+    """Those that account for memory: not the real root, nor one the controller is not given to."""
+    return (
+        directory
+        for directory in directories
+        if any((directory / name).exists() for name in _EVENTS)
+    )
+
+
+def _number(directory: Path, names: tuple[str, ...]) -> int | None:
     for name in names:
         try:
             text = (directory / name).read_text().strip()

@@ -53,20 +53,35 @@ def xds_cluster(name: str, target: UnixAddress) -> dict[str, JSON]:
     }
 
 
+def local_cluster(name: str) -> dict[str, JSON]:
+    """The cluster of the proxy's own peers, whose spread over zones the control plane tells."""
+    return {
+        "name": name,
+        "alt_stat_name": f"{name};",
+        "type": "EDS",
+        "connect_timeout": "1s",
+        # Without an answer Envoy starts all the same, after its own 15 s, and routes to all zones.
+        "eds_cluster_config": {"eds_config": {"ads": {}, "resource_api_version": "V3"}},
+    }
+
+
 def http_listener(
     address: Address,
     *,
     stat_prefix: str,
-    path_prefix: str,
+    paths: tuple[str, ...],
     cluster: str,
     additional: tuple[Address, ...] = (),
+    mesh_tls: bool = False,
 ) -> dict[str, JSON]:
-    """A listener that forwards one path to one cluster and answers 404 to all else."""
-    route: JSON = {
-        "name": "backend",
-        "domains": ["*"],
-        "routes": [{"match": {"prefix": path_prefix}, "route": {"cluster": cluster}}],
-    }
+    """A listener that forwards some paths to one cluster and answers 404 to all else.
+
+    mesh_tls: only for callers with a certificate of the mesh.
+    """
+    routes: list[JSON] = [
+        {"match": {"prefix": path}, "route": {"cluster": cluster}} for path in paths
+    ]
+    route: JSON = {"name": "backend", "domains": ["*"], "routes": routes}
     manager: JSON = {
         "@type": f"{TYPES}.filters.network.http_connection_manager.v3.HttpConnectionManager",
         "codec_type": "AUTO",
@@ -88,14 +103,57 @@ def http_listener(
         "bypass_overload_manager": True,
         "filter_chains": [
             {
+                **({"transport_socket": _server_tls()} if mesh_tls else {}),
                 "filters": [
                     {
                         "name": "envoy.filters.network.http_connection_manager",
                         "typed_config": manager,
                     }
-                ]
+                ],
             }
         ],
+    }
+
+
+def mesh_secrets(names: tuple[JSON, ...] = ()) -> dict[str, JSON]:
+    """A TLS context of the workload certificate and the trust bundle, both from SDS.
+
+    names: matchers of the names the other side may have; empty: whoever the bundle vouches for.
+    """
+
+    def secret(name: str) -> JSON:
+        source: JSON = {
+            "api_type": "GRPC",
+            "transport_api_version": "V3",
+            "set_node_on_first_message_only": True,
+            "grpc_services": [{"envoy_grpc": {"cluster_name": "sds-grpc"}}],
+        }
+        config: JSON = {"api_config_source": source, "resource_api_version": "V3"}
+        return {"name": name, "sds_config": config}
+
+    context: dict[str, JSON] = {"tls_certificate_sds_secret_configs": [secret("default")]}
+    if names:
+        context["combined_validation_context"] = {
+            "default_validation_context": {"match_typed_subject_alt_names": list(names)},
+            "validation_context_sds_secret_config": secret("ROOTCA"),
+        }
+    else:
+        context["validation_context_sds_secret_config"] = secret("ROOTCA")
+    return context
+
+
+def _server_tls() -> dict[str, JSON]:
+    return {
+        "name": "envoy.transport_sockets.tls",
+        "typed_config": {
+            "@type": f"{TYPES}.transport_sockets.tls.v3.DownstreamTlsContext",
+            "require_client_certificate": True,
+            "common_tls_context": {
+                "tls_params": {"tls_minimum_protocol_version": "TLSv1_2"},
+                "alpn_protocols": ["h2", "http/1.1"],
+                **mesh_secrets(),
+            },
+        },
     }
 
 

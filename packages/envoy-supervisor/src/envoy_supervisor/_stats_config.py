@@ -6,11 +6,15 @@ proxy itself, so what is kept is a list.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from envoy_supervisor._errors import BootstrapError
 from envoy_supervisor._json import JSON, clean_text
+
+DEFAULT_FLUSH_S = 5.0
 
 REQUIRED_PREFIXES = ("cluster_manager", "listener_manager", "server", "cluster.xds-grpc", "wasm")
 REQUIRED_SUFFIXES = ("rbac.allowed", "rbac.denied", "shadow_allowed", "shadow_denied")
@@ -49,6 +53,8 @@ class StatsConfig:
     inclusion_prefixes, inclusion_suffixes, inclusion_regexes: names to keep as well.
     extra_tags: in names holding `TAG=.=VALUE;.` this becomes the tag TAG.
     flush_interval_s: how often statistics go to sinks; None is Envoy's own 5 s.
+    eviction_interval_s: after how long without use a statistic is forgotten; a multiple of
+        flush_interval_s (or of 5). None: never.
     histogram_buckets: upper bounds of buckets, by the prefix of a histogram's name.
     """
 
@@ -58,6 +64,7 @@ class StatsConfig:
     inclusion_regexes: tuple[str, ...] = ()
     extra_tags: tuple[str, ...] = ()
     flush_interval_s: float | None = None
+    eviction_interval_s: float | None = None
     histogram_buckets: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
 
@@ -79,10 +86,22 @@ def stats_config(config: StatsConfig) -> dict[str, JSON]:
     return result
 
 
-def stats_flush(config: StatsConfig) -> dict[str, JSON]:
-    if config.flush_interval_s is None:
-        return {}
-    return {"stats_flush_interval": f"{config.flush_interval_s:g}s"}
+def stats_intervals(config: StatsConfig) -> dict[str, JSON]:
+    """`stats_flush_interval` and `stats_eviction_interval` of the bootstrap, where given."""
+    flush_s, eviction_s = config.flush_interval_s, config.eviction_interval_s
+    intervals: dict[str, JSON] = {}
+    if flush_s is not None:
+        intervals["stats_flush_interval"] = f"{flush_s:g}s"
+    if eviction_s is not None:
+        unit_s = DEFAULT_FLUSH_S if flush_s is None else flush_s
+        rounds = round(eviction_s / unit_s)
+        if rounds < 1 or not math.isclose(rounds * unit_s, eviction_s):
+            raise BootstrapError(
+                f"statistics' eviction interval of {eviction_s:g} s is not a multiple of their "
+                f"flush interval of {unit_s:g} s"
+            )
+        intervals["stats_eviction_interval"] = f"{eviction_s:g}s"
+    return intervals
 
 
 def _patterns(config: StatsConfig) -> list[JSON]:

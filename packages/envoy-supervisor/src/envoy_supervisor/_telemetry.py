@@ -1,4 +1,4 @@
-"""Where a proxy sends what it knows: traces, metrics, access logs; each to a cluster of its own.
+"""Where a proxy sends what it knows: traces, metrics, access logs, loads; each to its own cluster.
 
 Envoy takes one tracer from its bootstrap; it applies to every HTTP connection manager that asks
 for tracing without naming another.
@@ -9,50 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address
-from pathlib import Path
+from types import MappingProxyType
 from typing import TypeAlias, assert_never
 
+from envoy_supervisor._collector import Target, Tls, collector_cluster
 from envoy_supervisor._errors import BootstrapError
 from envoy_supervisor._json import JSON, clean_text
-from envoy_supervisor._static import TYPES, http2_options
 
 _TRACE = "type.googleapis.com/envoy.config.trace.v3"
 _METRICS = "type.googleapis.com/envoy.config.metrics.v3"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """A collector: a DNS name or an IP address, and a port."""
-
-    host: str
-    port: int
-
-    @classmethod
-    def parse(cls, text: str) -> Target:
-        """Read `host:port`, an IPv6 host in brackets. Raises `BootstrapError`."""
-        host, colon, port = text.rpartition(":")
-        if host.startswith("[") and host.endswith("]"):
-            host = host[1:-1]
-        elif ":" in host:
-            raise BootstrapError(f"address {text!r}: an IPv6 host stands in brackets: [::1]:9411")
-        if not (colon and host and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
-            raise BootstrapError(f"address {text!r} is not host:port, such as otel.example:4317")
-        return cls(host=host, port=int(port))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientTls:
-    """TLS towards a collector. Envoy reads the files once, when it starts.
-
-    Name them in `EnvoyConfig.watched_files` to have Envoy replaced when they change.
-
-    roots: whom to trust, PEM. certificate, private_key: what to present; both or neither.
-    """
-
-    server_name: str
-    roots: Path
-    certificate: Path | None = None
-    private_key: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +25,7 @@ class Zipkin:
     """Spans as Zipkin v2 JSON over HTTP."""
 
     target: Target
-    tls: ClientTls | None = None
+    tls: Tls | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +34,7 @@ class Datadog:
 
     target: Target
     service_name: str
-    tls: ClientTls | None = None
+    tls: Tls | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,10 +43,45 @@ class OpenTelemetry:
 
     target: Target
     service_name: str
-    tls: ClientTls | None = None
+    tls: Tls | None = None
 
 
 Tracing: TypeAlias = Zipkin | Datadog | OpenTelemetry
+
+# Tracers that configurations still name and Envoy no longer has, and where their spans go today.
+_GONE: Mapping[str, str] = MappingProxyType(
+    {
+        "lightstep": "Lightstep takes OTLP",
+        "stackdriver": "Google Cloud takes OTLP",
+        "opencensus": "the OpenTelemetry collector takes OpenCensus' place",
+        "opencensusagent": "the OpenTelemetry collector takes OpenCensus' place",
+    }
+)
+
+
+def tracing_by_name(
+    kind: str, *, target: Target, service_name: str, tls: Tls | None = None
+) -> Tracing:
+    """The tracer that a configuration names: zipkin, datadog or openTelemetry, in any case.
+
+    Raises `BootstrapError` for another, with what to use instead of one that Envoy once had.
+    """
+    match kind.lower():
+        case "zipkin":
+            return Zipkin(target=target, tls=tls)
+        case "datadog":
+            return Datadog(target=target, service_name=service_name, tls=tls)
+        case "opentelemetry":
+            return OpenTelemetry(target=target, service_name=service_name, tls=tls)
+        case gone if gone in _GONE:
+            raise BootstrapError(
+                f"tracing by {kind!r} is no longer part of Envoy; {_GONE[gone]}: use openTelemetry "
+                "with its collector's address"
+            )
+        case _:
+            raise BootstrapError(
+                f"tracing by {kind!r} is not known; use zipkin, datadog or openTelemetry"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +97,7 @@ class MetricsService:
     """Statistics streamed to a gRPC metrics service."""
 
     target: Target
-    tls: ClientTls | None = None
+    tls: Tls | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +105,30 @@ class AccessLogService:
     """A gRPC access log service: its cluster `envoy_accesslog_service`, for listeners to use."""
 
     target: Target
-    tls: ClientTls | None = None
+    tls: Tls | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadReportingService:
+    """A gRPC load reporting service (LRS): how much load each cluster's endpoints get from here.
+
+    target: where it is; None: the control plane, on the socket that configuration comes from.
+    """
+
+    target: Target | None = None
+    tls: Tls | None = None
+
+
+def load_reporting_config(service: LoadReportingService) -> dict[str, JSON]:
+    """`cluster_manager.load_stats_config` of the bootstrap."""
+    if service.target is None and service.tls is not None:
+        raise BootstrapError("load reporting: TLS is set, and no target that it is for")
+    cluster = "load_reporting_service" if service.target else "xds-grpc"
+    return {
+        "api_type": "GRPC",
+        "transport_api_version": "V3",
+        "grpc_services": [{"envoy_grpc": {"cluster_name": cluster}}],
+    }
 
 
 def tracing_config(tracing: Tracing) -> dict[str, JSON]:
@@ -188,66 +211,6 @@ def stats_sinks(statsd: Statsd | None, metrics: MetricsService | None) -> Iterat
                 "address": {"socket_address": socket},
             },
         }
-
-
-def collector_cluster(
-    name: str, target: Target, tls: ClientTls | None, *, http2: bool = False
-) -> dict[str, JSON]:
-    """A cluster found by DNS that follows its records' lifetime."""
-    address: JSON = {"socket_address": {"address": target.host, "port_value": target.port}}
-    cluster: dict[str, JSON] = {
-        "name": name,
-        "alt_stat_name": f"{name};",
-        "cluster_type": {
-            "name": "envoy.cluster.dns",
-            "typed_config": {
-                "@type": f"{TYPES}.clusters.dns.v3.DnsCluster",
-                "respect_dns_ttl": True,
-                "dns_lookup_family": "ALL",
-            },
-        },
-        "connect_timeout": "1s",
-        "lb_policy": "ROUND_ROBIN",
-        "load_assignment": {
-            "cluster_name": name,
-            "endpoints": [{"lb_endpoints": [{"endpoint": {"address": address}}]}],
-        },
-    }
-    if http2:
-        cluster["typed_extension_protocol_options"] = http2_options()
-    if tls is not None:
-        cluster["transport_socket"] = _tls(tls)
-    return cluster
-
-
-def _tls(tls: ClientTls) -> dict[str, JSON]:
-    context: dict[str, JSON] = {
-        "validation_context": {
-            "trusted_ca": {"filename": str(tls.roots)},
-            # Without this any name the roots vouch for would do.
-            "match_typed_subject_alt_names": [
-                {"san_type": "DNS", "matcher": {"exact": tls.server_name}}
-            ],
-        }
-    }
-    if tls.certificate is not None and tls.private_key is not None:
-        pair: Mapping[str, JSON] = {
-            "certificate_chain": {"filename": str(tls.certificate)},
-            "private_key": {"filename": str(tls.private_key)},
-        }
-        context["tls_certificates"] = [pair]
-    elif tls.certificate is not None or tls.private_key is not None:
-        raise BootstrapError(
-            f"TLS to {tls.server_name}: a certificate and a private key belong together"
-        )
-    return {
-        "name": "envoy.transport_sockets.tls",
-        "typed_config": {
-            "@type": f"{TYPES}.transport_sockets.tls.v3.UpstreamTlsContext",
-            "sni": tls.server_name,
-            "common_tls_context": context,
-        },
-    }
 
 
 def _tracer(name: str, config: JSON) -> dict[str, JSON]:

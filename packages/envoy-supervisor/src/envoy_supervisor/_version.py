@@ -13,7 +13,6 @@ from envoy_supervisor._address import Address, UnixAddress
 from envoy_supervisor._arguments import envoy_arguments
 from envoy_supervisor._bootstrap import BootstrapConfig, render_bootstrap
 from envoy_supervisor._bootstrap_file import (
-    DEFAULT_STATS_FLUSH_S,
     admin_address,
     sets_log_format,
     stats_flush_s,
@@ -21,6 +20,7 @@ from envoy_supervisor._bootstrap_file import (
 from envoy_supervisor._config import EnvoyConfig
 from envoy_supervisor._errors import EnvoySupervisorError
 from envoy_supervisor._process import write_private
+from envoy_supervisor._stats_config import DEFAULT_FLUSH_S
 from envoy_supervisor._watch import content_hash
 
 
@@ -49,7 +49,7 @@ def read_version(config: EnvoyConfig) -> Version:
         content: str | None = json.dumps(render_bootstrap(bootstrap), indent=1)
         hashed = content or ""
         admin, own_listeners, log_format = bootstrap.admin, bootstrap.own_listeners, False
-        flush_s = bootstrap.stats.flush_interval_s or DEFAULT_STATS_FLUSH_S
+        flush_s = bootstrap.stats.flush_interval_s or DEFAULT_FLUSH_S
     else:
         try:
             hashed = bootstrap.read_bytes().decode("utf-8", "surrogateescape")

@@ -1,0 +1,83 @@
+"""What can be seen of supervised Envoys from outside, on a registry that is passed in.
+
+envoy_state                    1 for the state it is in, 0 for the others      state
+envoy_epoch                    hot restarts that led to the serving process, since the last crash
+envoy_retiring                 old processes that still finish requests
+envoy_start_time_seconds       when the serving process was started, Unix time; absent while none is
+envoy_restarts_total           hot restarts that succeeded
+envoy_restarts_refused_total   restarts that were refused or given up
+envoy_crashes_total            ends that nobody asked for
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from envoy_supervisor._config import EnvoyState
+from envoy_supervisor._supervisor import EnvoyStatus
+
+
+class HasStatus(Protocol):
+    """What is shown: an `Envoy`, or whatever stands for one."""
+
+    @property
+    def status(self) -> EnvoyStatus:
+        """One snapshot."""
+
+
+class EnvoyMetrics:
+    """Exposes what it is shown on `registry`; nothing before. Each value is read when asked for."""
+
+    def __init__(self, registry: CollectorRegistry, *, prefix: str = "istio_agent_") -> None:
+        self._prefix = prefix
+        self._envoy: HasStatus | None = None
+        registry.register(self)
+
+    def show(self, envoy: HasStatus) -> None:
+        """Expose this Envoy from now on, instead of the one before."""
+        self._envoy = envoy
+
+    def collect(self) -> Iterator[Metric]:
+        """Answer the registry, from one snapshot."""
+        if self._envoy is None:
+            return
+        status = self._envoy.status
+        state = GaugeMetricFamily(
+            f"{self._prefix}envoy_state", "1 for the state Envoy is in.", labels=["state"]
+        )
+        for each in EnvoyState:
+            state.add_metric([each.value], float(status.state is each))
+        yield state
+        gauges: list[tuple[str, str, float]] = [
+            ("epoch", "Hot restarts that led to the serving process.", status.epoch),
+            ("retiring", "Old processes that still finish requests.", status.retiring),
+        ]
+        if status.pid is not None and (started := start_time(status.pid)) is not None:
+            gauges.append(("start_time_seconds", "When the serving process started.", started))
+        for name, text, value in gauges:
+            yield GaugeMetricFamily(f"{self._prefix}envoy_{name}", text, value=value)
+        for name, text, count in (
+            ("restarts", "Hot restarts that succeeded.", status.restarts),
+            ("restarts_refused", "Restarts that were refused or given up.", status.refused),
+            ("crashes", "Ends that nobody asked for.", status.crashes),
+        ):
+            yield CounterMetricFamily(f"{self._prefix}envoy_{name}", text, value=count)
+
+
+def start_time(pid: int, *, proc: Path = Path("/proc")) -> float | None:
+    """When a process was started, as Unix time; None if there is none of that number."""
+    try:
+        process = (proc / str(pid) / "stat").read_bytes()
+        machine = (proc / "stat").read_bytes()
+    except OSError:
+        return None
+    # The name, in parentheses, may hold anything; the start is the 20th field behind it, proc(5).
+    ticks = int(process.rpartition(b")")[2].split()[19])
+    booted = next(int(line.split()[1]) for line in machine.splitlines() if line[:6] == b"btime ")
+    return booted + ticks / os.sysconf("SC_CLK_TCK")
