@@ -8,23 +8,20 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from envoy_supervisor._fleet import (
+from envoy_supervisor._fleet import advance
+from envoy_supervisor._members import CrashPolicy, Fleet, Legacy, Member, Phase, Stage
+from envoy_supervisor._news import (
     Action,
     BecameReady,
     Crashed,
-    CrashPolicy,
     DrainOver,
     Event,
     Exited,
-    Fleet,
     Kill,
-    Member,
     Overdue,
-    Phase,
     Refused,
     Retire,
     RetireDue,
-    Stage,
     Start,
     StopAsked,
     Terminate,
@@ -32,7 +29,6 @@ from envoy_supervisor._fleet import (
     TookTooLong,
     WakeAt,
     Wanted,
-    advance,
 )
 
 POLICY = CrashPolicy(budget=3, window_s=60)
@@ -153,6 +149,72 @@ def test_a_crash_starts_a_new_family_because_the_old_ones_sockets_are_gone() -> 
     assert run.tell(Overdue(0)) == (Kill(0),)
 
 
+def heir(number: int, epoch: int, version: str = "a") -> Start:
+    return Start(Member(number=number, family=0, epoch=epoch, version=version, heir=True))
+
+
+def test_who_dies_and_leaves_its_sockets_has_an_heir() -> None:
+    run = Run().start_all()
+    crashed, start = run.tell(Exited(0, kept=True))
+    assert crashed == Crashed(0, 0)
+    assert start == heir(1, epoch=1)
+    assert run.fleet.legacy is None
+    assert run.tell(BecameReady(1)) == ()
+    # And so on.
+    assert run.tell(Exited(1, kept=True))[0] == Crashed(1, run.fleet.not_before)
+    assert run.fleet.legacy == Legacy(family=0, epoch=1)
+    run.now = run.fleet.not_before
+    assert run.tell(Tick()) == (heir(2, epoch=2),)
+
+
+def test_an_heir_that_fails_is_followed_by_a_new_family_at_once() -> None:
+    run = Run().start_all()
+    run.tell(Exited(0, kept=True))
+    # Why it failed counts for nothing: perhaps it is the taking over.
+    assert run.tell(Exited(1, final=True)) == (
+        Start(Member(number=2, family=1, epoch=0, version="a")),
+    )
+    assert len(run.fleet.crashes) == 1
+    assert run.tell(Exited(2, final=True)) == ()
+    assert (run.fleet.phase, run.fleet.verdict) == (Phase.ENDED, 2)
+
+
+def test_an_heir_that_takes_too_long_is_followed_by_a_new_family() -> None:
+    run = Run().start_all()
+    run.tell(Exited(0, kept=True))
+    assert run.tell(TookTooLong(1)) == (Kill(1),)
+    assert run.tell(Exited(1)) == (Start(Member(number=2, family=1, epoch=0, version="a")),)
+
+
+def test_an_heir_that_is_killed_has_an_heir_and_counts_as_a_crash() -> None:
+    strict = Run(CrashPolicy(budget=1)).start_all()
+    strict.tell(Exited(0, kept=True))
+    strict.tell(Exited(1, kept=True))
+    assert strict.fleet.verdict == 1
+    run = Run(CrashPolicy(budget=2)).start_all()
+    run.tell(Exited(0, kept=True))
+    run.tell(Exited(1, kept=True))
+    run.now = run.fleet.not_before
+    assert run.tell(Tick()) == (heir(2, epoch=2),)
+
+
+def test_a_parent_that_dies_before_its_child_serves_leaves_the_epoch_behind_the_child() -> None:
+    run = Run().start_all()
+    run.tell(Wanted("b"))
+    assert run.tell(Exited(0, kept=True))[0] == Kill(1)
+    assert run.tell(Exited(1)) == (heir(2, epoch=2, version="b"),)
+
+
+def test_an_heir_may_serve_while_the_dead_ones_parent_still_finishes() -> None:
+    run = Run().start_all()
+    run.tell(Wanted("b"))
+    run.start_all()
+    assert run.tell(Exited(1, kept=True))[1] == heir(2, epoch=2, version="b")
+    run.start_all()
+    assert run.stages == [(0, Stage.RETIRING), (2, Stage.READY)]
+    assert run.tell(RetireDue(0)) == (Terminate(0),)
+
+
 def test_what_cannot_heal_is_not_tried_again() -> None:
     run = Run()
     assert run.tell(Exited(0, final=True)) == ()
@@ -193,6 +255,8 @@ class AnyHistory(RuleBasedStateMachine):
         self.killed: set[int] = set()
         self.started: list[int] = []
         self.stop_asked = False
+        self.newest_epoch: dict[int, int] = {}
+        self.kept = False
         self.fleet = Fleet(wanted="v0")
         self.tell(Tick())
 
@@ -205,6 +269,8 @@ class AnyHistory(RuleBasedStateMachine):
                     assert not self.stop_asked
                     assert before.phase is Phase.RUNNING
                     assert member.number not in self.started
+                    self.place_is_right(member)
+                    self.kept = False
                     assert self.now >= before.not_before or isinstance(event, Wanted | Exited)
                     self.started.append(member.number)
                     self.alive.add(member.number)
@@ -218,13 +284,34 @@ class AnyHistory(RuleBasedStateMachine):
                 case Refused() | Crashed():
                     pass
 
+    def place_is_right(self, member: Member) -> None:
+        """A first one has its family to itself, a child a parent, an heir what was left."""
+        newest = self.newest_epoch.get(member.family, -1)
+        parent = self.fleet.first(Stage.READY)
+        if member.heir:
+            assert self.kept
+            assert parent is None
+            assert member.epoch > newest
+        elif member.epoch == 0:
+            assert parent is None
+            assert newest == -1
+        else:
+            assert parent is not None
+            assert (member.family, member.epoch) == (parent.family, parent.epoch + 1)
+        self.newest_epoch[member.family] = member.epoch
+
     @precondition(lambda self: self.alive)
-    @rule(data=st.data(), final=st.booleans())
-    def a_process_ends(self, data: st.DataObject, final: bool) -> None:  # noqa: FBT001
+    @rule(data=st.data(), final=st.booleans(), kept=st.booleans())
+    def a_process_ends(self, data: st.DataObject, final: bool, kept: bool) -> None:  # noqa: FBT001
         number = data.draw(st.sampled_from(sorted(self.alive)))
+        member = self.fleet.member(number)
+        assert member is not None
+        died = member.stage is Stage.READY or (member.heir and member.stage is Stage.STARTING)
+        kept = kept and not final and died
+        self.kept = self.kept or kept
         self.alive.discard(number)
         self.killed.discard(number)
-        self.tell(Exited(number, final=final))
+        self.tell(Exited(number, final=final, kept=kept))
 
     @precondition(lambda self: self.started)
     @rule(data=st.data())

@@ -7,11 +7,13 @@ import socket
 from pathlib import Path
 
 from envoy_supervisor._hot_restart import (
+    can_go_on,
     forget_failed_child,
     id_file,
     read_base_id,
     release,
     release_stale,
+    socket_number,
     socket_path,
 )
 
@@ -78,6 +80,25 @@ def test_an_unknown_layout_is_left_alone(tmp_path: Path) -> None:
         forget_failed_child(file, shared_memory=tmp_path)
         assert segment.read_bytes() == content
     forget_failed_child(tmp_path / "missing", shared_memory=tmp_path)
+
+
+def test_a_family_goes_on_only_with_its_shared_memory(tmp_path: Path) -> None:
+    file = tmp_path / "id"
+    assert not can_go_on(file, shared_memory=tmp_path)
+    file.write_text("5")
+    assert not can_go_on(file, shared_memory=tmp_path)
+    (tmp_path / "envoy_shared_memory_50").write_bytes(b"\0" * 96)
+    assert not can_go_on(file, shared_memory=tmp_path)
+    (tmp_path / "envoy_shared_memory_50").write_bytes(b"\0" * 104)
+    assert can_go_on(file, shared_memory=tmp_path)
+
+
+def test_sockets_are_numbered_as_envoy_does() -> None:
+    assert socket_number(211342511, 1) == 2113425111
+    assert socket_number(221609710, 0) == 18446744071630681420
+    assert socket_number(221609710, 1) == 18446744071630681421
+    # Three numbers in turn.
+    assert [socket_number(1, epoch) for epoch in range(5)] == [10, 11, 12, 10, 11]
 
 
 def test_a_base_id_that_is_no_number_is_none(tmp_path: Path) -> None:

@@ -1,54 +1,110 @@
+"""Answering in place of an Envoy that is gone."""
+
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from pathlib import Path
 
-from hypothesis import given
-from hypothesis import strategies as st
+import pytest
 
-from envoy_supervisor._stand_in import answer, socket_number, stand_in
+from envoy_supervisor._hot_restart import Sockets, sockets
+from envoy_supervisor._hot_restart_messages import (
+    NO_SOCKET,
+    Request,
+    Subject,
+    admin_is_shut_down,
+    ask_for_socket,
+    no_statistics,
+    read_passed_socket,
+)
+from envoy_supervisor._stand_in import StandIn, answer, nothing_kept
 
 STATS_REQUEST = (4).to_bytes(8, "big") + b"\x0a\x02\x1a\x00"
+DRAIN_REQUEST = (4).to_bytes(8, "big") + b"\x0a\x02\x22\x00"
 TERMINATE_REQUEST = (4).to_bytes(8, "big") + b"\x0a\x02\x2a\x00"
 
 
-def test_only_questions_are_answered() -> None:
-    assert answer(STATS_REQUEST) == (4).to_bytes(8, "big") + b"\x12\x02\x1a\x00"
-    assert answer(TERMINATE_REQUEST) is None
+def test_questions_are_answered_and_orders_are_not() -> None:
+    said = {
+        subject: answer(Request(subject=subject), claim=nothing_kept, since=7)
+        for subject in Subject
+    }
+    assert {subject for subject, reply in said.items() if reply is None} == {
+        Subject.DRAIN_LISTENERS,
+        Subject.TERMINATE,
+    }
+    stats, admin = said[Subject.STATS], said[Subject.SHUTDOWN_ADMIN]
+    assert stats is not None
+    assert stats.datagram == no_statistics()
+    assert admin is not None
+    assert admin.datagram == admin_is_shut_down(started=7)
 
 
-@given(st.binary())
-def test_any_datagram_can_be_read(datagram: bytes) -> None:
-    answer(datagram)
+def test_a_socket_that_was_kept_goes_with_the_answer() -> None:
+    def claim(address: str, worker: int) -> int | None:
+        return 9 if (address, worker) == ("tcp://127.0.0.1:80", 1) else None
+
+    def passed(address: str, worker: int, *, elsewhere: bool = False) -> tuple[int | None, bool]:
+        request = Request(
+            subject=Subject.PASS_LISTEN_SOCKET, address=address, worker=worker, elsewhere=elsewhere
+        )
+        reply = answer(request, claim=claim, since=0)
+        assert reply is not None
+        return read_passed_socket(reply.datagram), bool(reply.control)
+
+    assert passed("tcp://127.0.0.1:80", 1) == (9, True)
+    assert passed("tcp://127.0.0.1:80", 0) == (NO_SOCKET, False)
+    # The same address in another network namespace is another address.
+    assert passed("tcp://127.0.0.1:80", 1, elsewhere=True) == (NO_SOCKET, False)
 
 
-def test_sockets_are_numbered_as_envoy_does() -> None:
-    assert socket_number(211342511, 1) == 2113425111
-    assert socket_number(221609710, 0) == 18446744071630681420
-    assert socket_number(221609710, 1) == 18446744071630681421
-
-
-async def test_a_child_gets_its_answer(socket_dir: Path) -> None:
-    prefix = socket_dir / "id"
-    assert stand_in(prefix, 1, 0) is None
+async def test_a_child_gets_its_answers_until_it_ends_its_parent(socket_dir: Path) -> None:
+    file = socket_dir / "id"
+    assert sockets(file, 0) is None
+    file.write_text("1")
+    at = sockets(file, 0)
+    assert at == Sockets(parent=socket_dir / "id_parent_10", child=socket_dir / "id_child_11")
+    live = asyncio.Event()
+    loop = asyncio.get_running_loop()
     with (
-        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as parent,
+        socket.create_server(("127.0.0.1", 0)) as kept,
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as dead,
         socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as child,
     ):
-        parent.bind(f"{prefix}_parent_10")
-        child.bind(f"{prefix}_child_11")
+        dead.bind(str(at.parent))
+        dead.close()
+        child.bind(str(at.child))
         child.setblocking(False)
-        parent.close()
-        substitute = stand_in(prefix, 1, 0)
-        assert substitute is not None
+        substitute = StandIn(at, claim=lambda *_: kept.fileno(), live=live.set)
         substitute.open()
         try:
-            child.sendto(b"", f"{prefix}_parent_10")
-            child.sendto(STATS_REQUEST, f"{prefix}_parent_10")
-            loop = asyncio.get_running_loop()
-            assert await loop.sock_recv(child, 100) == answer(STATS_REQUEST)
+            child.sendto(b"", str(at.parent))
+            child.sendto(STATS_REQUEST, str(at.parent))
+            assert await loop.sock_recv(child, 100) == no_statistics()
+            child.sendto(ask_for_socket("tcp://127.0.0.1:80", 0), str(at.parent))
+            await readable(child)
+            datagram, passed, _, _ = socket.recv_fds(child, 100, 1)
+            assert read_passed_socket(datagram) == kept.fileno()
+            assert os.fstat(passed[0]).st_ino == os.fstat(kept.fileno()).st_ino
+            os.close(passed[0])
+            child.sendto(DRAIN_REQUEST, str(at.parent))
+            await live.wait()
+            child.sendto(TERMINATE_REQUEST, str(at.parent))
+            with pytest.raises(ConnectionRefusedError):
+                while True:
+                    child.sendto(TERMINATE_REQUEST, str(at.parent))
+                    await asyncio.sleep(0)
         finally:
             substitute.close()
     for path in socket_dir.iterdir():
         path.unlink()
+
+
+async def readable(reader: socket.socket) -> None:
+    loop = asyncio.get_running_loop()
+    arrived = asyncio.Event()
+    loop.add_reader(reader, arrived.set)
+    await arrived.wait()
+    loop.remove_reader(reader)

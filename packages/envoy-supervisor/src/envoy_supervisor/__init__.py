@@ -18,8 +18,8 @@ from envoy_supervisor._errors import (
     RestartRefused,
 )
 from envoy_supervisor._exit import Exit, ExitCause
-from envoy_supervisor._fleet import CrashPolicy
 from envoy_supervisor._json import JSON
+from envoy_supervisor._members import CrashPolicy
 from envoy_supervisor._memory import memory_limit
 from envoy_supervisor._reload import restart_on_change
 from envoy_supervisor._stats import active_connections, parse_stats

@@ -69,6 +69,10 @@ class AdminClient:
         """The configuration in force; `query` as in `include_eds` or `resource=...`."""
         return await self._get_object("/config_dump" + (f"?{query}" if query else ""))
 
+    async def listeners(self) -> dict[str, JSON]:
+        """Where Envoy listens: `listener_statuses`, each with name and addresses."""
+        return await self._get_object("/listeners?format=json")
+
     async def drain_listeners(
         self, *, graceful: bool = False, inbound_only: bool = False, skip_exit: bool = False
     ) -> None:

@@ -18,12 +18,14 @@ class HotRestart:
 
     base_id: which processes belong together; None for the first, which writes it to id_file.
     socket_path: where they talk; None is Envoy's own choice, sockets that anyone may use.
+    parent_statistics: whether the one before is asked for its statistics, now and then.
     """
 
     id_file: Path
     socket_path: Path | None = None
     base_id: int | None = None
     epoch: int = 0
+    parent_statistics: bool = True
 
 
 def envoy_arguments(
@@ -66,6 +68,8 @@ def _hot_restart_arguments(config: EnvoyConfig, place: HotRestart | None) -> tup
         common += ["--socket-path", str(place.socket_path), "--socket-mode", "600"]
     if place.base_id is None:
         return (*common, "--use-dynamic-base-id", "--base-id-path", str(place.id_file))
+    if not place.parent_statistics:
+        common.append("--skip-hot-restart-parent-stats")
     return (*common, "--base-id", str(place.base_id), "--restart-epoch", str(place.epoch))
 
 

@@ -10,9 +10,9 @@ from envoy_supervisor._admin import AdminClient
 from envoy_supervisor._arguments import HotRestart, envoy_arguments
 from envoy_supervisor._errors import AdminError, EnvoySupervisorError
 from envoy_supervisor._exit import Exit, explain_exit
-from envoy_supervisor._fleet import Member
 from envoy_supervisor._hot_restart import forget_failed_child, id_file, read_base_id, socket_path
 from envoy_supervisor._log import OutputLog
+from envoy_supervisor._members import Member
 from envoy_supervisor._memory import watch_memory
 from envoy_supervisor._process import Process, spawn
 from envoy_supervisor._version import Version, bootstrap_file
@@ -103,4 +103,11 @@ def _place(member: Member, directory: Path) -> HotRestart:
         return HotRestart(id_file=file, socket_path=path)
     forget_failed_child(file)
     base_id = read_base_id(file)
-    return HotRestart(id_file=file, socket_path=path, base_id=base_id, epoch=member.epoch)
+    return HotRestart(
+        id_file=file,
+        socket_path=path,
+        base_id=base_id,
+        epoch=member.epoch,
+        # Who has died cannot be asked for statistics any more.
+        parent_statistics=not member.heir,
+    )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from envoy_supervisor._address import Address, UnixAddress
 from envoy_supervisor._bootstrap import BootstrapConfig
-from envoy_supervisor._fleet import CrashPolicy
+from envoy_supervisor._members import CrashPolicy
 
 _CRASHES = CrashPolicy()
 
@@ -55,6 +55,12 @@ class EnvoyConfig:
     crashes: whether and how often an Envoy that ended by itself is started again.
     pre_drain_pause: when stopping, serve on as before for this long first, in addition to
         termination_drain; for callers that are slow to hear that this proxy leaves.
+    keep_sockets: when Envoy has died, let new connections wait for the next Envoy instead of being
+        refused: the supervisor holds Envoy's listening sockets (TCP and Unix) open beside it. Needs
+        hot_restart and crashes; nothing is held while Envoy drains.
+    listener_changes_told: promises calls of `Envoy.listeners_changing` and `listeners_changed`.
+        Without it, sockets are kept only for a bootstrap whose listeners are all static: one that
+        Envoy closes by order of a control plane must not be held.
     log_level: Envoy's own level: trace, debug, info, warning, error, critical or off.
     component_log_level: levels by component, as in `upstream:debug,misc:error`.
     concurrency: worker threads; 0 is one for each processor.
@@ -80,6 +86,8 @@ class EnvoyConfig:
     parent_shutdown_time: timedelta = timedelta(seconds=60)
     restart_timeout: timedelta = timedelta(seconds=60)
     crashes: CrashPolicy = _CRASHES
+    keep_sockets: bool = True
+    listener_changes_told: bool = False
     log_level: str = "warning"
     component_log_level: str = ""
     concurrency: int = 0

@@ -7,6 +7,7 @@ Envoys that hand over to each other share a base id, which names their sockets a
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - where Envoy puts it
@@ -14,9 +15,20 @@ SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - where Envoy puts it
 MAX_SOCKET_PATH = 107  # bytes, on Linux
 _LONGEST_SOCKET_NAME = "_udp_parent_" + "9" * 20
 
+# Envoy numbers its sockets in turn: more than so many processes are never in each other's way.
+_EPOCHS_APART = 3
+
 # The segment's size in the versions whose layout is known, and what its last word says.
 _SIZE = 104
 _INITIALIZING = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sockets:
+    """Where an Envoy and the next one talk: it is asked at `parent`, and answers to `child`."""
+
+    parent: Path
+    child: Path
 
 
 def id_file(directory: Path, family: int) -> Path:
@@ -42,6 +54,36 @@ def read_base_id(path: Path) -> int | None:
         return int(path.read_text())
     except (OSError, ValueError):
         return None
+
+
+def sockets(file: Path, epoch: int) -> Sockets | None:
+    """The sockets of the process of that epoch; None if the family has no files for them."""
+    base_id, prefix = read_base_id(file), socket_path(file)
+    if base_id is None or prefix is None:
+        return None
+    return Sockets(
+        parent=Path(f"{prefix}_parent_{socket_number(base_id, epoch)}"),
+        child=Path(f"{prefix}_child_{socket_number(base_id, epoch + 1)}"),
+    )
+
+
+def socket_number(base_id: int, epoch: int) -> int:
+    """The number at the end of a socket's name, as Envoy computes it: 32 bits, sign-extended."""
+    number = base_id * 10 & 0xFFFFFFFF
+    if number >= 1 << 31:
+        number += (1 << 64) - (1 << 32)
+    return (number + epoch % _EPOCHS_APART) & 0xFFFFFFFFFFFFFFFF
+
+
+def can_go_on(file: Path, *, shared_memory: Path = SHARED_MEMORY) -> bool:
+    """Whether an Envoy can still become the next of that family, after all others have died."""
+    base_id = read_base_id(file)
+    if base_id is None or socket_path(file) is None:
+        return False
+    try:
+        return _segment(base_id, shared_memory).stat().st_size == _SIZE
+    except OSError:
+        return False
 
 
 def release(path: Path, *, shared_memory: Path = SHARED_MEMORY) -> None:

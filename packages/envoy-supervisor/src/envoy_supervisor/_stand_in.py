@@ -1,50 +1,91 @@
 """Answers for an old Envoy that has ended, so that its successor does not stumble.
 
-After a hot restart the new Envoy keeps asking the old one for statistics, until it tells it to
-end. If the old one ends before that (the kernel kills it, somebody ends it), the new one blocks
-its main thread for ten seconds in tries to reach it, and then aborts with everything it serves. So
-we bind the old one's socket and answer that there is nothing to tell.
-
-Messages are datagrams: eight bytes of length, big endian, and a `HotRestartMessage` of Envoy's
-source/server/hot_restart.proto, of which only the outermost field numbers are looked at.
+A new Envoy asks the one before it for its listening sockets and its statistics, until it tells it
+to end. If the old one is not there, the new one blocks its main thread for ten seconds in tries to
+reach it, and then aborts with everything it serves. So we bind the old one's socket and answer:
+with the listening sockets that were kept, if it has died, and that there is nothing else to tell.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import socket
-from pathlib import Path
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import assert_never
 
-log = logging.getLogger(__name__)
+from envoy_supervisor._hot_restart import Sockets
+from envoy_supervisor._hot_restart_messages import (
+    NO_SOCKET,
+    Request,
+    Subject,
+    admin_is_shut_down,
+    no_statistics,
+    passed_socket,
+    read_request,
+)
 
 MAX_DATAGRAM_BYTES = 65536
 
-_REQUEST = 0x0A
-_STATS = 0x1A
-_NO_STATS = b"\x12\x02\x1a\x00"
+Claim = Callable[[str, int], int | None]
+"""From a listener's address and a worker's index to the descriptor of a socket that was kept."""
+
+
+def nothing_kept(_address: str, _worker: int) -> None:
+    """For an old Envoy that had time to hand over itself."""
+    return
+
+
+def _nothing() -> None:
+    return
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A datagram to send, and the descriptor that goes with it."""
+
+    datagram: bytes
+    descriptor: int | None = None
+
+    @property
+    def control(self) -> list[tuple[int, int, bytes]]:
+        """What carries the descriptor. Envoy aborts on any other message that has such data."""
+        if self.descriptor is None:
+            return []
+        passed = self.descriptor.to_bytes(4, sys.byteorder)
+        return [(socket.SOL_SOCKET, socket.SCM_RIGHTS, passed)]
 
 
 class StandIn:
-    """Bound at one old Envoy's socket until closed."""
+    """Bound at one old Envoy's socket until closed.
 
-    def __init__(self, parent: Path, child: Path) -> None:
-        self._parent = parent
-        self._child = child
+    claim: which listening sockets it gives. live: called when the new Envoy serves.
+    """
+
+    def __init__(
+        self, at: Sockets, *, claim: Claim = nothing_kept, live: Callable[[], None] = _nothing
+    ) -> None:
+        self._at = at
+        self._claim = claim
+        self._live = live
         self._socket: socket.socket | None = None
+        self._since = 0
 
     def open(self) -> None:
         """Take the old one's place. Raises OSError."""
-        self._parent.unlink(missing_ok=True)
+        self._at.parent.unlink(missing_ok=True)
         bound = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         try:
-            bound.bind(str(self._parent))
-            self._parent.chmod(0o600)
+            bound.bind(str(self._at.parent))
+            self._at.parent.chmod(0o600)
         except OSError:
             bound.close()
             raise
         self._socket = bound
+        self._since = int(time.time())
         asyncio.get_running_loop().add_reader(bound.fileno(), self._on_message, bound)
 
     def close(self) -> None:
@@ -56,30 +97,31 @@ class StandIn:
 
     def _on_message(self, bound: socket.socket) -> None:
         with contextlib.suppress(OSError):  # gone again, or not there to be answered
-            reply = answer(bound.recv(MAX_DATAGRAM_BYTES))
+            request = read_request(bound.recv(MAX_DATAGRAM_BYTES))
+            if request is None:
+                return
+            reply = answer(request, claim=self._claim, since=self._since)
             if reply is not None:
-                bound.sendto(reply, str(self._child))
+                # Not send_fds, which ignores the address.
+                bound.sendmsg([reply.datagram], reply.control, 0, str(self._at.child))
+            if request.subject is Subject.DRAIN_LISTENERS:
+                self._live()
+            elif request.subject is Subject.TERMINATE:
+                self.close()  # it asks nothing more
 
 
-def answer(datagram: bytes) -> bytes | None:
-    """The datagram to send back; None for messages that expect no answer."""
-    body = datagram[8:]
-    # A request for statistics: field 1 (request), and in it field 3 (stats), which is empty.
-    if len(body) >= 3 and body[0] == _REQUEST and body[2] == _STATS:
-        return len(_NO_STATS).to_bytes(8, "big") + _NO_STATS
-    return None
-
-
-def stand_in(prefix: Path, base_id: int, epoch: int) -> StandIn | None:
-    """The stand-in for the process of that epoch; None if it had no socket there."""
-    parent = Path(f"{prefix}_parent_{socket_number(base_id, epoch)}")
-    child = Path(f"{prefix}_child_{socket_number(base_id, epoch + 1)}")
-    return StandIn(parent, child) if parent.exists() and child.exists() else None
-
-
-def socket_number(base_id: int, epoch: int) -> int:
-    """The number at the end of a socket's name, as Envoy computes it: 32 bits, sign-extended."""
-    number = base_id * 10 & 0xFFFFFFFF
-    if number >= 1 << 31:
-        number += (1 << 64) - (1 << 32)
-    return (number + epoch) & 0xFFFFFFFFFFFFFFFF
+def answer(request: Request, *, claim: Claim, since: int) -> Answer | None:
+    """What an Envoy would say that began at `since` and has these sockets; None: it is silent."""
+    match request.subject:
+        case Subject.PASS_LISTEN_SOCKET:
+            descriptor = None if request.elsewhere else claim(request.address, request.worker)
+            number = NO_SOCKET if descriptor is None else descriptor
+            return Answer(datagram=passed_socket(number), descriptor=descriptor)
+        case Subject.SHUTDOWN_ADMIN:
+            return Answer(datagram=admin_is_shut_down(started=since))
+        case Subject.STATS:
+            return Answer(datagram=no_statistics())
+        case Subject.DRAIN_LISTENERS | Subject.TERMINATE:
+            return None
+        case _:
+            assert_never(request.subject)

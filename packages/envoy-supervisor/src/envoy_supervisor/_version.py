@@ -36,6 +36,8 @@ class Version:
     own_listeners: tuple[Address, ...]
     sets_log_format: bool
     stats_flush_s: float
+    fixed_listeners: bool
+    """No control plane says where to listen."""
 
 
 def read_version(config: EnvoyConfig) -> Version:
@@ -69,6 +71,7 @@ def read_version(config: EnvoyConfig) -> Version:
         own_listeners=own_listeners,
         sets_log_format=log_format,
         stats_flush_s=flush_s,
+        fixed_listeners=_fixed_listeners(hashed, config.extra_args),
     )
 
 
@@ -87,6 +90,19 @@ def bootstrap_file(version: Version, path: Path) -> Iterator[Path]:
         yield path
     finally:
         path.unlink(missing_ok=True)
+
+
+def _fixed_listeners(bootstrap: str, extra_args: tuple[str, ...]) -> bool:
+    """Whether it is certain that all listeners stand in the bootstrap."""
+    if any(argument.startswith("--config") for argument in extra_args):
+        return False  # merged into the bootstrap
+    try:
+        content = json.loads(bootstrap)
+        # Envoy takes both spellings.
+        resources = [content.get(name) or {} for name in ("dynamic_resources", "dynamicResources")]
+        return not any({"lds_config", "ldsConfig"} & part.keys() for part in resources)
+    except (ValueError, AttributeError):
+        return False
 
 
 def _name(config: EnvoyConfig, bootstrap: str) -> str:

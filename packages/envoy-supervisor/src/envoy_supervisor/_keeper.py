@@ -1,0 +1,230 @@
+"""Keeps a running Envoy's listening sockets open beside it, in case it dies.
+
+Three states: nothing is held; what is held is Envoy's too (`_held`); or Envoy has died, and it is
+held for the next one (`_left`). Whatever makes it uncertain that Envoy still has the same sockets
+releases them at once: a socket that only we hold swallows connections. Once it is settled they are
+asked for anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+
+from envoy_supervisor._asking import held_sockets
+from envoy_supervisor._child import Child
+from envoy_supervisor._config import EnvoyConfig
+from envoy_supervisor._errors import AdminError
+from envoy_supervisor._held import HeldSockets, listening_addresses
+from envoy_supervisor._hot_restart import can_go_on, id_file, sockets
+from mesh_lifecycle import Clock
+
+log = logging.getLogger(__name__)
+
+MOST_SOCKETS = 256
+# How long a socket may be held that Envoy has closed without anyone telling.
+LOOK_S = 5.0
+# How long connections wait for a new Envoy that does not ask for their socket.
+WAIT_MOST_S = 10.0
+WARMING = "listener_manager.total_listeners_warming"
+WARMING_POLL_S = 0.1
+WARMING_POLL_SLOW_S = 5.0
+
+
+class SocketKeeper:
+    """The sockets of one supervisor's Envoys. `handed_over` counts those that a new one took."""
+
+    def __init__(
+        self,
+        config: EnvoyConfig,
+        *,
+        clock: Clock,
+        background: Callable[[Coroutine[object, object, None], str], object],
+    ) -> None:
+        self.handed_over = 0
+        self._config = config
+        self._clock = clock
+        self._background = background
+        self._held: HeldSockets | None = None
+        self._left: HeldSockets | None = None
+        self._changing = False
+        self._closed = False
+        self._wish = object()  # replaced whenever what is being asked for is not wanted any more
+        self._asking = asyncio.Lock()
+
+    @property
+    def count(self) -> int:
+        """How many sockets are held now."""
+        return len(self._held or self._left or ())
+
+    @property
+    def asking(self) -> bool:
+        """Whether Envoy is being asked: it must not be replaced until it has answered."""
+        return self._asking.locked()
+
+    async def quiet(self) -> None:
+        """Wait until no answer is outstanding."""
+        async with self._asking:
+            pass
+
+    # --- while Envoy runs
+
+    def take(self, child: Child) -> None:
+        """Hold what this process listens on, as soon as it can be asked; it serves."""
+        if self._left is not None:
+            # What it has asked for is its own as well; the rest nobody will ask for.
+            self._left.close_unclaimed()
+            self._left.pid = child.process.pid
+            self._held, self._left = self._left, None
+        if not self._applies_to(child):
+            self.release()
+            return
+        wish = self._wish = object()
+        self._background(self._take(child, wish), f"envoy {child.process.pid} sockets")
+
+    def pause(self) -> None:
+        """Ask no further; what is held stays held."""
+        self._wish = object()
+
+    def release(self) -> None:
+        """Hold nothing, now: Envoy may be about to close its sockets."""
+        self.pause()
+        for held in (self._held, self._left):
+            if held is not None:
+                held.close()
+        self._held = self._left = None
+
+    def close(self) -> None:
+        """Release, for good."""
+        self._closed = True
+        self.release()
+
+    def listeners_changing(self) -> None:
+        """Release what a running Envoy may close; what a dead one left is for the next."""
+        self._changing = True
+        if self._left is None:
+            self.release()
+
+    def listeners_changed(self, child: Child | None) -> None:
+        """Take what there is now; child: the process that serves."""
+        self._changing = False
+        if child is not None and self._left is None:
+            self.take(child)
+
+    # --- when it has died
+
+    def bequeath(self, child: Child) -> bool:
+        """Keep the sockets of a process that has died for the next; whether there are any."""
+        self.pause()
+        held, self._held = self._held, None
+        file = id_file(self._config.directory, child.member.family)
+        if not held or held.pid != child.process.pid or not can_go_on(file):
+            if held is not None:
+                held.close()
+            return False
+        self._left = held
+        try:
+            held.widen()
+        except OSError as error:
+            log.debug("waiting connections stay few", extra={"error": str(error)})
+        self._background(self._patience(held), "sockets without envoy")
+        return True
+
+    def still_left(self) -> bool:
+        """Whether there is something for another heir, after one has died as well."""
+        return bool(self._left)
+
+    def claim(self, address: str, worker: int) -> int | None:
+        """The descriptor of a socket that the dead process had; for the next one."""
+        return self._left.claim(address, worker) if self._left is not None else None
+
+    def heir_is_live(self) -> None:
+        """The next process serves with what it has asked for."""
+        if self._left is None:
+            return
+        self.handed_over += self._left.claimed
+        log.info("connections waited for the new envoy", extra={"sockets": self._left.claimed})
+        self._left.close_unclaimed()
+
+    async def _patience(self, left: HeldSockets) -> None:
+        await self._clock.sleep(WAIT_MOST_S)
+        if self._left is left and (count := len(left) - left.claimed):
+            log.warning(
+                "the new envoy takes long, connections are refused", extra={"sockets": count}
+            )
+            left.close_unclaimed()
+
+    # --- asking and looking
+
+    def _applies_to(self, child: Child) -> bool:
+        config = self._config
+        return (
+            config.keep_sockets
+            and config.hot_restart
+            and config.crashes.budget > 0
+            and not self._closed
+            and not self._changing
+            and (child.version.fixed_listeners or config.listener_changes_told)
+        )
+
+    async def _take(self, child: Child, wish: object) -> None:
+        def wanted() -> bool:
+            return self._wish is wish
+
+        taken = await self._asked(child, wanted)
+        if not wanted():
+            if taken is not None:
+                taken.close()
+            return
+        if self._held is not None:
+            self._held.close()
+        self._held = taken
+        if not taken:
+            return
+        log.debug("listening sockets are held", extra={"sockets": len(taken)})
+        while self._held is taken:
+            await self._clock.sleep(LOOK_S)
+            if self._held is taken and not _shared(taken):
+                log.warning("envoy has closed listening sockets that were held for it")
+                self.release()
+                self.take(child)
+
+    async def _asked(self, child: Child, wanted: Callable[[], bool]) -> HeldSockets | None:
+        try:
+            if not child.version.fixed_listeners:
+                await self._warm(child, wanted)
+            async with self._asking:
+                at = sockets(
+                    id_file(self._config.directory, child.member.family), child.member.epoch
+                )
+                if at is None or not wanted():
+                    return None
+                addresses = listening_addresses(await child.admin.listeners())
+                taken = await held_sockets(
+                    child.process, at, addresses, most=MOST_SOCKETS, wanted=wanted
+                )
+        except AdminError as error:
+            log.debug("envoy's listeners are not known", extra={"error": str(error)})
+            return None
+        if taken is not None and not _shared(taken):
+            taken.close()
+            return None
+        return taken
+
+    async def _warm(self, child: Child, wanted: Callable[[], bool]) -> None:
+        """Wait until no listener is about to take another's place."""
+        interval_s = WARMING_POLL_S
+        while wanted() and (await child.admin.stats(f"^{WARMING}$")).get(WARMING) != 0:
+            await self._clock.sleep(interval_s)
+            interval_s = min(WARMING_POLL_SLOW_S, interval_s * 1.5)
+
+
+def _shared(held: HeldSockets) -> bool:
+    """Whether it is certain that Envoy has them too."""
+    try:
+        return held.still_theirs()
+    except OSError as error:
+        # Another user's process, or one with capabilities of its own.
+        log.info("cannot look at envoy's sockets", extra={"reason": str(error)})
+        return False
