@@ -1,8 +1,8 @@
 """Who this proxy is, as it tells the control plane: the node id, its cluster and its metadata."""
 
-import ast
 import json
 import logging
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -11,6 +11,16 @@ from envoy_supervisor import JSON
 
 log = logging.getLogger(__name__)
 
+_METADATA = "ISTIO_META_"
+_JSON_METADATA = "ISTIO_METAJSON_"
+_JSON_LABELS = "ISTIO_METAJSON_LABELS"
+# Ports of Envoy's own, which the control plane must know not to give to anybody else.
+_PORTS = (
+    "ENVOY_STATUS_PORT",
+    "ENVOY_PROMETHEUS_PORT",
+    "ENVOY_SECURE_METRICS_PORT",
+    "ENVOY_SECURE_MERGED_METRICS_PORT",
+)
 _APP_LABELS = ("app", "app.kubernetes.io/name", "service.istio.io/canonical-name")
 
 
@@ -70,34 +80,49 @@ def node_metadata(
     `ISTIO_METAJSON_<X>` objects, typed fields. A bad JSON object is logged and left out.
     """
     metadata: dict[str, JSON] = {}
-    labels = {key: text for key, text in pod.labels.items() if key != "pod-template-hash"}
     for source in (proxy_metadata, environ):
         for name, text in sorted(source.items()):
-            if name.startswith("ISTIO_META_"):
-                metadata[name.removeprefix("ISTIO_META_")] = text
+            if name.startswith(_METADATA):
+                metadata[name.removeprefix(_METADATA)] = text
     for name, text in sorted(environ.items()):
-        if not name.startswith("ISTIO_METAJSON_"):
-            continue
-        values = _json_object(name, text)
-        if name == "ISTIO_METAJSON_LABELS":
-            labels.update({key: str(value) for key, value in values.items()})
-        else:
-            metadata.update(values)
+        if name.startswith(_JSON_METADATA) and name != _JSON_LABELS:
+            metadata.update(_json_object(name, text))
     metadata.setdefault("ISTIO_VERSION", version)
     metadata.update(
         {
             "NAME": identity.pod_name,
             "NAMESPACE": identity.namespace,
             "INSTANCE_IPS": ",".join(identity.addresses),
-            "LABELS": labels,
+            "LABELS": workload_labels(environ, pod),
             "PROXY_CONFIG": dict(proxy_config),
         }
     )
+    if static := _static_labels(environ):
+        metadata["STATIC_LABELS"] = static
     if identity.service_account:
         metadata["SERVICE_ACCOUNT"] = identity.service_account
     if pod.annotations:
         metadata["ANNOTATIONS"] = dict(pod.annotations)
+    for name in _PORTS:
+        text = environ.get(name, "")
+        if text.isascii() and text.isdigit() and 0 < int(text) < 65536:
+            metadata[name] = int(text)
     return metadata
+
+
+def workload_labels(environ: Mapping[str, str], pod: PodInfo) -> dict[str, str]:
+    """The workload's labels: those of `ISTIO_METAJSON_LABELS`, then over them the pod's."""
+    return {
+        **_static_labels(environ),
+        **{key: text for key, text in pod.labels.items() if key != "pod-template-hash"},
+    }
+
+
+def _static_labels(environ: Mapping[str, str]) -> dict[str, str]:
+    values = _json_object(_JSON_LABELS, environ.get(_JSON_LABELS, "{}"))
+    return {
+        key: value if isinstance(value, str) else json.dumps(value) for key, value in values.items()
+    }
 
 
 def _json_object(name: str, text: str) -> Mapping[str, JSON]:
@@ -114,25 +139,59 @@ def _json_object(name: str, text: str) -> Mapping[str, JSON]:
     return values
 
 
+# A text in double quotes, as Go writes it: https://go.dev/ref/spec#String_literals
+_SIMPLE = {
+    b"a": b"\a",
+    b"b": b"\b",
+    b"f": b"\f",
+    b"n": b"\n",
+    b"r": b"\r",
+    b"t": b"\t",
+    b"v": b"\v",
+    b"\\": b"\\",
+    b'"': b'"',
+}
+_ESCAPE = re.compile(
+    rb"""\\(?:(?P<simple>[abfnrtv\\"])|x(?P<byte>[0-9a-fA-F]{2})|(?P<octal>[0-3][0-7]{2})"""
+    rb"|(?:u(?P<short>[0-9a-fA-F]{4})|U(?P<long>00(?:0[0-9a-fA-F]|10)[0-9a-fA-F]{4})))"
+)
+_QUOTED = re.compile(rb'"(?:[^"\\]|' + re.sub(rb"\?P<\w+>", b"?:", _ESCAPE.pattern) + rb')*"')
+
+
 def parse_downward_file(text: str) -> dict[str, str]:
     """Read Kubernetes' downward API form: lines `key="value"` with escapes; odd lines are left out.
 
-    Source: the Kubernetes downward API volume; values are quoted as Go quotes strings, whose
-    escapes are Python's too.
+    Source: the Kubernetes downward API volume; values are quoted as Go quotes strings, so a value
+    of several lines stands on one.
     """
     found: dict[str, str] = {}
-    for line in text.splitlines():
+    for line in text.split("\n"):
         key, equals, quoted = line.strip().partition("=")
         if not equals or not key:
             continue
-        try:
-            value = ast.literal_eval(quoted) if quoted.startswith('"') else quoted
-        except (ValueError, SyntaxError):
+        value = _unquoted(quoted) if quoted.startswith('"') else quoted
+        if value is None:
             log.warning("ignored a line that can't be read", extra={"key": key})
-            continue
-        if isinstance(value, str):
+        else:
             found[key] = value
     return found
+
+
+def _unquoted(text: str) -> str | None:
+    content = text.encode("utf-8", "surrogateescape")
+    if not _QUOTED.fullmatch(content):
+        return None
+    return _ESCAPE.sub(_meant, content[1:-1]).decode("utf-8", "replace")
+
+
+def _meant(escape: re.Match[bytes]) -> bytes:
+    if (simple := escape["simple"]) is not None:
+        return _SIMPLE[simple]
+    if (byte := escape["byte"]) is not None:
+        return bytes.fromhex(byte.decode())
+    if (octal := escape["octal"]) is not None:
+        return bytes([int(octal, 8)])
+    return chr(int(escape["short"] or escape["long"], 16)).encode("utf-8", "replace")
 
 
 def locality(labels: Mapping[str, str]) -> tuple[str, str, str]:
