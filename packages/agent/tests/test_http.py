@@ -6,12 +6,20 @@ from http import HTTPStatus
 
 import pytest
 
-from mesh_agent._http import ListenError, Request, Response, http_server
+from mesh_agent._http import ListenError, Request, Response, Send, http_server
+
+
+async def pieces(send: Send) -> None:
+    for piece in (b"one", b"two"):
+        await send(piece)
+    raise RuntimeError("secret detail")
 
 
 async def echo(request: Request) -> Response:
     if request.path == "/broken":
         raise RuntimeError("secret detail")
+    if request.path == "/pieces":
+        return Response(write=pieces)
     return Response.text(f"{request.method} {request.path} {request.from_loopback}")
 
 
@@ -42,6 +50,17 @@ async def test_requests_on_one_connection_are_answered_in_turn() -> None:
         writer.write(b"POST /b HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\n\r\nabc")
         assert await read_response(reader) == (200, b"GET /a True")
         assert await read_response(reader) == (200, b"POST /b True")
+
+
+async def test_a_body_that_fails_midway_is_seen_to_be_cut_short(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with connected() as (reader, writer):
+        writer.write(b"GET /pieces HTTP/1.1\r\nhost: a\r\n\r\n")
+        body = (await reader.read()).partition(b"\r\n\r\n")[2]
+        assert body == b"3\r\none\r\n3\r\ntwo\r\n"
+    assert [record.getMessage() for record in caplog.records] == ["answer cut short"]
+    caplog.clear()  # the logged traceback holds on to this test's event loop
 
 
 async def test_http_1_0_is_answered_and_closed() -> None:

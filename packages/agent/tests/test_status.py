@@ -2,22 +2,38 @@ import signal
 
 import pytest
 
-from mesh_agent._http import Request
+from envoy_supervisor import RestartRefused
+from mesh_agent._http import Request, Response
 from mesh_agent._status import StatusEndpoints
 from mesh_lifecycle import Readiness, Stopping, stop_signals
 
 
 class Parts:
-    def __init__(self, stopping: Stopping) -> None:
+    def __init__(self, stopping: Stopping, *, local_metrics: bool = False) -> None:
         self.stopping = stopping
         self.readiness = Readiness()
         self.drained = 0
+        self.changed: bool | Exception = True
         self.endpoints = StatusEndpoints(
-            self.readiness, stopping, drain=self.drain, describe=lambda: {"workload": "web.shop"}
+            self.readiness,
+            stopping,
+            drain=self.drain,
+            restart=self.restart,
+            describe=lambda: {"workload": "web.shop"},
+            scrape=self.scrape,
+            metrics_local_only=local_metrics,
         )
 
     async def drain(self) -> None:
         self.drained += 1
+
+    async def restart(self) -> bool:
+        if isinstance(self.changed, Exception):
+            raise self.changed
+        return self.changed
+
+    async def scrape(self, _: Request) -> Response:
+        return Response.text("metrics")
 
     async def ask(self, method: str, path: str, peer: str = "127.0.0.1") -> tuple[int, str]:
         response = await self.endpoints(Request(method=method, path=path, peer=peer))
@@ -54,7 +70,7 @@ async def test_quit_stops_and_drain_drains() -> None:
         assert stopping.reason == "/quitquitquit"
 
 
-@pytest.mark.parametrize("path", ["/quitquitquit", "/drain", "/debug/status"])
+@pytest.mark.parametrize("path", ["/quitquitquit", "/drain", "/restart", "/debug/status"])
 @pytest.mark.parametrize("peer", ["10.0.0.1", "fe80::1%eth0", "2001:db8::1"])
 async def test_others_machines_are_refused(path: str, peer: str) -> None:
     with stop_signals(signal.SIGUSR1) as stopping:
@@ -74,3 +90,26 @@ async def test_wrong_methods_and_unknown_paths_are_told_what_is_right() -> None:
         assert status == 404
         assert "/healthz/ready" in text
         assert not stopping.requested
+
+
+async def test_restart_says_what_came_of_it() -> None:
+    with stop_signals(signal.SIGUSR1) as stopping:
+        parts = Parts(stopping)
+        assert await parts.ask("POST", "/restart") == (200, "a new envoy has taken over\n")
+        parts.changed = False
+        status, text = await parts.ask("POST", "/restart")
+        assert (status, "nothing has changed" in text) == (200, True)
+        parts.changed = RestartRefused("no such field")
+        assert await parts.ask("POST", "/restart") == (
+            409,
+            "no such field; the old envoy serves on\n",
+        )
+
+
+async def test_metrics_are_for_all_unless_kept_on_the_machine() -> None:
+    with stop_signals(signal.SIGUSR1) as stopping:
+        for path in ("/metrics", "/stats/prometheus"):
+            assert await Parts(stopping).ask("GET", path, "10.0.0.1") == (200, "metrics")
+            kept = Parts(stopping, local_metrics=True)
+            assert (await kept.ask("GET", path, "10.0.0.1"))[0] == 403
+            assert (await kept.ask("GET", path))[0] == 200

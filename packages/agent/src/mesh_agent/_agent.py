@@ -5,9 +5,7 @@ depends on still answers.
 """
 
 import asyncio
-import dataclasses
 import logging
-from collections.abc import Mapping
 from contextlib import AsyncExitStack
 
 import envoy_supervisor
@@ -16,7 +14,10 @@ from mesh_agent._adapters import TrustBundleUpdates
 from mesh_agent._config import AgentConfig
 from mesh_agent._envoy_health import STATS_FILTER, EnvoyHealth, judge
 from mesh_agent._http import http_server
+from mesh_agent._restart import Restarts
+from mesh_agent._scrape import Scrapes
 from mesh_agent._status import StatusEndpoints
+from mesh_agent._view import AgentView
 from mesh_agent._workload_secrets import ForeignSecrets, OwnSecrets, workload_secrets
 from mesh_lifecycle import Condition, Readiness, Stopping, in_background, stop_signals
 
@@ -36,22 +37,32 @@ async def run(config: AgentConfig) -> None:
         stopping = stack.enter_context(stop_signals())
         readiness = Readiness()
         envoy_ready = readiness.register("envoy")
-        view = _View(config, readiness)
+        view = AgentView(config, readiness)
+        endpoints = StatusEndpoints(
+            readiness,
+            stopping,
+            drain=view.drain,
+            restart=view.restart,
+            describe=view.describe,
+            scrape=Scrapes(view.metrics, envoy=view.envoy_metrics).answer,
+            metrics_local_only=config.status.local_metrics,
+        )
         await stack.enter_async_context(
-            http_server(
-                config.status.host,
-                config.status.port,
-                StatusEndpoints(readiness, stopping, drain=view.drain, describe=view.describe),
-            )
+            http_server(config.status.host, config.status.port, endpoints)
         )
         view.secrets = await stack.enter_async_context(workload_secrets(config))
         view.relay = await stack.enter_async_context(
             xds_proxy.relaying(config.relay, _interceptors(config, view.secrets))
         )
         envoy = view.envoy = await stack.enter_async_context(envoy_supervisor.running(config.envoy))
+        restarts = view.restarts = Restarts(envoy, config.envoy, config.bootstrap_files)
+        if config.bootstrap_files.paths:
+            await stack.enter_async_context(
+                in_background(restarts.follow(), name="bootstrap-files")
+            )
         await stack.enter_async_context(
             in_background(
-                _watch_health(envoy, envoy_ready, config.ready_poll_s), name="envoy-health"
+                _watch_health(envoy, envoy_ready, config.ready_poll_s, view), name="envoy-health"
             )
         )
         log.info(
@@ -72,63 +83,14 @@ def _interceptors(
     return ()
 
 
-class _View:
-    """The parts as far as they are started, for those who ask while the agent runs."""
-
-    def __init__(self, config: AgentConfig, readiness: Readiness) -> None:
-        self._config = config
-        self._readiness = readiness
-        self.secrets: OwnSecrets | ForeignSecrets | None = None
-        self.relay: xds_proxy.Relay | None = None
-        self.envoy: envoy_supervisor.Envoy | None = None
-
-    async def drain(self) -> None:
-        if self.envoy is not None:
-            await self.envoy.drain()
-
-    def describe(self) -> Mapping[str, object]:
-        return {
-            "workload": f"{self._config.identity.pod_name}.{self._config.identity.namespace}",
-            "node_id": self._config.identity.node_id,
-            "spiffe_id": str(self._config.spiffe_id),
-            "ready": self._readiness.ready,
-            "reasons": self._readiness.reasons(),
-            "certificate": {} if self.secrets is None else self.secrets.describe(),
-            "xds": self._xds(),
-            "envoy": self._envoy(),
-        }
-
-    def _xds(self) -> Mapping[str, object]:
-        if self.relay is None:
-            return {}
-        status = self.relay.status
-        return {
-            "control_plane": self._config.relay.upstream.address,
-            "connected": status.connected,
-            "since": status.since,
-            "last_error": status.last_error,
-            "types": {
-                type_url: {
-                    "version": known.version,
-                    "acked": known.acked,
-                    "nack": known.nack,
-                    "at": known.at,
-                }
-                for type_url, known in status.types.items()
-            },
-        }
-
-    def _envoy(self) -> Mapping[str, object]:
-        if self.envoy is None:
-            return {"state": "not started"}
-        return dataclasses.asdict(self.envoy.status)
-
-
-async def _watch_health(envoy: envoy_supervisor.Envoy, ready: Condition, poll_s: float) -> None:
+async def _watch_health(
+    envoy: envoy_supervisor.Envoy, ready: Condition, poll_s: float, view: AgentView
+) -> None:
     """Follow Envoy's health: read its stats until all is good, then wait for its end."""
     while True:
         await _until_good(envoy, ready, poll_s)
         ready.set()
+        view.became_ready()
         log.info("envoy ready", extra={"pid": envoy.pid})
         await envoy.wait_down()
         ready.unset("envoy ended by itself and is being started again")

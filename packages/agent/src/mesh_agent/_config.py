@@ -15,6 +15,7 @@ import xds_proxy
 from mesh_agent import _node as node
 from mesh_agent import _proxy_config as proxy_config
 from mesh_agent._addresses import machine_addresses
+from mesh_agent._bootstrap_files import BootstrapFiles, bootstrap_files
 from mesh_agent._certificate_config import (
     files_config,
     output_config,
@@ -35,10 +36,16 @@ _ROLES = ("sidecar", "router")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusConfig:
-    """Where the status server listens; an empty host is every interface."""
+    """Where the status server listens; an empty host is every interface.
+
+    local_metrics: metrics are for callers on this machine only.
+    envoy_metrics: Envoy's are told behind the agent's own.
+    """
 
     host: str
     port: int
+    local_metrics: bool = False
+    envoy_metrics: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +65,7 @@ class AgentConfig:
     secrets: mesh_sds.SdsConfig
     relay: xds_proxy.RelayConfig
     envoy: envoy_supervisor.EnvoyConfig
+    bootstrap_files: BootstrapFiles
     status: StatusConfig
     output: certclient.OutputFilesConfig | None
     trust: certclient.TrustConfig
@@ -76,6 +84,7 @@ def load_config(
     identity = _identity(flags, settings)
     spiffe_id = spiffe_id_of(settings, identity)
     files = files_config(settings)
+    bootstrap = bootstrap_files(settings, proxy)
     config = AgentConfig(
         identity=identity,
         spiffe_id=spiffe_id,
@@ -85,12 +94,24 @@ def load_config(
         secrets=mesh_sds.SdsConfig(socket_path=sds_socket(settings)),
         relay=relay_config(settings, proxy, files),
         envoy=envoy_config(
-            settings, flags=flags, proxy=proxy, identity=identity, pod=pod, version=version
+            settings,
+            flags=flags,
+            proxy=proxy,
+            identity=identity,
+            pod=pod,
+            version=version,
+            files=bootstrap,
         ),
+        bootstrap_files=bootstrap,
         output=output_config(settings),
         trust=trust_config(settings),
         trust_updates=settings.flag("PROXY_CONFIG_XDS_AGENT", default=True),
-        status=StatusConfig(host=settings.text("MESH_AGENT_BIND_ADDRESS"), port=proxy.status_port),
+        status=StatusConfig(
+            host=settings.text("MESH_AGENT_BIND_ADDRESS"),
+            port=proxy.status_port,
+            local_metrics=settings.flag("METRICS_LOCALHOST_ACCESS_ONLY"),
+            envoy_metrics=settings.flag("PILOT_AGENT_MERGE_ENVOY_STATS", default=True),
+        ),
     )
     if problems:
         raise ConfigError(tuple(dict.fromkeys(problems)))

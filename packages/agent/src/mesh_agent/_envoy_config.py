@@ -7,6 +7,7 @@ from pathlib import Path
 
 import envoy_supervisor
 from mesh_agent import _node as node
+from mesh_agent._bootstrap_files import BootstrapFiles
 from mesh_agent._flags import Flags
 from mesh_agent._proxy_config import ProxyConfig
 from mesh_agent._settings import Settings, is_address
@@ -21,6 +22,7 @@ def envoy_config(
     identity: node.NodeIdentity,
     pod: node.PodInfo,
     version: str,
+    files: BootstrapFiles,
 ) -> envoy_supervisor.EnvoyConfig:
     listen = _listen_addresses(settings, identity)
     level, component_level = _log_levels(flags)
@@ -55,7 +57,8 @@ def envoy_config(
     )
     return envoy_supervisor.EnvoyConfig(
         binary=_envoy_binary(flags, settings, proxy),
-        bootstrap=bootstrap,
+        bootstrap=files.whole or bootstrap,
+        admin=files.admin,
         directory=settings.under(proxy.config_path),
         drain_time=proxy.drain_duration,
         termination_drain=proxy.termination_drain_duration,
@@ -74,7 +77,16 @@ def envoy_config(
         component_log_level=component_level,
         concurrency=flags.concurrency or proxy.concurrency or 0,
         local_address_ipv6=listen.ipv6,
+        extra_args=_override_arguments(settings, files),
     )
+
+
+def _override_arguments(settings: Settings, files: BootstrapFiles) -> tuple[str, ...]:
+    try:
+        return files.override_arguments()
+    except envoy_supervisor.BootstrapError as error:
+        settings.problems.append(f"ISTIO_BOOTSTRAP_OVERRIDE: {error}")
+        return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

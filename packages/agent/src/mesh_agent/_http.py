@@ -26,23 +26,32 @@ _IDLE_TIMEOUT_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One request; `peer` is the caller's IP address."""
+    """One request; `peer` is the caller's IP address. Names of headers are in lower case."""
 
     method: str
     path: str
     peer: str
+    query: str = ""
+    headers: tuple[tuple[str, str], ...] = ()
 
     @property
     def from_loopback(self) -> bool:
         return ipaddress.ip_address(self.peer.partition("%")[0]).is_loopback
 
 
+Send = Callable[[bytes], Awaitable[None]]
+"""Sends a piece of a body; returns when the caller has room for the next."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
+    """An answer. write: sends a body of unknown length piece by piece, instead of `body`."""
+
     status: HTTPStatus = HTTPStatus.OK
     body: bytes = b""
     content_type: str = "text/plain; charset=utf-8"
     headers: Mapping[str, str] = field(default_factory=dict)
+    write: Callable[[Send], Awaitable[None]] | None = None
 
     @classmethod
     def text(cls, text: str, status: HTTPStatus = HTTPStatus.OK) -> "Response":
@@ -80,6 +89,9 @@ async def http_server(host: str, port: int, handle: Handler) -> AsyncIterator[in
             await _serve_connection(reader, writer, handle)
         except (ConnectionError, TimeoutError):
             log.debug("connection ended early")
+        except Exception:
+            # The boundary between one connection and the server: a body that failed midway.
+            log.exception("answer cut short")
         finally:
             writer.close()
             with contextlib.suppress(ConnectionError):
@@ -118,18 +130,24 @@ async def _serve_connection(
             return
         if request is None:
             return
-        response = await _answer(
-            handle,
-            Request(
-                method=request.method.decode("ascii"),
-                path=request.target.decode("ascii").partition("?")[0],
-                peer=peer,
-            ),
-        )
+        response = await _answer(handle, _parsed(request, peer))
         await _send(writer, protocol, response)
         if protocol.our_state is not h11.DONE or protocol.their_state is not h11.DONE:
             return
         protocol.start_next_cycle()
+
+
+def _parsed(request: h11.Request, peer: str) -> Request:
+    path, _, query = request.target.decode("ascii").partition("?")
+    return Request(
+        method=request.method.decode("ascii"),
+        path=path,
+        peer=peer,
+        query=query,
+        headers=tuple(
+            (name.decode("ascii"), text.decode("latin-1")) for name, text in request.headers
+        ),
+    )
 
 
 async def _answer(handle: Handler, request: Request) -> Response:
@@ -165,18 +183,29 @@ async def _next_request(
 
 
 async def _send(writer: asyncio.StreamWriter, protocol: h11.Connection, response: Response) -> None:
+    async def send(event: h11.Event) -> None:
+        if data := protocol.send(event):
+            writer.write(data)
+            async with asyncio.timeout(_IDLE_TIMEOUT_S):
+                await writer.drain()
+
+    async def send_body(data: bytes) -> None:
+        await send(h11.Data(data=data))
+
+    # Without a length h11 sends chunks, or to a client of HTTP/1.0 until the connection's end.
+    length = {} if response.write is not None else {"content-length": str(len(response.body))}
+    headers = {"content-type": response.content_type, **length, **response.headers}
     head = h11.Response(
         status_code=response.status,
         reason=response.status.phrase.encode(),
-        headers=[
-            ("content-type", response.content_type),
-            ("content-length", str(len(response.body))),
-            *response.headers.items(),
-        ],
+        headers=list(headers.items()),
     )
-    for event in (head, h11.Data(data=response.body), h11.EndOfMessage()):
-        data = protocol.send(event)
-        if data:
-            writer.write(data)
-    async with asyncio.timeout(_IDLE_TIMEOUT_S):
-        await writer.drain()
+    if response.write is None:
+        whole = (head, h11.Data(data=response.body), h11.EndOfMessage())
+        writer.write(b"".join(protocol.send(event) or b"" for event in whole))
+        async with asyncio.timeout(_IDLE_TIMEOUT_S):
+            await writer.drain()
+        return
+    await send(head)
+    await response.write(send_body)
+    await send(h11.EndOfMessage())

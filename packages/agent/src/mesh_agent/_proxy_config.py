@@ -84,6 +84,7 @@ class ProxyConfig:
     parent_shutdown_duration: after a hot restart, how long the old Envoy may finish requests.
     termination_drain_duration: how long a stopping agent waits for requests under way.
     concurrency: Envoy's worker threads; None is Envoy's own choice, one a core.
+    custom_config_file: a bootstrap to be used as it is; empty for the agent's own.
     merged: every field given, as JSON, for the node metadata.
     """
 
@@ -98,6 +99,7 @@ class ProxyConfig:
     proxy_admin_port: int = 15000
     status_port: int = 15020
     concurrency: int | None = None
+    custom_config_file: str = ""
     proxy_metadata: Mapping[str, str] = field(default_factory=dict)
     merged: Mapping[str, JSON] = field(default_factory=dict)
 
@@ -197,6 +199,7 @@ def merge_layers(layers: Iterable[Layer]) -> ProxyConfig:
         proxy_admin_port=values.port("proxyAdminPort", defaults.proxy_admin_port),
         status_port=values.port("statusPort", defaults.status_port),
         concurrency=values.concurrency(),
+        custom_config_file=str(merged.get("customConfigFile") or ""),
         proxy_metadata=metadata,
         merged=merged,
     )

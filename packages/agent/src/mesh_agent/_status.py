@@ -8,12 +8,13 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 
+from envoy_supervisor import EnvoySupervisorError
 from mesh_agent._http import Request, Response
 from mesh_lifecycle import Readiness, Stopping
 
 log = logging.getLogger(__name__)
 
-Route = Callable[[], Awaitable[Response]]
+Route = Callable[[Request], Awaitable[Response]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,11 +35,15 @@ class StatusEndpoints:
         stopping: Stopping,
         *,
         drain: Callable[[], Awaitable[None]],
+        restart: Callable[[], Awaitable[bool]],
         describe: Callable[[], Mapping[str, object]],
+        scrape: Route,
+        metrics_local_only: bool = False,
     ) -> None:
         self._readiness = readiness
         self._stopping = stopping
         self._drain = drain
+        self._restart = restart
         self._describe = describe
         self._said = ""
         self._endpoints: Mapping[str, Endpoint] = {
@@ -46,6 +51,11 @@ class StatusEndpoints:
             "/debug/status": Endpoint(method="GET", loopback_only=True, answer=self._status),
             "/quitquitquit": Endpoint(method="POST", loopback_only=True, answer=self._quit),
             "/drain": Endpoint(method="POST", loopback_only=True, answer=self._start_drain),
+            "/restart": Endpoint(method="POST", loopback_only=True, answer=self._restart_envoy),
+            **{
+                path: Endpoint(method="GET", loopback_only=metrics_local_only, answer=scrape)
+                for path in ("/stats/prometheus", "/metrics")
+            },
         }
 
     async def __call__(self, request: Request) -> Response:
@@ -60,9 +70,9 @@ class StatusEndpoints:
                 Response.text(f"use {endpoint.method}\n", HTTPStatus.METHOD_NOT_ALLOWED),
                 headers={"allow": endpoint.method},
             )
-        return await endpoint.answer()
+        return await endpoint.answer(request)
 
-    async def _ready(self) -> Response:
+    async def _ready(self, _: Request) -> Response:
         if self._stopping.requested:
             reasons = f"stopping: {self._stopping.reason}"
         else:
@@ -77,13 +87,22 @@ class StatusEndpoints:
             return Response.text(f"{reasons}\n", HTTPStatus.SERVICE_UNAVAILABLE)
         return Response()
 
-    async def _status(self) -> Response:
+    async def _status(self, _: Request) -> Response:
         return Response.json(self._describe())
 
-    async def _quit(self) -> Response:
+    async def _quit(self, _: Request) -> Response:
         self._stopping.request("/quitquitquit")
         return Response.text("stopping\n")
 
-    async def _start_drain(self) -> Response:
+    async def _start_drain(self, _: Request) -> Response:
         await self._drain()
         return Response.text("draining\n")
+
+    async def _restart_envoy(self, _: Request) -> Response:
+        try:
+            replaced = await self._restart()
+        except EnvoySupervisorError as error:
+            return Response.text(f"{error}; the old envoy serves on\n", HTTPStatus.CONFLICT)
+        if replaced:
+            return Response.text("a new envoy has taken over\n")
+        return Response.text("nothing has changed, envoy is not restarted\n")

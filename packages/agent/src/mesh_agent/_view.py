@@ -1,0 +1,104 @@
+"""The parts of a running agent as far as they are started, for those who ask it something."""
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+
+import envoy_supervisor
+import xds_proxy
+from envoy_supervisor import Address, UnixAddress
+from mesh_agent import _metrics as metrics
+from mesh_agent._config import AgentConfig
+from mesh_agent._exposition import Family, gauge
+from mesh_agent._restart import Restarts
+from mesh_agent._workload_secrets import ForeignSecrets, OwnSecrets
+from mesh_lifecycle import Readiness
+
+
+class AgentView:
+    """Everything that the status server shows and does; the agent fills it in as it starts."""
+
+    def __init__(self, config: AgentConfig, readiness: Readiness) -> None:
+        self._config = config
+        self._readiness = readiness
+        self.secrets: OwnSecrets | ForeignSecrets | None = None
+        self.relay: xds_proxy.Relay | None = None
+        self.envoy: envoy_supervisor.Envoy | None = None
+        self.restarts: Restarts | None = None
+        self._startup_s: float | None = None
+
+    def became_ready(self) -> None:
+        """Note when it was for the first time."""
+        if self._startup_s is None:
+            self._startup_s = metrics.process_age_s()
+
+    async def drain(self) -> None:
+        if self.envoy is not None:
+            await self.envoy.drain()
+
+    async def restart(self) -> bool:
+        if self.restarts is None:
+            raise envoy_supervisor.RestartRefused("envoy is not started yet")
+        return await self.restarts.restart()
+
+    def metrics(self) -> Iterator[Family]:
+        """The agent's own, as far as there is something to tell."""
+        yield gauge("mesh_agent_ready", "1 if the workload is ready.", float(self._readiness.ready))
+        if self._startup_s is not None:
+            yield gauge(
+                "istio_agent_startup_duration_seconds",
+                "Seconds from the process's start until it was ready.",
+                self._startup_s,
+            )
+        if isinstance(self.secrets, OwnSecrets):
+            yield from metrics.certificate_families(
+                self.secrets.certificates.latest, now=metrics.utc_now()
+            )
+        if self.relay is not None:
+            yield from metrics.relay_families(self.relay.status, self.relay.counters)
+        if self.envoy is not None:
+            yield from metrics.envoy_families(self.envoy.status)
+        yield from metrics.process_families(metrics.this_process())
+
+    def envoy_metrics(self) -> Address | UnixAddress | None:
+        """Where Envoy tells its own; None where nobody wants them, or there is none to tell."""
+        if self.envoy is None or not self._config.status.envoy_metrics:
+            return None
+        return self.envoy.admin.address
+
+    def describe(self) -> Mapping[str, object]:
+        return {
+            "workload": f"{self._config.identity.pod_name}.{self._config.identity.namespace}",
+            "node_id": self._config.identity.node_id,
+            "spiffe_id": str(self._config.spiffe_id),
+            "ready": self._readiness.ready,
+            "reasons": self._readiness.reasons(),
+            "certificate": {} if self.secrets is None else self.secrets.describe(),
+            "xds": self._xds(),
+            "envoy": self._envoy(),
+        }
+
+    def _xds(self) -> Mapping[str, object]:
+        if self.relay is None:
+            return {}
+        status = self.relay.status
+        return {
+            "control_plane": self._config.relay.upstream.address,
+            "connected": status.connected,
+            "since": status.since,
+            "last_error": status.last_error,
+            "streams": status.streams,
+            "types": {
+                type_url: {
+                    "version": known.version,
+                    "acked": known.acked,
+                    "nack": known.nack,
+                    "at": known.at,
+                }
+                for type_url, known in status.types.items()
+            },
+        }
+
+    def _envoy(self) -> Mapping[str, object]:
+        if self.envoy is None:
+            return {"state": "not started"}
+        return dataclasses.asdict(self.envoy.status)
