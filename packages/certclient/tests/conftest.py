@@ -1,5 +1,6 @@
 """What the tests here share: an identity, keys and answers made by the fake authority."""
 
+import sys
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
@@ -8,6 +9,20 @@ import pytest
 from certclient import Certificate, RotationConfig, SpiffeId
 from certclient.testing import FakeAuthority, issued
 from mesh_lifecycle.testing import ManualClock
+
+
+@pytest.fixture
+def record(
+    record_property: Callable[[str, object], None], capsys: pytest.CaptureFixture[str]
+) -> Callable[[str, object], None]:
+    """Keep a figure: in the test's report, and on the terminal."""
+
+    def keep(name: str, value: object) -> None:
+        record_property(name, value)
+        with capsys.disabled():
+            sys.stdout.write(f"\n    {name}: {value}")
+
+    return keep
 
 
 @pytest.fixture

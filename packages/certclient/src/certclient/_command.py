@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import os
+import resource
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -21,26 +22,33 @@ from certclient._istio_ca import istio_ca
 from certclient._rotation import keep_fresh
 from certclient._trust import TrustConfig, with_trust
 from certclient._workload_api import WorkloadApiConfig, follow_workload_api
-from mesh_lifecycle import SystemClock, configure_logging, in_background, stop_signals
+from mesh_lifecycle import Clock, SystemClock, configure_logging, in_background, stop_signals
 
 log = logging.getLogger("certclient")
 
 
-def main() -> None:
-    """Run the command line and leave the program with its exit code."""
+def main(clock: Clock | None = None) -> None:
+    """Run the command line and leave the program with its exit code.
+
+    clock: what certificates are renewed and judged by; None for the machine's.
+    """
+    # A core file would hold the key. Hooks inherit the limit, which nothing forbids them to raise.
+    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
     config = parse(sys.argv[1:], os.environ)
     configure_logging(config.log_level, as_json=config.as_json, stream=sys.stderr)
+    run = _get if config.once else _watch
     try:
-        sys.exit(asyncio.run(_get(config) if config.once else _watch(config)))
+        sys.exit(asyncio.run(run(config, clock or SystemClock())))
     except BrokenPipeError:
         # Whoever read us has gone. Python would complain once more when it closes the stream.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
 
 
-async def _get(config: CommandConfig) -> int:
+async def _get(config: CommandConfig, clock: Clock) -> int:
     with stop_signals() as stopping:
-        async with _opened(config) as certificates:
+        async with _opened(config, clock) as certificates:
             first = asyncio.create_task(_first_or_refused(certificates), name="first certificate")
             stopped = asyncio.create_task(stopping.wait(), name="stop")
             try:
@@ -91,19 +99,18 @@ async def _deliver_once(config: CommandConfig, certificate: Certificate) -> int:
     return 0
 
 
-async def _watch(config: CommandConfig) -> int:
+async def _watch(config: CommandConfig, clock: Clock) -> int:
     with stop_signals(signal.SIGTERM, signal.SIGINT) as stopping:
         async with (
-            _opened(config) as certificates,
-            in_background(_deliver(config, certificates), name="delivery"),
+            _opened(config, clock) as certificates,
+            in_background(_deliver(config, certificates, clock), name="delivery"),
             in_background(_tell_errors(config, certificates), name="errors"),
         ):
             await stopping.wait()
     return 0
 
 
-async def _deliver(config: CommandConfig, certificates: Certificates) -> None:
-    clock = SystemClock()
+async def _deliver(config: CommandConfig, certificates: Certificates, clock: Clock) -> None:
     async for certificate in certificates.changes():
         if certificate is None:
             _say(config, {"event": "expired"}, "certificate expired and was not renewed")
@@ -135,23 +142,26 @@ async def _hooks(config: CommandConfig, certificate: Certificate) -> None:
 
 
 @asynccontextmanager
-async def _opened(config: CommandConfig) -> AsyncIterator[Certificates]:
+async def _opened(config: CommandConfig, clock: Clock) -> AsyncIterator[Certificates]:
     async with AsyncExitStack() as stack:
-        certificates = await _issuer(stack, config.source)
+        certificates = await _issuer(stack, config.source, clock)
         if config.trust != TrustConfig():
-            certificates = await stack.enter_async_context(with_trust(certificates, config.trust))
+            certificates = await stack.enter_async_context(
+                with_trust(certificates, config.trust, clock=clock)
+            )
         yield certificates
 
 
-async def _issuer(stack: AsyncExitStack, source: Source) -> Certificates:
+async def _issuer(stack: AsyncExitStack, source: Source, clock: Clock) -> Certificates:
+    enter = stack.enter_async_context
     match source:
         case AuthoritySource():
-            authority = await stack.enter_async_context(istio_ca(source.authority))
-            return await stack.enter_async_context(keep_fresh(source.rotation, authority))
+            authority = await enter(istio_ca(source.authority, clock=clock))
+            return await enter(keep_fresh(source.rotation, authority, clock=clock))
         case FilesConfig():
-            return await stack.enter_async_context(follow_files(source))
+            return await enter(follow_files(source, clock=clock))
         case WorkloadApiConfig():
-            return await stack.enter_async_context(follow_workload_api(source))
+            return await enter(follow_workload_api(source, clock=clock))
         case _:
             assert_never(source)
 

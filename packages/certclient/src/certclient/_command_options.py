@@ -17,7 +17,7 @@ from certclient._istio_ca import IstioCaConfig
 from certclient._keys import KeyEncoding, KeyType
 from certclient._rotation import RotationConfig
 from certclient._spiffe import SpiffeId
-from certclient._system_roots import SYSTEM
+from certclient._system_roots import SYSTEM, SystemRoots
 from certclient._trust import TrustConfig
 from certclient._workload_api import WorkloadApiConfig
 
@@ -99,7 +99,7 @@ def _source(options: argparse.Namespace, environ: Mapping[str, str]) -> Source:
     if len(chosen) > 1:
         raise InvalidConfig(f"{' and '.join(chosen)} name two issuers, one is needed")
     if options.ca is not None:
-        return _authority_source(options)
+        return _authority_source(options, environ)
     if options.files is not None:
         return FilesConfig.in_directory(options.files)
     address = options.workload_api or environ.get("SPIFFE_ENDPOINT_SOCKET")
@@ -112,7 +112,7 @@ def _source(options: argparse.Namespace, environ: Mapping[str, str]) -> Source:
     return WorkloadApiConfig(address=address, spiffe_id=spiffe_id, hint=options.hint)
 
 
-def _authority_source(options: argparse.Namespace) -> AuthoritySource:
+def _authority_source(options: argparse.Namespace, environ: Mapping[str, str]) -> AuthoritySource:
     if not options.spiffe_id:
         raise InvalidConfig("--ca needs --spiffe-id, the identity to ask for")
     host, _, port = options.ca.rpartition(":")
@@ -122,11 +122,10 @@ def _authority_source(options: argparse.Namespace) -> AuthoritySource:
         raise InvalidConfig("--plaintext and --ca-root exclude each other")
     if not options.plaintext and not options.ca_root:
         raise InvalidConfig("--ca needs --ca-root FILE or SYSTEM (or --plaintext)")
-    root = SYSTEM if options.ca_root == "SYSTEM" else options.ca_root and Path(options.ca_root)
     return AuthoritySource(
         authority=IstioCaConfig(
             address=options.ca,
-            root_certificate=root,
+            root_certificate=_root_certificate(options.ca_root, environ),
             server_name=options.server_name,
             token_path=options.token,
             client_certificate_path=options.client_certificate,
@@ -134,6 +133,7 @@ def _authority_source(options: argparse.Namespace) -> AuthoritySource:
             cluster_id=options.cluster_id,
             headers=tuple(map(_header, options.header)),
             cert_signer=options.cert_signer,
+            timeout_s=options.call_timeout.total_seconds(),
         ),
         rotation=RotationConfig(
             spiffe_id=SpiffeId.parse(options.spiffe_id),
@@ -143,6 +143,16 @@ def _authority_source(options: argparse.Namespace) -> AuthoritySource:
             grace_ratio=options.grace_ratio,
         ),
     )
+
+
+def _root_certificate(chosen: str | None, environ: Mapping[str, str]) -> Path | SystemRoots | None:
+    """Return where the roots are; the machine's may be elsewhere, as OpenSSL is told it too."""
+    if chosen is None:
+        return None
+    if chosen != "SYSTEM":
+        return Path(chosen)
+    elsewhere = environ.get("SSL_CERT_FILE")
+    return Path(elsewhere) if elsewhere else SYSTEM
 
 
 def _header(text: str) -> tuple[str, str]:
@@ -234,7 +244,11 @@ def _add_source(parser: argparse.ArgumentParser) -> None:
 
 def _add_authority(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("with --ca")
-    group.add_argument("--ca-root", metavar="FILE|SYSTEM", help="roots the server is checked by")
+    group.add_argument(
+        "--ca-root",
+        metavar="FILE|SYSTEM",
+        help="roots the server is checked by; SYSTEM: $SSL_CERT_FILE or the machine's",
+    )
     group.add_argument(
         "--plaintext", action="store_true", help="no TLS: the token travels in the clear"
     )
@@ -245,6 +259,12 @@ def _add_authority(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--cluster-id", default="", metavar="ID")
     group.add_argument("--header", action="append", default=[], metavar="NAME=VALUE")
     group.add_argument("--cert-signer", default="", metavar="NAME")
+    group.add_argument(
+        "--call-timeout",
+        type=_duration,
+        default=timedelta(seconds=10),
+        help="how long one call may take, 10s",
+    )
     group.add_argument(
         "--lifetime", type=_duration, default=timedelta(hours=24), help="24h unless told otherwise"
     )

@@ -71,6 +71,8 @@ class IstioCaConfig:
     timeout_s: float = 10.0
 
     def __post_init__(self) -> None:
+        if self.timeout_s <= 0:
+            raise InvalidConfig(f"timeout_s must be above 0, got {self.timeout_s}")
         for name, value in self.headers:
             if not _HEADER_NAME.fullmatch(name.lower()) or name.lower().endswith("-bin"):
                 raise InvalidConfig(
