@@ -15,13 +15,20 @@ READY_S = 40.0
 
 @asynccontextmanager
 async def mesh_of(
-    text: str, directory: Path, *, on_exit: OnExit = OnExit.LEAVE
+    text: str,
+    directory: Path,
+    *,
+    on_exit: OnExit = OnExit.LEAVE,
+    environ: Mapping[str, str] | None = None,
 ) -> AsyncIterator[RunningMesh]:
-    """Run the mesh that a mesh file's text describes; `ECHO` in it is the echo program."""
+    """Run the mesh that a mesh file's text describes; `ECHO` in it is the echo program.
+
+    environ: the environment to give on; this process's own by default.
+    """
     text = dedent(text).replace("ECHO", f"[{sys.executable}, {ECHO}]")
     file = parse_mesh_file(text, path=directory / "mesh.yaml")
     with prepared(file, directory / "state") as (plan, state):
-        async with running_mesh(plan, state, on_exit=on_exit) as mesh:
+        async with running_mesh(plan, state, on_exit=on_exit, environ=environ) as mesh:
             await mesh.wait_ready(READY_S)
             yield mesh
 

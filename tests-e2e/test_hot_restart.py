@@ -1,0 +1,114 @@
+"""Envoys are replaced under load, and one is killed: no request is lost that need not be."""
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from mesh_e2e import Target, admin, constant_load, mesh_of, run_command, send
+from mesh_local import RunningWorkload
+
+Record = Callable[[str, object], None]
+
+MESH = """\
+    workloads:
+      - {name: backend, ports: [{port: 8080}], command: ECHO}
+      - {name: frontend}
+"""
+STATUS_PORT = 15020
+LISTENER = "type.googleapis.com/envoy.config.listener.v3.Listener"
+
+
+async def ask(workload: RunningWorkload, path: str) -> tuple[int, bytes]:
+    inbound = workload.instance.addresses.inbound
+    return await send(Target(host=inbound, port=STATUS_PORT, url=path))
+
+
+async def status(workload: RunningWorkload) -> Any:
+    return json.loads((await ask(workload, "/debug/status"))[1])
+
+
+async def metrics(workload: RunningWorkload) -> dict[str, float]:
+    """Samples without labels, as Prometheus reads them."""
+    text = (await ask(workload, "/stats/prometheus"))[1].decode()
+    families = text_string_to_metric_families(text)
+    return {s.name: s.value for family in families for s in family.samples if not s.labels}
+
+
+async def restart(workload: RunningWorkload, directory: Path) -> None:
+    code, output, errors = await run_command(
+        *("mesh_agent", "request", "POST", "restart"),
+        *("--address", workload.instance.addresses.inbound, "--debug-port", str(STATUS_PORT)),
+        environment=os.environ,
+        directory=directory,
+    )
+    assert (code, output) == (0, "a new envoy has taken over\n\n"), errors
+
+
+async def until_readiness(workload: RunningWorkload, code: int) -> None:
+    async with asyncio.timeout(20):
+        while (await ask(workload, "/healthz/ready"))[0] != code:  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+
+
+async def test_envoys_are_replaced_and_a_killed_one_recovers_under_load(
+    tmp_path: Path, envoy_binary: Path, record: Record
+) -> None:
+    loop = asyncio.get_running_loop()
+    envoy = tmp_path / "envoy"
+    envoy.symlink_to(envoy_binary)
+    environ = {**os.environ, "ENVOY_PATH": str(envoy)}
+    async with mesh_of(MESH, tmp_path, environ=environ) as mesh:
+        backend, frontend = both = mesh.workload("backend"), mesh.workload("frontend")
+        target = Target(
+            host=frontend.instance.addresses.outbound,
+            port=15002,
+            url="http://backend:8080/",
+            authority="backend",
+        )
+        before = [await status(workload) for workload in both]
+        async with constant_load(target, rate_per_s=200) as load:
+            await load.until_answered(100)
+            shutil.copy(envoy_binary, tmp_path / "newer")
+            (tmp_path / "newer").rename(envoy)  # as a package manager upgrades it
+            for workload, first in zip(both, before, strict=True):
+                started = loop.time()
+                await restart(workload, tmp_path)
+                record(f"{workload.instance.name}: hot restart", f"{loop.time() - started:.2f} s")
+                now = await status(workload)
+                assert (now["envoy"]["epoch"], now["envoy"]["restarts"]) == (1, 1)
+                assert now["envoy"]["pid"] != first["envoy"]["pid"]
+                assert now["xds"]["streams"] == 2, "the old Envoy still has its own"
+                listeners = now["xds"]["types"][LISTENER]
+                assert listeners["acked"], "the new Envoy has its configuration"
+                assert listeners["at"] > first["xds"]["types"][LISTENER]["at"]
+                info = await admin(workload, "/server_info")
+                assert info["command_line_options"]["restart_epoch"] == 1
+                await load.until_answered(300)
+            told = await metrics(backend)
+            assert told["mesh_agent_envoy_epoch"] == told["mesh_agent_envoy_restarts_total"] == 1
+            assert told["envoy_server_live"] == 1
+            record("while both were replaced", load.report.summary())
+            assert load.report.failures == []
+
+            agent, killed = backend.agent.pid, (await status(backend))["envoy"]["pid"]
+            killed_at = loop.time()
+            os.kill(killed, signal.SIGKILL)
+            await until_readiness(backend, 503)
+            record("killed -> not ready", f"{(loop.time() - killed_at) * 1000:.0f} ms")
+            await until_readiness(backend, 200)
+            record("killed -> ready again", f"{loop.time() - killed_at:.2f} s")
+            await load.until_answered(200)
+        last = max((each.failed_at for each in load.report.failures), default=killed_at)
+        record("killed -> last failed request", f"{last - killed_at:.2f} s")
+        record("failed after the kill", len(load.report.failures))
+        now = await status(backend)
+        assert backend.agent.pid == agent, "in place"
+        assert now["envoy"]["crashes"] == 1
+        assert now["envoy"]["pid"] != killed
