@@ -41,8 +41,7 @@ def registry() -> CollectorRegistry:
 def values(registry: CollectorRegistry) -> dict[str, float]:
     samples = [sample for metric in registry.collect() for sample in metric.samples]
     return {
-        sample.name.removeprefix("istio_agent_envoy_")
-        + sample.labels.get("state", ""): sample.value
+        sample.name.removeprefix("mesh_agent_envoy_") + sample.labels.get("state", ""): sample.value
         for sample in samples
     }
 
@@ -68,7 +67,9 @@ async def test_what_happens_to_envoy_can_be_read_off(
             "retiring": 0,
             "restarts_total": 0,
             "restarts_refused_total": 0,
+            "kept_sockets": 0,
             "crashes_total": 0,
+            "sockets_handed_over_total": 0,
         }
         os.kill(envoy.pid, signal.SIGKILL)
         while envoy.status.crashes == 0:  # noqa: ASYNC110 - a count is no event
@@ -80,7 +81,7 @@ async def test_what_happens_to_envoy_can_be_read_off(
     shown = values(registry)
     assert shown["stateexited"] == 1
     assert "start_time_seconds" not in shown
-    assert b'istio_agent_envoy_state{state="exited"} 1.0' in generate_latest(registry)
+    assert b'mesh_agent_envoy_state{state="exited"} 1.0' in generate_latest(registry)
 
 
 async def test_hot_restarts_are_counted(

@@ -1,12 +1,14 @@
 """What can be seen of supervised Envoys from outside, on a registry that is passed in.
 
-envoy_state                    1 for the state it is in, 0 for the others      state
-envoy_epoch                    hot restarts that led to the serving process, since the last crash
-envoy_retiring                 old processes that still finish requests
-envoy_start_time_seconds       when the serving process was started, Unix time; absent while none is
-envoy_restarts_total           hot restarts that succeeded
-envoy_restarts_refused_total   restarts that were refused or given up
-envoy_crashes_total            ends that nobody asked for
+envoy_state                      1 for the state it is in, 0 for the others      state
+envoy_epoch                      hot restarts that led to the serving process, in its family
+envoy_retiring                   old processes that still finish requests
+envoy_kept_sockets               listening sockets that are held open in case Envoy dies
+envoy_start_time_seconds         when the serving process was started, Unix time; absent while none is
+envoy_restarts_total             hot restarts that succeeded
+envoy_restarts_refused_total     restarts that were refused or given up
+envoy_crashes_total              ends that nobody asked for
+envoy_sockets_handed_over_total  sockets on which connections waited for a new Envoy after a crash
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ class HasStatus(Protocol):
 class EnvoyMetrics:
     """Exposes what it is shown on `registry`; nothing before. Each value is read when asked for."""
 
-    def __init__(self, registry: CollectorRegistry, *, prefix: str = "istio_agent_") -> None:
+    def __init__(self, registry: CollectorRegistry, *, prefix: str = "mesh_agent_") -> None:
         self._prefix = prefix
         self._envoy: HasStatus | None = None
         registry.register(self)
@@ -55,8 +57,9 @@ class EnvoyMetrics:
             state.add_metric([each.value], float(status.state is each))
         yield state
         gauges: list[tuple[str, str, float]] = [
-            ("epoch", "Hot restarts that led to the serving process.", status.epoch),
+            ("epoch", "How many hot restarts led to the serving process.", status.epoch),
             ("retiring", "Old processes that still finish requests.", status.retiring),
+            ("kept_sockets", "Listening sockets held in case Envoy dies.", status.kept_sockets),
         ]
         if status.pid is not None and (started := start_time(status.pid)) is not None:
             gauges.append(("start_time_seconds", "When the serving process started.", started))
@@ -66,6 +69,11 @@ class EnvoyMetrics:
             ("restarts", "Hot restarts that succeeded.", status.restarts),
             ("restarts_refused", "Restarts that were refused or given up.", status.refused),
             ("crashes", "Ends that nobody asked for.", status.crashes),
+            (
+                "sockets_handed_over",
+                "Sockets on which connections waited for a new Envoy.",
+                status.handed_over,
+            ),
         ):
             yield CounterMetricFamily(f"{self._prefix}envoy_{name}", text, value=count)
 
