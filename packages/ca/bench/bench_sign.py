@@ -14,9 +14,11 @@ What is measured, by the word in the first column:
 
 import argparse
 import asyncio
+import itertools
 import logging
 import multiprocessing
 import os
+import ssl
 import sys
 import tempfile
 import time
@@ -31,6 +33,7 @@ from typing import Any
 import grpc
 import grpc.aio
 import uvloop
+from raw_caller import RawCaller
 
 from mesh_ca import (
     Authenticator,
@@ -47,6 +50,7 @@ from mesh_protos import CREATE_CERTIFICATE
 from mesh_protos.ca_pb2 import IstioCertificateRequest, IstioCertificateResponse
 
 ISSUER = "https://bench.example"
+REQUESTS = 256
 CART = "spiffe://cluster.local/ns/shop/sa/cart"
 
 
@@ -111,26 +115,32 @@ def run_server(directory: Path, mode: str, control: Connection) -> None:
 
 
 async def call(
-    port: int, *, root: bytes, request: bytes, token: str, callers: int, seconds: float
+    port: int, *, root: bytes, requests: Sequence[bytes], token: str, callers: int, seconds: float
 ) -> list[float]:
     """Keep `callers` calls going for `seconds`, each on a connection of its own."""
     latencies: list[float] = []
-    end = time.perf_counter() + seconds
-    metadata = (("authorization", f"Bearer {token}"),)
+    tls = ssl.create_default_context(cadata=root.decode())
+    tls.set_alpn_protocols(["h2"])
+    next_request = itertools.cycle(requests)
+    loop = asyncio.get_running_loop()
 
-    async def caller(number: int) -> None:
-        options = [("grpc.use_local_subchannel_pool", 1), ("bench.caller", number)]
-        credentials = grpc.ssl_channel_credentials(root)
-        target = f"localhost:{port}"
-        async with grpc.aio.secure_channel(target, credentials, options) as channel:
-            create = channel.unary_unary(CREATE_CERTIFICATE, bytes, bytes)
-            while (begun := time.perf_counter()) < end:
-                await create(request, metadata=metadata)
-                latencies.append(time.perf_counter() - begun)
+    async def caller(ready: asyncio.Barrier) -> None:
+        raw = RawCaller(CREATE_CERTIFICATE, [("authorization", f"Bearer {token}")])
+        transport, _ = await loop.create_connection(
+            lambda: raw, "127.0.0.1", port, ssl=tls, server_hostname="localhost"
+        )
+        await raw.call(next(next_request))
+        await ready.wait()
+        end = time.perf_counter() + seconds
+        while (begun := time.perf_counter()) < end:
+            await raw.call(next(next_request))
+            latencies.append(time.perf_counter() - begun)
+        transport.close()
 
+    ready = asyncio.Barrier(callers)
     async with asyncio.TaskGroup() as group:
         for number in range(callers):
-            group.create_task(caller(number), name=f"caller {number}")
+            group.create_task(caller(ready), name=f"caller {number}")
     return latencies
 
 
@@ -149,8 +159,10 @@ def alone(seconds: float) -> None:
 
 
 def measure(mode: str, callers: Sequence[int], seconds: float) -> None:
-    _, csr = signing_request()
-    request = IstioCertificateRequest(csr=csr.decode()).SerializeToString()
+    requests = [
+        IstioCertificateRequest(csr=signing_request()[1].decode()).SerializeToString()
+        for _ in range(REQUESTS)
+    ]
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         issuer = TokenIssuer(directory / "tokens", ISSUER)
@@ -162,7 +174,7 @@ def measure(mode: str, callers: Sequence[int], seconds: float) -> None:
         )
         process.start()
         port, root = ours.recv()
-        ask = partial(call, port, root=root, request=request, token=token)
+        ask = partial(call, port, root=root, requests=requests, token=token)
         uvloop.run(ask(callers=1, seconds=0.3))
         for count in callers:
             ours.send("cpu")

@@ -18,6 +18,7 @@ from mesh_ca import (
     TokenIssuer,
     VerificationKey,
 )
+from mesh_ca._jwt import GoodSignatures
 
 NOW = 1_800_000_000.0
 ISSUER = "https://issuer.example"
@@ -42,6 +43,16 @@ class Keys:
             VerificationKey(kid="ec", algorithm="ES256", key=EC_KEY.public_key()),
         )
         return [key for key in keys if kid in {None, key.kid}]
+
+
+class ChangingKeys(Keys):
+    """Of the two those whose names are in `trusted`."""
+
+    def __init__(self) -> None:
+        self.trusted = {"rsa", "ec"}
+
+    async def find(self, kid: str | None) -> Sequence[VerificationKey]:
+        return [key for key in await super().find(kid) if key.kid in self.trusted]
 
 
 class NoKeys:
@@ -252,3 +263,78 @@ async def test_token_of_the_issuer_beside_is_accepted_until_it_expires(tmp_path:
     now[0] += 300
     with pytest.raises(NotAuthenticated, match="expired"):
         await judge.authenticate(bearer(token))
+
+
+TOKENS = [
+    signed(GOOD, kid="rsa"),
+    signed(GOOD),
+    signed({**GOOD, "sub": "system:serviceaccount:shop:basket"}),
+    signed({**GOOD, "exp": NOW + 10}, kid=None),
+    signed({**GOOD, "aud": ["elsewhere"]}),
+]
+TOKENS += [TOKENS[1][:-4] + "AAAA", TOKENS[1].replace(".", ".e", 1)]
+
+
+@given(
+    remembered=st.sampled_from([0, 1, 2, 100]),
+    steps=st.lists(
+        st.tuples(
+            st.sampled_from(TOKENS),
+            st.sampled_from([NOW - 120, NOW, NOW + 10, NOW + 60]),
+            st.sets(st.sampled_from(["rsa", "ec"])),
+        ),
+        max_size=20,
+    ),
+)
+async def test_remembering_tokens_changes_no_answer(
+    remembered: int, steps: list[tuple[str, float, set[str]]]
+) -> None:
+    keys, now = ChangingKeys(), [NOW]
+
+    def made(remembered_tokens: int) -> JwtAuthenticator:
+        return JwtAuthenticator(
+            ISSUER,
+            ["istio-ca"],
+            jwks=keys,
+            trust_domain="cluster.local",
+            remembered_tokens=remembered_tokens,
+            clock=lambda: now[0],
+        )
+
+    async def answer(authenticator: JwtAuthenticator, token: str) -> object:
+        try:
+            return await authenticator.authenticate(bearer(token))
+        except NotAuthenticated as error:
+            return str(error)
+
+    remembering, forgetful = made(remembered), made(0)
+    for token, now[0], keys.trusted in steps:
+        assert await answer(remembering, token) == await answer(forgetful, token)
+
+
+async def test_remembered_token_falls_with_its_key() -> None:
+    keys = ChangingKeys()
+    callers = JwtAuthenticator(
+        ISSUER, ["istio-ca"], jwks=keys, trust_domain="cluster.local", clock=lambda: NOW
+    )
+    token = bearer(signed(GOOD))
+    await callers.authenticate(token)
+    keys.trusted.remove("ec")
+    with pytest.raises(NotAuthenticated, match="unknown key"):
+        await callers.authenticate(token)
+    keys.trusted.add("ec")
+    await callers.authenticate(token)
+
+
+async def test_tokens_are_remembered_up_to_a_number_and_never_as_they_are() -> None:
+    (key,) = await Keys().find("ec")
+    good = GoodSignatures(2)
+    for token in ("one", "two", "three"):
+        good.add(token, key, {"token": token})
+    assert good.find("one", [key]) is None
+    assert good.find("three", [key]) == {"token": "three"}
+    assert good.find("three", []) is None
+    (other,) = await Keys().find("rsa")
+    assert good.find("three", [other]) is None
+    kept = [word for word in vars(good).values() if isinstance(word, dict)]
+    assert all(b"three" not in name for names in kept for name in names)

@@ -112,7 +112,7 @@ def test_leaf_is_to_the_byte_what_the_builder_makes(  # noqa: PLR0917  (drawn va
         not_before=begin,
         not_after=(begin + lifetime).replace(microsecond=0),
     )
-    signed = signed_leaf(leaf, leaf_template(root, key, key_ids(root)), key)
+    signed = signed_leaf(leaf, leaf_template(root, key, key_ids(root)))
     certificate = x509.load_pem_x509_certificate(signed.pem)
     expected = by_the_builder(
         leaf,
@@ -139,5 +139,5 @@ def test_pem_is_as_others_write_it(issuer: KeyType) -> None:
         not_before=datetime(2026, 1, 1, tzinfo=UTC),
         not_after=datetime(2026, 1, 2, tzinfo=UTC),
     )
-    pem = signed_leaf(leaf, leaf_template(root, key, key_ids(root)), key).pem
+    pem = signed_leaf(leaf, leaf_template(root, key, key_ids(root))).pem
     assert x509.load_pem_x509_certificate(pem).public_bytes(Encoding.PEM) == pem

@@ -122,7 +122,7 @@ class Authority:
             not_before=not_before,
             not_after=not_after,
         )
-        signed = signed_leaf(leaf, signer.template, signer.key)
+        signed = signed_leaf(leaf, signer.template)
         return Issued(
             chain_pem=(signed.pem, *signer.intermediates_pem, signer.root_pem),
             serial=serial,

@@ -14,6 +14,8 @@ def tlv(tag: int, *contents: bytes) -> bytes:
         return b"%c%c%b" % (tag, length, body)
     if length < 0x100:
         return b"%c\x81%c%b" % (tag, length, body)
+    if length < 0x10000:
+        return b"%c\x82%c%c%b" % (tag, length >> 8, length & 0xFF, body)
     octets = length.to_bytes((length.bit_length() + 7) // 8, "big")
     return b"%c%c%b%b" % (tag, 0x80 | len(octets), octets, body)
 
@@ -53,8 +55,7 @@ def bit_string(content: bytes) -> bytes:
 def time(when: datetime) -> bytes:
     """A certificate's Time, `when` in UTC."""
     # Not by strftime: it takes three times as long.
-    year, month, day, hour, minute, second = when.timetuple()[:6]
-    rest = (month, day, hour, minute, second)
-    if year < _FIRST_GENERALIZED_YEAR:
-        return b"\x17\x0d%02d%02d%02d%02d%02d%02dZ" % (year % 100, *rest)
-    return b"\x18\x0f%04d%02d%02d%02d%02d%02dZ" % (year, *rest)
+    rest = (when.month, when.day, when.hour, when.minute, when.second)
+    if when.year < _FIRST_GENERALIZED_YEAR:
+        return b"\x17\x0d%02d%02d%02d%02d%02d%02dZ" % (when.year % 100, *rest)
+    return b"\x18\x0f%04d%02d%02d%02d%02d%02dZ" % (when.year, *rest)

@@ -4,10 +4,11 @@ Checking the signature needs keys; judging the claims is a pure function beside 
 """
 
 import base64
+import hashlib
 import json
 import math
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NoReturn
 
 import jwt
@@ -16,7 +17,7 @@ from jwt.exceptions import PyJWTError
 from mesh_ca._authentication import Caller, Credentials
 from mesh_ca._errors import FetchError, IdentityError, NotAuthenticated, StorageError
 from mesh_ca._identity import checked_trust_domain, service_account_identity
-from mesh_ca._jwks import VerificationKeys
+from mesh_ca._jwks import VerificationKey, VerificationKeys
 
 _MAX_TOKEN_BYTES = 16 * 1024
 _MAX_KEYS_TRIED = 8
@@ -37,12 +38,14 @@ class JwtAuthenticator:
         jwks: VerificationKeys,
         trust_domain: str,
         allow_plaintext: bool = False,
+        remembered_tokens: int = 1024,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """Accept tokens of `issuer` that are meant for one of `audiences`.
 
         Callers become service accounts of `trust_domain`. A token sent over plaintext may have
-        been read on its way, so it counts only with `allow_plaintext`.
+        been read on its way, so it counts only with `allow_plaintext`. The signatures of as many as
+        `remembered_tokens` are checked once only; all else is checked at every call.
         """
         if isinstance(audiences, str):
             raise TypeError("audiences is one string, a collection of strings is right")
@@ -52,6 +55,7 @@ class JwtAuthenticator:
         self._trust_domain = checked_trust_domain(trust_domain)
         self._allow_plaintext = allow_plaintext
         self._clock = clock
+        self._good_signatures = GoodSignatures(remembered_tokens)
 
     async def authenticate(self, credentials: Credentials) -> Caller:
         """The service account named by the token."""
@@ -79,13 +83,47 @@ class JwtAuthenticator:
         fitting = [key for key in keys if key.algorithm == algorithm]
         if not fitting:
             raise NotAuthenticated(f"token is signed with an unknown key {str(kid)[:100]!r}")
+        known = self._good_signatures.find(token, fitting)
+        if known is not None:
+            return known
         for key in fitting[:_MAX_KEYS_TRIED]:
             try:
                 verified = _SIGNATURES.decode_complete(token, key.key, algorithms=[key.algorithm])
             except (PyJWTError, ValueError, RecursionError):
                 continue
-            return _claims(verified["payload"])
+            claims = _claims(verified["payload"])
+            self._good_signatures.add(token, key, claims)
+            return claims
         raise NotAuthenticated("token signature is wrong")
+
+
+class GoodSignatures:
+    """What tokens say whose signature was checked before: a workload shows one many times.
+
+    That a key has signed these very bytes stays true, so it need not be found out again. Whether
+    the key is still one to trust does not stay true: `find` is told the keys that are trusted now.
+    What the claims are worth at the moment is for the caller to judge. Tokens are kept as their
+    SHA-256 only, and only good ones, so that no stranger pushes others out.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._known: dict[bytes, tuple[VerificationKey, Mapping[str, object]]] = {}
+
+    def find(self, token: str, trusted: Sequence[VerificationKey]) -> Mapping[str, object] | None:
+        known = self._known.get(_digest(token))
+        if known is None or known[0] not in trusted:
+            return None
+        return known[1]
+
+    def add(self, token: str, key: VerificationKey, claims: Mapping[str, object]) -> None:
+        self._known[_digest(token)] = (key, claims)
+        if len(self._known) > self._most:
+            del self._known[next(iter(self._known))]  # the oldest
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode(errors="surrogatepass")).digest()
 
 
 def _signed_with(token: str) -> tuple[object, str | None]:

@@ -1,10 +1,12 @@
 """The kinds of key this authority signs with and signs for."""
 
+from collections.abc import Callable
 from enum import StrEnum
+from functools import partial
 from typing import assert_never
 
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 
 SigningKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
@@ -42,6 +44,10 @@ def new_key(key_type: KeyType) -> SigningKey:
 
 def weakness(key: PublicKeyTypes) -> str | None:
     """Why `key` is not accepted, in words for a person; None if it is."""
+    if isinstance(key, ec.EllipticCurvePublicKey):
+        if not isinstance(key.curve, _CURVES):
+            return f"key on curve {key.curve.name}, P-256, P-384 and P-521 are accepted"
+        return None
     if isinstance(key, rsa.RSAPublicKey):
         if not _MIN_RSA_BITS <= key.key_size <= _MAX_RSA_BITS:
             return (
@@ -50,10 +56,6 @@ def weakness(key: PublicKeyTypes) -> str | None:
         exponent = key.public_numbers().e
         if not _MIN_RSA_EXPONENT <= exponent < _MAX_RSA_EXPONENT or exponent % 2 == 0:
             return "RSA key with an unusual public exponent, 65537 is right"
-        return None
-    if isinstance(key, ec.EllipticCurvePublicKey):
-        if not isinstance(key.curve, _CURVES):
-            return f"key on curve {key.curve.name}, P-256, P-384 and P-521 are accepted"
         return None
     return "key of an unknown kind, RSA and ECDSA keys are accepted"
 
@@ -66,6 +68,13 @@ def signature_hash(key: SigningKey) -> hashes.SHA256 | hashes.SHA384 | hashes.SH
         if isinstance(key.curve, ec.SECP521R1):
             return hashes.SHA512()
     return hashes.SHA256()
+
+
+def signing_with(key: SigningKey) -> Callable[[bytes], bytes]:
+    """What signs messages with `key`, as certificates are signed."""
+    if isinstance(key, rsa.RSAPrivateKey):
+        return partial(key.sign, padding=padding.PKCS1v15(), algorithm=signature_hash(key))
+    return partial(key.sign, signature_algorithm=ec.ECDSA(signature_hash(key)))
 
 
 def key_pem(key: SigningKey) -> bytes:

@@ -11,17 +11,17 @@ signature takes. The tests hold every leaf against what that builder makes of th
 
 import hashlib
 from binascii import b2a_base64
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, SignatureAlgorithmOID
 
 from mesh_ca import _der
-from mesh_ca._keys import SigningKey, signature_hash
+from mesh_ca._keys import SigningKey, signature_hash, signing_with
 
 CLOCK_SKEW = timedelta(minutes=2)
 """How far notBefore lies in the past, for peers whose clock is behind."""
@@ -109,11 +109,12 @@ class SignedLeaf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeafTemplate:
-    """What all leaves of an issuer have in common, encoded."""
+    """What all leaves of an issuer have in common, encoded, and what signs them."""
 
     algorithm: bytes
     issuer: bytes
     issuer_key_id: bytes
+    sign: Callable[[bytes], bytes] = field(repr=False)
 
 
 def leaf_template(
@@ -128,10 +129,11 @@ def leaf_template(
         algorithm=_der.sequence(_der.object_identifier(oid.dotted_string), parameters),
         issuer=issuer.subject.public_bytes(),
         issuer_key_id=_extension(key_id, critical=False),
+        sign=signing_with(key),
     )
 
 
-def signed_leaf(leaf: Leaf, template: LeafTemplate, key: SigningKey) -> SignedLeaf:
+def signed_leaf(leaf: Leaf, template: LeafTemplate) -> SignedLeaf:
     """Sign a certificate.
 
     Without a common name the subject is empty and the alternative name critical, as RFC 5280
@@ -164,7 +166,7 @@ def signed_leaf(leaf: Leaf, template: LeafTemplate, key: SigningKey) -> SignedLe
         public_key,
         _der.tlv(0xA3, extensions),
     )
-    signature = _der.bit_string(_signature(to_be_signed, key))
+    signature = _der.bit_string(template.sign(to_be_signed))
     certificate = _der.sequence(to_be_signed, template.algorithm, signature)
     return SignedLeaf(pem=_certificate_pem(certificate), public_key_sha256=fingerprint)
 
@@ -190,12 +192,6 @@ def root_certificate(
         .add_extension(key_id, critical=False)
         .sign(key, signature_hash(key))
     )
-
-
-def _signature(message: bytes, key: SigningKey) -> bytes:
-    if isinstance(key, rsa.RSAPrivateKey):
-        return key.sign(message, padding.PKCS1v15(), signature_hash(key))
-    return key.sign(message, ec.ECDSA(signature_hash(key)))
 
 
 def _certificate_pem(der: bytes) -> bytes:

@@ -161,7 +161,7 @@ class _CertificateService:
         )
         # In the same breath: a caller that leaves now has no say in what the log knows.
         self.metrics.issued.inc()
-        audit.info("certificate issued", extra=_record(issued, caller, peer))
+        _write_audit_record(issued, caller, peer)
         return issued
 
     def _refusal(self, error: SigningError, caller: Caller, peer: str) -> _Refusal:
@@ -201,8 +201,10 @@ def _classified(error: SigningError) -> tuple[str, _Refusal]:
             assert_never(error)
 
 
-def _record(issued: Issued, caller: Caller, peer: str) -> dict[str, object]:
-    return {
+def _write_audit_record(issued: Issued, caller: Caller, peer: str) -> None:
+    if not audit.isEnabledFor(logging.INFO):
+        return
+    facts = {
         "serial": f"{issued.serial:x}",
         "identities": issued.identities,
         "authenticated_by": caller.method,
@@ -211,6 +213,13 @@ def _record(issued: Issued, caller: Caller, peer: str) -> dict[str, object]:
         "not_after": issued.not_after.isoformat(),
         "public_key_sha256": issued.public_key_sha256,
     }
+    # What `audit.info` does, but for its walk up the stack in search of this line: under load that
+    # takes longer than all the rest of a record.
+    audit.handle(
+        audit.makeRecord(
+            audit.name, logging.INFO, __file__, 0, "certificate issued", (), None, extra=facts
+        )
+    )
 
 
 def _der(pem: bytes) -> bytes:
