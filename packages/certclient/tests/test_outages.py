@@ -113,7 +113,7 @@ def resetting(times: int) -> Troubled:
         pytest.param(
             answering(*[grpc.StatusCode.PERMISSION_DENIED] * 4), 1, id="PERMISSION_DENIED"
         ),
-        pytest.param(resetting(8), 5, id="reset in the TLS handshake"),
+        pytest.param(resetting(11), 5, id="reset in the TLS handshake"),
     ],
 )
 async def test_a_process_asks_an_authority_in_trouble_now_and_then(
@@ -137,7 +137,7 @@ async def test_a_process_asks_an_authority_in_trouble_now_and_then(
             output, _ = await process.communicate()
     found = intervals(trouble.asked_at)
     record(request.node.callspec.id, written(found))
-    # The tries of an attempt begin a tenth of a second apart, less a tenth of that; attempts, half
+    # One connection a try, and none in between. The tries of an attempt begin a tenth of a second apart, less a tenth of that; attempts, half
     # a second, less half of that.
     for number, interval in enumerate(found, start=1):
         assert interval >= (0.09 if number % tries else 0.25)

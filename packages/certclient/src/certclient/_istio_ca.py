@@ -36,6 +36,7 @@ _RETRYABLE = frozenset(
 )
 _TRIES = 5
 _TRY_BACKOFF = Backoff(initial_s=0.1, maximum_s=2.0, multiplier=2.0, jitter=0.1)
+_NO_RECONNECT_MS = 600_000
 _MAX_FILE_BYTES = 1 << 20
 _MAX_REASON = 300
 
@@ -132,7 +133,14 @@ class _IstioCa:
 
 
 def _dial(config: IstioCaConfig) -> grpc.aio.Channel:
-    options: list[tuple[str, str | int]] = [("grpc.enable_retries", 0)]
+    options: list[tuple[str, str | int]] = [
+        ("grpc.enable_retries", 0),
+        ("grpc.use_local_subchannel_pool", 1),
+        # A closed channel lives on until it is collected as garbage, and one whose connection
+        # failed would dial again a second later: nobody's try, and outside of every backoff.
+        ("grpc.initial_reconnect_backoff_ms", _NO_RECONNECT_MS),
+        ("grpc.max_reconnect_backoff_ms", _NO_RECONNECT_MS),
+    ]
     if config.root_certificate is None:
         return grpc.aio.insecure_channel(config.address, options=options)
     key, chain = load_client_certificate(config.client_certificate_path, config.client_key_path)
