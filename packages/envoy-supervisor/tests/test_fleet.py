@@ -158,7 +158,6 @@ def test_who_dies_and_leaves_its_sockets_has_an_heir() -> None:
     crashed, start = run.tell(Exited(0, kept=True))
     assert crashed == Crashed(0, 0)
     assert start == heir(1, epoch=1)
-    assert run.fleet.legacy is None
     assert run.tell(BecameReady(1)) == ()
     # And so on.
     assert run.tell(Exited(1, kept=True))[0] == Crashed(1, run.fleet.not_before)

@@ -8,7 +8,7 @@ import random
 import signal
 from collections import deque
 from collections.abc import Coroutine
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, assert_never
 
 from envoy_supervisor import _news as news
@@ -17,11 +17,11 @@ from envoy_supervisor._child import Child, start_child
 from envoy_supervisor._config import EnvoyConfig
 from envoy_supervisor._errors import EnvoyNotFound, EnvoySupervisorError, RestartRefused
 from envoy_supervisor._exit import Exit, ExitCause
+from envoy_supervisor._families import Families
 from envoy_supervisor._fleet import advance
-from envoy_supervisor._hot_restart import id_file, release, release_stale, sockets
+from envoy_supervisor._hot_restart import release_stale
 from envoy_supervisor._keeper import SocketKeeper
 from envoy_supervisor._members import Fleet, Member, Phase, Stage
-from envoy_supervisor._stand_in import StandIn
 from envoy_supervisor._version import Version
 from mesh_lifecycle import Clock
 
@@ -69,12 +69,12 @@ class Crew:
         self.keeper = SocketKeeper(
             config,
             clock=clock,
+            may_ask=self._may_ask,
             background=lambda work, name: self._background(work, name=name),
         )
         self._news: deque[news.Event] = deque()
         self._working = False
-        self._stand_ins: dict[int, StandIn] = {}
-        self._families: set[int] = set()
+        self._families = Families(config.directory)
         self._deferred: dict[int, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._outcomes: dict[str, asyncio.Future[None]] = {}
@@ -199,36 +199,48 @@ class Crew:
     def _prepare(self, member: Member) -> None:
         """Clear the way for a process, and start it."""
         self._families.add(member.family)
-        if member.heir:
-            self._stand_in_for(member.family, member.epoch - 1, kept=True)
-        elif member.epoch == 0:
+        if member.epoch == 0:
             # A socket of a dead Envoy would take connections that are meant for this one.
             self.keeper.release()
-        else:
-            self._prepare_takeover(member)
+            self._start(member)
             return
-        self._start(member)
-
-    def _prepare_takeover(self, member: Member) -> None:
-        serving = self.fleet.first(Stage.READY)
-        before = self._versions[serving.version].config if serving else None
-        if (
-            before is None
-            or before.concurrency != self._versions[member.version].config.concurrency
-        ):
+        self.keeper.pause()
+        if member.heir:
+            self._families.stand_in(
+                member.family,
+                member.epoch - 1,
+                claim=self.keeper.claim,
+                live=self._heir_is_live,
+            )
+        elif self._workers_change(member):
             # Fewer workers: the sockets of those too many would be ours alone, and get a share.
             self.keeper.release()
-        self.keeper.pause()
         if not self.keeper.asking:
             self._start(member)
             return
-        work = self._start_when_quiet(member)
-        task = self._background(work, name="envoy start when quiet")
+        task = self._background(self._start_when_quiet(member), name="envoy start when quiet")
         self._deferred[member.number] = task
-        task.add_done_callback(lambda _: self._deferred.pop(member.number, None))
+
+    def _workers_change(self, member: Member) -> bool:
+        before = self.fleet.first(Stage.READY)
+        if before is None:
+            return True
+        versions = self._versions[before.version], self._versions[member.version]
+        return versions[0].config.concurrency != versions[1].config.concurrency
+
+    def _may_ask(self, child: Child) -> bool:
+        """Whether answers of that process come to us, and not to the next of its family."""
+        serving = self.fleet.first(Stage.READY)
+        if serving is None or serving.number != child.member.number:
+            return False
+        return not self._there_is((serving.family, serving.epoch + 1))
+
+    def _there_is(self, place: tuple[int, int]) -> bool:
+        """Whether there is a process of that family and epoch."""
+        return place in [(member.family, member.epoch) for member in self.fleet.members]
 
     async def _start_when_quiet(self, member: Member) -> None:
-        """The serving process has a question to answer, before another takes our place."""
+        """A question of ours is open, and its answer would go to the new process instead."""
         try:
             async with asyncio.timeout(self._config.restart_timeout.total_seconds()):
                 await self.keeper.quiet()
@@ -266,7 +278,7 @@ class Crew:
     async def _watch(self, child: Child) -> None:
         number = child.member.number
         # The first start may have to wait for a control plane; a restart has a parent to fall
-        # back on.
+        # back on, and an heir a new family.
         limit_s = self._config.restart_timeout.total_seconds() if child.member.epoch > 0 else None
         try:
             async with asyncio.timeout(limit_s):
@@ -279,11 +291,10 @@ class Crew:
         took_s = round(child.ready_at - child.started, 3)
         log.info("envoy is ready", extra={**self._facts(number), "after_s": took_s})
         self.tell(news.BecameReady(number))
-        if self.fleet.first(Stage.READY) == replace(child.member, stage=Stage.READY):
-            self.keeper.take(child)
+        self.keeper.take(child)
         self.ready.set()
         self.down.clear()
-        self.counts.restarts += child.member.epoch > 0
+        self.counts.restarts += child.member.epoch > 0 and not child.member.heir
         self._decide(child.member.version, None)
 
     def _on_exit(self, child: Child) -> None:
@@ -302,8 +313,9 @@ class Crew:
             self.counts.last_crash = outcome.reason
             log.error("envoy failed", extra=facts)
         del self._children[number]
-        if member.stage is Stage.RETIRING:
-            self._stand_in_for(member.family, member.epoch, kept=False)
+        next_one = (member.family, member.epoch + 1)
+        if member.stage is Stage.RETIRING and self._there_is(next_one):
+            self._families.stand_in(member.family, member.epoch)
         if member.stage is Stage.READY and self.fleet.phase is Phase.RUNNING:
             self.ready.clear()
         if not self.ready.is_set():
@@ -322,46 +334,26 @@ class Crew:
         if self.fleet.phase is not Phase.RUNNING:
             return False
         if member.stage is Stage.READY:
-            return self.keeper.bequeath(child)
-        if member.heir and member.stage is Stage.STARTING:
+            kept = self.keeper.bequeath(child)
+        elif member.stage is Stage.STARTING and member.heir:
             # Killed from outside it has proved nothing; else taking over may be what it cannot.
-            return outcome.signal == signal.SIGKILL and self.keeper.still_left()
-        return False
-
-    def _stand_in_for(self, family: int, epoch: int, *, kept: bool) -> None:
-        """Answer for a dead process as long as its successor may have questions.
-
-        kept: with the sockets that it left.
-        """
-        at = sockets(id_file(self._config.directory, family), epoch)
-        successor = any(
-            member.family == family and member.epoch == epoch + 1 for member in self.fleet.members
-        )
-        if at is None or not successor:
-            return
-        if kept:
-            substitute = StandIn(at, claim=self.keeper.claim, live=self.keeper.heir_is_live)
+            kept = outcome.signal == signal.SIGKILL and self.keeper.bequeath(child)
         else:
-            substitute = StandIn(at)
-        if (before := self._stand_ins.pop(family, None)) is not None:
-            before.close()
-        try:
-            substitute.open()
-        except OSError as error:
-            log.warning("cannot answer for the old envoy", extra={"reason": str(error)})
-            return
-        self._stand_ins[family] = substitute
+            return False
+        if not kept:
+            self.keeper.release()
+        return kept
+
+    def _heir_is_live(self) -> None:
+        if self._latest is not None:
+            self.keeper.inherit(self._latest)
 
     def _tidy(self) -> None:
         """Remove what outlives processes, once no process is left that needs it."""
-        legacy = self.fleet.legacy if self.fleet.phase is Phase.RUNNING else None
         needed = {member.family for member in self.fleet.members}
-        needed |= {legacy.family} if legacy is not None else set()
-        for family in self._families - needed:
-            if (substitute := self._stand_ins.pop(family, None)) is not None:
-                substitute.close()
-            release(id_file(self._config.directory, family))
-        self._families &= needed
+        if self.fleet.legacy is not None and self.fleet.phase is Phase.RUNNING:
+            needed.add(self.fleet.legacy.family)
+        self._families.keep_only(needed)
 
     def _finish(self) -> None:
         number = max(self._exits) if self.fleet.verdict is None else self.fleet.verdict

@@ -33,18 +33,24 @@ WARMING_POLL_SLOW_S = 5.0
 
 
 class SocketKeeper:
-    """The sockets of one supervisor's Envoys. `handed_over` counts those that a new one took."""
+    """The sockets of one supervisor's Envoys. `handed_over` counts those that a new one took.
+
+    may_ask: whether a process serves and no next one of its family is there, dead or alive, which
+        the answers would go to.
+    """
 
     def __init__(
         self,
         config: EnvoyConfig,
         *,
         clock: Clock,
+        may_ask: Callable[[Child], bool],
         background: Callable[[Coroutine[object, object, None], str], object],
     ) -> None:
         self.handed_over = 0
         self._config = config
         self._clock = clock
+        self._may_ask = may_ask
         self._background = background
         self._held: HeldSockets | None = None
         self._left: HeldSockets | None = None
@@ -71,12 +77,10 @@ class SocketKeeper:
     # --- while Envoy runs
 
     def take(self, child: Child) -> None:
-        """Hold what this process listens on, as soon as it can be asked; it serves."""
-        if self._left is not None:
-            # What it has asked for is its own as well; the rest nobody will ask for.
-            self._left.close_unclaimed()
-            self._left.pid = child.process.pid
-            self._held, self._left = self._left, None
+        """Hold what the process that serves listens on, as soon as it can be asked."""
+        if not self._may_ask(child):
+            return
+        self.inherit(child)
         if not self._applies_to(child):
             self.release()
             return
@@ -115,37 +119,42 @@ class SocketKeeper:
     # --- when it has died
 
     def bequeath(self, child: Child) -> bool:
-        """Keep the sockets of a process that has died for the next; whether there are any."""
+        """Keep the sockets of a process that has died for the next; whether there are any.
+
+        Or, if it was an heir and died before it served, what it would have got.
+        """
         self.pause()
-        held, self._held = self._held, None
-        file = id_file(self._config.directory, child.member.family)
-        if not held or held.pid != child.process.pid or not can_go_on(file):
-            if held is not None:
+        if self._held is not None:
+            held, self._held = self._held, None
+            if held and held.pid == child.process.pid:
+                self._leave(held)
+            else:
                 held.close()
-            return False
+        return bool(self._left) and can_go_on(id_file(self._config.directory, child.member.family))
+
+    def _leave(self, held: HeldSockets) -> None:
         self._left = held
         try:
             held.widen()
         except OSError as error:
             log.debug("waiting connections stay few", extra={"error": str(error)})
         self._background(self._patience(held), "sockets without envoy")
-        return True
-
-    def still_left(self) -> bool:
-        """Whether there is something for another heir, after one has died as well."""
-        return bool(self._left)
 
     def claim(self, address: str, worker: int) -> int | None:
         """The descriptor of a socket that the dead process had; for the next one."""
         return self._left.claim(address, worker) if self._left is not None else None
 
-    def heir_is_live(self) -> None:
-        """The next process serves with what it has asked for."""
+    def inherit(self, heir: Child) -> None:
+        """The next process serves; what it has asked for is its own as well."""
         if self._left is None:
             return
-        self.handed_over += self._left.claimed
-        log.info("connections waited for the new envoy", extra={"sockets": self._left.claimed})
         self._left.close_unclaimed()
+        self._left.pid = heir.process.pid
+        self.handed_over += len(self._left)
+        log.info("connections waited for the new envoy", extra={"sockets": len(self._left)})
+        self._held, self._left = self._left, None
+        if self._changing:
+            self.release()
 
     async def _patience(self, left: HeldSockets) -> None:
         await self._clock.sleep(WAIT_MOST_S)
@@ -170,20 +179,25 @@ class SocketKeeper:
 
     async def _take(self, child: Child, wish: object) -> None:
         def wanted() -> bool:
-            return self._wish is wish
+            return self._wish is wish and self._may_ask(child)
 
-        taken = await self._asked(child, wanted)
+        taken: HeldSockets | None = None
+        while wanted() and (taken := await self._asked(child, wanted)) is None:
+            if self._held is not None and self._held.pid != child.process.pid:
+                # Not known to be this one's too.
+                self._held.close()
+                self._held = None
+            await self._clock.sleep(LOOK_S)
+        if taken is None:
+            return
         if not wanted():
-            if taken is not None:
-                taken.close()
+            taken.close()
             return
         if self._held is not None:
             self._held.close()
         self._held = taken
-        if not taken:
-            return
         log.debug("listening sockets are held", extra={"sockets": len(taken)})
-        while self._held is taken:
+        while taken and self._held is taken:
             await self._clock.sleep(LOOK_S)
             if self._held is taken and not _shared(taken):
                 log.warning("envoy has closed listening sockets that were held for it")
@@ -191,15 +205,16 @@ class SocketKeeper:
                 self.take(child)
 
     async def _asked(self, child: Child, wanted: Callable[[], bool]) -> HeldSockets | None:
+        """What it listens on, empty if we may not look; None if it could not be asked just now."""
         try:
             if not child.version.fixed_listeners:
                 await self._warm(child, wanted)
             async with self._asking:
-                at = sockets(
-                    id_file(self._config.directory, child.member.family), child.member.epoch
-                )
-                if at is None or not wanted():
+                file = id_file(self._config.directory, child.member.family)
+                if not wanted():
                     return None
+                if (at := sockets(file, child.member.epoch)) is None:
+                    return HeldSockets(pid=child.process.pid)
                 addresses = listening_addresses(await child.admin.listeners())
                 taken = await held_sockets(
                     child.process, at, addresses, most=MOST_SOCKETS, wanted=wanted
@@ -209,7 +224,6 @@ class SocketKeeper:
             return None
         if taken is not None and not _shared(taken):
             taken.close()
-            return None
         return taken
 
     async def _warm(self, child: Child, wanted: Callable[[], bool]) -> None:

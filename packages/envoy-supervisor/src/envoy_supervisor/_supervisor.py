@@ -221,9 +221,13 @@ class Envoy:
         own each time it brings its statistics up to date. They only go down: the old one accepts
         nothing, so a late zero is a true one.
         """
-        if self._crew.fleet.first(Stage.RETIRING) is None:
+        retiring = self._crew.fleet.first(Stage.RETIRING)
+        if retiring is None:
             return False
         current = self._crew.current
+        if (retiring.family, retiring.epoch + 1) != (current.member.family, current.member.epoch):
+            # The one that would have reported them has died.
+            return True
         reported_at = current.ready_at + current.version.stats_flush_s + 1.0
         return self._clock.monotonic() < reported_at
 

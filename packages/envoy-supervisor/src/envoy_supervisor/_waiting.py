@@ -60,7 +60,9 @@ async def until_idle(
         if drain.step is not before:
             await _refuse(admin)
             continue
-        left_s = max(0.0, drain.plan.deadline - clock.monotonic())
+        plan = drain.plan
+        step_ends = plan.refuse_at if drain.step is DrainStep.ASKING else plan.deadline
+        left_s = max(0.0, step_ends - clock.monotonic())
         if await ended_within(min(interval_s, left_s)):
             return
         interval_s = min(IDLE_POLL_SLOW_S, interval_s * 1.5)

@@ -1,0 +1,62 @@
+"""What a family of Envoys has besides its processes: files, and whoever answers for a dead one."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+from envoy_supervisor._hot_restart import id_file, release, sockets
+from envoy_supervisor._stand_in import Claim, StandIn, nothing_kept
+
+log = logging.getLogger(__name__)
+
+
+def _nothing() -> None:
+    return
+
+
+class Families:
+    """The families of one directory; at most one stand-in each, for the newest that is dead."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._known: set[int] = set()
+        self._stand_ins: dict[int, StandIn] = {}
+
+    def add(self, family: int) -> None:
+        """A process of that family is about to start."""
+        self._known.add(family)
+
+    def stand_in(
+        self,
+        family: int,
+        epoch: int,
+        *,
+        claim: Claim = nothing_kept,
+        live: Callable[[], None] = _nothing,
+    ) -> None:
+        """Answer for the dead process of that epoch for as long as its successor may ask.
+
+        claim: which listening sockets it left. live: called when the successor serves.
+        """
+        at = sockets(id_file(self._directory, family), epoch)
+        if at is None:
+            return
+        if (before := self._stand_ins.pop(family, None)) is not None:
+            before.close()
+        substitute = StandIn(at, claim=claim, live=live)
+        try:
+            substitute.open()
+        except OSError as error:
+            log.warning("cannot answer for the old envoy", extra={"reason": str(error)})
+            return
+        self._stand_ins[family] = substitute
+
+    def keep_only(self, needed: set[int]) -> None:
+        """Remove what the other families leave; none of their processes runs."""
+        for family in self._known - needed:
+            if (substitute := self._stand_ins.pop(family, None)) is not None:
+                substitute.close()
+            release(id_file(self._directory, family))
+        self._known &= needed

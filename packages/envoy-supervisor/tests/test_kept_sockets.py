@@ -1,0 +1,567 @@
+"""Connections wait for the next Envoy after a crash, and never for one that does not come."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from envoy_supervisor import (
+    CrashPolicy,
+    Envoy,
+    EnvoyConfig,
+    EnvoyState,
+    ExitCause,
+    RestartRefused,
+    running,
+)
+from envoy_supervisor._keeper import LOOK_S
+from mesh_lifecycle import Backoff, SystemClock
+
+ENVOYS = (None, *filter(None, os.environ.get("ENVOY_PATHS", "").split(os.pathsep)))
+every_envoy = pytest.mark.parametrize("other", ENVOYS, ids=lambda path: path or "installed")
+
+WAITING = Backoff(initial_s=0.3, maximum_s=0.3, multiplier=1.0, jitter=0.0)
+
+
+class Application(Protocol):
+    arrived: asyncio.Event
+    release: asyncio.Event
+    port: int
+
+
+class ProxyConfig(Protocol):
+    def __call__(self, listen: int, application: int, **changes: Any) -> EnvoyConfig: ...
+
+
+class FreePort(Protocol):
+    def __call__(self) -> int: ...
+
+
+class QuickLooks(SystemClock):
+    """Looks after what is held without waiting long between."""
+
+    async def sleep(self, seconds: float) -> None:
+        await super().sleep(0.02 if seconds == LOOK_S else seconds)
+
+
+class Load:
+    """Requests over a new connection each; how they end, and whether one was refused."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.ends: Counter[str] = Counter()
+        self.open = 0
+
+    async def ask(self, path: str) -> str:
+        try:
+            reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        except OSError:
+            return "refused"
+        self.open += 1
+        try:
+            writer.write(f"GET {path} HTTP/1.1\r\nhost: a\r\n\r\n".encode())
+            await reader.readuntil(b"done")
+        except (OSError, asyncio.IncompleteReadError):
+            return "cut"
+        finally:
+            self.open -= 1
+            writer.close()
+        return "answered"
+
+    async def worker(self) -> None:
+        while True:
+            self.ends[await self.ask("/quick")] += 1
+
+    async def more(self, count: int = 50) -> None:
+        wanted = self.ends["answered"] + count
+        while self.ends["answered"] < wanted:  # noqa: ASYNC110 - a count is no event
+            await asyncio.sleep(0)
+
+
+@asynccontextmanager
+async def load_on(port: int, workers: int = 4) -> AsyncIterator[Load]:
+    load = Load(port)
+    tasks = [asyncio.create_task(load.worker(), name="load") for _ in range(workers)]
+    try:
+        yield load
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+
+
+def edit(config: EnvoyConfig) -> Any:
+    assert isinstance(config.bootstrap, Path)
+    return json.loads(config.bootstrap.read_text())
+
+
+def save(config: EnvoyConfig, bootstrap: Any) -> EnvoyConfig:
+    assert isinstance(config.bootstrap, Path)
+    config.bootstrap.write_text(json.dumps(bootstrap))
+    return config
+
+
+def listener_of(bootstrap: Any) -> Any:
+    return bootstrap["static_resources"]["listeners"][0]
+
+
+async def holds(envoy: Envoy, count: int) -> None:
+    while envoy.status.kept_sockets != count:  # noqa: ASYNC110 - a count is no event
+        await asyncio.sleep(0.005)
+
+
+async def crashed(envoy: Envoy, count: int) -> None:
+    while envoy.status.crashes != count:  # noqa: ASYNC110 - a count is no event
+        await asyncio.sleep(0)
+
+
+async def until_state(envoy: Envoy, state: EnvoyState) -> None:
+    while envoy.state is not state:  # noqa: ASYNC110 - a state is no event
+        await asyncio.sleep(0.001)
+
+
+async def killed(envoy: Envoy) -> None:
+    """Kill the Envoy that serves, and wait until the next one does."""
+    count = envoy.status.crashes
+    os.kill(envoy.pid, signal.SIGKILL)
+    await crashed(envoy, count + 1)
+    await envoy.wait_ready(10)
+
+
+@contextmanager
+def refused(port: int) -> Iterator[None]:
+    with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port), 1):
+        pass
+    yield
+
+
+async def until_refused(port: int) -> None:
+    while True:
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+        except ConnectionRefusedError:
+            return
+        writer.close()
+        await asyncio.sleep(0.01)
+
+
+@every_envoy
+@pytest.mark.parametrize("reuse_port", [True, False], ids=["socket a worker", "shared socket"])
+async def test_only_what_was_in_flight_on_the_killed_envoy_fails(
+    proxy_config: ProxyConfig,
+    application: Application,
+    free_port: FreePort,
+    other: str | None,
+    reuse_port: bool,  # noqa: FBT001
+) -> None:
+    port = free_port()
+    quick = CrashPolicy(backoff=Backoff(initial_s=0.05, maximum_s=0.05))
+    config = proxy_config(port, application.port, concurrency=2, crashes=quick)
+    config = replace(config, binary=Path(other) if other else config.binary)
+    bootstrap = edit(config)
+    listener_of(bootstrap)["enable_reuse_port"] = reuse_port
+    save(config, bootstrap)
+    sockets = 2 if reuse_port else 1
+    async with running(config) as envoy, load_on(port) as load:
+        await envoy.wait_ready(10)
+        load.ends.clear()
+        in_flight = 0
+        for kill in (1, 2, 3):
+            slow = [asyncio.create_task(load.ask("/slow"), name="slow") for _ in range(4)]
+            await application.arrived.wait()
+            application.arrived.clear()
+            await load.more()
+            await holds(envoy, sockets)
+            in_flight += load.open
+            await killed(envoy)
+            assert envoy.status.handed_over == kill * sockets
+            assert envoy.status.epoch == kill
+            await load.more()
+            application.release.set()
+            assert {await task for task in slow} <= {"cut", "answered"}
+            application.release.clear()
+    assert load.ends["refused"] == 0
+    assert load.ends["cut"] <= in_flight
+
+
+@every_envoy
+async def test_every_kind_of_address_lets_connections_wait(
+    proxy_config: ProxyConfig,
+    application: Application,
+    free_port: FreePort,
+    socket_dir: Path,
+    other: str | None,
+) -> None:
+    ports = [free_port() for _ in range(3)]
+    policy = CrashPolicy(backoff=WAITING)
+    config = proxy_config(ports[0], application.port, concurrency=2, crashes=policy)
+    config = replace(config, binary=Path(other) if other else config.binary)
+    bootstrap = edit(config)
+    listener = listener_of(bootstrap)
+    six, pipe = json.loads(json.dumps(listener)), json.loads(json.dumps(listener))
+    listener["additional_addresses"] = [
+        {"address": {"socket_address": {"address": "127.0.0.1", "port_value": ports[1]}}}
+    ]
+    six["name"], pipe["name"] = "six", "pipe"
+    six["address"] = {"socket_address": {"address": "::1", "port_value": ports[2]}}
+    pipe["address"] = {"pipe": {"path": str(socket_dir / "listener"), "mode": 0o600}}
+    bootstrap["static_resources"]["listeners"] += [six, pipe]
+    save(config, bootstrap)
+    async with running(config) as envoy:
+        await envoy.wait_ready(10)
+        for kill in (1, 2):
+            # Two workers, three TCP addresses, and one socket for the pipe.
+            await holds(envoy, 7)
+            os.kill(envoy.pid, signal.SIGKILL)
+            await crashed(envoy, kill)
+            if kill == 1:
+                await envoy.wait_ready(10)
+        # The next start waits a moment: nobody is there now.
+        assert envoy.status.pid is None
+        clients = [
+            await asyncio.open_connection("127.0.0.1", ports[0]),
+            await asyncio.open_connection("127.0.0.1", ports[1]),
+            await asyncio.open_connection("::1", ports[2]),
+            await asyncio.open_unix_connection(socket_dir / "listener"),
+        ]
+        assert envoy.status.pid is None
+        for reader, writer in clients:
+            writer.write(b"GET /quick HTTP/1.1\r\nhost: a\r\n\r\n")
+            assert (await reader.readuntil(b"done")).startswith(b"HTTP/1.1 200")
+            writer.close()
+        await envoy.wait_ready(10)
+        assert envoy.status.handed_over == 14
+    (socket_dir / "listener").unlink()
+
+
+async def test_nothing_is_kept_when_it_is_switched_off(
+    proxy_config: ProxyConfig, application: Application, free_port: FreePort
+) -> None:
+    config = proxy_config(free_port(), application.port, keep_sockets=False)
+    async with running(config) as envoy:
+        await envoy.wait_ready(10)
+        await killed(envoy)
+        assert envoy.status.epoch == 0
+        assert envoy.status.kept_sockets == envoy.status.handed_over == 0
+
+
+async def test_an_envoy_that_cannot_take_over_is_followed_by_one_that_starts_anew(
+    proxy_config: ProxyConfig, application: Application, free_port: FreePort
+) -> None:
+    port = free_port()
+    config = proxy_config(port, application.port, crashes=CrashPolicy(backoff=WAITING))
+    async with running(config) as envoy:
+        await envoy.wait_ready(10)
+        await killed(envoy)
+        await holds(envoy, 1)
+        os.kill(envoy.pid, signal.SIGKILL)
+        await crashed(envoy, 2)
+        # It waits; somebody clears up in the meantime.
+        (shared,) = [
+            Path(f"/dev/shm/envoy_shared_memory_{int(file.read_text()) * 10}")
+            for file in config.directory.glob("base-id-*-[0-9]")
+        ]
+        shared.unlink()
+        async with load_on(port, workers=1) as load:
+            await until_state(envoy, EnvoyState.READY)
+            load.ends.clear()
+            await load.more()
+        assert load.ends.keys() == {"answered"}
+        assert envoy.status.epoch == 0
+        await holds(envoy, 1)
+    assert [*config.directory.glob("base-id-*")] == []
+
+
+async def test_a_configuration_that_is_bad_by_now_ends_it(
+    proxy_config: ProxyConfig, application: Application, free_port: FreePort
+) -> None:
+    port = free_port()
+    config = proxy_config(port, application.port)
+    assert isinstance(config.bootstrap, Path)
+    async with running(config) as envoy:
+        await envoy.wait_ready(10)
+        await holds(envoy, 1)
+        config.bootstrap.write_text(config.bootstrap.read_text().replace('"1s"', '"soon"'))
+        os.kill(envoy.pid, signal.SIGKILL)
+        ended = await envoy.wait_exit()
+        assert ended.cause is ExitCause.BAD_CONFIGURATION
+        # The killed one, its heir, and one that had nothing to take over.
+        assert envoy.status.crashes == 3
+        with refused(port):
+            assert envoy.status.kept_sockets == 0
+
+
+async def test_a_crash_loop_uses_up_its_budget(
+    proxy_config: ProxyConfig, application: Application, free_port: FreePort
+) -> None:
+    port = free_port()
+    quick = CrashPolicy(budget=3, backoff=Backoff(initial_s=0.01, maximum_s=0.01))
+    config = proxy_config(port, application.port, crashes=quick)
+    async with running(config) as envoy:
+        for kill in (1, 2, 3, 4):
+            await envoy.wait_ready(10)
+            await holds(envoy, 1)
+            os.kill(envoy.pid, signal.SIGKILL)
+            await crashed(envoy, kill)
+        assert (await envoy.wait_exit()).signal == signal.SIGKILL
+        with refused(port):
+            assert envoy.status.kept_sockets == 0
+    assert [*config.directory.glob("base-id-*")] == []
+
+
+async def test_nothing_is_held_while_envoy_drains(
+    proxy_config: ProxyConfig, application: Application, free_port: FreePort
+) -> None:
+    port = free_port()
+    config = proxy_config(port, application.port)
+    async with running(config) as envoy:
+        await envoy.wait_ready(10)
+        await holds(envoy, 1)
+        await envoy.drain()
+        assert envoy.status.kept_sockets == 0
+        await killed(envoy)
+        assert envoy.status.epoch == 0
+        assert envoy.status.kept_sockets == 0
+
+
+async def test_a_stop_refuses_connections_while_old_ones_finish(
+    proxy_config: ProxyConfig, application: Application, free_port: FreePort
+) -> None:
+    port = free_port()
+    config = proxy_config(port, application.port, termination_drain=timedelta(seconds=2))
+    load = Load(port)
+    async with AsyncExitStack() as stack:
+        envoy = await stack.enter_async_context(running(config))
+        await envoy.wait_ready(10)
+        await holds(envoy, 1)
+        slow = asyncio.create_task(load.ask("/slow"), name="slow")
+        await application.arrived.wait()
+        stop = asyncio.create_task(stack.aclose(), name="stop")
+        await until_refused(port)
+        assert not slow.done()
+        application.release.set()
+        assert await slow == "answered"
+        await stop
+
+
+async def test_a_kill_while_draining_ends_it(
+    proxy_config: ProxyConfig, application: Application, free_port: FreePort
+) -> None:
+    port = free_port()
+    config = proxy_config(port, application.port, termination_drain=timedelta(seconds=30))
+    load = Load(port)
+    async with AsyncExitStack() as stack:
+        envoy = await stack.enter_async_context(running(config))
+        await envoy.wait_ready(10)
+        await holds(envoy, 1)
+        slow = asyncio.create_task(load.ask("/slow"), name="slow")
+        await application.arrived.wait()
+        stop = asyncio.create_task(stack.aclose(), name="stop")
+        await until_state(envoy, EnvoyState.DRAINING)
+        os.kill(envoy.pid, signal.SIGKILL)
+        assert await slow == "cut"
+        await stop
+        with refused(port):
+            assert envoy.state is EnvoyState.EXITED
+
+
+async def test_a_kill_after_a_hot_restart_loses_no_new_connection(
+    proxy_config: ProxyConfig, application: Application, free_port: FreePort
+) -> None:
+    port = free_port()
+    at_once = timedelta(0)
+    config = proxy_config(port, application.port, termination_drain=at_once)
+    load = Load(port)
+    async with running(config) as envoy:
+        await envoy.wait_ready(10)
+        await holds(envoy, 1)
+        slow = asyncio.create_task(load.ask("/slow"), name="slow")
+        await application.arrived.wait()
+        save(config, {**edit(config), "node": {"id": "two", "cluster": "c"}})
+        async with load_on(port) as load:
+            await envoy.restart()
+            await load.more()
+            while envoy.status.kept_sockets != 1:  # noqa: ASYNC110 - a count is no event
+                await asyncio.sleep(0.005)
+            await load.more()
+            await killed(envoy)
+            assert envoy.status.epoch == 2
+            await load.more()
+            # The first one still finishes what it has.
+            assert envoy.status.retiring == 1
+            application.release.set()
+            assert await slow == "answered"
+        assert load.ends["refused"] == 0
+        assert load.ends["cut"] <= 4
+
+
+async def test_a_kill_in_the_middle_of_a_hot_restart_loses_no_new_connection(
+    proxy_config: ProxyConfig, application: Application, free_port: FreePort
+) -> None:
+    port = free_port()
+    config = proxy_config(port, application.port)
+    async with running(config) as envoy, load_on(port) as load:
+        await envoy.wait_ready(10)
+        load.ends.clear()
+        await holds(envoy, 1)
+        first = envoy.pid
+        save(config, {**edit(config), "node": {"id": "two", "cluster": "c"}})
+        restart = asyncio.create_task(envoy.restart(), name="restart")
+        children = Path(f"/proc/self/task/{os.getpid()}/children")
+        while serving(children) < 2:  # noqa: ASYNC110 - no event from a stranger
+            await asyncio.sleep(0)
+        os.kill(first, signal.SIGKILL)
+        try:
+            assert await restart
+        except RestartRefused:
+            pytest.fail("it was replaced anyway")
+        await load.more()
+        assert load.ends["refused"] == 0
+        assert load.ends["cut"] <= 4
+        assert '"two"' in json.dumps((await envoy.admin.server_info())["node"])
+
+
+def serving(children: Path) -> int:
+    """How many of our children are Envoys that do more than validate."""
+    count = 0
+    for pid in children.read_text().split():
+        try:
+            line = Path(f"/proc/{pid}/cmdline").read_bytes()
+        except OSError:
+            continue
+        count += b"--socket-path" in line and b"_exec.py" not in line
+    return count
+
+
+async def test_fewer_workers_take_over_all_connections(
+    proxy_config: ProxyConfig, application: Application, free_port: FreePort
+) -> None:
+    port = free_port()
+    config = proxy_config(port, application.port, concurrency=3, termination_drain=timedelta(0))
+    application.release.set()
+    async with running(config) as envoy, load_on(port) as load:
+        await envoy.wait_ready(10)
+        await holds(envoy, 3)
+        await envoy.restart(replace(config, concurrency=1))
+        await holds(envoy, 1)
+        await load.more(200)
+        await killed(envoy)
+        await load.more(200)
+
+
+def with_dynamic_listeners(config: EnvoyConfig, file: Path, **changes: Any) -> EnvoyConfig:
+    """Move the listeners from the bootstrap to a file that Envoy follows."""
+    bootstrap = edit(config)
+    listeners = bootstrap["static_resources"].pop("listeners")
+    publish(file, listeners)
+    source = {"path": str(file), "watched_directory": {"path": str(file.parent)}}
+    bootstrap["dynamic_resources"] = {"lds_config": {"path_config_source": source}}
+    bootstrap["node"] = {"id": "n", "cluster": "c"}
+    return replace(save(config, bootstrap), **changes)
+
+
+def publish(file: Path, listeners: list[Any]) -> None:
+    kind = "type.googleapis.com/envoy.config.listener.v3.Listener"
+    resources = [{"@type": kind, **listener} for listener in listeners]
+    temporary = file.with_suffix(".new")
+    temporary.write_text(json.dumps({"resources": resources}))
+    temporary.rename(file)
+
+
+@every_envoy
+async def test_a_listener_that_is_removed_refuses_connections(
+    proxy_config: ProxyConfig,
+    application: Application,
+    free_port: FreePort,
+    tmp_path: Path,
+    other: str | None,
+) -> None:
+    """As an agent does it that passes on what a control plane sends."""
+    ports = [free_port(), free_port()]
+    config = proxy_config(ports[0], application.port, concurrency=2)
+    config = replace(config, binary=Path(other) if other else config.binary)
+    first = listener_of(edit(config))
+    second = json.loads(json.dumps(first))
+    second["name"] = "second"
+    second["address"]["socket_address"]["port_value"] = ports[1]
+    # Without a socket for each worker, a socket that is held would keep it from coming back.
+    second["enable_reuse_port"] = False
+    file = tmp_path / "listeners.json"
+    config = with_dynamic_listeners(config, file, listener_changes_told=True)
+
+    async def updates(envoy: Envoy) -> int:
+        name = "listener_manager.lds.update_success"
+        return int((await envoy.admin.stats(f"^{name}$"))[name])
+
+    async def send(envoy: Envoy, listeners: list[Any]) -> None:
+        before = await updates(envoy)
+        envoy.listeners_changing()
+        assert envoy.status.kept_sockets == 0
+        publish(file, listeners)
+        while await updates(envoy) == before:
+            pass
+        envoy.listeners_changed()
+
+    async with running(config) as envoy, load_on(ports[0]) as load:
+        await envoy.wait_ready(10)
+        load.ends.clear()
+        await holds(envoy, 2)
+        await send(envoy, [first, second])
+        await holds(envoy, 3)
+        await send(envoy, [first])
+        with refused(ports[1]):
+            await holds(envoy, 2)
+        await killed(envoy)
+        with refused(ports[1]):
+            await holds(envoy, 2)
+        await load.more()
+        assert load.ends["refused"] == 0
+        await send(envoy, [first, second])
+        await holds(envoy, 3)
+        async with load_on(ports[1]) as back:
+            await back.more()
+            await killed(envoy)
+            await back.more()
+        assert back.ends["refused"] == 0
+
+
+async def test_listeners_of_a_control_plane_are_held_only_if_changes_are_told(
+    proxy_config: ProxyConfig, application: Application, free_port: FreePort, tmp_path: Path
+) -> None:
+    config = proxy_config(free_port(), application.port)
+    config = with_dynamic_listeners(config, tmp_path / "listeners.json")
+    async with running(config) as envoy:
+        await envoy.wait_ready(10)
+        await killed(envoy)
+        assert envoy.status.epoch == 0
+        assert envoy.status.handed_over == 0
+
+
+async def test_sockets_that_envoy_closed_unasked_are_let_go(
+    proxy_config: ProxyConfig,
+    application: Application,
+    free_port: FreePort,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    port = free_port()
+    config = proxy_config(port, application.port)
+    async with running(config, clock=QuickLooks()) as envoy:
+        await envoy.wait_ready(10)
+        await holds(envoy, 1)
+        # Somebody else talks to the admin interface.
+        await envoy.admin.drain_listeners()
+        await holds(envoy, 0)
+        with refused(port):
+            assert "envoy has closed listening sockets that were held for it" in caplog.messages
