@@ -129,7 +129,7 @@ class Authority:
             not_before=not_before,
             not_after=not_after,
             identities=identities,
-            public_key_sha256=signed.public_key_sha256.hex(),
+            public_key_sha256=signed.public_key_sha256,
         )
 
 

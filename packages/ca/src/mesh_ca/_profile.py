@@ -104,7 +104,7 @@ class SignedLeaf:
     """A signed certificate, and the SHA-256 of its public key (DER SubjectPublicKeyInfo)."""
 
     pem: bytes
-    public_key_sha256: bytes
+    public_key_sha256: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +137,7 @@ def signed_leaf(leaf: Leaf, template: LeafTemplate) -> SignedLeaf:
     """Sign a certificate.
 
     Without a common name the subject is empty and the alternative name critical, as RFC 5280
-    section 4.2.1.6 has it. The key identifier is the key's SHA-256, cut short (RFC 7093).
+    section 4.2.1.6 has it. The key identifier is made by method 1 of section 4.2.1.2, as a root's.
     """
     subject = _NO_SUBJECT
     if leaf.common_name is not None and len(leaf.common_name) <= _MAX_NAME_CHARACTERS:
@@ -146,10 +146,10 @@ def signed_leaf(leaf: Leaf, template: LeafTemplate) -> SignedLeaf:
     public_key = leaf.public_key.public_bytes(
         serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
     )
-    fingerprint = hashlib.sha256(public_key).digest()
+    key_id = hashlib.sha1(_key_bits(leaf.public_key, public_key), usedforsecurity=False)
     extensions = _der.sequence(
         _RSA_FIXED if isinstance(leaf.public_key, rsa.RSAPublicKey) else _EC_FIXED,
-        fingerprint[:_KEY_ID_BYTES],
+        key_id.digest(),
         template.issuer_key_id,
         _der.sequence(
             _CRITICAL_NAMES if subject is _NO_SUBJECT else _NAMES_OID,
@@ -168,7 +168,17 @@ def signed_leaf(leaf: Leaf, template: LeafTemplate) -> SignedLeaf:
     )
     signature = _der.bit_string(template.sign(to_be_signed))
     certificate = _der.sequence(to_be_signed, template.algorithm, signature)
-    return SignedLeaf(pem=_certificate_pem(certificate), public_key_sha256=fingerprint)
+    return SignedLeaf(
+        pem=_certificate_pem(certificate), public_key_sha256=hashlib.sha256(public_key).hexdigest()
+    )
+
+
+def _key_bits(public_key: rsa.RSAPublicKey | ec.EllipticCurvePublicKey, encoded: bytes) -> bytes:
+    """What stands in the BIT STRING of a key whose SubjectPublicKeyInfo is `encoded`."""
+    if isinstance(public_key, ec.EllipticCurvePublicKey):
+        point = 1 + 2 * ((public_key.key_size + 7) // 8)  # an uncompressed one, SEC 1 section 2.3.3
+        return encoded[-point:]
+    return public_key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.PKCS1)
 
 
 def root_certificate(
