@@ -275,6 +275,11 @@ def bootstrap(node: dict[str, Any], *, admin: str, xds: str, sds: Path | None) -
             "cds_config": source,
         },
         "static_resources": {"clusters": clusters},
+        # As the bootstraps of mesh-agent and of Istio's agent have it.
+        "stats_config": {
+            "use_all_default_tags": False,
+            "stats_tags": [{"tag_name": "cluster_name", "regex": r"^cluster\.(([^;]+);\.)"}],
+        },
     }
 
 

@@ -68,6 +68,34 @@ async def test_plaintext_traffic_flows_from_app_to_app_and_every_type_is_acked(
         }
 
 
+async def test_statistics_say_which_cluster_they_are_of(
+    lab: Any, yaml: Any, eventually: Start
+) -> None:
+    port = await lab.app("web", f"{WEB}.2")
+    lab.write(web=yaml.service("web", f"{WEB}.1", 80, port))
+    lab.write(policy=yaml.peer_authentication("DISABLE"))
+    plane = await lab.plane(lab.config_dir)
+    web = await lab.envoy("web", WEB, plane.grpc)
+    client = await lab.envoy("client", CLIENT, plane.grpc)
+
+    async def call() -> bool:
+        async with lab.session.get(f"http://{CLIENT}.3/", headers={"Host": "web"}) as response:
+            return bool(response.status == 200)
+
+    await eventually(call, what="a request from app to app")
+
+    for envoy, cluster in (
+        (client, "outbound|80||web.default.svc.cluster.local"),
+        (web, f"inbound|{port}||"),
+        (web, "BlackHoleCluster"),
+    ):
+        lines = (await envoy.get("/stats/prometheus")).splitlines()
+        counts = [line for line in lines if line.startswith("envoy_cluster_upstream_rq_total{")]
+        assert any(f'cluster_name="{cluster}"' in line for line in counts), counts
+    for connection in await plane.get("/debug/syncz"):
+        assert connection["types"]["cluster"]["status"] == "SYNCED"
+
+
 @pytest.mark.parametrize("case", sorted(path.stem for path in CASES.glob("*.yaml")))
 async def test_envoy_takes_everything_of_the_golden_cases(
     case: str, lab: Any, eventually: Start

@@ -123,6 +123,9 @@ def passthrough(world: World) -> Message:
 def _cluster(name: str, kind: int | None, world: World) -> Message:
     return cluster_pb2.Cluster(
         name=name,
+        # In Envoy's statistics a name ends where the `;` stands, for names have dots in them: the
+        # pattern that proxies' bootstraps find the tag `cluster_name` by looks for it.
+        alt_stat_name=f"{name};",
         type=kind,
         connect_timeout=duration(world.mesh.connect_timeout),
         circuit_breakers=circuit_breaker_pb2.CircuitBreakers(
