@@ -1,8 +1,11 @@
 """The book kept over any conversation says what a plain reading of that conversation says."""
 
+import asyncio
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+import pytest
 from envoy.extensions.transport_sockets.tls.v3 import secret_pb2
 from envoy.service.discovery.v3 import discovery_pb2
 from hypothesis import given
@@ -10,14 +13,19 @@ from hypothesis import strategies as st
 
 from mesh_sds import TrustBundle
 from mesh_sds._envoy_secret import secret_resource
+from mesh_sds._generator import SecretGenerator
 from mesh_sds._ledger import Ledger
+from mesh_sds.testing import FakeSecrets
 from xds_server import (
+    Admission,
     Client,
     ClientError,
     DeltaRequest,
     Node,
+    Peer,
     Response,
     SotwRequest,
+    XdsServer,
     type_urls,
 )
 
@@ -156,3 +164,56 @@ def test_requests_of_other_types_are_no_business_of_the_book() -> None:
     ledger.opened(CLIENT)
     ledger.received(CLIENT, SotwRequest(type_url=type_urls.CLUSTER, names=frozenset({"a"})))
     assert ledger.deliveries(CLIENT.id) == ()
+
+
+async def admitted(_node: Node, _peer: Peer) -> Admission[None]:
+    return Admission(context=None)
+
+
+@pytest.mark.parametrize("delta", [False, True])
+async def test_an_answer_that_comes_before_the_writing_is_done_is_not_lost(
+    secrets: FakeSecrets, *, delta: bool
+) -> None:
+    """A subscriber may be so quick that it says yes before the server hears its write is done."""
+    secrets.set(ROOTCA=TrustBundle(roots_pem=b"roots"))
+    ledger = Ledger()
+    generator = SecretGenerator(secrets, failures=asyncio.Event())
+    server: XdsServer[None] = XdsServer(
+        {type_urls.SECRET: generator}, admit=admitted, observer=ledger
+    )
+    server.mark_ready()
+    said: asyncio.Queue[bytes | None] = asyncio.Queue()
+    known: list[tuple[bool, bool]] = []
+    request = partial(
+        discovery_pb2.DeltaDiscoveryRequest if delta else discovery_pb2.DiscoveryRequest,
+        node={"id": "envoy"},
+        type_url=type_urls.SECRET,
+    )
+    names = {"resource_names_subscribe" if delta else "resource_names": ["ROOTCA"]}
+    said.put_nowait(request(**names).SerializeToString())
+
+    async def write(data: bytes) -> None:
+        kind: Any = (
+            discovery_pb2.DeltaDiscoveryResponse if delta else discovery_pb2.DiscoveryResponse
+        )
+        answer = {} if delta else names
+        yes = request(response_nonce=kind.FromString(data).nonce, **answer)
+        said.put_nowait(yes.SerializeToString())
+        said.put_nowait(None)
+        while said.qsize():  # noqa: ASYNC110 - the server reads in a task of its own
+            await asyncio.sleep(0)
+
+    with ledger.telling(
+        lambda client: known.extend(
+            (each.sent is not None, each.accepted is not None) for each in ledger.deliveries(client)
+        )
+    ):
+        await server.serve_stream(
+            Peer(address="memory", encrypted=False, certificate_chain=(), metadata={}),
+            said.get,
+            write,
+            delta=delta,
+            type_url=type_urls.SECRET,
+        )
+    # First asked for, then sent, then accepted: in that order, and nothing else in between.
+    assert known == [(False, False), (True, False), (True, True)]
