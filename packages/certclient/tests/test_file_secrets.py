@@ -28,6 +28,7 @@ from certclient._watched_entries import watched_entries
 
 Issue = Callable[[], Awaitable[Certificate]]
 Replace = Callable[[Path, bytes], None]
+Replacement = Callable[[Certificate, int], None]
 
 CHAIN, KEY, ROOT = "cert-chain.pem", "key.pem", "root-cert.pem"
 
@@ -210,28 +211,165 @@ async def test_files_that_come_after_the_start_are_noticed(tmp_path: Path, issue
         await pair_is(secrets, new)
 
 
+async def looked_again(secrets: FileSecrets) -> None:
+    """Have all files looked at, and wait until that is done."""
+    passes = secrets.status.passes
+    secrets.look()
+    async for status in secrets.looks():
+        if status.passes > passes:
+            return
+
+
+@asynccontextmanager
+async def told_from_now_on(secrets: FileSecrets) -> AsyncIterator[list[frozenset[str]]]:
+    """Gather what a subscriber is told after it was told what there is."""
+    told: list[frozenset[str]] = []
+    changes = secrets.changes()
+    await anext(changes)
+
+    async def gather() -> None:
+        while True:
+            told.append(await anext(changes))
+
+    task = asyncio.create_task(gather())
+    try:
+        yield told
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+@pytest.mark.parametrize("named_by", ["default", "file-cert"])
 async def test_a_changed_pair_is_told_once_and_a_changed_key_alone_is_not(
-    tmp_path: Path, issue: Issue
+    tmp_path: Path, issue: Issue, named_by: str
 ) -> None:
+    """Under the workload's name, and under one that names files."""
     put(tmp_path, await issue())
+    put(directory := tmp_path / "other", await issue())
+    name = f"file-cert:{directory}/{CHAIN}~{directory}/{KEY}"
+    if named_by == "default":
+        name, directory = "default", tmp_path
     async with following(tmp_path) as secrets:
-        changes = secrets.changes()
-        assert await anext(changes) == {"ROOTCA", "default"}
-        new = await issue()
-        by_rename(tmp_path / KEY, new.private_key_pem)
-        await error_is(secrets, "not the key of the certificate")
-        by_rename(tmp_path / CHAIN, new.chain_pem)
-        assert await anext(changes) == {"default"}
-        await pair_is(secrets, new)
-        more = asyncio.ensure_future(anext(changes))
-        passes = secrets.status.passes
-        secrets.look()
-        async for status in secrets.looks():
-            if status.passes > passes:
-                break
-        assert not more.done()
-        more.cancel()
-        await asyncio.wait([more])
+        await secrets.fetch(name)
+        async with told_from_now_on(secrets) as told:
+            new = await issue()
+            by_rename(directory / KEY, new.private_key_pem)
+            await error_is(secrets, "not the key of the certificate", name)
+            assert told == []
+            by_rename(directory / CHAIN, new.chain_pem)
+            await pair_is(secrets, new, name)
+            await looked_again(secrets)
+            assert told == [{name}]
+
+
+def link_alone(base: Path) -> Replacement:
+    """`certs` is a link to the files' directory, replaced by one to another."""
+
+    def replace(certificate: Certificate, number: int) -> None:
+        put(base / f"target-{number}", certificate)
+        (base / "new").symlink_to(f"target-{number}")
+        (base / "new").replace(base / "certs")
+
+    return replace
+
+
+def link_to_link(base: Path) -> Replacement:
+    """`certs` is a link to a link, the second of which is replaced."""
+    (base / "certs").symlink_to("inner")
+
+    def replace(certificate: Certificate, number: int) -> None:
+        put(base / f"target-{number}", certificate)
+        (base / "new").symlink_to(f"target-{number}")
+        (base / "new").replace(base / "inner")
+
+    return replace
+
+
+def linked_files(base: Path) -> Replacement:
+    """Each file is a link; their targets are replaced one after the other."""
+    (base / "certs").mkdir()
+    for name in (CHAIN, KEY, ROOT):
+        (base / "certs" / name).symlink_to(f"../target/{name}")
+    (base / "target").mkdir()
+
+    def replace(certificate: Certificate, number: int) -> None:
+        del number
+        by_rename(base / "target" / KEY, certificate.private_key_pem)
+        by_rename(base / "target" / CHAIN, certificate.chain_pem)
+        by_rename(base / "target" / ROOT, certificate.trust_bundle_pem)
+
+    return replace
+
+
+def volume(base: Path) -> Replacement:
+    """`..data` is swapped, as Kubernetes does."""
+    (base / "certs").mkdir()
+    return lambda certificate, _: mount(base / "certs", certificate)
+
+
+def volume_twice(base: Path) -> Replacement:
+    """`..data` is swapped away and at once back to something newer."""
+    (base / "certs").mkdir()
+
+    def replace(certificate: Certificate, number: int) -> None:
+        if number:
+            shutil.copytree((base / "certs" / "..data").resolve(), base / "certs" / "..stale")
+            (base / "certs" / "..stale-link").symlink_to("..stale")
+            (base / "certs" / "..stale-link").replace(base / "certs" / "..data")
+        mount(base / "certs", certificate)
+
+    return replace
+
+
+def deleted_files(base: Path) -> Replacement:
+    """The files are removed and written again."""
+    (base / "certs").mkdir()
+
+    def replace(certificate: Certificate, number: int) -> None:
+        del number
+        for file in (base / "certs").iterdir():
+            file.unlink()
+        put(base / "certs", certificate)
+
+    return replace
+
+
+def deleted_directory(base: Path) -> Replacement:
+    """Their directory is removed and made again."""
+
+    def replace(certificate: Certificate, number: int) -> None:
+        del number
+        shutil.rmtree(base / "certs", ignore_errors=True)
+        put(base / "certs", certificate)
+
+    return replace
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        link_alone,
+        link_to_link,
+        linked_files,
+        volume,
+        volume_twice,
+        deleted_files,
+        deleted_directory,
+    ],
+)
+async def test_however_files_are_exchanged_each_time_is_told_once_and_the_next_is_seen(
+    tmp_path: Path, issue: Issue, layout: Callable[[Path], Replacement]
+) -> None:
+    replace = layout(tmp_path)
+    replace(await issue(), 0)
+    async with following(tmp_path / "certs") as secrets:
+        await secrets.fetch("default")
+        async with told_from_now_on(secrets) as told:
+            for number in range(1, 4):
+                replace(new := await issue(), number)
+                await pair_is(secrets, new)
+                await looked_again(secrets)
+                assert told == [{"default"}] * number
 
 
 async def test_bogus_content_is_an_error_that_names_the_files_and_the_old_pair_stays(
@@ -283,13 +421,24 @@ async def test_a_missing_root_file_is_an_error_until_it_comes(tmp_path: Path, is
                 break
 
 
-async def test_the_roots_of_the_machine_are_served_or_told_to_be_missing(tmp_path: Path) -> None:
-    async with following(tmp_path) as secrets:
-        if secrets.serves("file-root:system"):
-            assert isinstance(await secrets.fetch("file-root:system"), Roots)
-        else:
-            with pytest.raises(SourceUnavailable, match="no file stands behind"):
-                await secrets.fetch("file-root:system")
+async def test_the_roots_of_the_machine_are_served_from_the_first_place_that_has_them(
+    tmp_path: Path, issue: Issue
+) -> None:
+    (tmp_path / "ca.pem").write_bytes((await issue()).trust_bundle_pem)
+    places = (tmp_path / "nowhere.pem", tmp_path / "ca.pem", tmp_path)
+    config = FileSecretsConfig(system_root_paths=places)
+    async with asyncio.timeout(20), file_secrets(config) as secrets:
+        roots = await secrets.fetch("file-root:system")
+        assert isinstance(roots, Roots)
+        assert roots.roots_pem == (tmp_path / "ca.pem").read_bytes()
+
+
+async def test_a_machine_without_roots_is_told(tmp_path: Path) -> None:
+    config = FileSecretsConfig(system_root_paths=(tmp_path / "nowhere.pem",))
+    async with asyncio.timeout(20), file_secrets(config) as secrets:
+        assert not secrets.serves("file-root:system")
+        with pytest.raises(SourceUnavailable, match=r"no file stands behind .*file-root:system"):
+            await secrets.fetch("file-root:system")
 
 
 async def test_a_name_that_no_file_stands_behind_is_told(tmp_path: Path) -> None:

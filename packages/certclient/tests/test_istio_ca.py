@@ -286,6 +286,26 @@ async def test_a_chain_without_a_root_is_refused(
         await signed_with(IstioCaConfig(address=plaintext, root_certificate=None), csr)
 
 
+async def test_a_wrong_token_is_told_and_the_certificate_stays(
+    service: Service, plaintext: str, tmp_path: Path, config: RotationConfig
+) -> None:
+    (tmp_path / "token").write_text("right")
+    client = IstioCaConfig(
+        address=plaintext, root_certificate=None, token_path=tmp_path / "token", cluster_id="c"
+    )
+    async with istio_ca(client) as authority, keep_fresh(config, authority) as certificates:
+        first = await certificates.wait_for_first()
+        (tmp_path / "token").write_text("wrong")
+        service.answers = [grpc.StatusCode.UNAUTHENTICATED]
+        with pytest.raises(RenewalFailed, match="answered UNAUTHENTICATED: as told"):
+            await certificates.renew()
+        assert certificates.latest is first
+        assert [sent["authorization"] for sent in service.metadata] == [
+            "Bearer right",
+            "Bearer wrong",
+        ]
+
+
 async def test_a_silent_server_is_given_up_in_time(
     service: Service, plaintext: str, csr: bytes
 ) -> None:

@@ -137,10 +137,10 @@ async def test_a_process_asks_an_authority_in_trouble_now_and_then(
             output, _ = await process.communicate()
     found = intervals(trouble.asked_at)
     record(request.node.callspec.id, written(found))
-    # One connection a try, and none in between. The tries of an attempt begin a tenth of a second apart, less a tenth of that; attempts, half
-    # a second, less half of that.
+    # One connection a try, and none in between. Tries are at least a tenth of a second apart and
+    # attempts half a second, less the jitter of a tenth and of a half.
     for number, interval in enumerate(found, start=1):
-        assert interval >= (0.09 if number % tries else 0.25)
+        assert interval >= (0.08 if number % tries else 0.2)
     events = [json.loads(line) for line in output.splitlines()]
     assert events[0]["event"] == "error"
 

@@ -8,7 +8,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from certclient._system_roots import system_roots_path
+from certclient._system_roots import SYSTEM_ROOT_PATHS, system_roots_path
 
 WORKLOAD_CERTIFICATE = "default"
 TRUST_BUNDLE = "ROOTCA"
@@ -22,12 +22,14 @@ class FileSecretsConfig:
 
     output_directory: where our own output is written. Files in it are never taken as input: that
     would make us believe whatever we wrote last, for ever.
+    system_root_paths: where the machine may keep its roots; the first file that is there counts.
     """
 
     certificate_path: Path | None = None
     key_path: Path | None = None
     root_path: Path | None = None
     output_directory: Path | None = None
+    system_root_paths: tuple[Path, ...] = SYSTEM_ROOT_PATHS
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,9 @@ def _named(name: str, config: FileSecretsConfig) -> SecretFiles | None:
             certificate, _, key = rest.partition("~")
             return _pair(Path(certificate), Path(key)) if certificate and key else None
         case "file-root:":
-            return _root(system_roots_path() if rest == _SYSTEM else Path(rest)) if rest else None
+            system = rest == _SYSTEM
+            path = system_roots_path(config.system_root_paths) if system else Path(rest)
+            return _root(path) if rest else None
         case "file-crl:" if rest:
             return RevocationFile(Path(rest))
         case _:

@@ -1,5 +1,6 @@
 """Where machines keep the roots that they trust."""
 
+from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Final
@@ -24,6 +25,6 @@ class SystemRoots(Enum):
 SYSTEM: Final = SystemRoots.SYSTEM
 
 
-def system_roots_path() -> Path | None:
+def system_roots_path(paths: Sequence[Path] = SYSTEM_ROOT_PATHS) -> Path | None:
     """Return the first file of roots that there is."""
-    return next(filter(Path.is_file, SYSTEM_ROOT_PATHS), None)
+    return next(filter(Path.is_file, paths), None)
