@@ -22,12 +22,14 @@ async def _envoy(
     api_type: str,
     *,
     hot_restart: tuple[str, ...] = ("--disable-hot-restart",),
+    admin: Path | None = None,
 ) -> AsyncIterator[None]:
     source = {"ads": {}, "resource_api_version": "V3"}
     relay = {"address": {"pipe": {"path": str(socket_path)}}}
     http2: dict[str, object] = {"explicit_http_config": {"http2_protocol_options": {}}}
     bootstrap = {
         "node": {"id": "sidecar~127.0.0.1~web.default~default.svc.cluster.local", "cluster": "web"},
+        **({"admin": {"address": {"pipe": {"path": str(admin)}}}} if admin else {}),
         "dynamic_resources": {
             "ads_config": {
                 "api_type": api_type,
@@ -71,6 +73,19 @@ async def _envoy(
     finally:
         process.kill()  # told to stop, it would tell its parent of a hot restart to stop, too
         await process.wait()
+
+
+async def _until_at_work(admin: Path) -> None:
+    """Wait until an Envoy has started its workers: before, it would let no other take over."""
+    answer = b""
+    async with asyncio.timeout(20):
+        while b"workers_started: 1" not in answer:
+            reader, writer = await asyncio.open_unix_connection(admin)
+            writer.write(b"GET /stats?filter=workers_started HTTP/1.1\r\n")
+            writer.write(b"host: a\r\nconnection: close\r\n\r\n")
+            answer = await reader.read()
+            writer.close()
+            await writer.wait_closed()
 
 
 def _cluster(name: str, *, timeout_s: int) -> bytes:
@@ -160,39 +175,41 @@ async def test_envoy_comes_back_by_itself_after_the_control_plane_was_away(
                 assert running.relay.status.types[messages.cluster].acked
 
 
+@pytest.mark.parametrize("api_type", ["GRPC", "DELTA_GRPC"])
 async def test_both_envoys_of_a_hot_restart_are_served_by_one_relay(
-    start_relay: Any, messages: Any, envoy_binary: Path, socket_dir: Path
+    start_relay: Any, messages: Any, envoy_binary: Path, socket_dir: Path, *, api_type: str
 ) -> None:
-    read = messages.read_request
+    delta = api_type == "DELTA_GRPC"
+    read = messages.read_delta_request if delta else messages.read_request
+    respond = messages.delta_response if delta else messages.response
     none = {"version": "v1", "bodies": ()}
 
     async def configure(upstream: Any) -> None:
         """Give an Envoy all it waits for."""
         await _next_request(upstream, messages.cluster, read)
-        await upstream.send(messages.response(messages.cluster, nonce="c1", **none))
+        await upstream.send(respond(messages.cluster, nonce="c1", **none))
         await _next_request(upstream, messages.listener, read)
-        await upstream.send(messages.response(messages.listener, nonce="l1", **none))
+        await upstream.send(respond(messages.listener, nonce="l1", **none))
         while (await _next_request(upstream, messages.listener, read)).response_nonce != "l1":
             pass
 
     async def accepts(upstream: Any, version: str) -> None:
-        await upstream.send(
-            messages.response(messages.cluster, version=version, nonce=version, bodies=())
-        )
+        await upstream.send(respond(messages.cluster, version=version, nonce=version, bodies=()))
         while (await _next_request(upstream, messages.cluster, read)).response_nonce != version:
             pass
 
-    base_id = socket_dir / "base-id"
+    base_id, admin = socket_dir / "base-id", socket_dir / "hot-admin"
     common = ("--socket-path", str(socket_dir / "hot"), "--parent-shutdown-time-s", "600")
     first = (*common, "--use-dynamic-base-id", "--base-id-path", str(base_id))
     try:
         async with control_plane() as plane, start_relay(plane.address) as running:
             path = running.socket_path
-            async with _envoy(envoy_binary, path, "GRPC", hot_restart=first):
+            async with _envoy(envoy_binary, path, api_type, hot_restart=first, admin=admin):
                 old = await plane.accept()
                 await configure(old)
+                await _until_at_work(admin)
                 second = (*common, "--base-id", base_id.read_text(), "--restart-epoch", "1")
-                async with _envoy(envoy_binary, path, "GRPC", hot_restart=second):
+                async with _envoy(envoy_binary, path, api_type, hot_restart=second):
                     new = await plane.accept()
                     await configure(new)
                     await accepts(old, "v2")

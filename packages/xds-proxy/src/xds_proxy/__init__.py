@@ -15,8 +15,8 @@ from xds_proxy._errors import (
 )
 from xds_proxy._interception import Interceptor
 from xds_proxy._ledger import TypeStatus
+from xds_proxy._observation import ResponseObserver
 from xds_proxy._relay import Relay, RelayStatus, relaying
-from xds_proxy._stream import ResponseObserver
 
 __all__ = [
     # run

@@ -21,8 +21,9 @@ from xds_proxy._dialect import DIALECTS, SERVICE, Dialect
 from xds_proxy._errors import ConfigError, UpstreamError
 from xds_proxy._interception import Interception, Interceptor
 from xds_proxy._ledger import Ledger, TypeStatus
+from xds_proxy._observation import Observation, ResponseObserver
 from xds_proxy._roster import MAX_STREAMS, Roster
-from xds_proxy._stream import End, GrpcSide, ResponseObserver, Side, Stream
+from xds_proxy._stream import End, GrpcSide, Side, Stream
 from xds_proxy._upstream import dialled
 
 log = logging.getLogger("xds_proxy")
@@ -63,7 +64,7 @@ class Relay:
         clock: Clock,
     ) -> None:
         self._config = config
-        self._observer = observer
+        self._observation = Observation(observer)
         self._clock = clock
         self._connection = Connection(config.upstream.address, clock=clock)
         self._interception = Interception(interceptors, now=self._connection.now)
@@ -95,7 +96,7 @@ class Relay:
             connection=self._connection,
             ledger=Ledger(self._ledger.types),
             interception=self._interception,
-            observer=self._observer,
+            observation=self._observation,
         )
         crowded_out = self._roster.join(stream)
         self._ledger = stream.ledger
@@ -110,6 +111,7 @@ class Relay:
             self._settle(stream, End(by=Side.ENVOY, code=grpc.StatusCode.CANCELLED))
             raise
         finally:
+            self._observation.ended(stream)
             if self._roster.leave(stream) and (successor := self._roster.leader) is not None:
                 self._ledger = successor.ledger
                 log.info("an older stream of Envoy's leads again")

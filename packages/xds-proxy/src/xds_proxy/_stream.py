@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any
 
 import grpc
 import grpc.aio
@@ -24,6 +23,7 @@ from xds_proxy._dialect import Dialect, Request, Response
 from xds_proxy._errors import WireError
 from xds_proxy._interception import Interception
 from xds_proxy._ledger import Ledger
+from xds_proxy._observation import Observation
 
 log = logging.getLogger("xds_proxy")
 
@@ -34,20 +34,6 @@ _FORWARDED = ("envoy.", "istio.workload.Workload")
 
 GrpcSide = Any
 """grpc.aio's server context or client call: read() and write() of bytes, without useful types."""
-
-
-class ResponseObserver(Protocol):
-    """Hears of what passes to Envoy, for whoever must act around a change of configuration.
-
-    Called on the event loop, between two messages of a stream: it must be quick. What it raises is
-    logged and harms no stream. With several Envoys (hot restart) it hears of all of them.
-    """
-
-    def passing(self, type_url: str) -> None:
-        """A response of this type is about to be given to Envoy."""
-
-    def answered(self, type_url: str, *, accepted: bool) -> None:
-        """Envoy has accepted or refused a response of this type."""
 
 
 class Side(Enum):
@@ -81,7 +67,7 @@ class Stream:
         connection: Connection,
         ledger: Ledger,
         interception: Interception,
-        observer: ResponseObserver | None,
+        observation: Observation,
     ) -> None:
         self.ledger = ledger
         self.leads = False
@@ -89,7 +75,7 @@ class Stream:
         self._envoy = envoy
         self._connection = connection
         self._interception = interception
-        self._observer = observer
+        self._observation = observation
         self._requests: asyncio.Queue[bytes] = asyncio.Queue()
         self._responses: asyncio.Queue[bytes | End] = asyncio.Queue(maxsize=_RESPONSES_AHEAD)
         self._answered = False
@@ -212,8 +198,7 @@ class Stream:
                 nonce=peeked.nonce,
                 at=self._connection.now(),
             )
-            if self._observer is not None:
-                self._tell(self._observer.passing, type_url)
+            self._observation.passing(self, type_url, peeked.nonce)
             return True
         counters.dropped += 1
         if type_url not in self._complained_of and len(self._complained_of) < _MAX_COMPLAINTS:
@@ -230,16 +215,13 @@ class Stream:
         answered = self.ledger.answered(
             type_url=type_url, nonce=peeked.nonce, error=error, at=self._connection.now()
         )
-        if answered is None:
-            return
-        if error is not None:
+        if answered is not None and error is not None:
             self._connection.counters.refused += 1
             log.warning(
                 "Envoy refused a configuration and keeps the last good one",
                 extra={"type_url": type_url, "version": answered, "reason": error},
             )
-        if self._observer is not None:
-            self._tell(self._observer.answered, type_url, accepted=error is None)
+        self._observation.answered(self, type_url, peeked.nonce)
 
     def _subscribe(self) -> None:
         """The agent's own subscriptions come right after Envoy's first listener request."""
@@ -263,13 +245,6 @@ class Stream:
     def _complain_of_response(self, error: WireError) -> None:
         log.error("the control plane sent a malformed response", extra={"reason": str(error)})
         self.end(_malformed("the control plane's response", error))
-
-    def _tell(self, tell: Callable[..., None], *what: object, **how: object) -> None:
-        try:
-            tell(*what, **how)
-        except Exception:
-            # The boundary to whoever listens in: Envoy's configuration does not depend on them.
-            log.exception("an observer failed", extra={"type_url": what[0]})
 
 
 async def _next(control_plane: GrpcSide) -> bytes | None:
