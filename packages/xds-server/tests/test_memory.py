@@ -1,16 +1,30 @@
-"""When memory is given back: once, after most clients have gone and it is quiet."""
+"""What clients leave behind, which is nothing, and when their memory is given back."""
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
+from xds_server import Client, LooksAway, PlainListener, PushRequest, XdsServer, serving
+from xds_server import type_urls as types
 from xds_server._background import in_background
-from xds_server._memory import MemoryKeeper, trim
+from xds_server._connection import Connection
+from xds_server._memory import MemoryKeeper, give_back_unused
+
+from xds_server.testing import (
+    ADS_DELTA,
+    ADS_SOTW,
+    DeltaClient,
+    SotwClient,
+    admit_all,
+    over_grpc,
+)
 
 
 class Kept:
@@ -30,8 +44,10 @@ def kept() -> Kept:
 
 
 @asynccontextmanager
-async def keeping(clock: Any, kept: Kept) -> AsyncIterator[MemoryKeeper]:
-    keeper = MemoryKeeper(quiet_s=10, clock=clock, give_back=kept.give_back)
+async def keeping(
+    clock: Any, kept: Kept, *, quiet_s: float | None = 10
+) -> AsyncIterator[MemoryKeeper]:
+    keeper = MemoryKeeper(quiet_s=quiet_s, clock=clock, give_back=kept.give_back)
     async with in_background(keeper.run(), name="memory"):
         yield keeper
 
@@ -81,5 +97,62 @@ async def test_it_is_kept_for_those_who_come_back(clock: Any, kept: Kept) -> Non
         assert kept.given_back == 0
 
 
+async def test_it_is_kept_if_nobody_wants_it_back(clock: Any, kept: Kept) -> None:
+    async with keeping(clock, kept, quiet_s=None) as keeper:
+        keeper.count(1000)
+        keeper.count(0)
+        await clock.advance(1000)
+        assert kept.given_back == 0
+
+
 def test_asking_the_allocator_works_or_does_nothing() -> None:
-    assert trim() in ({True, False} if sys.platform == "linux" else {False})
+    assert give_back_unused() in ({True, False} if sys.platform == "linux" else {False})
+
+
+@pytest.fixture
+def without_collector() -> Iterator[None]:
+    """What is not freed by its last reference stays."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def connections() -> int:
+    return sum(isinstance(thing, Connection) for thing in gc.get_objects())
+
+
+class Ends(LooksAway):
+    """Says how many streams are over."""
+
+    def __init__(self) -> None:
+        self.ended: asyncio.Queue[Client[object]] = asyncio.Queue()
+
+    def closed(self, client: Client[object], /) -> None:
+        self.ended.put_nowait(client)
+
+
+@pytest.mark.usefixtures("without_collector")
+@pytest.mark.parametrize("delta", [False, True])
+@pytest.mark.parametrize("farewell", ["cancelled", "garbage"])
+async def test_an_ended_stream_is_freed_without_the_garbage_collector(
+    state: Any, make: Any, settle: Any, farewell: str, *, delta: bool
+) -> None:
+    state.set(make.cluster("a"))
+    before, ends = connections(), Ends()
+    path, kind = (ADS_DELTA, DeltaClient) if delta else (ADS_SOTW, SotwClient)
+    server: XdsServer[None] = XdsServer({types.CLUSTER: state}, admit=admit_all, observer=ends)
+    server.mark_ready()
+    async with serving(server, [PlainListener()]) as bound:
+        for _ in range(3):
+            async with over_grpc(bound.addresses[0], path=path) as wire:
+                client = kind(wire)
+                await client.subscribe(types.CLUSTER)
+                await client.next()
+                server.push_now(PushRequest())
+                if farewell == "garbage":
+                    await wire.send(b"\xff\xff\xff")
+            await ends.ended.get()
+        await settle()
+        assert server.clients() == ()
+        assert connections() == before

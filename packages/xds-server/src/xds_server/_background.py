@@ -36,5 +36,10 @@ async def in_background(
         leaving = True
         task.cancel()
         await asyncio.wait([task])
+        error = None if task.cancelled() else task.exception()
+        del task  # With it, the error would hold this frame and this frame the error.
     if interrupted:
-        raise (None if task.cancelled() else task.exception()) or RuntimeError(f"{name} ended")
+        try:
+            raise error or RuntimeError(f"{name} ended")
+        finally:
+            del error

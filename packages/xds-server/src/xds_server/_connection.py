@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import grpc
 
+from ._background import in_background
 from ._clock import Clock
 from ._config import ServerConfig
 from ._errors import Refused, StreamRefused
@@ -150,24 +151,19 @@ class Connection(Generic[C]):
 
     async def run(self, read: Read, write: Write) -> None:
         """Serve the stream until the client says goodbye. Raises `Refused` for a bad one."""
-        refused: Refused | None = None
         try:
-            async with asyncio.TaskGroup() as group:
-                reader = group.create_task(self._read(read), name=f"xds reader {self.client.id}")
-                try:
-                    await self._work(write, group)
-                finally:
-                    reader.cancel()
-        except* Refused as errors:
-            refused = next(e for e in errors.exceptions if isinstance(e, Refused))
-        except* Exception:  # A fault of ours, or of an observer: it costs this stream.
+            # A TaskGroup would leave every stream that is cancelled to the garbage collector: until
+            # Python 3.13 its frame and the error in it hold each other.
+            async with in_background(self._read(read), name=f"xds reader {self.client.id}"):
+                await self._work(write)
+        except Refused:
+            raise
+        except Exception:  # A fault of ours, or of an observer: it costs this stream.
             self._server.metrics.internal_errors.inc()
             log.exception("stream failed", extra={"client": self.client.id})
-            refused = refused or StreamRefused(grpc.StatusCode.INTERNAL, "internal error")
+            raise StreamRefused(grpc.StatusCode.INTERNAL, "internal error") from None
         finally:
             self._finish_push()
-        if refused is not None:
-            raise refused
 
     async def _read(self, read: Read) -> None:
         while (data := await read()) is not None:
@@ -179,8 +175,9 @@ class Connection(Generic[C]):
             self._wake.set()
         self._goodbye = True
         self._wake.set()
+        await asyncio.get_running_loop().create_future()  # the worker ends it all
 
-    async def _work(self, write: Write, group: asyncio.TaskGroup) -> None:
+    async def _work(self, write: Write) -> None:
         while True:
             # Requests before pushes: who asks is waiting, and a push may wait for a request.
             if self._inbox:
@@ -195,25 +192,23 @@ class Connection(Generic[C]):
             elif not await self._send(
                 self._state.answers((), partial(self._generate, push=None)), write
             ):
-                await self._wait(group)
+                await self._wait()
 
-    async def _wait(self, group: asyncio.TaskGroup) -> None:
+    async def _wait(self) -> None:
         """Until there is something to do, or time for what waits for the client."""
         self._wake.clear()
         wakes_at = self._state.wakes_at()
         if wakes_at is None:
             await self._wake.wait()
             return
-        alarm = group.create_task(self._ring(wakes_at), name=f"xds alarm {self.client.id}")
-        try:
+        async with in_background(self._ring(wakes_at), name=f"xds alarm {self.client.id}"):
             await self._wake.wait()
-        finally:
-            alarm.cancel()
 
     async def _ring(self, at: float) -> None:
         await self._server.clock.sleep(at - self._server.clock.monotonic())
         self._push_stuck = False
         self._wake.set()
+        await asyncio.get_running_loop().create_future()  # it rings once
 
     async def _answer(self, request: SotwRequest | DeltaRequest, write: Write) -> None:
         self._server.observer.received(self.client, request)

@@ -1,16 +1,16 @@
 """Memory given back to the system when most clients have gone.
 
-glibc keeps what was freed for the next who needs it, and a peak of clients is then in the process's
-size for good. Measured with 1 000 clients, 100 kB pushed to each: 45 MB before, 107 MB after they
-had gone, although glibc had but 7 MB of that in use; one `malloc_trim`, of 12 ms, left 72 MB. Of
-these 17 MB are kept by Python, which gives back whole megabytes with no object in them only. A
-second peak brings it to the same figures again. Fewer arenas (`MALLOC_ARENA_MAX`) or a lower trim
-threshold changed nothing.
+What the allocators keep after a peak of clients would be in the process's size for good. Freed
+objects go back when nothing else lives in their megabyte (Python's own allocator) or page (glibc,
+by `malloc_trim`), and a peak leaves a few long-lived ones behind everywhere: free lists of the
+event loop, 112 bytes for every connection at once in gRPC's poller. So it depends on the
+granularity, which only who starts the process can choose; see the README for figures.
 """
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 from collections.abc import Callable
 
@@ -22,10 +22,14 @@ _WORTH_IT = 100
 """Clients that have to be gone: below that the allocator keeps a few megabytes."""
 
 
-def trim() -> bool:
-    """Ask the allocator to give back what it keeps; whether it had any. Only glibc knows how."""
+def give_back_unused() -> bool:
+    """Empty Python's free lists and glibc's; whether there was anything. Only glibc knows how.
+
+    Takes some 20 ms, during which nothing else happens.
+    """
     import ctypes  # here, for most processes never need it
 
+    gc.collect()  # gRPC leaves a small cycle for every call
     try:
         return bool(ctypes.CDLL(None).malloc_trim(0))
     except (AttributeError, OSError):
@@ -33,10 +37,14 @@ def trim() -> bool:
 
 
 class MemoryKeeper:
-    """Trims once when half of the clients or more have gone and nobody came or went for a while."""
+    """Gives back once when half of the clients or more have gone and it is quiet for a while."""
 
     def __init__(
-        self, *, quiet_s: float, clock: Clock, give_back: Callable[[], bool] = trim
+        self,
+        *,
+        quiet_s: float | None,
+        clock: Clock,
+        give_back: Callable[[], bool] = give_back_unused,
     ) -> None:
         self._quiet_s = quiet_s
         self._clock = clock
@@ -51,7 +59,8 @@ class MemoryKeeper:
         self._clients = clients
         self._most = max(self._most, clients)
         self._changed_at = self._clock.monotonic()
-        if self._most - clients >= max(_WORTH_IT, self._most / 2):
+        many = self._most - clients >= max(_WORTH_IT, self._most / 2)
+        if many and self._quiet_s is not None:
             self._fallen.set()
         else:
             self._fallen.clear()
@@ -60,7 +69,7 @@ class MemoryKeeper:
         """Wait for the clients to go, again and again."""
         while True:
             await self._fallen.wait()
-            left_s = self._changed_at + self._quiet_s - self._clock.monotonic()
+            left_s = self._changed_at + (self._quiet_s or 0.0) - self._clock.monotonic()
             if left_s > 0:
                 await self._clock.sleep(left_s)
                 continue

@@ -75,6 +75,8 @@ class PushQueue(Generic[K]):
         """`key` is gone for good."""
         self._waiting.pop(key, None)
         self._in_flight.pop(key, None)
+        if not self._waiting:
+            self._turns.clear()
 
     def shut_down(self) -> None:
         """Take no more; what waits is still handed out."""

@@ -324,6 +324,6 @@ class XdsServer(Generic[C]):
             if taken is None:
                 return  # shut down, which this server never does
             connection, request = taken
-            connection.hand_over(
-                Push(request=request, slot=slot, done=partial(self._queue.mark_done, connection))
-            )
+            done = partial(self._queue.mark_done, connection)
+            connection.hand_over(Push(request=request, slot=slot, done=done))
+            del connection, request, done, slot, taken  # not kept until the next push
