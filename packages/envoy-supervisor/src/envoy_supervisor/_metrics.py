@@ -4,7 +4,7 @@ envoy_state                      1 for the state it is in, 0 for the others     
 envoy_epoch                      hot restarts that led to the serving process, in its family
 envoy_retiring                   old processes that still finish requests
 envoy_kept_sockets               listening sockets that are held open in case Envoy dies
-envoy_start_time_seconds         when the serving process was started, Unix time; absent while none is
+envoy_start_time_seconds         when the serving process started, Unix time; absent without one
 envoy_restarts_total             hot restarts that succeeded
 envoy_restarts_refused_total     restarts that were refused or given up
 envoy_crashes_total              ends that nobody asked for
