@@ -206,16 +206,21 @@ async def main(options: argparse.Namespace) -> None:
                         await asyncio.sleep(options.long_s + 3)
                     load.report(what, took_s)
                 load = Load(listen)
+                took, in_flight = [], []
                 async with load.running():
+                    for kill in range(options.kills):
+                        await asyncio.sleep(1.5)
+                        in_flight.append(load.in_flight)
+                        begun = time.monotonic()
+                        os.kill(envoy.pid, signal.SIGKILL)
+                        while envoy.status.crashes == kill:  # noqa: ASYNC110
+                            await asyncio.sleep(0.001)
+                        await envoy.wait_ready(10)
+                        took.append(round(time.monotonic() - begun, 3))
                     await asyncio.sleep(1)
-                    in_flight, begun = load.in_flight, time.monotonic()
-                    os.kill(envoy.pid, signal.SIGKILL)
-                    while envoy.status.crashes == 0:  # noqa: ASYNC110
-                        await asyncio.sleep(0.001)
-                    await envoy.wait_ready(10)
-                    took_s = time.monotonic() - begun
-                    await asyncio.sleep(1)
-                load.report("kill -9", took_s, f"(long in flight at the kill: {in_flight})")
+                note = f"(long in flight: {in_flight}, sockets handed over: "
+                note += f"{envoy.status.handed_over}, seconds: {took})"
+                load.report(f"kill -9, {options.kills} times", max(took), note)
                 load = Load(listen)
                 background = asyncio.create_task(hold(load))
                 await asyncio.sleep(1)
@@ -241,4 +246,5 @@ if __name__ == "__main__":
     parser.add_argument("--envoy", type=Path, default=find_envoy())
     parser.add_argument("--old-envoy", type=Path)
     parser.add_argument("--long-s", type=float, default=10.0)
+    parser.add_argument("--kills", type=int, default=3)
     asyncio.run(main(parser.parse_args()))

@@ -42,7 +42,8 @@ def test_workers_that_share_a_socket_are_held_once() -> None:
 
 
 def test_only_what_was_asked_for_stays() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:
+    local = ("127.0.0.1", 0)
+    with socket.create_server(local) as one, socket.create_server(local) as two:
         held = held_of_this_process(one, two)
         assert held.claim(FIRST.address, 1) is not None
         assert held.claimed == 1
@@ -163,7 +164,8 @@ async def test_each_worker_is_asked_for_until_there_is_none(
     asking = asyncio.create_task(
         held_sockets(process, parent.at, [FIRST.address], most=9, wanted=lambda: True)
     )
-    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:
+    local = ("127.0.0.1", 0)
+    with socket.create_server(local) as one, socket.create_server(local) as two:
         for worker, server in enumerate([one, two]):
             assert await parent.question() == Place(address=FIRST.address, worker=worker)
             parent.answer(passed_socket(server.fileno()), server.fileno())

@@ -196,6 +196,36 @@ async def test_only_what_was_in_flight_on_the_killed_envoy_fails(
     assert load.ends["cut"] <= in_flight
 
 
+def udp_listener(port: int) -> Any:
+    proxy = "type.googleapis.com/envoy.extensions.filters.udp.udp_proxy.v3"
+    return {
+        "name": "datagrams",
+        "address": {
+            "socket_address": {"protocol": "UDP", "address": "127.0.0.1", "port_value": port}
+        },
+        "listener_filters": [
+            {
+                "name": "udp_proxy",
+                "typed_config": {
+                    "@type": f"{proxy}.UdpProxyConfig",
+                    "stat_prefix": "datagrams",
+                    "matcher": {
+                        "on_no_match": {
+                            "action": {
+                                "name": "route",
+                                "typed_config": {
+                                    "@type": f"{proxy}.Route",
+                                    "cluster": "application",
+                                },
+                            }
+                        }
+                    },
+                },
+            }
+        ],
+    }
+
+
 @every_envoy
 async def test_every_kind_of_address_lets_connections_wait(
     proxy_config: ProxyConfig,
@@ -217,7 +247,11 @@ async def test_every_kind_of_address_lets_connections_wait(
     six["name"], pipe["name"] = "six", "pipe"
     six["address"] = {"socket_address": {"address": "::1", "port_value": ports[2]}}
     pipe["address"] = {"pipe": {"path": str(socket_dir / "listener"), "mode": 0o600}}
-    bootstrap["static_resources"]["listeners"] += [six, pipe]
+    # These two have no connections of their own.
+    unbound, datagrams = json.loads(json.dumps(six)), udp_listener(ports[0])
+    unbound["name"], unbound["bind_to_port"] = "unbound", False
+    unbound["address"]["socket_address"]["port_value"] = 1
+    bootstrap["static_resources"]["listeners"] += [six, pipe, unbound, datagrams]
     save(config, bootstrap)
     async with running(config) as envoy:
         await envoy.wait_ready(10)

@@ -82,8 +82,9 @@ class HeldSockets:
         """How many sockets were given away."""
         return len(self._claimed & self._sockets.keys())
 
-    def widen(self) -> None:
-        """Let more connections wait than Envoy allowed, which accepts at once."""
+    def begin_handover(self) -> None:
+        """Nobody accepts: let more connections wait than Envoy allowed. Raises OSError."""
+        self._claimed.clear()
         for held in self._sockets.values():
             held.socket.listen(WAITING_MOST)
 

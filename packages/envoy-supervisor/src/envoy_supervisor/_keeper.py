@@ -124,21 +124,18 @@ class SocketKeeper:
         Or, if it was an heir and died before it served, what it would have got.
         """
         self.pause()
-        if self._held is not None:
-            held, self._held = self._held, None
-            if held and held.pid == child.process.pid:
-                self._leave(held)
-            else:
-                held.close()
+        held, self._held = self._held, None
+        if held is not None and held.pid != child.process.pid:
+            held.close()
+        elif held:
+            self._left = held
+            self._background(self._patience(held), "sockets without envoy")
+        if self._left is not None:
+            try:
+                self._left.begin_handover()
+            except OSError as error:
+                log.debug("waiting connections stay few", extra={"error": str(error)})
         return bool(self._left) and can_go_on(id_file(self._config.directory, child.member.family))
-
-    def _leave(self, held: HeldSockets) -> None:
-        self._left = held
-        try:
-            held.widen()
-        except OSError as error:
-            log.debug("waiting connections stay few", extra={"error": str(error)})
-        self._background(self._patience(held), "sockets without envoy")
 
     def claim(self, address: str, worker: int) -> int | None:
         """The descriptor of a socket that the dead process had; for the next one."""
@@ -150,8 +147,9 @@ class SocketKeeper:
             return
         self._left.close_unclaimed()
         self._left.pid = heir.process.pid
-        self.handed_over += len(self._left)
-        log.info("connections waited for the new envoy", extra={"sockets": len(self._left)})
+        if sockets_taken := len(self._left):
+            self.handed_over += sockets_taken
+            log.info("connections waited for the new envoy", extra={"sockets": sockets_taken})
         self._held, self._left = self._left, None
         if self._changing:
             self.release()
@@ -207,8 +205,9 @@ class SocketKeeper:
     async def _asked(self, child: Child, wanted: Callable[[], bool]) -> HeldSockets | None:
         """What it listens on, empty if we may not look; None if it could not be asked just now."""
         try:
-            if not child.version.fixed_listeners:
-                await self._warm(child, wanted)
+            if not child.version.fixed_listeners and not await self._warm(child, wanted):
+                log.warning("listening sockets are not held", extra={"missing_statistic": WARMING})
+                return HeldSockets(pid=child.process.pid)
             async with self._asking:
                 file = id_file(self._config.directory, child.member.family)
                 if not wanted():
@@ -226,12 +225,18 @@ class SocketKeeper:
             taken.close()
         return taken
 
-    async def _warm(self, child: Child, wanted: Callable[[], bool]) -> None:
-        """Wait until no listener is about to take another's place."""
+    async def _warm(self, child: Child, wanted: Callable[[], bool]) -> bool:
+        """Wait until no listener is about to take another's place; False if that cannot be seen."""
         interval_s = WARMING_POLL_S
-        while wanted() and (await child.admin.stats(f"^{WARMING}$")).get(WARMING) != 0:
+        while wanted():
+            warming = (await child.admin.stats(f"^{WARMING}$")).get(WARMING)
+            if warming is None:
+                return False
+            if warming == 0:
+                break
             await self._clock.sleep(interval_s)
             interval_s = min(WARMING_POLL_SLOW_S, interval_s * 1.5)
+        return True
 
 
 def _shared(held: HeldSockets) -> bool:
