@@ -141,6 +141,7 @@ def _config(options: argparse.Namespace, temporary: Path) -> EnvoyConfig:
         parent_shutdown_time=timedelta(seconds=options.parent_shutdown_s),
         drain_direction=DrainDirection.ALL,
         hot_restart=options.hot_restart,
+        keep_sockets=options.keep_sockets,
         crashes=CrashPolicy(budget=options.crash_budget),
         log_level=options.envoy_log_level,
         concurrency=options.concurrency,
@@ -167,6 +168,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--parent-shutdown-s", type=_seconds, default=60.0, metavar="S", help="old Envoy's (60)")
     add("--crash-budget", type=int, default=5, metavar="N", help="new starts in 2 min (5); 0: none")
     add("--no-hot-restart", dest="hot_restart", action="store_false", help="never hand over")
+    add("--no-keep-sockets", dest="keep_sockets", action="store_false", help="refuse when crashed")
     add("--no-follow", dest="follow", action="store_false", help="ignore changes of files")
     add("--watch", type=Path, action="append", default=[], metavar="FILE", help="follow this too")
     add("--concurrency", type=int, default=0, metavar="N", help="Envoy's worker threads")
