@@ -35,6 +35,15 @@ def read_file(path: Path) -> bytes:
     return content
 
 
+def stamp(path: Path) -> tuple[int, ...] | None:
+    """What tells a file from another one, or from itself before it was written; None: not there."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+
+
 def write_file(path: Path, content: bytes, *, mode: int) -> None:
     """Replace `path` as a whole: readers see the old content or the new, also after a crash."""
     temporary = path.with_name(f".{path.name}.{token_hex(8)}")

@@ -13,7 +13,7 @@ from jwt import PyJWK
 from jwt.exceptions import PyJWTError
 
 from mesh_ca._errors import StorageError
-from mesh_ca._files import read_file
+from mesh_ca._files import read_file, stamp
 from mesh_ca._keys import weakness
 
 log = logging.getLogger("mesh_ca")
@@ -97,7 +97,7 @@ class JwksSource:
         return tuple(key for key in self._keys if kid is None or key.kid == kid)
 
     def _refresh(self, *, forced: bool) -> None:
-        seen = self._look()
+        seen = stamp(self._file)
         now = self._monotonic()
         again = (forced or not self._keys) and now - self._read_at >= _REREAD_AFTER_S
         if seen == self._seen and not again:
@@ -116,13 +116,6 @@ class JwksSource:
             log.warning(
                 "key set not usable, the last good keys stay", extra={"reason": self._problem}
             )
-
-    def _look(self) -> tuple[int, ...]:
-        try:
-            status = self._file.stat()
-        except OSError:
-            return ()
-        return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
 def _verification_key(entry: object) -> VerificationKey:

@@ -15,13 +15,12 @@ from datetime import timedelta
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry
-from watchdog.events import FileSystemEvent, FileSystemEventHandler
-from watchdog.observers import Observer
-from watchdog.observers.api import ObservedWatch
 
 from mesh_ca._authority import Authority
 from mesh_ca._directory import load_signer, next_step_at, turn_root
+from mesh_ca._directory_watch import SCAN_S, watching
 from mesh_ca._errors import CaError, StorageError
+from mesh_ca._files import stamp
 from mesh_ca._metrics import KeeperMetrics
 from mesh_ca._profile import whole_second
 from mesh_ca._revocation import RevocationList
@@ -31,10 +30,8 @@ from mesh_ca._signer import CA_CERT, CA_KEY, CERT_CHAIN, ROOT_CERT, Signer
 log = logging.getLogger("mesh_ca")
 
 CHECK_INTERVAL = timedelta(hours=1)
-_SCAN_S = 10.0  # events get lost: on network file systems, and where the directory is replaced
 _SETTLE_S = 0.05
 _MAX_SETTLE_S = 1.0
-_CHANGES = frozenset({"created", "modified", "moved", "deleted", "closed"})
 
 
 class AuthorityKeeper:
@@ -87,7 +84,7 @@ class AuthorityKeeper:
         return changed
 
     def _work(self, problems: list[str]) -> Signer | None:
-        self._seen = self._signature()
+        self._seen = self._stamps()
         self._step_at = None  # a step that fails is tried again at the next interval, not at once
         try:
             turn_root(self._directory, self._policy, now=self._clock())
@@ -144,10 +141,7 @@ class AuthorityKeeper:
         """Look whenever something may have changed or be due, for ever."""
         interval_s = check_interval.total_seconds()
         due = self._loop.time() + rng.uniform(0, interval_s)
-        observer = Observer()
-        observer.start()
-        try:
-            watch = _Watch(observer.schedule, observer.unschedule, self._notice)
+        async with watching(self._changed.set) as watch:
             while True:
                 await asyncio.to_thread(watch.follow, self._directory)
                 if (
@@ -158,11 +152,8 @@ class AuthorityKeeper:
                     await self.look()
                     while due <= self._loop.time():
                         due += interval_s * rng.uniform(0.9, 1.1)
-                pause = min(_SCAN_S, due - self._loop.time(), self._seconds_to_step())
+                pause = min(SCAN_S, due - self._loop.time(), self._seconds_to_step())
                 await self._wait(max(pause, 0.0))
-        finally:
-            observer.stop()
-            await asyncio.shield(asyncio.to_thread(observer.join))
 
     async def _wait(self, timeout_s: float) -> None:
         with suppress(TimeoutError):
@@ -176,17 +167,13 @@ class AuthorityKeeper:
     def _seconds_to_step(self) -> float:
         return math.inf if self._step_at is None else self._step_at - self._clock()
 
-    def _notice(self) -> None:
-        """Called in the observer's thread."""
-        self._loop.call_soon_threadsafe(self._changed.set)
-
     def _differs(self) -> bool:
-        return self._signature() != self._seen
+        return self._stamps() != self._seen
 
-    def _signature(self) -> object:
+    def _stamps(self) -> object:
         names = (CA_CERT, CA_KEY, CERT_CHAIN, ROOT_CERT, ROOT_STATE)
-        files = tuple(_stamp(self._directory / name) for name in names)
-        revoked = _stamp(self._revocations.file) if self._revocations is not None else None
+        files = tuple(stamp(self._directory / name) for name in names)
+        revoked = stamp(self._revocations.file) if self._revocations is not None else None
         return (*files, revoked)
 
 
@@ -228,56 +215,3 @@ async def keeping_authority(
             yield keeper
         finally:
             task.cancel()
-
-
-class _Watch:
-    """A watch that follows its directory when another takes its place."""
-
-    def __init__(
-        self,
-        schedule: Callable[[FileSystemEventHandler, str], ObservedWatch],
-        unschedule: Callable[[ObservedWatch], None],
-        notice: Callable[[], None],
-    ) -> None:
-        self._schedule = schedule
-        self._unschedule = unschedule
-        self._handler = _Handler(notice)
-        self._place: tuple[int, ...] | None = None
-        self._watch: ObservedWatch | None = None
-
-    def follow(self, directory: Path) -> None:
-        place = _stamp(directory)
-        place = None if place is None else place[:2]
-        if place == self._place:
-            return
-        if self._watch is not None:
-            self._unschedule(self._watch)
-            self._watch = None
-        self._place = place
-        if place is not None:
-            try:
-                self._watch = self._schedule(self._handler, str(directory.resolve()))
-            except OSError as error:
-                log.warning(
-                    "directory can't be watched, looking at it now and then instead",
-                    extra={"directory": str(directory), "reason": str(error), "every_s": _SCAN_S},
-                )
-
-
-class _Handler(FileSystemEventHandler):
-    """Runs in the observer's thread."""
-
-    def __init__(self, notice: Callable[[], None]) -> None:
-        self._notice = notice
-
-    def on_any_event(self, event: FileSystemEvent) -> None:
-        if event.event_type in _CHANGES:
-            self._notice()
-
-
-def _stamp(path: Path) -> tuple[int, ...] | None:
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
