@@ -97,6 +97,9 @@ async def test_envoys_are_replaced_and_a_killed_one_recovers_under_load(
             record("while both were replaced", load.report.summary())
             assert load.report.failures == []
 
+            async with asyncio.timeout(20):
+                while not (await status(backend))["envoy"]["kept_sockets"]:  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
             agent, killed = backend.agent.pid, (await status(backend))["envoy"]["pid"]
             killed_at = loop.time()
             os.kill(killed, signal.SIGKILL)
@@ -111,4 +114,5 @@ async def test_envoys_are_replaced_and_a_killed_one_recovers_under_load(
         now = await status(backend)
         assert backend.agent.pid == agent, "in place"
         assert now["envoy"]["crashes"] == 1
+        assert now["envoy"]["handed_over"] > 0, "connections waited for the new Envoy"
         assert now["envoy"]["pid"] != killed

@@ -8,7 +8,7 @@ import certclient
 import mesh_sds
 import xds_proxy
 from certclient.testing import FakeAuthority
-from mesh_agent._adapters import CertificateSecrets, TrustBundleUpdates
+from mesh_agent._adapters import CertificateSecrets, ListenerChanges, TrustBundleUpdates
 from mesh_lifecycle.testing import ManualClock
 from mesh_protos import type_urls
 from mesh_protos.proxy_config_pb2 import ProxyConfig
@@ -142,3 +142,24 @@ async def test_roots_that_are_none_are_refused_with_the_reason() -> None:
         updates = TrustBundleUpdates(certificates)
         with pytest.raises(xds_proxy.InterceptorRefused):
             updates.take(bundle_response(b"not a certificate"))
+
+
+class Supervisor:
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def listeners_changing(self) -> None:
+        self.told.append("changing")
+
+    def listeners_changed(self) -> None:
+        self.told.append("changed")
+
+
+def test_the_supervisor_hears_of_listeners_and_of_nothing_else() -> None:
+    changes, supervisor = ListenerChanges(), Supervisor()
+    changes.passing(type_urls.LISTENER)  # Envoy is not there yet
+    changes.envoy = supervisor
+    for type_url in (type_urls.CLUSTER, type_urls.LISTENER):
+        changes.passing(type_url)
+        changes.settled(type_url)
+    assert supervisor.told == ["changing", "changed"]

@@ -1,6 +1,7 @@
 """Where the parts meet: an adapter gives one part's data the shape another part asks for."""
 
 from collections.abc import AsyncIterator
+from typing import Protocol
 
 from google.protobuf.message import DecodeError
 
@@ -80,6 +81,34 @@ class TrustBundleUpdates:
         certificate = self._certificates.latest
         known = certificate.trust_bundle_pem if certificate is not None else b""
         return _each(roots_pem) == _each(known)
+
+
+class HoldsSockets(Protocol):
+    """Holds the sockets that Envoy listens on, and must not hold those it closes."""
+
+    def listeners_changing(self) -> None: ...
+
+    def listeners_changed(self) -> None: ...
+
+
+class ListenerChanges:
+    """What the relay sees of listeners, told to the supervisor, which holds Envoy's sockets.
+
+    envoy: set once it is started; before, nothing passes.
+    """
+
+    def __init__(self) -> None:
+        self.envoy: HoldsSockets | None = None
+
+    def passing(self, type_url: str) -> None:
+        """Envoy is about to hear of other listeners."""
+        if self.envoy is not None and type_url == type_urls.LISTENER:
+            self.envoy.listeners_changing()
+
+    def settled(self, type_url: str) -> None:
+        """Envoy has them, or has refused them."""
+        if self.envoy is not None and type_url == type_urls.LISTENER:
+            self.envoy.listeners_changed()
 
 
 def _each(pem: bytes) -> frozenset[bytes]:

@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack
 
 import envoy_supervisor
 import xds_proxy
-from mesh_agent._adapters import TrustBundleUpdates
+from mesh_agent._adapters import ListenerChanges, TrustBundleUpdates
 from mesh_agent._config import AgentConfig
 from mesh_agent._envoy_health import STATS_FILTER, EnvoyHealth, judge
 from mesh_agent._http import http_server
@@ -51,10 +51,14 @@ async def run(config: AgentConfig) -> None:
             http_server(config.status.host, config.status.port, endpoints)
         )
         view.secrets = await stack.enter_async_context(workload_secrets(config))
+        listener_changes = ListenerChanges()
         view.relay = await stack.enter_async_context(
-            xds_proxy.relaying(config.relay, _interceptors(config, view.secrets))
+            xds_proxy.relaying(
+                config.relay, _interceptors(config, view.secrets), observer=listener_changes
+            )
         )
         envoy = view.envoy = await stack.enter_async_context(envoy_supervisor.running(config.envoy))
+        listener_changes.envoy = envoy
         restarts = view.restarts = Restarts(envoy, config.envoy, config.bootstrap_files)
         if config.bootstrap_files.paths:
             await stack.enter_async_context(

@@ -68,6 +68,8 @@ def envoy_config(
             if identity.role == "sidecar"
             else envoy_supervisor.DrainDirection.ALL
         ),
+        # A bootstrap of the user's own may have its listeners from elsewhere than our relay.
+        listener_changes_told=files.whole is None,
         hot_restart=settings.flag("MESH_AGENT_HOT_RESTART", default=True),
         crashes=envoy_supervisor.CrashPolicy(
             budget=5 if settings.flag("MESH_AGENT_RESTART_ENVOY", default=True) else 0

@@ -114,6 +114,16 @@ def envoy_families(status: envoy_supervisor.EnvoyStatus) -> Iterator[Family]:
         status.refused,
     )
     yield counter("mesh_agent_envoy_crashes_total", "Ends that nobody asked for.", status.crashes)
+    yield gauge(
+        "mesh_agent_envoy_kept_sockets",
+        "Listening sockets held open in case Envoy dies.",
+        status.kept_sockets,
+    )
+    yield counter(
+        "mesh_agent_envoy_sockets_handed_over_total",
+        "Sockets on which connections waited for a new Envoy after a crash.",
+        status.handed_over,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
