@@ -1,5 +1,16 @@
 """What the end-to-end tests share: meshes, load, certificates and a look at the machine."""
 
+from mesh_e2e._agents import (
+    ROOT,
+    SDS_SOCKET,
+    TOKEN,
+    Agent,
+    Servers,
+    environment_of,
+    put,
+    running_agent,
+    servers,
+)
 from mesh_e2e._certificates import (
     ForeignAuthority,
     client_context,
@@ -17,6 +28,10 @@ from mesh_e2e._secrets import Secret, secret_key, secret_token, secrets_on_disk
 
 __all__ = [
     "ECHO",
+    "ROOT",
+    "SDS_SOCKET",
+    "TOKEN",
+    "Agent",
     "Audited",
     "Failure",
     "ForeignAuthority",
@@ -24,6 +39,7 @@ __all__ = [
     "LoadReport",
     "RotationOutcome",
     "Secret",
+    "Servers",
     "Target",
     "Unanswered",
     "admin",
@@ -32,6 +48,7 @@ __all__ = [
     "client_context",
     "command_line",
     "constant_load",
+    "environment_of",
     "envoy_serials",
     "is_below",
     "issued_to",
@@ -39,13 +56,16 @@ __all__ = [
     "mesh_of",
     "presented_certificate",
     "presented_serial",
+    "put",
     "requests_open",
     "rotate",
     "run_command",
+    "running_agent",
     "secret_key",
     "secret_token",
     "secrets_on_disk",
     "send",
+    "servers",
     "shared_memory_of",
     "trusted_roots",
     "until",

@@ -27,7 +27,7 @@ from mesh_agent._control_plane_config import authority_config, relay_config
 from mesh_agent._envoy_config import envoy_config
 from mesh_agent._flags import Flags
 from mesh_agent._settings import ConfigError, Settings, is_address
-from mesh_agent._sockets import sds_socket
+from mesh_agent._sockets import gateway_credentials_socket, sds_socket
 
 _POD_LABELS = "./etc/istio/pod/labels"
 _POD_ANNOTATIONS = "./etc/istio/pod/annotations"
@@ -53,6 +53,7 @@ class AgentConfig:
     """Everything the agent runs with: its own few values and each part's own configuration.
 
     authority: who signs the certificate; None where it is mounted as `files`.
+    gateway_credentials: the socket where somebody else may serve the certificates of gateways.
     trust_updates: take roots from the configuration stream.
     ready_poll_s: how often an Envoy that is not ready yet is looked at.
     """
@@ -63,6 +64,7 @@ class AgentConfig:
     files: certclient.FilesConfig | None
     rotation: certclient.RotationConfig
     secrets: mesh_sds.SdsConfig
+    gateway_credentials: Path
     relay: xds_proxy.RelayConfig
     envoy: envoy_supervisor.EnvoyConfig
     bootstrap_files: BootstrapFiles
@@ -92,6 +94,7 @@ def load_config(
         files=files,
         rotation=rotation_config(settings, spiffe_id),
         secrets=mesh_sds.SdsConfig(socket_path=sds_socket(settings)),
+        gateway_credentials=gateway_credentials_socket(settings),
         relay=relay_config(settings, proxy, files),
         envoy=envoy_config(
             settings,

@@ -93,9 +93,11 @@ def _token(settings: Settings) -> Path | None:
 def _root_certificate(
     settings: Settings, variable: str, files: certclient.FilesConfig | None = None
 ) -> Path | None:
-    """The file of roots, or None for the machine's own."""
+    """The file of roots, or None for the machine's own, wherever it keeps them."""
     if settings.text(variable) == "SYSTEM":
-        return None
+        if not settings.text("SSL_CERT_FILE"):
+            return None
+        variable = "SSL_CERT_FILE"
     provisioned = settings.text("PROV_CERT")
     default = f"{provisioned}/root-cert.pem" if provisioned else _ROOT_CERTIFICATE
     path = settings.path(variable, default)

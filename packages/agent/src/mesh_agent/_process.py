@@ -22,6 +22,7 @@ import xds_proxy
 from mesh_agent._agent import EnvoyEnded, run
 from mesh_agent._config import load_config
 from mesh_agent._flags import Flags
+from mesh_agent._gateway_credentials import with_gateway_credentials
 from mesh_agent._http import ListenError
 from mesh_agent._settings import ConfigError
 from mesh_lifecycle import LogLevelError, configure_logging
@@ -42,7 +43,7 @@ def main(flags: Flags) -> int:
     gc.freeze()  # what is imported by now stays; the collector need not look at it again
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(run(config))
+            runner.run(run(runner.run(with_gateway_credentials(config))))
     except (
         EnvoyEnded,
         ListenError,

@@ -1,4 +1,4 @@
-"""The two Unix sockets between the agent and its Envoy."""
+"""The Unix sockets between the agent and its Envoy, and one that others may serve."""
 
 from pathlib import Path
 
@@ -6,6 +6,7 @@ from mesh_agent._proxy_config import ProxyConfig
 from mesh_agent._settings import Settings
 
 _SDS_DIRECTORY = "./var/run/secrets/workload-spiffe-uds"
+_GATEWAY_CREDENTIALS = "./var/run/secrets/credential-uds/socket"
 
 
 def sds_socket(settings: Settings) -> Path:
@@ -16,6 +17,10 @@ def sds_socket(settings: Settings) -> Path:
             f"{_SDS_DIRECTORY}, without separators"
         )
     return settings.under(_SDS_DIRECTORY) / name
+
+
+def gateway_credentials_socket(settings: Settings) -> Path:
+    return settings.under(_GATEWAY_CREDENTIALS)
 
 
 def xds_socket(settings: Settings, proxy: ProxyConfig) -> Path:
