@@ -255,6 +255,32 @@ def test_certificates_are_written_out_when_asked_for(load: Load, workload: Path)
     assert in_a_pod.mode == 0o644
 
 
+def test_a_bootstrap_of_the_users_own_stands_in_for_ours(load: Load, workload: Path) -> None:
+    (workload / "own.json").write_text('{"admin": {}}')
+    envoy = load({"ISTIO_BOOTSTRAP": "own.json"}).envoy
+    assert envoy.bootstrap == workload / "own.json"
+    assert not envoy.listener_changes_told, "its listeners may come from elsewhere"
+    assert load().envoy.listener_changes_told
+
+
+def test_an_override_is_laid_over_the_bootstrap(load: Load, workload: Path) -> None:
+    (workload / "more.yaml").write_text("stats_flush_interval: 1s")
+    config = load({"ISTIO_BOOTSTRAP_OVERRIDE": "more.yaml"})
+    assert config.envoy.extra_args == ("--config-yaml", "stats_flush_interval: 1s")
+    assert config.bootstrap_files.paths == (workload / "more.yaml",)
+    (workload / "more.yaml").write_text("x" * 200_000)
+    with pytest.raises(ConfigError, match=r"ISTIO_BOOTSTRAP_OVERRIDE: .*more.yaml has 200000 byt"):
+        load({"ISTIO_BOOTSTRAP_OVERRIDE": "more.yaml"})
+
+
+def test_metrics_are_for_everybody_and_with_envoys_unless_told(load: Load) -> None:
+    status = load().status
+    assert (status.local_metrics, status.envoy_metrics) == (False, True)
+    told = {"METRICS_LOCALHOST_ACCESS_ONLY": "true", "PILOT_AGENT_MERGE_ENVOY_STATS": "false"}
+    status = load(told).status
+    assert (status.local_metrics, status.envoy_metrics) == (True, False)
+
+
 def test_a_missing_token_names_the_file(load: Load, workload: Path) -> None:
     (workload / "var/run/secrets/tokens/istio-token").unlink()
     with pytest.raises(ConfigError, match=r"token file .*istio-token does not exist"):

@@ -23,6 +23,7 @@ class Proxy:
         self.envoy = envoy
         self.restarts = restarts
         self.override = override
+        self.obstacle: str | None = None
 
     def wants(self, cluster: object) -> None:
         self.override.write_text(json.dumps({"node": {"cluster": cluster}}))
@@ -48,8 +49,10 @@ async def proxy(directory: Path, binary: Path, clock: ManualClock) -> AsyncItera
     )
     async with running(config) as envoy:
         await envoy.wait_ready(timeout_s=20)
-        restarts = Restarts(envoy, config, files, clock=clock)
-        yield Proxy(envoy, restarts, override)
+        there: Proxy
+        restarts = Restarts(envoy, config, files, obstacle=lambda: there.obstacle, clock=clock)
+        there = Proxy(envoy, restarts, override)
+        yield there
 
 
 async def test_envoy_is_replaced_by_what_its_files_say_or_kept(
@@ -81,10 +84,33 @@ async def test_a_changed_file_is_followed_when_it_has_settled(
             await clock.advance(2)
             assert there.envoy.status.epoch == 0
             await clock.advance(2)
-            async with asyncio.timeout(20):
-                while there.envoy.status.epoch == 0:  # noqa: ASYNC110 - a count is no event
-                    await asyncio.sleep(0.01)
+            await _until_epoch(there.envoy, 1)
             assert await there.cluster() == "bb"
+
+
+async def test_nothing_is_tried_while_it_could_not_succeed(
+    socket_dir: Path, envoy_binary: Path
+) -> None:
+    clock = ManualClock()
+    async with proxy(socket_dir, envoy_binary, clock) as there:
+        there.obstacle = "the control plane does not answer"
+        async with in_background(there.restarts.follow(), name="follow"):
+            await clock.settle()
+            there.wants("b")
+            await clock.advance(10)
+            with pytest.raises(RestartRefused, match="does not answer"):
+                await there.restarts.restart()
+            assert await there.cluster() == "a"
+            there.obstacle = None
+            await clock.advance(2)
+            await _until_epoch(there.envoy, 1)
+            assert await there.cluster() == "b"
+
+
+async def _until_epoch(envoy: Envoy, epoch: int) -> None:
+    async with asyncio.timeout(20):
+        while envoy.status.epoch != epoch:  # noqa: ASYNC110 - a count is no event
+            await asyncio.sleep(0.01)
 
 
 def test_a_file_that_comes_changes_or_goes_is_seen(tmp_path: Path) -> None:

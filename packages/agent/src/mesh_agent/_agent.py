@@ -59,7 +59,9 @@ async def run(config: AgentConfig) -> None:
         )
         envoy = view.envoy = await stack.enter_async_context(envoy_supervisor.running(config.envoy))
         listener_changes.envoy = envoy
-        restarts = view.restarts = Restarts(envoy, config.envoy, config.bootstrap_files)
+        restarts = view.restarts = Restarts(
+            envoy, config.envoy, config.bootstrap_files, obstacle=view.obstacle_to_restart
+        )
         if config.bootstrap_files.paths:
             await stack.enter_async_context(
                 in_background(restarts.follow(), name="bootstrap-files")

@@ -3,10 +3,10 @@
 import contextlib
 import dataclasses
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from envoy_supervisor import Envoy, EnvoyConfig, EnvoySupervisorError
+from envoy_supervisor import Envoy, EnvoyConfig, EnvoySupervisorError, RestartRefused
 from mesh_agent._bootstrap_files import BootstrapFiles
 from mesh_lifecycle import Clock, SystemClock
 
@@ -16,7 +16,11 @@ _POLL_S = 2.0
 
 
 class Restarts:
-    """Hot restarts of one Envoy, asked for or when a file changes."""
+    """Hot restarts of one Envoy, asked for or when a file changes.
+
+    obstacle: why a new Envoy could not get ready now, None if it could. One that is tried all the
+    same would cost the old one its admin interface before it is given up.
+    """
 
     def __init__(
         self,
@@ -24,11 +28,13 @@ class Restarts:
         config: EnvoyConfig,
         files: BootstrapFiles,
         *,
+        obstacle: Callable[[], str | None],
         clock: Clock | None = None,
     ) -> None:
         self._envoy = envoy
         self._config = config
         self._files = files
+        self._obstacle = obstacle
         self._clock = clock or SystemClock()
 
     async def restart(self) -> bool:
@@ -37,6 +43,8 @@ class Restarts:
         Raises `EnvoySupervisorError` if the new Envoy was refused; the old one serves on.
         """
         try:
+            if (reason := self._obstacle()) is not None:
+                raise RestartRefused(reason)
             arguments = self._files.override_arguments()
             wanted = dataclasses.replace(self._config, extra_args=arguments)
             replaced = await self._envoy.restart(wanted)
@@ -60,7 +68,7 @@ class Restarts:
         while True:
             await self._clock.sleep(_POLL_S)
             now = signature(paths)
-            if now == seen and now != used:
+            if now == seen and now != used and self._obstacle() is None:
                 used = now
                 # A refusal is in the log, and the next change may be better.
                 with contextlib.suppress(EnvoySupervisorError):

@@ -40,6 +40,18 @@ class AgentView:
             raise envoy_supervisor.RestartRefused("envoy is not started yet")
         return await self.restarts.restart()
 
+    def obstacle_to_restart(self) -> str | None:
+        """Why a new Envoy would not get its configuration now."""
+        if self.relay is None or self._config.bootstrap_files.whole is not None:
+            return None
+        status = self.relay.status
+        if status.connected:
+            return None
+        return (
+            "the control plane, where a new envoy gets its configuration, does not answer "
+            f"({status.last_error or 'no connection yet'}): try again when it does"
+        )
+
     def metrics(self) -> Iterator[Family]:
         """The agent's own, as far as there is something to tell."""
         yield gauge("mesh_agent_ready", "1 if the workload is ready.", float(self._readiness.ready))
