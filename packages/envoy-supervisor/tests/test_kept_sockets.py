@@ -495,6 +495,35 @@ async def test_fewer_workers_take_over_all_connections(
         await load.more(200)
 
 
+async def test_a_listener_that_a_hot_restart_removes_refuses_connections(
+    proxy_config: ProxyConfig, application: Application, free_port: FreePort
+) -> None:
+    ports = [free_port(), free_port()]
+    config = proxy_config(ports[0], application.port, termination_drain=timedelta(0))
+    bootstrap = edit(config)
+    second = json.loads(json.dumps(listener_of(bootstrap)))
+    second["name"] = "second"
+    second["address"]["socket_address"]["port_value"] = ports[1]
+    listeners = bootstrap["static_resources"]["listeners"]
+    async with running(save(config, with_listeners(bootstrap, [*listeners, second]))) as envoy:
+        await envoy.wait_ready(10)
+        await holds(envoy, 2)
+        save(config, with_listeners(bootstrap, listeners))
+        await envoy.restart()
+        await holds(envoy, 1)
+        await until_refused(ports[1])
+        await killed(envoy)
+        with refused(ports[1]):
+            assert envoy.status.epoch == 2
+
+
+def with_listeners(bootstrap: Any, listeners: list[Any]) -> Any:
+    return {
+        **bootstrap,
+        "static_resources": {**bootstrap["static_resources"], "listeners": listeners},
+    }
+
+
 def with_dynamic_listeners(config: EnvoyConfig, file: Path, **changes: Any) -> EnvoyConfig:
     """Move the listeners from the bootstrap to a file that Envoy follows."""
     bootstrap = edit(config)

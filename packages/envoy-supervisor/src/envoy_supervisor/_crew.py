@@ -218,6 +218,7 @@ class Crew:
         if not self.keeper.asking:
             self._start(member)
             return
+        log.debug("envoy is started when the one before has answered")
         task = self._background(self._start_when_quiet(member), name="envoy start when quiet")
         self._deferred[member.number] = task
 
