@@ -110,6 +110,7 @@ def test_an_ipv6_workload_gets_ipv6_listeners(load: Load) -> None:
 def test_the_control_planes_name_is_checked_as_istio_does(load: Load) -> None:
     localhost = {"PROXY_CONFIG": '{"discoveryAddress": "localhost:15012"}'}
     assert load(localhost).relay.upstream.server_name == "istiod.istio-system.svc"
+    assert authority(load(localhost)).server_name == "istiod.istio-system.svc"
     assert load().relay.upstream.server_name == "127.0.0.1"
     assert load({"ISTIOD_SAN": "cp.example"}).relay.upstream.server_name == "cp.example"
     assert authority(load({"CA_ADDR": "ca.example:15012"})).server_name == "ca.example"
@@ -122,10 +123,18 @@ def test_plaintext_is_for_istios_plaintext_port_and_takes_no_root(load: Load) ->
     assert authority(config).root_certificate is None
 
 
-def test_the_machines_own_roots_can_be_asked_for(load: Load) -> None:
-    config = load({"XDS_ROOT_CA": "SYSTEM", "CA_ROOT_CA": "SYSTEM"})
+def test_the_machines_own_roots_can_be_asked_for(load: Load, workload: Path) -> None:
+    system = {"XDS_ROOT_CA": "SYSTEM", "CA_ROOT_CA": "SYSTEM"}
+    config = load(system)
     assert config.relay.upstream.root_certificate is xds_proxy.SYSTEM
     assert authority(config).root_certificate is certclient.SYSTEM
+    elsewhere = workload / "machine.pem"
+    with pytest.raises(ConfigError, match=r"root certificate .*/machine\.pem does not exist"):
+        load({**system, "SSL_CERT_FILE": str(elsewhere)})
+    elsewhere.touch()
+    config = load({**system, "SSL_CERT_FILE": str(elsewhere)})
+    assert config.relay.upstream.root_certificate == elsewhere
+    assert authority(config).root_certificate == elsewhere
 
 
 def test_settings_reach_the_parts_they_are_for(load: Load) -> None:
