@@ -49,33 +49,36 @@ def parse_csr(pem: bytes) -> SigningRequest:
     reason = weakness(public_key)
     if reason is not None:
         raise CsrError(f"CSR has a {reason}")
-    assert isinstance(public_key, rsa.RSAPublicKey | ec.EllipticCurvePublicKey)  # noqa: S101
+    assert isinstance(public_key, ec.EllipticCurvePublicKey | rsa.RSAPublicKey)  # noqa: S101
+    signed = request.tbs_certrequest_bytes
     try:
-        verified = _is_signed_by(public_key, request)
+        verified = _is_signed_by(public_key, request, signed)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise CsrError("CSR is signed with an unknown algorithm") from error
     if not verified:
         raise CsrError("CSR is not signed by its own key")
-    return SigningRequest(public_key=public_key, has_common_name=_has_common_name(request))
+    return SigningRequest(public_key=public_key, has_common_name=_has_common_name(request, signed))
 
 
-def _is_signed_by(public_key: PublicKey, request: x509.CertificateSigningRequest) -> bool:
+def _is_signed_by(
+    public_key: PublicKey, request: x509.CertificateSigningRequest, signed: bytes
+) -> bool:
     # What nearly all requests have, without the second parsing of the key that
     # `is_signature_valid` does: a fifth less time.
     ecdsa = _ECDSA.get(request.signature_algorithm_oid)
     if ecdsa is None or not isinstance(public_key, ec.EllipticCurvePublicKey):
         return request.is_signature_valid
     try:
-        public_key.verify(request.signature, request.tbs_certrequest_bytes, ecdsa)
+        public_key.verify(request.signature, signed, ecdsa)
     except InvalidSignature:
         return False
     return True
 
 
-def _has_common_name(request: x509.CertificateSigningRequest) -> bool:
+def _has_common_name(request: x509.CertificateSigningRequest, signed: bytes) -> bool:
     # Parsing a subject costs more than all else here and most requests have none, so look for the
     # attribute's bytes first: where they are missing there is no common name.
-    if _COMMON_NAME_OID not in request.tbs_certrequest_bytes:
+    if _COMMON_NAME_OID not in signed:
         return False
     with warnings.catch_warnings():  # a common name over 64 characters is only warned of
         warnings.simplefilter("ignore")

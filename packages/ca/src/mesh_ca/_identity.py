@@ -7,6 +7,7 @@ spiffe/blob/main/standards/SPIFFE-ID.md, sections 2.1 to 2.4.
 import ipaddress
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from mesh_ca import _der
 from mesh_ca._errors import IdentityError
@@ -75,6 +76,7 @@ def alternative_names(identities: Sequence[str], *, trust_domain: str) -> bytes:
     )
 
 
+@lru_cache(maxsize=1024)  # all replicas of a workload have one identity
 def _general_name(identity: str, trust_domain: str) -> bytes:
     found = trust_domain_of(identity)
     if found is not None:
