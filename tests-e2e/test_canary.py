@@ -1,10 +1,12 @@
 """Keys and tokens stay where they belong: all run at their most talkative, and are searched."""
 
+import asyncio
 import base64
 import os
 import signal
 import stat
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +28,7 @@ from mesh_e2e import (
     constant_load,
     issued_to,
     mesh_of,
+    run_command,
     secret_key,
     secret_token,
     secrets_on_disk,
@@ -40,6 +43,7 @@ MESH = """\
       - {name: backend, ports: [{port: 8080}], command: ECHO}
       - {name: frontend}
 """
+PROCESS = ("cmdline", "environ")
 TOKEN = "var/run/secrets/tokens/istio-token"
 ENVOY = (
     "/config_dump?include_eds",
@@ -52,8 +56,10 @@ ENVOY = (
     "/stats",
     "/init_dump",
 )
+AGENT = ("/debug/status", "/healthz/ready", "/metrics", "/stats/prometheus")
 CONTROL_PLANE = (
     "/debug/config_dump?proxyID=backend.default",
+    "/debug/config_dump?proxyID=frontend.default",
     "/debug/configz",
     "/debug/registryz",
     "/debug/syncz",
@@ -115,31 +121,79 @@ async def answer(host: str, port: int, path: str) -> bytes:
 async def told(mesh: RunningMesh) -> dict[str, bytes]:
     """All that the mesh tells of itself, by where."""
     found = {str(log): log.read_bytes() for log in mesh.state.logs.iterdir()}
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            found[f"cmdline of {process.name}"] = (process / "cmdline").read_bytes()
     for pid in processes_of(mesh):
-        for what in ("cmdline", "environ"):
-            with suppress(OSError):
-                found[f"{what} of {pid}"] = Path(f"/proc/{pid}/{what}").read_bytes()
+        with suppress(OSError):
+            found[f"environ of {pid}"] = Path(f"/proc/{pid}/environ").read_bytes()
     for each in mesh.workloads:
         name, host = each.instance.name, each.instance.addresses.inbound
         for path in ENVOY:
             found[f"{name} Envoy {path}"] = await answer(host, 15000, path)
-        found[f"{name} agent"] = await answer(host, 15020, "/debug/status")
+        for path in AGENT:
+            found[f"{name} agent {path}"] = await answer(host, 15020, path)
+        found[f"mesh-agent status of {name}"] = await command(
+            "mesh_agent_cli", "status", "--json", "--address", host
+        )
     control_plane = mesh.plan.block.control_plane
     for path in CONTROL_PLANE:
         found[f"control plane {path}"] = await answer(control_plane, 15014, path)
     return found
 
 
+async def command(*arguments: str) -> bytes:
+    """All that a command says."""
+    status, output, errors = await run_command(
+        *arguments, environment=os.environ, directory=Path.cwd()
+    )
+    assert status == 0, (arguments, errors)
+    return (output + errors).encode()
+
+
+async def through_the_command(mesh: RunningMesh, directory: Path) -> AsyncIterator[bytes]:
+    """What the `certclient` command says and shows when it keeps a workload's certificate."""
+    frontend, secrets = mesh.workload("frontend").instance, mesh.state.workload("frontend")
+    for how in ((), ("--json",)):
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "certclient", "watch", "--log-level", "debug", *how),
+            *("--ca", mesh.plan.discovery_address, "--ca-root", mesh.state.ca / "root-cert.pem"),
+            *("--server-name", "istiod.istio-system.svc", "--token", secrets / TOKEN),
+            *("--spiffe-id", frontend.spiffe_id, "--lifetime", "10s", "--output", directory),
+            *("--on-renew", "cat /proc/self/environ"),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        told: list[bytes] = []
+        try:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            async with asyncio.timeout(20):
+                told.append(await process.stdout.readline())
+                told.append(await process.stderr.readuntil(b"CERTCLIENT_SERIAL="))
+            told += [Path(f"/proc/{process.pid}/{name}").read_bytes() for name in PROCESS]
+            assert core_limit(process.pid)[0] == "0"
+        finally:
+            process.terminate()
+            told += await process.communicate()
+        yield b"\n".join(told)
+
+
 async def test_no_key_and_no_token_is_told_to_anyone(
     tmp_path: Path, record: Callable[[str, object], None]
 ) -> None:
     certificates = tmp_path / "certificates"
-    for name in ("backend", "frontend"):
+    for name in ("backend", "frontend", "command"):
         (certificates / name).mkdir(parents=True)
     async with mesh_of(MESH, tmp_path, on_exit=OnExit.RESTART) as mesh:
         await at_debug_level(mesh, certificates)
         backend, frontend = mesh.workload("backend"), mesh.workload("frontend")
         secrets = {each.name: each for each in known_secrets(mesh, certificates)}
+        said: list[bytes] = []
+        async for text in through_the_command(mesh, certificates / "command"):
+            said.append(text)
+            for each in secrets_on_disk(certificates / "command"):
+                secrets[f"{each.name}, certclient {len(said)}"] = each
         # A token that is refused is spoken of more than one that is good.
         refused = TokenIssuer(tmp_path / "foreign", "mesh-local").issue("default", "frontend")
         (mesh.state.workload("frontend") / TOKEN).write_text(refused)
@@ -153,6 +207,8 @@ async def test_no_key_and_no_token_is_told_to_anyone(
         for each in known_secrets(mesh, certificates):
             secrets[f"{each.name} after the rotation"] = each
         found = await told(mesh)
+        found |= {f"certclient {number}": text for number, text in enumerate(said)}
+        assert any(b"certificate renewed" in text for text in said)
 
         for name in ("control-plane.log", "backend.agent.log"):
             assert b"\tdebug\t" in found[str(mesh.state.logs / name)], f"{name} has no debug lines"
