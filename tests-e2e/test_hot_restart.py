@@ -93,7 +93,7 @@ async def test_envoys_are_replaced_and_a_killed_one_recovers_under_load(
                 await load.until_answered(300)
             told = await metrics(backend)
             assert told["mesh_agent_envoy_epoch"] == told["mesh_agent_envoy_restarts_total"] == 1
-            assert told["envoy_server_live"] == 1
+            assert told["mesh_agent_certificate_in_use"] == told["envoy_server_live"] == 1
             record("while both were replaced", load.report.summary())
             assert load.report.failures == []
 

@@ -4,6 +4,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 from prometheus_client.parser import text_string_to_metric_families
 
 import certclient
@@ -25,29 +29,52 @@ def read(families: Iterable[Family]) -> dict[str, float]:
     return found
 
 
-def certificate(ends: datetime) -> certclient.Certificate:
-    return certclient.Certificate(
+def root(ends: datetime) -> bytes:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "root")])
+    builder = x509.CertificateBuilder(name, name, key.public_key(), 1)
+    signed = builder.not_valid_before(NOW).not_valid_after(ends).sign(key, hashes.SHA256())
+    return signed.public_bytes(serialization.Encoding.PEM)
+
+
+def held(ends: datetime, *, roots: bytes = b"none") -> certclient.RotationStatus:
+    certificate = certclient.Certificate(
         private_key_pem=b"key",
         chain_pem=b"chain",
-        trust_bundle_pem=b"roots",
+        trust_bundle_pem=roots,
         spiffe_id=certclient.SpiffeId.parse("spiffe://cluster.local/ns/shop/sa/web"),
-        serial=1,
+        serial=0x1F,
         not_before=NOW - timedelta(hours=1),
         not_after=ends,
     )
+    return certclient.RotationStatus(certificate=certificate, attempts=3, failed_attempts=1)
 
 
-def test_a_certificate_tells_how_long_it_lasts() -> None:
-    found = read(metrics.certificate_families(certificate(NOW + timedelta(hours=2)), now=NOW))
-    assert found == {
-        "istio_agent_cert_expiry_seconds{resource_name=default}": 7200.0,
-        "mesh_agent_seconds_until_outage{resource_name=default}": 7200.0,
+def test_a_certificate_tells_how_long_it_lasts_and_whether_it_is_used() -> None:
+    status = held(NOW + timedelta(hours=2))
+    assert read(metrics.certificate_families(status, {"1f"}, now=NOW)) == {
+        "istio_agent_cert_expiry_seconds{resource_name=default}": 7200,
+        "mesh_agent_seconds_until_outage{resource_name=default}": 7200,
+        "mesh_agent_certificate_in_use": 1,
+        "mesh_agent_certificate_attempts_total": 3,
+        "mesh_agent_certificate_failed_attempts": 1,
     }
+    for serials in (set[str](), {"1e"}, {"1e", "1f"}):
+        found = read(metrics.certificate_families(status, serials, now=NOW))
+        assert found["mesh_agent_certificate_in_use"] == 0
 
 
-@pytest.mark.parametrize("held", [None, certificate(NOW - timedelta(seconds=5))])
-def test_no_valid_certificate_is_an_outage_now(held: certclient.Certificate | None) -> None:
-    found = read(metrics.certificate_families(held, now=NOW))
+def test_the_outage_comes_when_the_last_root_ends_if_that_is_sooner() -> None:
+    roots = [root(NOW + timedelta(minutes=minutes)) for minutes in (1, 20)]
+    for bundle, seconds in ((b"".join(roots), 1200), (roots[0], 60)):
+        status = held(NOW + timedelta(hours=2), roots=bundle)
+        found = read(metrics.certificate_families(status, set(), now=NOW))
+        assert found["mesh_agent_seconds_until_outage{resource_name=default}"] == seconds
+
+
+@pytest.mark.parametrize("status", [certclient.RotationStatus(), held(NOW - timedelta(seconds=5))])
+def test_no_valid_certificate_is_an_outage_now(status: certclient.RotationStatus) -> None:
+    found = read(metrics.certificate_families(status, set(), now=NOW))
     assert found["mesh_agent_seconds_until_outage{resource_name=default}"] == 0
 
 

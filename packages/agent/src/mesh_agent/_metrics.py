@@ -7,9 +7,12 @@ import os
 import resource
 import time
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+
+from cryptography import x509
 
 import certclient
 import envoy_supervisor
@@ -20,23 +23,45 @@ _DEFAULT = {"resource_name": "default"}
 
 
 def certificate_families(
-    certificate: certclient.Certificate | None, *, now: datetime
+    status: certclient.RotationStatus, serials_in_use: AbstractSet[str], *, now: datetime
 ) -> Iterator[Family]:
-    """The workload certificate's; None: there is no valid one."""
-    remaining_s = None if certificate is None else (certificate.not_after - now).total_seconds()
-    if remaining_s is not None:
+    """The workload certificate's. serials_in_use: those Envoys work with, in hexadecimal."""
+    held = status.certificate
+    if held is not None:
         yield gauge(
             "istio_agent_cert_expiry_seconds",
             "Seconds to the certificate's end; below 0 it is past.",
-            remaining_s,
+            (held.not_after - now).total_seconds(),
             _DEFAULT,
         )
     yield gauge(
         "mesh_agent_seconds_until_outage",
         "Seconds to the moment without identity, should the issuer stay down.",
-        max(0.0, remaining_s or 0.0),
+        0.0 if held is None else max(0.0, (_end(held) - now).total_seconds()),
         _DEFAULT,
     )
+    yield gauge(
+        "mesh_agent_certificate_in_use",
+        "1 if every Envoy works with the newest certificate.",
+        float(held is not None and serials_in_use == {f"{held.serial:x}"}),
+    )
+    yield counter(
+        "mesh_agent_certificate_attempts_total", "Attempts to get a certificate.", status.attempts
+    )
+    yield gauge(
+        "mesh_agent_certificate_failed_attempts",
+        "Attempts that failed since the last that did not.",
+        status.failed_attempts,
+    )
+
+
+def _end(held: certclient.Certificate) -> datetime:
+    """The chain's end, or that of the last root: without either nobody can be talked to."""
+    try:
+        roots = x509.load_pem_x509_certificates(held.trust_bundle_pem)
+    except ValueError:
+        return held.not_after
+    return min(held.not_after, max(root.not_valid_after_utc for root in roots))
 
 
 def relay_families(status: xds_proxy.RelayStatus, totals: xds_proxy.Counters) -> Iterator[Family]:

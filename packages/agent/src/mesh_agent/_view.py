@@ -63,7 +63,9 @@ class AgentView:
             )
         if isinstance(self.secrets, OwnSecrets):
             yield from metrics.certificate_families(
-                self.secrets.certificates.latest, now=metrics.utc_now()
+                self.secrets.certificates.status,
+                self.secrets.serials_in_use(),
+                now=metrics.utc_now(),
             )
         if self.relay is not None:
             yield from metrics.relay_families(self.relay.status, self.relay.counters)

@@ -33,10 +33,11 @@ class OwnSecrets:
         return {
             **held,
             "last_error": self.certificates.last_error,
-            "in_use": sorted(self._serials_in_use()),
+            "in_use": sorted(self.serials_in_use()),
         }
 
-    def _serials_in_use(self) -> set[str]:
+    def serials_in_use(self) -> set[str]:
+        """Of the certificates that Envoys have accepted; two while a change is under way."""
         return {
             delivery.accepted.serial
             for subscriber in self.server.subscribers()
