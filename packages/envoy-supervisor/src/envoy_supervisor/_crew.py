@@ -7,12 +7,12 @@ import logging
 import random
 import signal
 from collections import deque
-from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any, assert_never
 
 from envoy_supervisor import _news as news
 from envoy_supervisor._address import UnixAddress
+from envoy_supervisor._background import Background
 from envoy_supervisor._child import Child, start_child
 from envoy_supervisor._config import EnvoyConfig
 from envoy_supervisor._errors import EnvoyNotFound, EnvoySupervisorError, RestartRefused
@@ -66,17 +66,14 @@ class Crew:
         self._children: dict[int, Child] = {}
         self._latest: Child | None = None
         self._exits: dict[int, Exit] = {}
+        self._background = Background()
         self.keeper = SocketKeeper(
-            config,
-            clock=clock,
-            may_ask=self._may_ask,
-            background=lambda work, name: self._background(work, name=name),
+            config, clock=clock, may_ask=self._may_ask, background=self._background
         )
         self._news: deque[news.Event] = deque()
         self._working = False
         self._families = Families(config.directory)
         self._deferred: dict[int, asyncio.Task[None]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
         self._outcomes: dict[str, asyncio.Future[None]] = {}
         self._not_started: EnvoySupervisorError | None = None
 
@@ -139,10 +136,7 @@ class Crew:
             self.keeper.close()
             for child in list(self._children.values()):
                 await child.process.kill()
-            for task in self._tasks:
-                task.cancel()
-            if self._tasks:
-                await asyncio.wait(self._tasks)
+            await self._background.cancel()
 
     def tell(self, event: news.Event) -> None:
         """Have an event answered. One that comes while another is answered waits for its turn."""
@@ -219,15 +213,16 @@ class Crew:
             self._start(member)
             return
         log.debug("envoy is started when the one before has answered")
-        task = self._background(self._start_when_quiet(member), name="envoy start when quiet")
+        work = self._start_when_quiet(member)
+        task = self._background.start(work, name="envoy start when quiet")
         self._deferred[member.number] = task
 
     def _workers_change(self, member: Member) -> bool:
         before = self.fleet.first(Stage.READY)
         if before is None:
             return True
-        versions = self._versions[before.version], self._versions[member.version]
-        return versions[0].config.concurrency != versions[1].config.concurrency
+        old, new = self._versions[before.version].config, self._versions[member.version].config
+        return (old.concurrency, old.extra_args) != (new.concurrency, new.extra_args)
 
     def _may_ask(self, child: Child) -> bool:
         """Whether answers of that process come to us, and not to the next of its family."""
@@ -246,10 +241,11 @@ class Crew:
             async with asyncio.timeout(self._config.restart_timeout.total_seconds()):
                 await self.keeper.quiet()
         except TimeoutError:
+            del self._deferred[member.number]
             self._not_begun(member, "the envoy that serves does not answer")
-            return
-        self._deferred.pop(member.number, None)
-        self._start(member)
+        else:
+            del self._deferred[member.number]
+            self._start(member)
 
     def _not_begun(self, member: Member, reason: str, *, final: bool = False) -> None:
         self._exits[member.number] = Exit(
@@ -272,7 +268,9 @@ class Crew:
             return
         self._children[member.number] = self._latest = child
         self.down.clear()
-        watch = self._background(self._watch(child), name=f"envoy {child.process.pid} readiness")
+        watch = self._background.start(
+            self._watch(child), name=f"envoy {child.process.pid} readiness"
+        )
         child.process.exited.add_done_callback(lambda _: watch.cancel())
         child.process.exited.add_done_callback(lambda _: self._on_exit(child))
 
@@ -392,17 +390,4 @@ class Crew:
             await self._clock.sleep(seconds)
             self.tell(event)
 
-        self._background(tell(), name=f"envoy timer {type(event).__name__}")
-
-    def _background(
-        self, work: Coroutine[object, object, None], *, name: str
-    ) -> asyncio.Task[None]:
-        task = asyncio.create_task(work, name=name)
-        self._tasks.add(task)
-        task.add_done_callback(self._on_task_done)
-        return task
-
-    def _on_task_done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("supervising envoy failed", exc_info=error, extra={"task": task.get_name()})
+        self._background.start(tell(), name=f"envoy timer {type(event).__name__}")

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 
 from envoy_supervisor._asking import held_sockets
+from envoy_supervisor._background import Background
 from envoy_supervisor._child import Child
 from envoy_supervisor._config import EnvoyConfig
 from envoy_supervisor._errors import AdminError
@@ -45,7 +46,7 @@ class SocketKeeper:
         *,
         clock: Clock,
         may_ask: Callable[[Child], bool],
-        background: Callable[[Coroutine[object, object, None], str], object],
+        background: Background,
     ) -> None:
         self.handed_over = 0
         self._config = config
@@ -85,7 +86,8 @@ class SocketKeeper:
             self.release()
             return
         wish = self._wish = object()
-        self._background(self._take(child, wish), f"envoy {child.process.pid} sockets")
+        name = f"envoy {child.process.pid} sockets"
+        self._background.start(self._take(child, wish), name=name)
 
     def pause(self) -> None:
         """Ask no further; what is held stays held."""
@@ -129,7 +131,7 @@ class SocketKeeper:
             held.close()
         elif held:
             self._left = held
-            self._background(self._patience(held), "sockets without envoy")
+            self._background.start(self._patience(held), name="sockets without envoy")
         if self._left is not None:
             try:
                 self._left.begin_handover()
