@@ -203,6 +203,7 @@ def test_without_an_address_given_the_machines_own_are_used(load: Load) -> None:
         ({"EXIT_ON_ZERO_ACTIVE_CONNECTIONS": "maybe"}, "it must be true or false"),
         ({"FILE_MOUNTED_CERTS": "true", "PROV_CERT": "x"}, "PROV_CERT are both set"),
         ({"WORKLOAD_IDENTITY_SOCKET_FILE": "../s"}, "it must be the name of a file"),
+        ({"DISABLE_ENVOY": "true"}, "DISABLE_ENVOY is set, but this agent always runs an Envoy"),
         ({"POD_NAMESPACE": "a/b"}, "don't make an identity: namespace 'a/b'"),
         ({"PROXY_CONFIG": "{"}, "PROXY_CONFIG: not YAML"),
         ({"XDS_ROOT_CA": "/no/such"}, "root certificate /no/such does not exist"),

@@ -116,6 +116,11 @@ def load_config(
             envoy_metrics=settings.flag("PILOT_AGENT_MERGE_ENVOY_STATS", default=True),
         ),
     )
+    if settings.flag("DISABLE_ENVOY"):
+        problems.append(
+            "DISABLE_ENVOY is set, but this agent always runs an Envoy; `certclient watch` keeps a "
+            "workload's certificate files fresh without one"
+        )
     if problems:
         raise ConfigError(tuple(dict.fromkeys(problems)))
     return config
