@@ -18,7 +18,7 @@ from mesh_local import RunningMesh, RunningWorkload
 
 Record = Callable[[str, object], None]
 
-LIFETIME_S = 10
+LIFETIME_S = 16  # half of it has to suffice for a control plane to start on a busy machine
 MESH = f"""\
     mesh: {{certificateLifetime: {LIFETIME_S}s, drain: 1s}}
     workloads:
