@@ -107,6 +107,24 @@ async def test_nothing_is_tried_while_it_could_not_succeed(
             assert await there.cluster() == "b"
 
 
+async def test_a_file_that_is_gone_is_no_reason_to_restart(
+    socket_dir: Path, envoy_binary: Path
+) -> None:
+    clock = ManualClock()
+    async with proxy(socket_dir, envoy_binary, clock) as there:
+        there.wants("b")
+        await there.restarts.restart()
+        async with in_background(there.restarts.follow(), name="follow"):
+            await clock.settle()
+            there.override.unlink()
+            await clock.advance(10)
+            assert there.envoy.status.epoch == 1
+            there.wants("c")
+            await clock.advance(4)
+            await _until_epoch(there.envoy, 2)
+            assert await there.cluster() == "c"
+
+
 async def _until_epoch(envoy: Envoy, epoch: int) -> None:
     async with asyncio.timeout(20):
         while envoy.status.epoch != epoch:  # noqa: ASYNC110 - a count is no event

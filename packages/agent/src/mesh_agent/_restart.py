@@ -61,14 +61,15 @@ class Restarts:
 
         A look every other second, at files that few have: cheaper than a thread that the kernel
         tells. A change is acted on when it has stayed for one look, so that a file is not read
-        while it is being written.
+        while it is being written. A file that is gone is no reason to give up what runs.
         """
         paths = self._files.paths
         used = seen = signature(paths)
         while True:
             await self._clock.sleep(_POLL_S)
             now = signature(paths)
-            if now == seen and now != used and self._obstacle() is None:
+            settled = now == seen and None not in now
+            if settled and now != used and self._obstacle() is None:
                 used = now
                 # A refusal is in the log, and the next change may be better.
                 with contextlib.suppress(EnvoySupervisorError):
