@@ -595,7 +595,15 @@ async def test_a_listener_that_is_removed_refuses_connections(
         await holds(envoy, 3)
         async with load_on(ports[1]) as back:
             await back.more()
-            await killed(envoy)
+            os.kill(envoy.pid, signal.SIGKILL)
+            await crashed(envoy, 2)
+            # The next one is told of its listeners, while it starts.
+            envoy.listeners_changing()
+            await envoy.wait_ready(10)
+            assert envoy.status.handed_over == 2 + 3
+            assert envoy.status.kept_sockets == 0
+            envoy.listeners_changed()
+            await holds(envoy, 3)
             await back.more()
         assert back.ends["refused"] == 0
 
