@@ -84,6 +84,37 @@ async def test_the_old_envoy_s_end_does_not_touch_the_new_one(
         await old_stream.__aexit__(None, None, None)
 
 
+async def test_an_old_stream_that_nobody_reads_any_more_holds_up_no_other(
+    start_relay: Any, messages: Any
+) -> None:
+    """As when Envoy lost its connection and is back before the old one is seen to be dead."""
+    large = messages.response(
+        messages.cluster, version="v2", nonce="large", bodies=(b"x" * 5_000_000,)
+    )
+
+    async def push(upstream: Any) -> None:
+        while True:
+            await upstream.send(large)
+
+    async with control_plane() as plane, start_relay(plane.address) as running:
+        async with envoy_stream(running.socket_path) as old:
+            old_upstream = await _open(plane, old, messages, "v1")
+            pushing = asyncio.create_task(push(old_upstream), name="push")
+            async with asyncio.timeout(20):
+                while running.relay.counters.responses < 3:  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+            async with envoy_stream(running.socket_path) as new:
+                new_upstream = await _open(plane, new, messages, "v2")
+                await _accepts(new_upstream, new, messages, "v3")
+                assert running.relay.status.types[messages.cluster].in_use == "v3"
+                assert not old_upstream.closed.is_set()
+                old.cancel()
+                await old_upstream.closed.wait()
+                await _accepts(new_upstream, new, messages, "v4")
+            pushing.cancel()
+            await asyncio.wait({pushing})
+
+
 async def test_a_new_envoy_that_has_nothing_yet_is_shown_so(
     start_relay: Any, messages: Any
 ) -> None:
