@@ -252,7 +252,7 @@ def test_the_connection_limit_comes_from_the_field_then_from_its_older_name(
     rendered: Any = render_bootstrap(replace(SIDECAR, max_connections=limit, runtime=runtime))
     (monitor,) = rendered["overload_manager"]["resource_monitors"]
     assert monitor["typed_config"]["max_active_downstream_connections"] == str(expected)
-    # Said twice, the runtime key would win over the overload manager without a word.
+    # Said twice, Envoy would take the monitor's and warn of the older name.
     (layer, _) = rendered["layered_runtime"]["layers"]
     assert "overload.global_downstream_max_connections" not in layer["static_layer"]
 
