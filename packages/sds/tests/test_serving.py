@@ -81,18 +81,29 @@ async def test_an_unknown_name_is_answered_when_it_exists_and_stops_no_other(
 
 
 @pytest.mark.parametrize("delta", [False, True])
-async def test_an_empty_list_of_names_unsubscribes(
+async def test_an_empty_list_of_names_unsubscribes_and_pushes_pass_it_by(
     server: SdsServer, secrets: FakeSecrets, *, delta: bool
 ) -> None:
     secrets.set(default=certificate(b"one"))
-    async with subscriber(server.socket_path, delta=delta) as stream:
+    async with (
+        subscriber(server.socket_path, delta=delta) as stream,
+        subscriber(server.socket_path, delta=delta, node_id="other") as other,
+    ):
         await stream.ask("default")
         first = await stream.read()
         await stream.ask(version=first.version, nonce=first.nonce)
-        await server.wait_until(lambda told: told[0].names == frozenset())
-        secrets.set(default=certificate(b"two"))
+        await server.wait_until(
+            lambda told: [s.names for s in told if s.node_id == "envoy"] == [frozenset()]
+        )
+        await other.ask("default")
+        await other.accept(await other.read())
+        for text in (b"two", b"three"):
+            secrets.set(default=certificate(text))
+            pushed = await other.read()
+            assert pushed.secrets == {"default": text}
+            await other.accept(pushed)
         await stream.ask("default")
-        assert (await stream.read()).secrets == {"default": b"two"}
+        assert (await stream.read()).secrets == {"default": b"three"}
 
 
 @pytest.mark.parametrize("delta", [False, True])
