@@ -11,7 +11,7 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from mesh_e2e import Target, admin, constant_load, mesh_of, run_command, send
+from mesh_e2e import Target, admin, alive, constant_load, mesh_of, run_command, send
 from mesh_local import RunningWorkload
 
 Record = Callable[[str, object], None]
@@ -116,3 +116,6 @@ async def test_envoys_are_replaced_and_a_killed_one_recovers_under_load(
         assert now["envoy"]["crashes"] == 1
         assert now["envoy"]["handed_over"] > 0, "connections waited for the new Envoy"
         assert now["envoy"]["pid"] != killed
+        seen = [first["envoy"]["pid"] for first in before]
+        seen += [(await status(workload))["envoy"]["pid"] for workload in both]
+    assert not any(alive(pid) for pid in seen), "nothing outlives its agent"
