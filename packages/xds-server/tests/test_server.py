@@ -504,3 +504,30 @@ async def test_an_expired_nonce_is_counted(running: Any, state: Any, make: Any) 
         await client.subscribe(LDS)
         await client.next()
         assert registry.get_sample_value("pilot_xds_expired_nonce", {"type": "cds"}) == 1
+
+
+async def test_once_it_is_quiet_every_change_told_is_committed(
+    running: Any, clock: Any, settle: Any
+) -> None:
+    registry = CollectorRegistry()
+    broken = False
+
+    def build(_request: PushRequest) -> None:
+        assert not broken
+
+    config = ServerConfig(debounce_quiet_s=1.0)
+    async with running(config=config, clock=clock, build=build, registry=registry) as server:
+        for _ in range(3):
+            server.notify(PushRequest())
+        await settle()
+        assert (server.updates().inbound, server.updates().committed) == (3, 0)
+        server.push_now(PushRequest())
+        assert server.updates().pending == 3
+        await clock.advance(1)
+        assert server.updates().inbound == server.updates().committed == 4
+        broken = True
+        server.notify(PushRequest())
+        await clock.advance(1)
+        assert server.updates().pending == 0
+    assert registry.get_sample_value("xds_server_committed_updates") == 5
+    assert registry.get_sample_value("pilot_inbound_updates", {"type": "full"}) == 5

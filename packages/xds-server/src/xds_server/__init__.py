@@ -1,36 +1,47 @@
-"""An xDS server core: subscriptions, pushes and gRPC serving for control planes in Python."""
+"""An xDS server core: subscriptions, pushes and gRPC serving for control planes in Python.
+
+What only some servers use is loaded when it is first used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from . import _type_urls as type_urls
 from ._admission import Admission, Admit, Peer
-from ._cache import DependencyCache, Ticket
 from ._config import ServerConfig
-from ._csds import ClientStatusHandler
 from ._errors import ListenError, Refused, XdsServerError
 from ._fetch import RestAnswer, answer_rest
-from ._generator import Client, Generated, Generator, Watch
-from ._linear import LinearStore
+from ._generator import Client, FollowsClients, Generated, Generator, Watch
 from ._listeners import Bound, Listener, PlainListener, TlsListener, UnixListener, server_context
-from ._mux import Mux
 from ._node import JSON, Node
 from ._observer import LooksAway, StreamObserver
 from ._peers import peer_of
-from ._push import ConfigKey, PushRequest
+from ._push import ConfigKey, PushRequest, Updates
 from ._request import ClientError, DeltaRequest, SotwRequest
 from ._resource import Resource, content_version
 from ._server import XdsServer
 from ._serving import serving
-from ._snapshots import Snapshot, SnapshotStore
 from ._status import ClientStatus, Nack, TypeStatus
 from ._subscription import Response
 
+if TYPE_CHECKING:
+    from ._cache import DependencyCache, Ticket
+    from ._connected import ConnectedClients
+    from ._csds import ClientStatusHandler
+    from ._linear import LinearStore
+    from ._mux import Mux
+    from ._snapshots import Snapshot, SnapshotStore
+
 __all__ = [
     # what is served
+    "FollowsClients",
     "Generated",
     "Generator",
     "Resource",
     "content_version",
     "type_urls",
     # from where, ready-made or kept
+    "ConnectedClients",
     "DependencyCache",
     "LinearStore",
     "Mux",
@@ -50,6 +61,7 @@ __all__ = [
     # when
     "ConfigKey",
     "PushRequest",
+    "Updates",
     # the server
     "ServerConfig",
     "XdsServer",
@@ -77,3 +89,22 @@ __all__ = [
     "TypeStatus",
     "XdsServerError",
 ]
+
+_LOADED_WHEN_USED = {
+    "ClientStatusHandler": "_csds",
+    "ConnectedClients": "_connected",
+    "DependencyCache": "_cache",
+    "LinearStore": "_linear",
+    "Mux": "_mux",
+    "Snapshot": "_snapshots",
+    "SnapshotStore": "_snapshots",
+    "Ticket": "_cache",
+}
+
+if not TYPE_CHECKING:  # a type checker would take any name for one of ours
+
+    def __getattr__(name: str) -> object:
+        if (home := _LOADED_WHEN_USED.get(name)) is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(f"{__name__}.{home}"), name)
+        return value

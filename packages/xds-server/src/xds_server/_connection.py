@@ -10,6 +10,7 @@ import asyncio
 import logging
 import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -125,6 +126,10 @@ class Connection(Generic[C]):
         """Push this as soon as the requests at hand are answered."""
         self._push = push
         self._wake.set()
+
+    def watches(self, type_urls: AbstractSet[str]) -> bool:
+        """Whether the client wants any of these types."""
+        return not type_urls.isdisjoint(self._state.subscriptions)
 
     def status(self) -> ClientStatus:
         clock = self._server.clock

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 from ._node import Node
 from ._push import PushRequest
@@ -94,4 +94,21 @@ class Generator(Protocol[C_contra]):
         `push` None: the client asked, and `watch.names` is what it wants an answer for (a name
         that does not exist is left out). Else something changed, and `watch` is all it watches.
         """
+        ...
+
+
+@runtime_checkable
+class FollowsClients(Protocol[C_contra]):
+    """What a generator adds to be told who comes and goes.
+
+    Each call is followed by a push, not gathered and not built, to the clients that watch its
+    type. It names one `ConfigKey` of the kind "Client", and the client's id.
+    """
+
+    def connected(self, client: Client[C_contra], /) -> None:
+        """A client was admitted."""
+        ...
+
+    def disconnected(self, client: Client[C_contra], /) -> None:
+        """Its stream is over."""
         ...

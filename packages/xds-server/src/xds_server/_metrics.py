@@ -101,6 +101,9 @@ class Metrics:
             registry=registry,
         )
         self.inbound_updates = Count("pilot_inbound_updates", "Changes told, by reach.", "type")
+        self.committed_updates = Count(
+            "xds_server_committed_updates", "Changes told whose push was built, or failed to be."
+        )
         self.rejects = Count("pilot_total_xds_rejects", "Responses refused by clients.", "type")
         self.rejects_of = {
             short: Count(f"pilot_xds_{short}_reject", f"{short.upper()} responses refused.")
@@ -120,6 +123,7 @@ class Metrics:
             self.pushes,
             self.triggers,
             self.inbound_updates,
+            self.committed_updates,
             self.rejects,
             *self.rejects_of.values(),
             self.expired_nonces,

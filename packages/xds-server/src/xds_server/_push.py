@@ -39,3 +39,20 @@ class PushRequest:
             reasons=tuple(dict.fromkeys(self.reasons + other.reasons)),
             started=min(self.started, other.started),
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Updates:
+    """How many changes a server was told of, and how many of them are done with.
+
+    `committed` are those whose push has been built and queued, or whose build failed; once it is
+    quiet the two are equal.
+    """
+
+    inbound: int = 0
+    committed: int = 0
+
+    @property
+    def pending(self) -> int:
+        """Changes still being gathered or built."""
+        return self.inbound - self.committed

@@ -8,6 +8,7 @@ import logging
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -22,12 +23,13 @@ from ._connection import Connection, Dependencies, Push, Read, Write, check_requ
 from ._debounce import Debounce, Debouncer, Gathered
 from ._delta import DeltaState
 from ._errors import Refused, StreamRefused
+from ._followers import Followers
 from ._generator import Client, Generated, Generator, Watch
 from ._memory import MemoryKeeper
 from ._no_metrics import no_metrics
 from ._node import Node
 from ._observer import LooksAway, StreamObserver
-from ._push import PushRequest
+from ._push import PushRequest, Updates
 from ._push_queue import PushQueue
 from ._rate import RateLimit
 from ._request import DeltaRequest, Parsed, SotwRequest, parse_delta, parse_sotw
@@ -109,6 +111,8 @@ class XdsServer(Generic[C]):
             observer=observer,
         )
         self._observer = observer
+        self._followers = Followers(generators, metrics=self._metrics)
+        self._updates = Updates()
         self._ready = False
         self._version = ""
         self._pushes = itertools.count(1)
@@ -116,13 +120,20 @@ class XdsServer(Generic[C]):
 
     def notify(self, request: PushRequest) -> None:
         """Something changed. Changes are gathered, built once, then pushed to who needs them."""
-        self._metrics.inbound_updates.inc("full" if request.full else "partial")
+        self._told_of(request)
         self._debouncer.add(request)
 
     def push_now(self, request: PushRequest) -> None:
         """As `notify`, but without gathering: built before this returns, then pushed."""
-        self._metrics.inbound_updates.inc("full" if request.full else "partial")
-        self._push(request)
+        self._told_of(request)
+        try:
+            self._push(request)
+        finally:
+            self._commit(1)
+
+    def updates(self) -> Updates:
+        """How many changes came in, and how many of them are done with."""
+        return self._updates
 
     def mark_ready(self) -> None:
         """The first state is complete. Until then streams are refused with UNAVAILABLE."""
@@ -171,6 +182,7 @@ class XdsServer(Generic[C]):
         log.info("client connected", extra=facts)
         try:
             self._observer.opened(connection.client)
+            self._push_to_watchers(self._followers.connected(connection.client))
             await connection.run(read, write)
         finally:
             gauge.dec()
@@ -178,6 +190,7 @@ class XdsServer(Generic[C]):
             self._memory.count(len(self._connections))
             self._queue.discard(connection)
             log.info("client disconnected", extra=facts)
+            self._push_to_watchers(self._followers.disconnected(connection.client))
             self._observer.closed(connection.client)
 
     async def admit_client(self, node: Node | None, peer: Peer) -> Client[C]:
@@ -282,6 +295,14 @@ class XdsServer(Generic[C]):
         now = datetime.fromtimestamp(self._clock.now(), tz=UTC)
         self._version = f"{now.isoformat(timespec='seconds')}/{next(self._pushes)}"
 
+    def _told_of(self, request: PushRequest) -> None:
+        self._metrics.inbound_updates.inc("full" if request.full else "partial")
+        self._updates = replace(self._updates, inbound=self._updates.inbound + 1)
+
+    def _commit(self, changes: int) -> None:
+        self._metrics.committed_updates.inc("", changes)
+        self._updates = replace(self._updates, committed=self._updates.committed + changes)
+
     def _push_gathered(self, gathered: Gathered) -> None:
         waited = self._clock.monotonic() - gathered.first_at
         self._metrics.debounce_time.observe(waited)
@@ -294,6 +315,8 @@ class XdsServer(Generic[C]):
                 extra={"reasons": gathered.request.reasons},
             )
             return
+        finally:
+            self._commit(gathered.changes)
         log.info(
             "pushing changes",
             extra={
@@ -315,6 +338,15 @@ class XdsServer(Generic[C]):
             self._metrics.triggers.inc(reason)
         for connection in tuple(self._connections.values()):
             if self._needs_push(connection.client, request):
+                self._queue.enqueue(connection, request)
+
+    def _push_to_watchers(self, request: PushRequest | None) -> None:
+        """Push what followers were told of, to who watches them only."""
+        if request is None:
+            return
+        self._next_version()
+        for connection in self._connections.values():
+            if connection.watches(self._followers.type_urls):
                 self._queue.enqueue(connection, request)
 
     async def _send_pushes(self) -> None:
