@@ -28,6 +28,8 @@ MOST_SOCKETS = 256
 LOOK_S = 5.0
 # How long connections wait for a new Envoy that does not ask for their socket.
 WAIT_MOST_S = 10.0
+# A control plane that changes listeners often shall not have all of them asked for as often.
+CALM_S = 0.25
 WARMING = "listener_manager.total_listeners_warming"
 WARMING_POLL_S = 0.1
 WARMING_POLL_SLOW_S = 5.0
@@ -77,7 +79,7 @@ class SocketKeeper:
 
     # --- while Envoy runs
 
-    def take(self, child: Child) -> None:
+    def take(self, child: Child, *, after_s: float = 0.0) -> None:
         """Hold what the process that serves listens on, as soon as it can be asked."""
         if not self._may_ask(child):
             return
@@ -87,7 +89,7 @@ class SocketKeeper:
             return
         wish = self._wish = object()
         name = f"envoy {child.process.pid} sockets"
-        self._background.start(self._take(child, wish), name=name)
+        self._background.start(self._take(child, wish, after_s), name=name)
 
     def pause(self) -> None:
         """Ask no further; what is held stays held."""
@@ -116,7 +118,7 @@ class SocketKeeper:
         """Take what there is now; child: the process that serves."""
         self._changing = False
         if child is not None and self._left is None:
-            self.take(child)
+            self.take(child, after_s=CALM_S)
 
     # --- when it has died
 
@@ -177,10 +179,11 @@ class SocketKeeper:
             and (child.version.fixed_listeners or config.listener_changes_told)
         )
 
-    async def _take(self, child: Child, wish: object) -> None:
+    async def _take(self, child: Child, wish: object, after_s: float) -> None:
         def wanted() -> bool:
             return self._wish is wish and self._may_ask(child)
 
+        await self._clock.sleep(after_s)
         taken: HeldSockets | None = None
         while wanted() and (taken := await self._asked(child, wanted)) is None:
             if self._held is not None and self._held.pid != child.process.pid:
