@@ -7,6 +7,7 @@ are told; a client of the secret socket that asks as Envoy does.
 import asyncio
 import os
 import socket
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
@@ -25,11 +26,15 @@ from mesh_e2e import (
     ROOT,
     SDS_SOCKET,
     TOKEN,
+    Agent,
     Servers,
+    Target,
+    children_of,
     environment_of,
     put,
     run_command,
     running_agent,
+    send,
     servers,
     until,
 )
@@ -409,3 +414,51 @@ async def test_two_agents_share_no_socket(tmp_path: Path, workload: Path) -> Non
             names += identity(served)
         assert len(serials) == 2
         assert names == [f"spiffe://cluster.local/ns/shop/sa/{name}" for name in ("web", "cart")]
+
+
+GRPC_CLIENT = """\
+import grpc
+channel = grpc.insecure_channel("xds:///shop.example:80")
+grpc.channel_ready_future(channel).result(timeout=60)
+"""
+
+
+async def test_a_grpc_application_needs_no_envoy(tmp_path: Path, workload: Path) -> None:
+    """It reads the bootstrap, asks through the agent's socket, and its files are kept fresh."""
+    async with servers(tmp_path) as theirs:
+        on_platform(workload, theirs)
+        settings = {"DISABLE_ENVOY": "true", "OUTPUT_CERTS": "out", "SECRET_TTL": "6s"}
+        environment = environment_of(theirs, ADDRESS, ENVOY_PATH="/no/such/envoy", **settings)
+        async with running_agent(workload, environment) as agent:
+            chain = workload / "out/cert-chain.pem"
+            await until(chain.is_file, what="the files")
+            await until_ready(agent, wanted=True)
+            first = chain.read_bytes()
+            bootstrap = workload / "etc/istio/proxy/grpc-bootstrap.json"
+            for _ in range(2):  # an application that goes does not take the agent with it
+                application = await asyncio.create_subprocess_exec(
+                    *(sys.executable, "-c", GRPC_CLIENT),
+                    env={**os.environ, "GRPC_XDS_BOOTSTRAP": str(bootstrap)},
+                )
+                try:
+                    stream = await theirs.wait_stream()
+                    assert stream.metadata["authorization"] == "Bearer one"
+                    node = await node_of(stream)
+                    assert node.id == f"sidecar~{ADDRESS}~web-1.shop~shop.svc.cluster.local"
+                    assert node.metadata.fields["GENERATOR"].string_value == "grpc"
+                finally:
+                    application.kill()
+                    await application.wait()
+            await until(lambda: chain.read_bytes() != first, what="a rotation")
+            assert identity(chain.read_bytes()) == [str(WEB)]
+            assert children_of(agent.process.pid) == ()
+            assert not agent.sds_socket.exists()
+            bootstrap.unlink()
+            await until_ready(agent, wanted=False)
+
+
+async def until_ready(agent: Agent, *, wanted: bool) -> None:
+    target = Target(host=agent.address, port=15020, url="/healthz/ready")
+    async with asyncio.timeout(20):
+        while (await send(target))[0] != (200 if wanted else 503):  # noqa: ASYNC110
+            await asyncio.sleep(0.02)

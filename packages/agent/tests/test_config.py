@@ -203,7 +203,6 @@ def test_without_an_address_given_the_machines_own_are_used(load: Load) -> None:
         ({"EXIT_ON_ZERO_ACTIVE_CONNECTIONS": "maybe"}, "it must be true or false"),
         ({"FILE_MOUNTED_CERTS": "true", "PROV_CERT": "x"}, "PROV_CERT are both set"),
         ({"WORKLOAD_IDENTITY_SOCKET_FILE": "../s"}, "it must be the name of a file"),
-        ({"DISABLE_ENVOY": "true"}, "DISABLE_ENVOY is set, but this agent always runs an Envoy"),
         ({"POD_NAMESPACE": "a/b"}, "don't make an identity: namespace 'a/b'"),
         ({"PROXY_CONFIG": "{"}, "PROXY_CONFIG: not YAML"),
         ({"XDS_ROOT_CA": "/no/such"}, "root certificate /no/such does not exist"),
@@ -300,6 +299,17 @@ def test_a_missing_token_names_the_file(load: Load, workload: Path) -> None:
 def test_a_missing_envoy_says_where_was_looked(load: Load) -> None:
     with pytest.raises(ConfigError, match="/no/such/envoy"):
         load(envoy_path="/no/such/envoy")
+
+
+def test_without_envoy_none_is_needed_and_a_grpc_bootstrap_is_written(
+    load: Load, workload: Path
+) -> None:
+    nowhere = {"DISABLE_ENVOY": "true", "ENVOY_PATH": "/no/such/envoy"}
+    config = load(nowhere, envoy_path="")
+    assert config.grpc_bootstrap == workload / "etc/istio/proxy/grpc-bootstrap.json"
+    elsewhere = load({**nowhere, "GRPC_XDS_BOOTSTRAP": "run/grpc.json"})
+    assert elsewhere.grpc_bootstrap == workload / "run/grpc.json"
+    assert load().grpc_bootstrap is None
 
 
 def test_an_unknown_role_is_refused(load: Load) -> None:

@@ -38,15 +38,7 @@ async def run(config: AgentConfig) -> None:
         readiness = Readiness()
         envoy_ready = readiness.register("envoy")
         view = AgentView(config, readiness)
-        endpoints = StatusEndpoints(
-            readiness,
-            stopping,
-            drain=view.drain,
-            restart=view.restart,
-            describe=view.describe,
-            scrape=Scrapes(view.metrics, envoy=view.envoy_metrics).answer,
-            metrics_local_only=config.status.local_metrics,
-        )
+        endpoints = status_endpoints(config, view, readiness, stopping)
         await stack.enter_async_context(
             http_server(config.status.host, config.status.port, endpoints)
         )
@@ -54,7 +46,7 @@ async def run(config: AgentConfig) -> None:
         listener_changes = ListenerChanges()
         view.relay = await stack.enter_async_context(
             xds_proxy.relaying(
-                config.relay, _interceptors(config, view.secrets), observer=listener_changes
+                config.relay, interceptors(config, view.secrets), observer=listener_changes
             )
         )
         envoy = view.envoy = await stack.enter_async_context(envoy_supervisor.running(config.envoy))
@@ -80,7 +72,22 @@ async def run(config: AgentConfig) -> None:
     log.info("agent stopped")
 
 
-def _interceptors(
+def status_endpoints(
+    config: AgentConfig, view: AgentView, readiness: Readiness, stopping: Stopping
+) -> StatusEndpoints:
+    """What the status server answers."""
+    return StatusEndpoints(
+        readiness,
+        stopping,
+        drain=view.drain,
+        restart=view.restart,
+        describe=view.describe,
+        scrape=Scrapes(view.metrics, envoy=view.envoy_metrics).answer,
+        metrics_local_only=config.status.local_metrics,
+    )
+
+
+def interceptors(
     config: AgentConfig, secrets: OwnSecrets | ForeignSecrets
 ) -> tuple[xds_proxy.Interceptor, ...]:
     """What the agent itself takes from the configuration stream."""

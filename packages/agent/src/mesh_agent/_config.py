@@ -31,6 +31,7 @@ from mesh_agent._sockets import gateway_credentials_socket, sds_socket
 
 _POD_LABELS = "./etc/istio/pod/labels"
 _POD_ANNOTATIONS = "./etc/istio/pod/annotations"
+_GRPC_BOOTSTRAP = "./etc/istio/proxy/grpc-bootstrap.json"
 _ROLES = ("sidecar", "router")
 
 
@@ -54,6 +55,8 @@ class AgentConfig:
 
     authority: who signs the certificate; None where it is mounted as `files`.
     gateway_credentials: the socket where somebody else may serve the certificates of gateways.
+    grpc_bootstrap: the file that tells a gRPC application where its configuration is; None where
+        there is an Envoy. With it no Envoy is run.
     trust_updates: take roots from the configuration stream.
     ready_poll_s: how often an Envoy that is not ready yet is looked at.
     """
@@ -71,6 +74,7 @@ class AgentConfig:
     status: StatusConfig
     output: certclient.OutputFilesConfig | None
     trust: certclient.TrustConfig
+    grpc_bootstrap: Path | None
     trust_updates: bool
     ready_poll_s: float = field(default=0.05)
 
@@ -108,6 +112,7 @@ def load_config(
         bootstrap_files=bootstrap,
         output=output_config(settings),
         trust=trust_config(settings),
+        grpc_bootstrap=_grpc_bootstrap(settings),
         trust_updates=settings.flag("PROXY_CONFIG_XDS_AGENT", default=True),
         status=StatusConfig(
             host=settings.text("MESH_AGENT_BIND_ADDRESS"),
@@ -116,14 +121,15 @@ def load_config(
             envoy_metrics=settings.flag("PILOT_AGENT_MERGE_ENVOY_STATS", default=True),
         ),
     )
-    if settings.flag("DISABLE_ENVOY"):
-        problems.append(
-            "DISABLE_ENVOY is set, but this agent always runs an Envoy; `certclient watch` keeps a "
-            "workload's certificate files fresh without one"
-        )
     if problems:
         raise ConfigError(tuple(dict.fromkeys(problems)))
     return config
+
+
+def _grpc_bootstrap(settings: Settings) -> Path | None:
+    if not settings.flag("DISABLE_ENVOY"):
+        return None
+    return settings.path("GRPC_XDS_BOOTSTRAP", _GRPC_BOOTSTRAP)
 
 
 def _pod_info(settings: Settings) -> node.PodInfo:

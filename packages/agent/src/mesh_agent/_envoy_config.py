@@ -57,7 +57,7 @@ def envoy_config(
     )
     return envoy_supervisor.EnvoyConfig(
         binary=_envoy_binary(flags, settings, proxy),
-        bootstrap=files.whole or bootstrap,
+        bootstrap=bootstrap if settings.flag("DISABLE_ENVOY") else files.whole or bootstrap,
         admin=files.admin,
         directory=settings.under(proxy.config_path),
         drain_time=proxy.drain_duration,
@@ -130,6 +130,8 @@ def _minimum_drain(settings: Settings) -> timedelta:
 def _envoy_binary(flags: Flags, settings: Settings, proxy: ProxyConfig) -> Path:
     explicit = Path(flags.envoy_path) if flags.envoy_path else None
     configured = Path(proxy.binary_path)
+    if settings.flag("DISABLE_ENVOY"):
+        return configured  # which is never run, and need not be there
     if explicit is None and "ENVOY_PATH" not in settings.environ and configured.is_file():
         explicit = configured
     try:

@@ -20,10 +20,11 @@ import envoy_supervisor
 import mesh_sds
 import xds_proxy
 from mesh_agent._agent import EnvoyEnded, run
-from mesh_agent._config import load_config
+from mesh_agent._config import AgentConfig, load_config
 from mesh_agent._flags import Flags
 from mesh_agent._gateway_credentials import with_gateway_credentials
 from mesh_agent._http import ListenError
+from mesh_agent._proxyless import BootstrapNotWritten, run_without_envoy
 from mesh_agent._settings import ConfigError
 from mesh_lifecycle import LogLevelError, configure_logging
 
@@ -43,8 +44,9 @@ def main(flags: Flags) -> int:
     gc.freeze()  # what is imported by now stays; the collector need not look at it again
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(run(runner.run(with_gateway_credentials(config))))
+            runner.run(_run(config))
     except (
+        BootstrapNotWritten,
         EnvoyEnded,
         ListenError,
         certclient.CertClientError,
@@ -54,6 +56,13 @@ def main(flags: Flags) -> int:
     ) as error:
         return _fail([str(error)])
     return 0
+
+
+async def _run(config: AgentConfig) -> None:
+    if config.grpc_bootstrap is not None:
+        await run_without_envoy(config, config.grpc_bootstrap)
+    else:
+        await run(await with_gateway_credentials(config))
 
 
 def _fail(problems: Sequence[str]) -> int:

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import certclient
 import mesh_sds
@@ -15,10 +15,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnSecrets:
-    """We keep the certificate fresh and serve it."""
+    """We keep the certificate fresh, and serve it where there is an Envoy to serve it to."""
 
     certificates: certclient.TrustingCertificates
-    server: mesh_sds.SdsServer
+    server: mesh_sds.SdsServer | None = None
 
     def describe(self) -> Mapping[str, object]:
         """The certificate held, and the serials that Envoy works with: they should be one."""
@@ -40,7 +40,7 @@ class OwnSecrets:
         """Of the certificates that Envoys have accepted; two while a change is under way."""
         return {
             delivery.accepted.serial
-            for subscriber in self.server.subscribers()
+            for subscriber in (() if self.server is None else self.server.subscribers())
             for delivery in subscriber.secrets
             if delivery.name == WORKLOAD_CERTIFICATE
             and delivery.accepted is not None
@@ -74,15 +74,22 @@ async def workload_secrets(config: AgentConfig) -> AsyncIterator[OwnSecrets | Fo
         )
         yield ForeignSecrets(socket=choice)
         return
+    async with (
+        certificates_alone(config) as own,
+        mesh_sds.serving(config.secrets, CertificateSecrets(own.certificates)) as server,
+    ):
+        yield replace(own, server=server)
+
+
+@asynccontextmanager
+async def certificates_alone(config: AgentConfig) -> AsyncIterator[OwnSecrets]:
+    """Keep the certificate fresh, and in its files if they are wanted; serve it to nobody."""
     async with AsyncExitStack() as stack:
         kept = await stack.enter_async_context(_kept_certificates(config))
         certificates = await stack.enter_async_context(certclient.with_trust(kept, config.trust))
         if config.output is not None:
             await stack.enter_async_context(certclient.output_files(config.output, certificates))
-        server = await stack.enter_async_context(
-            mesh_sds.serving(config.secrets, CertificateSecrets(certificates))
-        )
-        yield OwnSecrets(certificates=certificates, server=server)
+        yield OwnSecrets(certificates=certificates)
 
 
 @asynccontextmanager

@@ -1,0 +1,142 @@
+"""An agent without Envoy: for a gRPC application that takes its configuration itself.
+
+The application reads a bootstrap file that names the relay's socket and the certificate's files;
+the agent keeps all three up.
+"""
+
+import asyncio
+import json
+import logging
+import os
+import tempfile
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import asdict
+from pathlib import Path
+
+import certclient
+import envoy_supervisor
+import xds_proxy
+from envoy_supervisor import JSON
+from mesh_agent._agent import interceptors, status_endpoints
+from mesh_agent._config import AgentConfig
+from mesh_agent._http import http_server
+from mesh_agent._view import AgentView
+from mesh_agent._workload_secrets import certificates_alone
+from mesh_lifecycle import Condition, Readiness, in_background, stop_signals
+
+log = logging.getLogger(__name__)
+
+_FILES_POLL_S = 1.0
+_MODE = 0o644
+_INBOUND_LISTENER = "xds.istio.io/grpc/lds/inbound/%s"
+
+
+async def run_without_envoy(config: AgentConfig, bootstrap_path: Path) -> None:
+    """Run the agent until it is told to stop; returns when all of it is down.
+
+    Raises `BootstrapNotWritten`, and the parts' own errors if one can't start.
+    """
+    async with AsyncExitStack() as stack:
+        stopping = stack.enter_context(stop_signals())
+        readiness = Readiness()
+        files_ready = readiness.register("files")
+        view = AgentView(config, readiness)
+        await stack.enter_async_context(
+            http_server(
+                config.status.host,
+                config.status.port,
+                status_endpoints(config, view, readiness, stopping),
+            )
+        )
+        secrets = view.secrets = await stack.enter_async_context(certificates_alone(config))
+        view.relay = await stack.enter_async_context(
+            xds_proxy.relaying(config.relay, interceptors(config, secrets))
+        )
+        await asyncio.to_thread(_write, bootstrap_path, grpc_bootstrap(config))
+        await stack.enter_async_context(
+            in_background(
+                _watch_files(_needed(config, bootstrap_path), files_ready, view), name="files"
+            )
+        )
+        log.info(
+            "agent started without envoy",
+            extra={"node_id": config.identity.node_id, "bootstrap": str(bootstrap_path)},
+        )
+        await stopping.wait()
+        log.info("agent stopping", extra={"reason": stopping.reason})
+    log.info("agent stopped")
+
+
+class BootstrapNotWritten(Exception):
+    """The gRPC bootstrap file can't be written."""
+
+
+def grpc_bootstrap(config: AgentConfig) -> Mapping[str, JSON]:
+    """Make the bootstrap of gRPC's own xDS clients; gRFC A27, with Istio's names in it."""
+    envoy = config.envoy.bootstrap
+    if not isinstance(envoy, envoy_supervisor.BootstrapConfig):
+        raise TypeError("a bootstrap of the user's own says nothing of the node")
+    locality: dict[str, JSON] = {
+        name: text for name, text in asdict(envoy.locality).items() if text
+    }
+    bootstrap: dict[str, JSON] = {
+        "xds_servers": [
+            {
+                "server_uri": f"unix://{config.relay.socket_path.absolute()}",
+                "channel_creds": [{"type": "insecure"}],
+                "server_features": ["xds_v3"],
+            }
+        ],
+        "node": {
+            "id": envoy.node_id,
+            "metadata": {**envoy.node_metadata, "GENERATOR": "grpc"},
+            "locality": locality,
+        },
+        "server_listener_resource_name_template": _INBOUND_LISTENER,
+    }
+    if config.output is not None:
+        files = certclient.FilesConfig.in_directory(config.output.directory.absolute())
+        bootstrap["certificate_providers"] = {
+            "default": {
+                "plugin_name": "file_watcher",
+                "config": {
+                    "certificate_file": str(files.certificate_path),
+                    "private_key_file": str(files.key_path),
+                    "ca_certificate_file": str(files.root_path),
+                    "refresh_interval": "900s",
+                },
+            }
+        }
+    return bootstrap
+
+
+def _write(path: Path, bootstrap: Mapping[str, JSON]) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            json.dump(bootstrap, file, indent=2)
+        Path(name).chmod(_MODE)
+        Path(name).replace(path)
+    except OSError as error:
+        raise BootstrapNotWritten(f"{path} can't be written: {error.strerror}") from error
+
+
+def _needed(config: AgentConfig, bootstrap_path: Path) -> tuple[Path, ...]:
+    """The files without which the application can't start."""
+    if config.output is None:
+        return (bootstrap_path,)
+    files = certclient.FilesConfig.in_directory(config.output.directory)
+    return bootstrap_path, files.certificate_path, files.key_path, files.root_path
+
+
+async def _watch_files(paths: tuple[Path, ...], ready: Condition, view: AgentView) -> None:
+    while True:
+        missing = [str(path) for path in paths if not path.is_file()]
+        if missing:
+            ready.unset(f"{', '.join(missing)} not there")
+        else:
+            ready.set()
+            view.became_ready()
+        await asyncio.sleep(_FILES_POLL_S)
