@@ -185,7 +185,11 @@ class Crew:
                 self.refuse(reason)
                 self._decide(version, RestartRefused(reason))
             case news.Crashed(number, delay_s):
-                facts = {"delay_s": round(delay_s, 3), "crashes": len(self.fleet.crashes)}
+                facts: dict[str, object] = {
+                    "delay_s": round(delay_s, 3),
+                    "crashes": len(self.fleet.crashes),
+                    "kept_sockets": self.keeper.count,
+                }
                 log.warning("envoy is started again", extra=facts)
             case _:
                 assert_never(action)
