@@ -9,6 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from mesh_sds._errors import SocketUnusable
+from xds_server import ListenError, prepare_socket_path
 
 LONGEST_PATH_BYTES = 107
 """`sun_path` of sockaddr_un is 108 bytes with its final NUL; see unix(7)."""
@@ -54,24 +55,10 @@ def clear_path(path: Path, *, longest_bytes: int = LONGEST_PATH_BYTES) -> None:
 
     Raises SocketUnusable if the path can't hold a socket, or is in use.
     """
-    length = len(bytes(path))
-    if length > longest_bytes:
-        raise SocketUnusable(
-            f"socket path {path} is {length} bytes long, at most {longest_bytes} are possible"
-        )
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        match look_at(path):
-            case SocketFile.NOT_A_SOCKET:
-                raise SocketUnusable(f"{path} is in the way: it exists and is not a socket")
-            case SocketFile.LISTENING:
-                raise SocketUnusable(f"{path} is in use: another process listens on it")
-            case SocketFile.DEAD:
-                path.unlink()
-            case SocketFile.ABSENT:
-                pass
-    except OSError as error:
-        raise SocketUnusable(f"cannot make a socket at {path}: {error.strerror}") from error
+        prepare_socket_path(path, longest_bytes=longest_bytes)
+    except ListenError as error:
+        raise SocketUnusable(str(error)) from error
 
 
 @contextmanager

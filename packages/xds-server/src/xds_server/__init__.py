@@ -23,6 +23,7 @@ from ._server import XdsServer
 from ._serving import serving
 from ._status import ClientStatus, Nack, TypeStatus
 from ._subscription import Response
+from ._unix import prepare_socket_path
 
 if TYPE_CHECKING:
     from ._cache import DependencyCache, Ticket
@@ -74,6 +75,7 @@ __all__ = [
     "PlainListener",
     "TlsListener",
     "UnixListener",
+    "prepare_socket_path",
     "server_context",
     # how it goes
     "ClientError",
