@@ -1,7 +1,7 @@
 """One loop that renews and publishes; everybody who uses the certificate is a subscriber.
 
-The loop and the watch over expiry are two tasks, so that an authority that never answers can't
-keep an expired certificate in use. What they decide by is in `_schedule`.
+The loop looks at the clock; an attempt is a task of its own, so that an authority that never
+answers can't keep an expired certificate in use. What both decide by is in `_schedule`.
 """
 
 import asyncio
@@ -41,7 +41,8 @@ log = logging.getLogger("certclient")
 T = TypeVar("T")
 
 # How often the wall clock is looked at: a jump, or a machine that slept, is noticed within this.
-_CHECK_INTERVAL_S = 2.0
+# Each look wakes a process that has nothing else to do for hours.
+_CHECK_INTERVAL_S = 4.0
 # The least time between two attempts, whatever a certificate's lifetime or a caller asks for.
 _SPACING_S = 1.0
 
@@ -126,9 +127,13 @@ class _Rotation:
         self.certificates = Certificates(self._feed, ask=self._ask)
 
     async def run(self) -> None:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._renewing(), name="certificate renewal")
-            group.create_task(self._expiring(), name="certificate expiry")
+        async with asyncio.TaskGroup() as attempts:
+            while True:
+                self._expire_if_over()
+                due_s = self._seconds_until_due()
+                if due_s <= 0 and not self._attempting:
+                    self._begin(attempts)
+                await self._pause(due_s)
 
     def close(self) -> None:
         self._feed.close()
@@ -140,25 +145,18 @@ class _Rotation:
 
     # when
 
-    async def _renewing(self) -> None:
-        while True:
-            await self._until_due()
-            self._asked = False
-            self._wake.clear()
-            self._attempting = True
-            try:
-                await self._attempt()
-            finally:
-                self._attempting = False
+    def _begin(self, attempts: asyncio.TaskGroup) -> None:
+        self._attempting = True
+        self._asked = False
+        attempts.create_task(self._renew(), name="certificate renewal")
 
-    async def _until_due(self) -> None:
-        while (delay := self._seconds_until_due()) > 0:
-            offset = self._clock.now() - self._clock.monotonic()
-            await self._pause(min(delay, _CHECK_INTERVAL_S))
-            step = self._clock.now() - self._clock.monotonic() - offset
-            if abs(step) > CLOCK_STEP_S:
-                log.info("wall clock stepped or machine slept", extra={"step_s": round(step, 3)})
-                self._schedule = replace(self._schedule, scheduled_after=float("-inf"))
+    async def _renew(self) -> None:
+        try:
+            await self._attempt()
+        finally:
+            # Before anyone hears of the outcome: asking again is a new wish then.
+            self._attempting = False
+            self._wake.set()
 
     def _seconds_until_due(self) -> float:
         return seconds_until_due(
@@ -168,23 +166,29 @@ class _Rotation:
             asked=self._asked,
         )
 
-    async def _pause(self, seconds: float) -> None:
-        """Sleep, unless somebody asks for a renewal."""
+    async def _pause(self, due_s: float) -> None:
+        """Sleep until something is due or asked for, or it is time to look at the clock."""
+        seconds = _CHECK_INTERVAL_S
+        if not self._attempting:
+            seconds = min(seconds, due_s)
+        if (certificate := self._feed.value.certificate) is not None:
+            seconds = min(seconds, self._remaining_s(certificate))
+        offset = self._clock.now() - self._clock.monotonic()
         if self._asked:
             await self._clock.sleep(seconds)
-            return
-        with suppress(TimeoutError):
-            await _within(self._clock, seconds, self._wake.wait(), name="renewal request")
+        else:
+            with suppress(TimeoutError):
+                await _within(self._clock, seconds, self._wake.wait(), name="renewal request")
+            self._wake.clear()
+        step = self._clock.now() - self._clock.monotonic() - offset
+        if abs(step) > CLOCK_STEP_S:
+            log.info("wall clock stepped or machine slept", extra={"step_s": round(step, 3)})
+            self._schedule = replace(self._schedule, scheduled_after=float("-inf"))
 
-    async def _expiring(self) -> None:
-        while True:
-            certificate = self._feed.value.certificate
-            remaining = self._remaining_s(certificate)
-            if certificate is not None and remaining <= 0:
-                self._expire(certificate)
-            await self._clock.sleep(
-                min(remaining, _CHECK_INTERVAL_S) if remaining > 0 else _CHECK_INTERVAL_S
-            )
+    def _expire_if_over(self) -> None:
+        certificate = self._feed.value.certificate
+        if certificate is not None and self._remaining_s(certificate) <= 0:
+            self._expire(certificate)
 
     def _remaining_s(self, certificate: Certificate | None) -> float:
         if certificate is None:
