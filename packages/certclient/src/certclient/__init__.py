@@ -2,7 +2,12 @@
 
 One loop renews and publishes; secret servers, files and TLS contexts subscribe to what it
 publishes. Whoever signs is behind `CertificateAuthority`.
+
+What only some programs use is loaded when it is first used.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from certclient._authority import CertificateAuthority, RetryingAuthority
 from certclient._certificate import Certificate
@@ -23,7 +28,6 @@ from certclient._errors import (
 from certclient._file_certificates import FilesConfig, follow_files, mounted_files
 from certclient._file_secrets import FileSecrets, FileState, FileStatus, file_secrets
 from certclient._files import OutputFilesConfig, output_files, write_files
-from certclient._grpc_credentials import grpc_authorizer, grpc_channel, grpc_server_credentials
 from certclient._istio_ca import IstioCaConfig, istio_ca
 from certclient._keys import KeyEncoding, KeyType
 from certclient._pem import KeyPair, RevocationLists, Roots
@@ -32,9 +36,16 @@ from certclient._schedule import renewal_time
 from certclient._secret_names import FileSecretsConfig
 from certclient._spiffe import SpiffeId
 from certclient._system_roots import SYSTEM, SystemRoots
-from certclient._tls import client_context, server_context
 from certclient._trust import TrustConfig, TrustingCertificates, with_trust
-from certclient._workload_api import WorkloadApiConfig, follow_workload_api
+
+if TYPE_CHECKING:
+    from certclient._grpc_credentials import (
+        grpc_authorizer,
+        grpc_channel,
+        grpc_server_credentials,
+    )
+    from certclient._tls import client_context, server_context
+    from certclient._workload_api import WorkloadApiConfig, follow_workload_api
 
 __all__ = [
     # identity
@@ -97,3 +108,21 @@ __all__ = [
     "SigningRefused",
     "SourceUnavailable",
 ]
+
+_LOADED_WHEN_USED = {
+    "WorkloadApiConfig": "_workload_api",
+    "follow_workload_api": "_workload_api",
+    "client_context": "_tls",
+    "server_context": "_tls",
+    "grpc_authorizer": "_grpc_credentials",
+    "grpc_channel": "_grpc_credentials",
+    "grpc_server_credentials": "_grpc_credentials",
+}
+
+if not TYPE_CHECKING:  # a type checker would take any name for one of ours
+
+    def __getattr__(name: str) -> object:
+        if (home := _LOADED_WHEN_USED.get(name)) is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(f"{__name__}.{home}"), name)
+        return value

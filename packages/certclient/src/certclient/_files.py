@@ -7,7 +7,6 @@ order is roots, key, chain: a program that reloads when the chain changes finds 
 import asyncio
 import logging
 import os
-import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -15,7 +14,6 @@ from pathlib import Path
 
 from certclient._certificate import Certificate
 from certclient._certificates import Certificates
-from certclient._generations import write_generation
 from mesh_lifecycle import Backoff, Clock, SystemClock, in_background
 
 log = logging.getLogger("certclient")
@@ -95,6 +93,8 @@ def write_files(config: OutputFilesConfig, certificate: Certificate) -> tuple[st
         "cert-chain.pem": certificate.chain_pem,
     }
     if config.atomic:
+        from certclient._generations import write_generation  # here, for the same reason as below
+
         return write_generation(config.directory, contents, mode=config.mode)
     return tuple(
         name
@@ -108,6 +108,8 @@ def _replace(path: Path, content: bytes, mode: int) -> bool:
         if path.read_bytes() == content:
             path.chmod(mode)
             return False
+    import tempfile  # here: it brings much, and most programs that import us write no files
+
     # mkstemp makes the file 0600 from the first moment, whatever the umask.
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     temporary = Path(name)
