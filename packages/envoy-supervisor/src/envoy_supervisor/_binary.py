@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,10 +26,10 @@ def find_envoy(explicit: Path | None = None, environ: Mapping[str, str] = {}) ->
         return _required(Path(from_environment), "ENVOY_PATH")
     search_path = environ.get("PATH", "")
     for directory in filter(None, search_path.split(os.pathsep)):
-        found = shutil.which("envoy", path=directory)
+        found = Path(directory) / "envoy"
         # The wheel puts a Python launcher named `envoy` on PATH; it only gets in signals' way.
-        if found is not None and not _is_script(Path(found)):
-            return Path(found)
+        if _is_executable(found) and not _is_script(found):
+            return found
     if (installed := _installed_wheel()) is not None:
         return installed
     raise EnvoyNotFound(
@@ -43,9 +42,13 @@ def find_envoy(explicit: Path | None = None, environ: Mapping[str, str] = {}) ->
 def _required(path: Path, source: str) -> Path:
     if not path.exists():
         raise EnvoyNotFound(f"{source} names {path}, which does not exist")
-    if not path.is_file() or not os.access(path, os.X_OK):
+    if not _is_executable(path):
         raise EnvoyNotFound(f"{source} names {path}, which is not an executable file")
     return path
+
+
+def _is_executable(path: Path) -> bool:
+    return path.is_file() and os.access(path, os.X_OK)
 
 
 def _is_script(path: Path) -> bool:
