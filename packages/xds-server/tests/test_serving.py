@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import logging
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Iterator
@@ -410,6 +411,47 @@ async def test_the_port_behind_tls_refuses_whoever_did_not_come_through_it(pki: 
                 assert await every_kind(channel, length=3_000_000) == [b"same"] * 5
     finally:
         await behind.stop(None)
+
+
+class Heard(logging.Handler):
+    """What is logged about handshakes, to be waited for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.records: asyncio.Queue[logging.LogRecord] = asyncio.Queue()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.msg == "TLS handshake failed":
+            self.records.put_nowait(record)
+
+
+@pytest.fixture
+def heard() -> Iterator[Heard]:
+    handler, logger = Heard(), logging.getLogger("xds_server._tls_front")
+    before = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)
+    yield handler
+    logger.setLevel(before)
+    logger.removeHandler(handler)
+
+
+@pytest.mark.parametrize(
+    ("said", "level"), [(b"", logging.DEBUG), (b"GET / HTTP/1.1\r\n\r\n", logging.INFO)]
+)
+async def test_a_failed_handshake_has_a_reason_in_words(
+    state: Any, pki: Pki, heard: Heard, said: bytes, level: int
+) -> None:
+    listener = TlsListener(context=pki.server_context)
+    async with serving(new_server(state), [listener]) as bound:
+        host, port = bound.addresses[0].split(":")
+        _, writer = await asyncio.open_connection(host, int(port))
+        writer.write(said)
+        writer.close()
+        await writer.wait_closed()
+        record = await heard.records.get()
+    assert record.levelno == level
+    assert record.__dict__["reason"]
 
 
 async def test_tls_connections_without_a_handshake_end_and_harm_nobody(

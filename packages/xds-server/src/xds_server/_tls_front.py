@@ -82,7 +82,10 @@ async def _serve(accepted: socket.socket, listener: TlsListener, inner_port: int
         )
     except (OSError, ssl.SSLError) as error:
         accepted.close()
-        log.info("TLS handshake failed", extra={"address": address, "reason": str(error)})
+        # Who hangs up without a word, as health checks do, is nobody's concern.
+        level = logging.INFO if str(error) else logging.DEBUG
+        reason = str(error) or "the client closed the connection"
+        log.log(level, "TLS handshake failed", extra={"address": address, "reason": reason})
         return
     except Exception:  # The caller's context() may raise anything.
         accepted.close()

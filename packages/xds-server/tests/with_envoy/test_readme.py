@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+
+PYTHON = os.environ.get("XDS_README_PYTHON", sys.executable)
+"""What runs the program: for instance an environment that has this package and nothing else."""
 
 README = Path(__file__).parents[2] / "README.md"
 
@@ -47,7 +51,7 @@ async def test_it_feeds_envoy(tmp_path: Path, real_envoy: Any, free_port: Any) -
     source = program().replace("18000", str(xds)).replace("10000", str(port))
     (tmp_path / "control_plane.py").write_text(source)
     process = await asyncio.create_subprocess_exec(
-        sys.executable, tmp_path / "control_plane.py", stdin=asyncio.subprocess.PIPE
+        PYTHON, tmp_path / "control_plane.py", stdin=asyncio.subprocess.PIPE
     )
     assert process.stdin is not None
     try:
