@@ -14,6 +14,7 @@ from mesh_agent._adapters import ListenerChanges, TrustBundleUpdates
 from mesh_agent._config import AgentConfig
 from mesh_agent._envoy_health import STATS_FILTER, EnvoyHealth, judge
 from mesh_agent._http import http_server
+from mesh_agent._program_text import release as release_program_text
 from mesh_agent._restart import Restarts
 from mesh_agent._scrape import Scrapes
 from mesh_agent._status import StatusEndpoints
@@ -105,6 +106,7 @@ async def _watch_health(
         ready.set()
         view.became_ready()
         log.info("envoy ready", extra={"pid": envoy.pid})
+        release_program_text()  # the start is over
         await envoy.wait_down()
         ready.unset("envoy ended by itself and is being started again")
 
