@@ -136,8 +136,8 @@ def _dial(config: IstioCaConfig) -> grpc.aio.Channel:
     options: list[tuple[str, str | int]] = [
         ("grpc.enable_retries", 0),
         ("grpc.use_local_subchannel_pool", 1),
-        # A closed channel lives on until it is collected as garbage, and one whose connection
-        # failed would dial again a second later: nobody's try, and outside of every backoff.
+        # gRPC's core may outlive the channel for a while, and would dial again a second after its
+        # connection failed: nobody's try, and outside of every backoff.
         ("grpc.initial_reconnect_backoff_ms", _NO_RECONNECT_MS),
         ("grpc.max_reconnect_backoff_ms", _NO_RECONNECT_MS),
     ]
