@@ -3,7 +3,7 @@
 Half of a started agent's resident memory is code of the libraries that it ran once: imports, TLS
 handshakes, certificates. These are clean pages of files; the kernel keeps them cached, and what
 runs again comes back with a page fault, not a read from disk. What that saves, and what not, stands
-in docs/decisions/0005-resident-memory.md.
+in docs/decisions/0007-resident-memory.md.
 """
 
 import ctypes
