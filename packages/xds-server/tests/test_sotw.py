@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from envoy.config.endpoint.v3 import endpoint_pb2
 
+from xds_server import Resource
 from xds_server import type_urls as types
 
 CDS, EDS, LDS, RDS, SDS = (
@@ -308,6 +310,29 @@ def test_an_endpoint_change_sends_that_endpoint_only(
     state.set(make.endpoints("b", change=1))
     (reply,) = sotw.push(full=False)
     assert (reply.type_url, names(reply)) == (EDS, ["b"])
+
+
+def test_endpoints_that_empty_and_fill_again_are_sent_each_time(
+    sotw: Any, state: Any, make: Any, names: Any
+) -> None:
+    state.set(make.cluster("a"), make.endpoints("a"), make.endpoints("b"))
+    sotw.request(CDS)
+    sotw.request(EDS, "a", "b")
+    empty = Resource.pack(endpoint_pb2.ClusterLoadAssignment(cluster_name="b"), name="b")
+    for now in (empty, make.endpoints("b"), empty):
+        state.set(now)
+        (reply,) = sotw.push(full=False)
+        assert names(reply) == ["b"]
+        assert reply.resources[0].value == now.body
+        assert sotw.push(full=False) == []
+
+
+def test_what_is_given_up_before_its_push_is_not_sent(sotw: Any, state: Any, make: Any) -> None:
+    state.set(make.endpoints("a"), make.endpoints("b"))
+    (first,) = sotw.request(EDS, "a", "b")
+    state.set(make.endpoints("b", change=1))
+    assert sotw.ack(first, "a") == []
+    assert sotw.push() == []
 
 
 def test_a_push_comes_in_the_order_that_breaks_nothing(sotw: Any, state: Any, make: Any) -> None:

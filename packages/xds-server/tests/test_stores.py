@@ -5,6 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from envoy.config.listener.v3 import listener_pb2
+from envoy.config.route.v3 import scoped_route_pb2
+from envoy.extensions.filters.network.http_connection_manager.v3 import (
+    http_connection_manager_pb2,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +21,7 @@ from xds_server import (
     LinearStore,
     Mux,
     PushRequest,
+    Resource,
     Snapshot,
     SnapshotStore,
     Watch,
@@ -137,6 +143,39 @@ def test_a_snapshot_knows_the_routes_of_its_listeners(make: Any) -> None:
     assert Snapshot.of([make.http_listener("l", route="r"), make.route("r")]).problems() == ()
     assert Snapshot.of([make.http_listener("l", route="r")]).problems() == (
         "routes 'r' are missing, a listener needs them",
+    )
+
+
+def scoped_listener(*, inline_route: str = "") -> Resource:
+    """A listener whose scopes come over xDS, or are written in it."""
+    manager: Any = http_connection_manager_pb2.HttpConnectionManager()
+    if inline_route:
+        scopes = manager.scoped_routes.scoped_route_configurations_list
+        scopes.scoped_route_configurations.add(name="s", route_configuration_name=inline_route)
+    else:
+        manager.scoped_routes.scoped_rds.SetInParent()
+    message: Any = listener_pb2.Listener(name="l")
+    message.filter_chains.add().filters.add().typed_config.Pack(manager)
+    return Resource.pack(message, name="l")
+
+
+def scope(route: str) -> Resource:
+    message = scoped_route_pb2.ScopedRouteConfiguration(name="s", route_configuration_name=route)
+    return Resource.pack(message, name="s")
+
+
+def test_a_snapshot_knows_the_routes_of_scopes(make: Any) -> None:
+    routes = make.route("r")
+    assert Snapshot.of([scoped_listener(), scope("r"), routes]).problems() == ()
+    assert Snapshot.of([scoped_listener(inline_route="r"), routes]).problems() == ()
+    assert Snapshot.of([scoped_listener(), scope("r")]).problems() == (
+        "routes 'r' are missing, a scoped route needs them",
+    )
+    assert Snapshot.of([scoped_listener(inline_route="r")]).problems() == (
+        "routes 'r' are missing, a listener needs them",
+    )
+    assert Snapshot.of([scope("r"), routes]).problems() == (
+        "scoped routes 's' belong to no listener",
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 from ._generator import Client, Generated, Watch
 from ._push import ConfigKey, PushRequest
 from ._resource import Resource
-from ._type_urls import CLUSTER, ENDPOINT, LISTENER, ROUTE, SHORT_NAMES
+from ._type_urls import CLUSTER, ENDPOINT, LISTENER, ROUTE, SCOPED_ROUTE, SHORT_NAMES
 
 C = TypeVar("C")
 
@@ -43,23 +43,30 @@ class Snapshot:
     def problems(self) -> tuple[str, ...]:
         """What does not fit together, a sentence each; empty if all does.
 
-        Every cluster that gets its endpoints over xDS needs them here, every listener its
-        routes, and there are no routes that no listener asks for.
+        Every cluster that gets its endpoints over xDS needs them here, every listener and every
+        scoped route its routes, and there is nothing that nobody asks for.
         """
-        from ._references import endpoints_wanted, routes_wanted  # loads much of Envoy's API
+        from . import _references as references  # loads much of Envoy's API
 
         clusters = self._all(CLUSTER)
         endpoints = self.names(ENDPOINT)
-        wanted_endpoints = endpoints_wanted(clusters)
+        wanted_endpoints = references.endpoints_wanted(clusters)
         routes = self.names(ROUTE)
-        wanted_routes = routes_wanted(self._all(LISTENER))
+        of_listeners = references.routes_wanted(self._all(LISTENER))
+        of_scopes = references.routes_of_scopes(self._all(SCOPED_ROUTE))
+        scopes_wanted = references.scopes_are_wanted(self._all(LISTENER))
         return (
             *_sentences(
                 "endpoints {!r} are missing, a cluster needs them", wanted_endpoints - endpoints
             ),
             *_sentences("endpoints {!r} belong to no cluster", endpoints - wanted_endpoints),
-            *_sentences("routes {!r} are missing, a listener needs them", wanted_routes - routes),
-            *_sentences("routes {!r} belong to no listener", routes - wanted_routes),
+            *_sentences("routes {!r} are missing, a listener needs them", of_listeners - routes),
+            *_sentences("routes {!r} are missing, a scoped route needs them", of_scopes - routes),
+            *_sentences("routes {!r} belong to no listener", routes - of_listeners - of_scopes),
+            *_sentences(
+                "scoped routes {!r} belong to no listener",
+                frozenset() if scopes_wanted else self.names(SCOPED_ROUTE),
+            ),
         )
 
     def _all(self, type_url: str) -> Iterable[Resource]:
