@@ -455,6 +455,15 @@ def test_a_generator_that_says_only_what_changed_of_everything(
     assert names(without) == ["a", "b"]
 
 
+def test_unless_held_a_push_does_not_wait_for_the_ack(sotw: Any, state: Any, make: Any) -> None:
+    state.set(make.listener("l"))
+    sotw.request(LDS)
+    for change in (1, 2):
+        state.set(make.listener("l", change=change))
+        (reply,) = sotw.push()
+        assert reply.resources[0].value == state.resources[LDS]["l"].body
+
+
 def test_held_until_ack_the_next_push_waits_for_it(sotw: Any, state: Any, make: Any) -> None:
     sotw.hold_until_ack_s = 15.0
     sotw.reset()
