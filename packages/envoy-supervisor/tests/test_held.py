@@ -77,6 +77,31 @@ def test_it_shows_when_the_other_side_has_closed_one() -> None:
         held.close()
 
 
+def test_an_envoy_that_has_died_has_closed_none_on_purpose() -> None:
+    server = socket.create_server(("127.0.0.1", 0))
+    held = HeldSockets(pid=2**22 + 1)
+    assert held.add(FIRST, server.detach(), 20)
+    assert held.still_theirs()
+    held.close()
+
+
+def test_another_process_goes_on_with_what_it_has() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as has:
+        gone = socket.create_server(("127.0.0.1", 0))
+        held = HeldSockets(pid=1)
+        assert held.add(FIRST, os.dup(has.fileno()), 0)
+        assert held.add(SECOND, gone.detach(), 0)
+        # This process has both as well, by our own doing; a descriptor is found for each.
+        held.belong_to(os.getpid())
+        assert len(held) == 2
+        assert held.still_theirs()
+        assert held.claim(FIRST.address, 0) is not None
+        nobody = 2**22 + 1
+        held.belong_to(nobody)
+        assert len(held) == 0
+        assert held.claim(FIRST.address, 0) is None
+
+
 def test_addresses_are_named_as_envoys_name_them() -> None:
     def at(address: str, port: int, **more: JSON) -> JSON:
         return {"socket_address": {"address": address, "port_value": port, **more}}

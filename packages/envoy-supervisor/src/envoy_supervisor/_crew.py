@@ -213,6 +213,9 @@ class Crew:
         elif self._workers_change(member):
             # Fewer workers: the sockets of those too many would be ours alone, and get a share.
             self.keeper.release()
+        else:
+            # A child before this one may have told the parent to stop listening, and died.
+            self.keeper.check()
         if not self.keeper.asking:
             self._start(member)
             return
@@ -342,6 +345,7 @@ class Crew:
             # Killed from outside it has proved nothing; else taking over may be what it cannot.
             kept = outcome.signal == signal.SIGKILL and self.keeper.bequeath(child)
         else:
+            self.keeper.check()
             return False
         if not kept:
             self.keeper.release()

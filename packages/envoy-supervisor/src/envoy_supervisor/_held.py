@@ -10,11 +10,13 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from envoy_supervisor._json import JSON
 
+STDERR = 2  # as long as a process runs, it has this one
 WAITING_MOST = 4096
 """Connections that may wait for a new Envoy on each socket; net.core.somaxconn bounds it too."""
 
@@ -89,15 +91,27 @@ class HeldSockets:
             held.socket.listen(WAITING_MOST)
 
     def still_theirs(self) -> bool:
-        """Whether Envoy has every one of these open. Raises OSError if that cannot be seen."""
+        """Whether Envoy has every one of these open. Raises OSError if that cannot be seen.
+
+        One that has died, or is just dying, has closed none on purpose.
+        """
         for held in self._sockets.values():
             try:
                 target = Path(f"/proc/{self.pid}/fd/{held.number}").readlink()
             except FileNotFoundError:
-                return False
+                return not Path(f"/proc/{self.pid}/fd/{STDERR}").is_symlink()
             if target.name != f"socket:[{held.inode}]":
                 return False
         return True
+
+    def belong_to(self, pid: int) -> None:
+        """Go on with another process, which has inherited these; what it has not is closed."""
+        numbers = _sockets_of(pid)
+        self.pid = pid
+        self._close(self._sockets.keys() - numbers.keys())
+        for inode, held in self._sockets.items():
+            self._sockets[inode] = replace(held, number=numbers[inode])
+        self._places = {p: self._sockets[held.inode] for p, held in self._places.items()}
 
     def close_unclaimed(self) -> None:
         """Close what nobody asked for."""
@@ -111,6 +125,20 @@ class HeldSockets:
         for inode in inodes:
             self._sockets.pop(inode).socket.close()
         self._places = {p: held for p, held in self._places.items() if held.inode in self._sockets}
+
+
+def _sockets_of(pid: int) -> dict[int, int]:
+    """Its sockets: inode to descriptor; none if we may not look."""
+    numbers: dict[int, int] = {}
+    try:
+        for link in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(FileNotFoundError):  # closed meanwhile
+                kind, _, inode = link.readlink().name.partition(":")
+                if kind == "socket":
+                    numbers[int(inode.strip("[]"))] = int(link.name)
+    except OSError:
+        pass
+    return numbers
 
 
 def listening_addresses(listeners: Mapping[str, JSON]) -> tuple[str, ...]:

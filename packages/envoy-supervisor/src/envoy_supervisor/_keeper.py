@@ -84,6 +84,9 @@ class SocketKeeper:
         if not self._may_ask(child):
             return
         self.inherit(child)
+        if self._held is not None and self._held.pid != child.process.pid:
+            # A hot restart: what the new one has, it has from the old one.
+            self._held.belong_to(child.process.pid)
         if not self._applies_to(child):
             self.release()
             return
@@ -94,6 +97,15 @@ class SocketKeeper:
     def pause(self) -> None:
         """Ask no further; what is held stays held."""
         self._wish = object()
+
+    def check(self) -> bool:
+        """Look now whether what is held is Envoy's too, and release it if not."""
+        if self._held is None or _shared(self._held):
+            return True
+        log.warning("envoy has closed listening sockets that were held for it")
+        self._held.close()
+        self._held = None
+        return False
 
     def release(self) -> None:
         """Hold nothing, now: Envoy may be about to close its sockets."""
@@ -150,8 +162,9 @@ class SocketKeeper:
         if self._left is None:
             return
         self._left.close_unclaimed()
-        self._left.pid = heir.process.pid
-        if sockets_taken := len(self._left):
+        sockets_taken = len(self._left)
+        self._left.belong_to(heir.process.pid)
+        if sockets_taken:
             self.handed_over += sockets_taken
             log.info("connections waited for the new envoy", extra={"sockets": sockets_taken})
         self._held, self._left = self._left, None
@@ -186,11 +199,8 @@ class SocketKeeper:
         await self._clock.sleep(after_s)
         taken: HeldSockets | None = None
         while wanted() and (taken := await self._asked(child, wanted)) is None:
-            if self._held is not None and self._held.pid != child.process.pid:
-                # Not known to be this one's too.
-                self._held.close()
-                self._held = None
             await self._clock.sleep(LOOK_S)
+            self.check()
         if taken is None:
             return
         if not wanted():
@@ -202,9 +212,7 @@ class SocketKeeper:
         log.debug("listening sockets are held", extra={"sockets": len(taken)})
         while taken and self._held is taken:
             await self._clock.sleep(LOOK_S)
-            if self._held is taken and not _shared(taken):
-                log.warning("envoy has closed listening sockets that were held for it")
-                self.release()
+            if self._held is taken and not self.check():
                 self.take(child)
 
     async def _asked(self, child: Child, wanted: Callable[[], bool]) -> HeldSockets | None:
