@@ -1,4 +1,4 @@
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
@@ -7,42 +7,9 @@ import pytest
 import certclient
 import envoy_supervisor
 import xds_proxy
-from mesh_agent import AgentConfig, ConfigError, Flags, load_config
+from mesh_agent import AgentConfig, ConfigError
 
 Load = Callable[..., AgentConfig]
-
-BASE = {
-    "POD_NAME": "web-1",
-    "POD_NAMESPACE": "shop",
-    "SERVICE_ACCOUNT": "web",
-    "INSTANCE_IP": "127.0.9.1",
-    "PROXY_CONFIG": '{"discoveryAddress": "127.0.0.1:15012"}',
-}
-
-
-@pytest.fixture
-def workload(tmp_path: Path) -> Path:
-    """A directory that holds what a platform mounts, and something that passes for an Envoy."""
-    for name in ("var/run/secrets/tokens/istio-token", "var/run/secrets/istio/root-cert.pem"):
-        (tmp_path / name).parent.mkdir(parents=True)
-        (tmp_path / name).write_text("x")
-    envoy = tmp_path / "envoy"
-    envoy.write_text("#!/bin/sh\n")
-    envoy.chmod(0o755)
-    return tmp_path
-
-
-@pytest.fixture
-def load(workload: Path) -> Load:
-    def load_with(environ: Mapping[str, str] | None = None, **flags: object) -> AgentConfig:
-        return load_config(
-            Flags(**{"envoy_path": str(workload / "envoy"), **flags}),  # type: ignore[arg-type]
-            environ={**BASE, **(environ or {})},
-            directory=workload,
-            version="1.2.3",
-        )
-
-    return load_with
 
 
 def authority(config: AgentConfig) -> certclient.IstioCaConfig:

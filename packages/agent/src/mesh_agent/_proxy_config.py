@@ -86,6 +86,7 @@ class ProxyConfig:
     concurrency: Envoy's worker threads; None is Envoy's own choice, one a core.
     custom_config_file: a bootstrap to be used as it is; empty for the agent's own.
     merged: every field given, as JSON, for the node metadata.
+    origins: by field, the layer it was given in.
     """
 
     config_path: str = "./etc/istio/proxy"
@@ -102,6 +103,7 @@ class ProxyConfig:
     custom_config_file: str = ""
     proxy_metadata: Mapping[str, str] = field(default_factory=dict)
     merged: Mapping[str, JSON] = field(default_factory=dict)
+    origins: Mapping[str, str] = field(default_factory=dict)
 
 
 def parse_layer(name: str, text: str) -> Layer:
@@ -202,6 +204,7 @@ def merge_layers(layers: Iterable[Layer]) -> ProxyConfig:
         custom_config_file=str(merged.get("customConfigFile") or ""),
         proxy_metadata=metadata,
         merged=merged,
+        origins=origin,
     )
 
 

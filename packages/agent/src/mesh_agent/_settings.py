@@ -65,6 +65,14 @@ class Settings:
             return default
         return value
 
+    def optional_port(self, name: str) -> int | None:
+        """A port; None if there is none, or 0."""
+        if self.text(name, "0") == "0":
+            return None
+        faults = len(self.problems)
+        port = self.port(name, 1)
+        return port if len(self.problems) == faults else None
+
     def path(self, name: str, default: str) -> Path:
         return self.under(self.text(name, default))
 
