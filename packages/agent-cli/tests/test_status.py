@@ -39,7 +39,20 @@ STATUS = {
             },
         },
     },
-    "envoy": {"state": "ready", "pid": 4711},
+    "envoy": {
+        "state": "ready",
+        "pid": 4711,
+        "epoch": 2,
+        "version": "1.40.0",
+        "restarts": 2,
+        "refused": 0,
+        "crashes": 0,
+        "retiring": 1,
+        "kept_sockets": 4,
+        "handed_over": 0,
+        "last_crash": None,
+        "last_refusal": None,
+    },
     "ready": True,
     "reasons": [],
 }
@@ -60,7 +73,17 @@ def test_the_table_of_an_agent_in_trouble(golden: Callable[[str, object], None])
             "since": "2030-01-01T11:00:00+00:00",
             "last_error": "connection refused",
         },
-        "envoy": {"state": "exited", "pid": None},
+        "envoy": {
+            "state": "exited",
+            "pid": None,
+            "epoch": 3,
+            "restarts": 3,
+            "refused": 1,
+            "crashes": 6,
+            "retiring": 0,
+            "last_crash": "killed by SIGSEGV",
+            "last_refusal": "envoy refuses the bootstrap:\n  no such field 'clusterz'",
+        },
     }
     golden("trouble.txt", render_status(status, now=NOW) + "\n")
 
@@ -70,6 +93,7 @@ def test_the_table_of_an_agent_in_trouble(golden: Callable[[str, object], None])
     [
         {},
         {"xds": None, "certificate": "soon", "reasons": {"envoy": "starting"}, "ready": False},
+        {"envoy": {"crashes": 1, "refused": "many", "last_refusal": ["x"], "epoch": 0}},
         {"certificate": {"not_after": "2030-01-02"}, "xds": {"types": {"x": None}}},
     ],
 )

@@ -41,6 +41,7 @@ def render_status(status: Mapping[str, object], *, now: datetime) -> str:
         ("SPIFFE id", _text(status.get("spiffe_id"))),
         ("certificate", _certificate(certificate, now)),
         ("Envoy", _envoy(envoy)),
+        *_envoy_history(envoy),
         ("control plane", _control_plane(xds)),
     ]
     lines = list(_columns(rows))
@@ -77,8 +78,26 @@ def _certificate(certificate: Mapping[str, object], now: datetime) -> str:
 
 
 def _envoy(envoy: Mapping[str, object]) -> str:
-    pid = envoy.get("pid")
-    return _text(envoy.get("state")) + (f", pid {pid}" if pid is not None else "")
+    parts = [_text(envoy.get("state"))]
+    parts += [
+        f"{name} {envoy[name]}"
+        for name in ("pid", "epoch", "restarts", "refused", "crashes")
+        if envoy.get(name) is not None
+    ]
+    if retiring := envoy.get("retiring"):
+        parts.append(f"older ones finishing requests {retiring}")
+    return ", ".join(parts)
+
+
+def _envoy_history(envoy: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """Why Envoy ended by itself, and why a restart was refused, the last time; if ever."""
+    for name in ("last_crash", "last_refusal"):
+        if envoy.get(name):
+            yield f"  {name.replace('_', ' ')}", _one_line(envoy[name])
+
+
+def _one_line(text: object) -> str:
+    return " ".join(str(text).split())
 
 
 def _control_plane(xds: Mapping[str, object]) -> str:
