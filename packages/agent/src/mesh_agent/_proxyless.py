@@ -8,7 +8,6 @@ import asyncio
 import json
 import logging
 import os
-import tempfile
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import asdict
@@ -112,6 +111,8 @@ def grpc_bootstrap(config: AgentConfig) -> Mapping[str, JSON]:
 
 
 def _write(path: Path, bootstrap: Mapping[str, JSON]) -> None:
+    import tempfile  # here: it brings the archive formats, and an agent with an Envoy needs neither
+
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")

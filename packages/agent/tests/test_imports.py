@@ -1,0 +1,27 @@
+"""What the agent's process does not load: it runs beside every workload, for months."""
+
+import json
+import subprocess
+import sys
+
+RARELY_USED = {
+    "bz2",
+    "certclient._grpc_credentials",
+    "certclient._tls",
+    "certclient._workload_api",
+    "importlib.metadata",
+    "lzma",
+    "prometheus_client",
+    "shutil",
+    "tempfile",
+    "typer",
+    "xds_server._snapshots",
+}
+
+
+def test_the_agents_process_does_not_load_what_it_rarely_uses() -> None:
+    program = "import json, sys; import mesh_agent._process; print(json.dumps(list(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    )
+    assert RARELY_USED.isdisjoint(json.loads(done.stdout))
