@@ -330,6 +330,8 @@ def test_a_wrong_field_is_one_sentence_with_its_place(
     ("tls", "complaint"),
     [
         ({"mode": "STRICT"}, "mode is 'STRICT', it must be one of DISABLE, SIMPLE"),
+        ({"mode": True}, "mode is True, it must be one of"),
+        ({**SIMPLE, "subjectAltName": "x"}, "subjectAltName is not known, there are mode, caCert"),
         ({"mode": []}, "mode is [], it must be one of"),
         ({"mode": "SIMPLE"}, "tlsSettings.caCertificates is missing"),
         ({**SIMPLE, "caCertificates": "none.pem"}, "is 'none.pem', which is not a file"),

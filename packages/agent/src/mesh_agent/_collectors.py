@@ -1,7 +1,7 @@
 """Where Envoy sends what it knows: traces, statistics, access logs, loads.
 
 Source: the fields tracing, envoyMetricsService, envoyAccessLogService and statsdUdpAddress of
-istio.mesh.v1alpha1.ProxyConfig, and ClientTLSSettings of istio.networking.v1alpha3.
+istio.mesh.v1alpha1.ProxyConfig.
 """
 
 import json
@@ -14,6 +14,7 @@ from pathlib import Path
 
 import envoy_supervisor
 from envoy_supervisor import JSON, BootstrapError, ClientTls, MeshTls, Target, Tracing
+from mesh_agent._collector_tls import client_tls
 from mesh_agent._proxy_config import ProxyConfig
 from mesh_agent._proxy_fields import Fields
 from mesh_agent._settings import Settings, is_address
@@ -22,7 +23,6 @@ log = logging.getLogger(__name__)
 
 _TRACERS = ("zipkin", "datadog", "openTelemetry")
 _FORMER_TRACERS = ("lightstep", "stackdriver", "openCensusAgent")
-_MODES: Mapping[JSON, str] = {0: "DISABLE", 1: "SIMPLE", 2: "MUTUAL", 3: "ISTIO_MUTUAL"}
 _LOADS = "LOAD_STATS_CONFIG_JSON"
 _NOWHERE = Target(host="localhost", port=1)
 
@@ -82,6 +82,8 @@ def without_own_tracer(merged: Mapping[str, JSON]) -> Mapping[str, JSON]:
 
 
 class _Reader:
+    """Reads the proxy configuration's collectors."""
+
     def __init__(self, settings: Settings, proxy: ProxyConfig) -> None:
         self._settings = settings
         self._proxy = proxy
@@ -106,7 +108,7 @@ class _Reader:
         if kinds[0] in _TRACERS:
             tracer.expect_only("address")
             target = self._target(tracer)
-        tls = self._tls(fields, target)
+        tls = client_tls(fields, target, self._settings)
         if target is None:
             return None
         try:
@@ -131,7 +133,7 @@ class _Reader:
             return (target, None) if target else None
         fields.expect_only("address", "tlsSettings", "tcpKeepalive")
         target = self._target(fields)
-        tls = self._tls(fields, target)
+        tls = client_tls(fields, target, self._settings)
         return (target, tls) if target else None
 
     def statsd(self) -> envoy_supervisor.Statsd | None:
@@ -171,74 +173,6 @@ class _Reader:
         except BootstrapError as error:
             self._settings.problems.append(f"{where}: {error}")
             return None
-
-    def _tls(self, service: Fields, target: Target | None) -> ClientTls | MeshTls | None:
-        fields = service.part("tlsSettings")
-        if fields is None:
-            return None
-        given = fields.value("mode")
-        mode = _MODES.get(given, given) if not isinstance(given, list | dict) else given
-        match "DISABLE" if mode is None else mode:
-            case "DISABLE":
-                return None
-            case "SIMPLE" | "MUTUAL" as kind:
-                self._refuse_what_is_not_carried(fields)
-                return self._tls_from_files(fields, target, mutual=kind == "MUTUAL")
-            case "ISTIO_MUTUAL":
-                self._refuse_what_is_not_carried(fields)
-                identities = fields.texts("subjectAltNames")
-                if not identities:
-                    fields.complain(
-                        "subjectAltNames",
-                        "is missing: name who the collector may be, such as "
-                        "spiffe://cluster.local/ns/monitoring/sa/collector",
-                    )
-                return MeshTls(identities=identities, server_name=fields.text("sni") or None)
-            case _:
-                fields.complain(
-                    "mode", f"is {given!r}, it must be one of {', '.join(_MODES.values())}"
-                )
-                return None
-
-    def _refuse_what_is_not_carried(self, fields: Fields) -> None:
-        if fields.flag("insecureSkipVerify"):
-            fields.complain("insecureSkipVerify", "is true, but who is sent to is always checked")
-        if fields.text("credentialName"):
-            fields.complain("credentialName", "is only for gateways, name files instead")
-        if fields.text("caCrl"):
-            fields.complain("caCrl", "is not supported towards a collector")
-
-    def _tls_from_files(
-        self, fields: Fields, target: Target | None, *, mutual: bool
-    ) -> ClientTls | None:
-        names = fields.texts("subjectAltNames")
-        sni = fields.text("sni")
-        server_name = sni or (names[0] if names else target.host if target else "")
-        if any(name != server_name for name in names):
-            fields.complain(
-                "subjectAltNames",
-                f"is {list(names)!r}, it must be the one name that sni says: {server_name!r}",
-            )
-        elif is_address(server_name):
-            fields.complain("sni", f"is missing: {server_name} is no name to be in a certificate")
-        roots = self._file(fields, "caCertificates")
-        certificate = self._file(fields, "clientCertificate") if mutual else None
-        private_key = self._file(fields, "privateKey") if mutual else None
-        if roots is None or (mutual and (certificate is None or private_key is None)):
-            return None
-        return ClientTls(
-            server_name=server_name, roots=roots, certificate=certificate, private_key=private_key
-        )
-
-    def _file(self, fields: Fields, key: str) -> Path | None:
-        text = fields.required_text(key)
-        if not text:
-            return None
-        path = self._settings.under(text)
-        if not path.is_file():
-            fields.complain(key, f"is {text!r}, which is not a file")
-            return None
-        return path
 
 
 def _resolved(host: str) -> str | None:
