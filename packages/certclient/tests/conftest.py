@@ -5,16 +5,10 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 import pytest
-from grpc.aio import init_grpc_aio  # type: ignore[attr-defined]  # the stubs do not know it
 
 from certclient import Certificate, RotationConfig, SpiffeId
 from certclient.testing import FakeAuthority, issued
 from mesh_lifecycle.testing import ManualClock
-
-# gRPC's asyncio side ends with the last of its objects, and waits for a thread of its own then. If
-# that object is collected in a child between fork and exec, where there is no such thread, it waits
-# for ever, and so does who runs the child. Held from here it never ends.
-init_grpc_aio()
 
 
 @pytest.fixture

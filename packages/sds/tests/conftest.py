@@ -9,15 +9,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from grpc.aio import init_grpc_aio  # type: ignore[attr-defined]  # the stubs do not know it
 
 from mesh_sds import AllowedPeers, SdsConfig, SdsServer, TlsCertificate, serving
 from mesh_sds.testing import FakeSecrets
-
-# gRPC's asyncio side ends with the last of its objects, and waits for a thread of its own then. If
-# that object is collected in a child between fork and exec, where there is no such thread, it waits
-# for ever, and so does who runs the child. Held from here it never ends.
-init_grpc_aio()
 
 
 @pytest.fixture

@@ -166,6 +166,35 @@ async def test_loop():
     result.assert_outcomes(passed=1)
 
 
+def test_garbage_is_not_collected_in_a_child_before_it_is_another_program(run: Run) -> None:
+    result = run(
+        """
+import asyncio, gc, os
+
+class Garbage:
+    def __init__(self, owner):
+        self.owner, self.cycle = owner, self
+
+    def __del__(self):
+        if os.getpid() != self.owner:
+            os._exit(70)
+
+def make_garbage_and_provoke_collection():
+    Garbage(os.getppid())
+    gc.set_threshold(1)
+    [[] for _ in range(10)]
+
+os.register_at_fork(after_in_child=make_garbage_and_provoke_collection)
+
+async def test_child():
+    process = await asyncio.create_subprocess_exec("true")
+    assert await process.wait() == 0
+    assert gc.isenabled()
+"""
+    )
+    result.assert_outcomes(passed=1)
+
+
 GOLDEN = """
 def test_text(golden): golden("text.txt", "one\\ntwo\\n")
 def test_json(golden): golden("value.json", {"b": [1], "a": "é"})

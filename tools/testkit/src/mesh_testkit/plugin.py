@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from mesh_testkit._forks import collect_no_garbage_in_children
 from mesh_testkit._golden import Golden, compare
 from mesh_testkit._leaks import (
     _module_leaves_nothing,
@@ -56,7 +57,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_sessionstart() -> None:
-    """Let libuv open what it keeps for the life of the process, so that no test is blamed."""
+    """Let libuv open what it keeps for the life of the process, so that no test is blamed.
+
+    And see that no test's child hangs before it is the program it should be.
+    """
+    collect_no_garbage_in_children()
     _new_event_loop().close()
 
 
