@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import ssl
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -193,12 +194,16 @@ async def start_plane(tmp_path: Path) -> AsyncIterator[Callable[..., Awaitable[P
     """Start `mesh-discovery discovery` on free ports."""
     started: list[Process] = []
 
-    async def begin(config_dir: Path, *arguments: str) -> Plane:
+    async def begin(
+        config_dir: Path,
+        *arguments: str,
+        command: tuple[str, ...] = ("-m", "mesh_discovery"),
+        **env: str,
+    ) -> Plane:
         ca_dir = tmp_path / "ca"
         process = await start(
             sys.executable,
-            "-m",
-            "mesh_discovery",
+            *command,
             "discovery",
             f"--config-dir={config_dir}",
             f"--ca-dir={ca_dir}",
@@ -209,6 +214,7 @@ async def start_plane(tmp_path: Path) -> AsyncIterator[Callable[..., Awaitable[P
             "--log-as-json",
             *arguments,
             cwd=tmp_path,
+            env={**os.environ, **env},
         )
         started.append(process)
 

@@ -1,8 +1,8 @@
 """What of a peak of clients stays in the server's memory, and whether it grows with each.
 
 Compared is with a server that one client has come to and gone from: by then everything is loaded
-that the first client needs. Run as a script; the server is started as usual, and then with
-allocators that give memory back in smaller pieces.
+that the first client needs. Run as a script; the server is started with `SERVER_ENVIRONMENT`, and
+then as usual.
 """
 
 from __future__ import annotations
@@ -15,16 +15,14 @@ from collections.abc import Mapping
 import uvloop
 from bench_push import Server, close, connect, server_process
 
+from xds_server import SERVER_ENVIRONMENT
+
 QUIET_S = 4.0
 """Longer than the server waits before it gives memory back."""
 
 ENVIRONMENTS: dict[str, Mapping[str, str]] = {
+    "SERVER_ENVIRONMENT": SERVER_ENVIRONMENT,
     "as usual": {},
-    "PYTHONMALLOC=malloc": {"PYTHONMALLOC": "malloc"},
-    "and without thread caches": {
-        "PYTHONMALLOC": "malloc",
-        "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0",
-    },
 }
 
 

@@ -2,13 +2,19 @@
 
 Most people run the command, `mesh-discovery discovery`; this face is for programs that run a
 control plane inside themselves, and for tools that read the same configuration.
+
+The parts are loaded when they are first used, so that the command can become a lean process before.
 """
 
-from mesh_discovery._config import Address, DiscoveryConfig, SettingsError, TokenRule
-from mesh_discovery._loader import ConfigLoader, Load, Snapshot
-from mesh_discovery._ports_free import CannotListenError
-from mesh_discovery._problems import ConfigError, Problem
-from mesh_discovery._server import ControlPlane, running
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mesh_discovery._config import Address, DiscoveryConfig, SettingsError, TokenRule
+    from mesh_discovery._loader import ConfigLoader, Load, Snapshot
+    from mesh_discovery._ports_free import CannotListenError
+    from mesh_discovery._problems import ConfigError, Problem
+    from mesh_discovery._server import ControlPlane, running
 
 __all__ = [
     # run one
@@ -27,3 +33,26 @@ __all__ = [
     "ConfigError",
     "SettingsError",
 ]
+
+_HOMES = {
+    "Address": "_config",
+    "CannotListenError": "_ports_free",
+    "ConfigError": "_problems",
+    "ConfigLoader": "_loader",
+    "ControlPlane": "_server",
+    "DiscoveryConfig": "_config",
+    "Load": "_loader",
+    "Problem": "_problems",
+    "SettingsError": "_config",
+    "Snapshot": "_loader",
+    "TokenRule": "_config",
+    "running": "_server",
+}
+
+if not TYPE_CHECKING:  # a type checker would take any name for one of ours
+
+    def __getattr__(name: str) -> object:
+        if (home := _HOMES.get(name)) is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(f"{__name__}.{home}"), name)
+        return value

@@ -1,5 +1,5 @@
 """`python -m mesh_discovery` is the command `mesh-discovery`."""
 
-from mesh_discovery._cli import main
+from mesh_discovery._command import main
 
 main()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from . import _type_urls as type_urls
 from ._admission import Admission, Admit, Peer
 from ._config import ServerConfig
+from ._environment import SERVER_ENVIRONMENT
 from ._errors import ListenError, Refused, XdsServerError
 from ._fetch import RestAnswer, answer_rest
 from ._generator import Client, FollowsClients, Generated, Generator, Watch
@@ -64,6 +65,7 @@ __all__ = [
     "PushRequest",
     "Updates",
     # the server
+    "SERVER_ENVIRONMENT",
     "ServerConfig",
     "XdsServer",
     "RestAnswer",
