@@ -102,7 +102,7 @@ async def test_restart_says_what_came_of_it() -> None:
         parts.changed = RestartRefused("no such field")
         assert await parts.ask("POST", "/restart") == (
             409,
-            "no such field; the old envoy serves on\n",
+            "envoy was not replaced: no such field\n",
         )
 
 

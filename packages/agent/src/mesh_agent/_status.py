@@ -102,7 +102,7 @@ class StatusEndpoints:
         try:
             replaced = await self._restart()
         except EnvoySupervisorError as error:
-            return Response.text(f"{error}; the old envoy serves on\n", HTTPStatus.CONFLICT)
+            return Response.text(f"envoy was not replaced: {error}\n", HTTPStatus.CONFLICT)
         if replaced:
             return Response.text("a new envoy has taken over\n")
         return Response.text("nothing has changed, envoy is not restarted\n")

@@ -37,7 +37,7 @@ class AgentView:
 
     async def restart(self) -> bool:
         if self.restarts is None:
-            raise envoy_supervisor.RestartRefused("envoy is not started yet")
+            raise envoy_supervisor.RestartRefused("no envoy is running")
         return await self.restarts.restart()
 
     def obstacle_to_restart(self) -> str | None:
