@@ -1,4 +1,6 @@
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import timedelta
 
 import pytest
@@ -100,13 +102,22 @@ def bundle_response(*roots_pem: bytes) -> bytes:
     return bytes(response.SerializeToString())
 
 
-async def test_a_new_root_is_trusted_at_once_and_a_certificate_asked_for() -> None:
-    clock = ManualClock()
-    authority = FakeAuthority(clock=clock)
+@asynccontextmanager
+async def trusting(
+    authority: FakeAuthority, clock: ManualClock
+) -> AsyncIterator[certclient.TrustingCertificates]:
+    """A workload's certificates, to which further roots can be added."""
     async with (
         certclient.keep_fresh(ROTATION, authority, clock=clock) as renewed,
         certclient.with_trust(renewed, clock=clock) as certificates,
     ):
+        yield certificates
+
+
+async def test_a_new_root_is_trusted_at_once_and_a_certificate_asked_for() -> None:
+    clock = ManualClock()
+    authority = FakeAuthority(clock=clock)
+    async with trusting(authority, clock) as certificates:
         old = (await certificates.wait_for_first()).trust_bundle_pem
         await clock.advance(5)
         new = FakeAuthority(clock=clock).root_pem
@@ -123,10 +134,7 @@ async def test_a_new_root_is_trusted_at_once_and_a_certificate_asked_for() -> No
 async def test_the_roots_that_are_trusted_already_are_no_news() -> None:
     clock = ManualClock()
     authority = FakeAuthority(clock=clock)
-    async with (
-        certclient.keep_fresh(ROTATION, authority, clock=clock) as renewed,
-        certclient.with_trust(renewed, clock=clock) as certificates,
-    ):
+    async with trusting(authority, clock) as certificates:
         known = (await certificates.wait_for_first()).trust_bundle_pem
         TrustBundleUpdates(certificates).take(bundle_response(known))
         await clock.advance(60)
@@ -136,10 +144,7 @@ async def test_the_roots_that_are_trusted_already_are_no_news() -> None:
 async def test_a_certificate_is_asked_for_when_another_root_comes_first() -> None:
     clock = ManualClock()
     authority = FakeAuthority(clock=clock)
-    async with (
-        certclient.keep_fresh(ROTATION, authority, clock=clock) as renewed,
-        certclient.with_trust(renewed, clock=clock) as certificates,
-    ):
+    async with trusting(authority, clock) as certificates:
         old = (await certificates.wait_for_first()).trust_bundle_pem
         new = FakeAuthority(clock=clock).root_pem
         updates = TrustBundleUpdates(certificates)
@@ -153,10 +158,7 @@ async def test_a_certificate_is_asked_for_when_another_root_comes_first() -> Non
 
 async def test_roots_that_are_none_are_refused_with_the_reason() -> None:
     clock = ManualClock()
-    async with (
-        certclient.keep_fresh(ROTATION, FakeAuthority(clock=clock), clock=clock) as renewed,
-        certclient.with_trust(renewed, clock=clock) as certificates,
-    ):
+    async with trusting(FakeAuthority(clock=clock), clock) as certificates:
         updates = TrustBundleUpdates(certificates)
         with pytest.raises(xds_proxy.InterceptorRefused):
             updates.take(bundle_response(b"not a certificate"))
