@@ -8,28 +8,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from envoy_supervisor import _news as news
 from envoy_supervisor._fleet import advance
 from envoy_supervisor._members import CrashPolicy, Fleet, Legacy, Member, Phase, Stage
-from envoy_supervisor._news import (
-    Action,
-    BecameReady,
-    Crashed,
-    DrainOver,
-    Event,
-    Exited,
-    Kill,
-    Overdue,
-    Refused,
-    Retire,
-    RetireDue,
-    Start,
-    StopAsked,
-    Terminate,
-    Tick,
-    TookTooLong,
-    WakeAt,
-    Wanted,
-)
 
 POLICY = CrashPolicy(budget=3, window_s=60)
 
@@ -41,10 +22,10 @@ class Run:
         self.policy = policy
         self.fleet = Fleet(wanted="a")
         self.now = 0.0
-        self.did: tuple[Action, ...] = ()
-        self.tell(Tick())
+        self.did: tuple[news.Action, ...] = ()
+        self.tell(news.Tick())
 
-    def tell(self, event: Event) -> tuple[Action, ...]:
+    def tell(self, event: news.Event) -> tuple[news.Action, ...]:
         self.fleet, self.did = advance(
             self.fleet, event, now=self.now, policy=self.policy, rng=random.Random(1)
         )
@@ -52,8 +33,8 @@ class Run:
 
     def start_all(self) -> Run:
         for action in self.did:
-            if isinstance(action, Start):
-                self.tell(BecameReady(action.member.number))
+            if isinstance(action, news.Start):
+                self.tell(news.BecameReady(action.member.number))
         return self
 
     @property
@@ -63,44 +44,48 @@ class Run:
 
 def test_a_new_version_starts_only_when_the_one_before_serves() -> None:
     run = Run()
-    assert run.tell(Wanted("b")) == ()
-    assert run.tell(BecameReady(0)) == (Start(Member(number=1, family=0, epoch=1, version="b")),)
-    assert run.tell(BecameReady(1)) == (Retire(0),)
+    assert run.tell(news.Wanted("b")) == ()
+    assert run.tell(news.BecameReady(0)) == (
+        news.Start(Member(number=1, family=0, epoch=1, version="b")),
+    )
+    assert run.tell(news.BecameReady(1)) == (news.Retire(0),)
     assert run.stages == [(0, Stage.RETIRING), (1, Stage.READY)]
 
 
 def test_the_same_version_again_is_nothing() -> None:
     run = Run().start_all()
-    assert run.tell(Wanted("a")) == ()
+    assert run.tell(news.Wanted("a")) == ()
 
 
 def test_restarts_wait_until_the_one_before_has_left_and_only_the_last_wish_counts() -> None:
     run = Run().start_all()
-    run.tell(Wanted("b"))
+    run.tell(news.Wanted("b"))
     run.start_all()
-    assert run.tell(Wanted("c")) == ()
-    assert run.tell(Wanted("d")) == ()
-    assert run.tell(Exited(0)) == (Start(Member(number=2, family=0, epoch=2, version="d")),)
+    assert run.tell(news.Wanted("c")) == ()
+    assert run.tell(news.Wanted("d")) == ()
+    assert run.tell(news.Exited(0)) == (
+        news.Start(Member(number=2, family=0, epoch=2, version="d")),
+    )
 
 
 def test_a_version_that_fails_leaves_the_old_one_serving() -> None:
     run = Run().start_all()
-    run.tell(Wanted("bad"))
-    did = run.tell(Exited(1))
-    assert did[0] == Refused("bad", 1)
+    run.tell(news.Wanted("bad"))
+    did = run.tell(news.Exited(1))
+    assert did[0] == news.Refused("bad", 1)
     assert run.stages == [(0, Stage.READY)]
     assert run.fleet.wanted == "a"
     # The child may have closed the parent's admin interface: the good version takes over.
-    assert isinstance(did[1], WakeAt)
+    assert isinstance(did[1], news.WakeAt)
     run.now = did[1].when
-    assert run.tell(Tick()) == (Start(Member(number=2, family=0, epoch=1, version="a")),)
-    assert run.tell(BecameReady(2)) == (Retire(0),)
+    assert run.tell(news.Tick()) == (news.Start(Member(number=2, family=0, epoch=1, version="a")),)
+    assert run.tell(news.BecameReady(2)) == (news.Retire(0),)
 
 
 def test_a_child_that_takes_too_long_is_killed_and_counts_as_failed() -> None:
     run = Run().start_all()
-    run.tell(Wanted("slow"))
-    assert run.tell(TookTooLong(1))[:2] == (Kill(1), Refused("slow", 1))
+    run.tell(news.Wanted("slow"))
+    assert run.tell(news.TookTooLong(1))[:2] == (news.Kill(1), news.Refused("slow", 1))
     assert run.stages == [(0, Stage.READY), (1, Stage.ENDING)]
 
 
@@ -109,137 +94,139 @@ def test_a_crash_is_answered_at_once_then_with_growing_waits_then_given_up() -> 
     run.start_all()
     delays = []
     for number in range(3):
-        crashed = run.tell(Exited(number))[0]
-        assert isinstance(crashed, Crashed)
+        crashed = run.tell(news.Exited(number))[0]
+        assert isinstance(crashed, news.Crashed)
         delays.append(crashed.delay_s)
         run.now = max(run.now, run.fleet.not_before)
-        run.tell(Tick())
+        run.tell(news.Tick())
         run.fleet, _ = advance(
             run.fleet,
-            BecameReady(number + 1),
+            news.BecameReady(number + 1),
             now=run.now,
             policy=run.policy,
             rng=random.Random(1),
         )
     assert delays[0] == 0
     assert 0 < delays[1] < delays[2]
-    assert run.tell(Exited(3)) == ()
+    assert run.tell(news.Exited(3)) == ()
     assert (run.fleet.phase, run.fleet.verdict) == (Phase.ENDED, 3)
 
 
 def test_old_crashes_are_forgiven() -> None:
     run = Run()
     for number in range(20):
-        run.tell(BecameReady(number))
+        run.tell(news.BecameReady(number))
         run.now += 61
-        run.tell(Exited(number))
-        run.tell(Tick())
+        run.tell(news.Exited(number))
+        run.tell(news.Tick())
     assert run.fleet.phase is Phase.RUNNING
 
 
 def test_a_crash_starts_a_new_family_because_the_old_ones_sockets_are_gone() -> None:
     run = Run().start_all()
-    run.tell(Wanted("b"))
+    run.tell(news.Wanted("b"))
     run.start_all()
-    crashed, start = run.tell(Exited(1))
-    assert isinstance(crashed, Crashed)
-    assert start == Start(Member(number=2, family=1, epoch=0, version="b"))
+    crashed, start = run.tell(news.Exited(1))
+    assert isinstance(crashed, news.Crashed)
+    assert start == news.Start(Member(number=2, family=1, epoch=0, version="b"))
     # The retiring parent has no child left to end it.
-    assert run.tell(RetireDue(0)) == (Terminate(0),)
-    assert run.tell(Overdue(0)) == (Kill(0),)
+    assert run.tell(news.RetireDue(0)) == (news.Terminate(0),)
+    assert run.tell(news.Overdue(0)) == (news.Kill(0),)
 
 
-def heir(number: int, epoch: int, version: str = "a") -> Start:
-    return Start(Member(number=number, family=0, epoch=epoch, version=version, heir=True))
+def heir(number: int, epoch: int, version: str = "a") -> news.Start:
+    return news.Start(Member(number=number, family=0, epoch=epoch, version=version, heir=True))
 
 
 def test_who_dies_and_leaves_its_sockets_has_an_heir() -> None:
     run = Run().start_all()
-    crashed, start = run.tell(Exited(0, kept=True))
-    assert crashed == Crashed(0, 0)
+    crashed, start = run.tell(news.Exited(0, kept=True))
+    assert crashed == news.Crashed(0, 0)
     assert start == heir(1, epoch=1)
-    assert run.tell(BecameReady(1)) == ()
+    assert run.tell(news.BecameReady(1)) == ()
     # And so on.
-    assert run.tell(Exited(1, kept=True))[0] == Crashed(1, run.fleet.not_before)
+    assert run.tell(news.Exited(1, kept=True))[0] == news.Crashed(1, run.fleet.not_before)
     assert run.fleet.legacy == Legacy(family=0, epoch=1)
     run.now = run.fleet.not_before
-    assert run.tell(Tick()) == (heir(2, epoch=2),)
+    assert run.tell(news.Tick()) == (heir(2, epoch=2),)
 
 
 def test_an_heir_that_fails_is_followed_by_a_new_family_at_once() -> None:
     run = Run().start_all()
-    run.tell(Exited(0, kept=True))
+    run.tell(news.Exited(0, kept=True))
     # Why it failed counts for nothing: perhaps it is the taking over.
-    assert run.tell(Exited(1, final=True)) == (
-        Start(Member(number=2, family=1, epoch=0, version="a")),
+    assert run.tell(news.Exited(1, final=True)) == (
+        news.Start(Member(number=2, family=1, epoch=0, version="a")),
     )
     assert len(run.fleet.crashes) == 1
-    assert run.tell(Exited(2, final=True)) == ()
+    assert run.tell(news.Exited(2, final=True)) == ()
     assert (run.fleet.phase, run.fleet.verdict) == (Phase.ENDED, 2)
 
 
 def test_an_heir_that_takes_too_long_is_followed_by_a_new_family() -> None:
     run = Run().start_all()
-    run.tell(Exited(0, kept=True))
-    assert run.tell(TookTooLong(1)) == (Kill(1),)
-    assert run.tell(Exited(1)) == (Start(Member(number=2, family=1, epoch=0, version="a")),)
+    run.tell(news.Exited(0, kept=True))
+    assert run.tell(news.TookTooLong(1)) == (news.Kill(1),)
+    assert run.tell(news.Exited(1)) == (
+        news.Start(Member(number=2, family=1, epoch=0, version="a")),
+    )
 
 
 def test_an_heir_that_is_killed_has_an_heir_and_counts_as_a_crash() -> None:
     strict = Run(CrashPolicy(budget=1)).start_all()
-    strict.tell(Exited(0, kept=True))
-    strict.tell(Exited(1, kept=True))
+    strict.tell(news.Exited(0, kept=True))
+    strict.tell(news.Exited(1, kept=True))
     assert strict.fleet.verdict == 1
     run = Run(CrashPolicy(budget=2)).start_all()
-    run.tell(Exited(0, kept=True))
-    run.tell(Exited(1, kept=True))
+    run.tell(news.Exited(0, kept=True))
+    run.tell(news.Exited(1, kept=True))
     run.now = run.fleet.not_before
-    assert run.tell(Tick()) == (heir(2, epoch=2),)
+    assert run.tell(news.Tick()) == (heir(2, epoch=2),)
 
 
 def test_a_parent_that_dies_before_its_child_serves_leaves_the_epoch_behind_the_child() -> None:
     run = Run().start_all()
-    run.tell(Wanted("b"))
-    assert run.tell(Exited(0, kept=True))[0] == Kill(1)
-    assert run.tell(Exited(1)) == (heir(2, epoch=2, version="b"),)
+    run.tell(news.Wanted("b"))
+    assert run.tell(news.Exited(0, kept=True))[0] == news.Kill(1)
+    assert run.tell(news.Exited(1)) == (heir(2, epoch=2, version="b"),)
 
 
 def test_an_heir_may_serve_while_the_dead_ones_parent_still_finishes() -> None:
     run = Run().start_all()
-    run.tell(Wanted("b"))
+    run.tell(news.Wanted("b"))
     run.start_all()
-    assert run.tell(Exited(1, kept=True))[1] == heir(2, epoch=2, version="b")
+    assert run.tell(news.Exited(1, kept=True))[1] == heir(2, epoch=2, version="b")
     run.start_all()
     assert run.stages == [(0, Stage.RETIRING), (2, Stage.READY)]
-    assert run.tell(RetireDue(0)) == (Terminate(0),)
+    assert run.tell(news.RetireDue(0)) == (news.Terminate(0),)
 
 
 def test_what_cannot_heal_is_not_tried_again() -> None:
     run = Run()
-    assert run.tell(Exited(0, final=True)) == ()
+    assert run.tell(news.Exited(0, final=True)) == ()
     assert (run.fleet.phase, run.fleet.verdict) == (Phase.ENDED, 0)
 
 
 def test_no_budget_means_no_second_start() -> None:
     run = Run(CrashPolicy(budget=0)).start_all()
-    run.tell(Exited(0))
+    run.tell(news.Exited(0))
     assert (run.fleet.phase, run.fleet.verdict) == (Phase.ENDED, 0)
 
 
 def test_stopping_ends_a_half_started_child_and_keeps_what_serves() -> None:
     run = Run().start_all()
-    run.tell(Wanted("b"))
-    assert run.tell(StopAsked()) == (Terminate(1),)
-    assert run.tell(DrainOver()) == (Terminate(0),)
-    run.tell(Exited(1))
-    run.tell(Exited(0))
+    run.tell(news.Wanted("b"))
+    assert run.tell(news.StopAsked()) == (news.Terminate(1),)
+    assert run.tell(news.DrainOver()) == (news.Terminate(0),)
+    run.tell(news.Exited(1))
+    run.tell(news.Exited(0))
     assert run.fleet.phase is Phase.ENDED
 
 
 def test_a_crash_while_draining_is_the_end() -> None:
     run = Run().start_all()
-    run.tell(StopAsked())
-    assert run.tell(Exited(0)) == ()
+    run.tell(news.StopAsked())
+    assert run.tell(news.Exited(0)) == ()
     assert run.fleet.phase is Phase.ENDED
 
 
@@ -257,30 +244,32 @@ class AnyHistory(RuleBasedStateMachine):
         self.newest_epoch: dict[int, int] = {}
         self.kept = False
         self.fleet = Fleet(wanted="v0")
-        self.tell(Tick())
+        self.tell(news.Tick())
 
-    def tell(self, event: Event) -> None:
+    def tell(self, event: news.Event) -> None:
         before = self.fleet
         self.fleet, actions = advance(self.fleet, event, now=self.now, policy=POLICY, rng=self.rng)
         for action in actions:
             match action:
-                case Start(member):
+                case news.Start(member):
                     assert not self.stop_asked
                     assert before.phase is Phase.RUNNING
                     assert member.number not in self.started
                     self.place_is_right(member)
                     self.kept = False
-                    assert self.now >= before.not_before or isinstance(event, Wanted | Exited)
+                    assert self.now >= before.not_before or isinstance(
+                        event, news.Wanted | news.Exited
+                    )
                     self.started.append(member.number)
                     self.alive.add(member.number)
-                case Terminate(number) | Retire(number):
+                case news.Terminate(number) | news.Retire(number):
                     assert number in self.alive
-                case Kill(number):
+                case news.Kill(number):
                     assert number in self.alive
                     self.killed.add(number)
-                case WakeAt(when):
+                case news.WakeAt(when):
                     assert when > self.now
-                case Refused() | Crashed():
+                case news.Refused() | news.Crashed():
                     pass
 
     def place_is_right(self, member: Member) -> None:
@@ -310,35 +299,39 @@ class AnyHistory(RuleBasedStateMachine):
         self.kept = self.kept or kept
         self.alive.discard(number)
         self.killed.discard(number)
-        self.tell(Exited(number, final=final, kept=kept))
+        self.tell(news.Exited(number, final=final, kept=kept))
 
     @precondition(lambda self: self.started)
     @rule(data=st.data())
     def news_of_any_process_dead_or_alive(self, data: st.DataObject) -> None:
         number = data.draw(st.sampled_from(self.started))
-        news: list[Event] = [TookTooLong(number), RetireDue(number), Overdue(number)]
+        events: list[news.Event] = [
+            news.TookTooLong(number),
+            news.RetireDue(number),
+            news.Overdue(number),
+        ]
         if number in self.alive:
-            news.append(BecameReady(number))
-        self.tell(data.draw(st.sampled_from(news)))
+            events.append(news.BecameReady(number))
+        self.tell(data.draw(st.sampled_from(events)))
 
     @rule(version=st.sampled_from(["v0", "v1", "v2"]))
     def another_version_is_wanted(self, version: str) -> None:
-        self.tell(Wanted(version))
+        self.tell(news.Wanted(version))
 
     @rule(seconds=st.floats(min_value=0, max_value=100))
     def time_passes(self, seconds: float) -> None:
         self.now += seconds
-        self.tell(Tick())
+        self.tell(news.Tick())
 
     @rule()
     def stop(self) -> None:
         self.stop_asked = True
-        self.tell(StopAsked())
+        self.tell(news.StopAsked())
 
     @rule()
     def the_drain_is_over(self) -> None:
         self.stop_asked = True
-        self.tell(DrainOver())
+        self.tell(news.DrainOver())
 
     @invariant()
     def no_process_is_lost_and_none_is_too_many(self) -> None:
@@ -364,13 +357,13 @@ class AnyHistory(RuleBasedStateMachine):
     def teardown(self) -> None:
         """From any state, a stop comes to its end."""
         self.stop_asked = True
-        self.tell(StopAsked())
-        self.tell(DrainOver())
+        self.tell(news.StopAsked())
+        self.tell(news.DrainOver())
         for number in sorted(self.alive):
-            self.tell(Overdue(number))
+            self.tell(news.Overdue(number))
             assert number in self.killed
             self.alive.discard(number)
-            self.tell(Exited(number))
+            self.tell(news.Exited(number))
         assert self.fleet.phase is Phase.ENDED
         assert self.fleet.members == ()
 
@@ -381,8 +374,10 @@ TestAnyHistory.settings = settings(max_examples=150, stateful_step_count=40, dea
 
 def test_a_child_whose_parent_dies_is_not_waited_for() -> None:
     run = Run().start_all()
-    run.tell(Wanted("b"))
-    did = run.tell(Exited(0))
-    assert did[0] == Kill(1)
+    run.tell(news.Wanted("b"))
+    did = run.tell(news.Exited(0))
+    assert did[0] == news.Kill(1)
     assert run.stages == [(1, Stage.ENDING)]
-    assert run.tell(Exited(1)) == (Start(Member(number=2, family=1, epoch=0, version="b")),)
+    assert run.tell(news.Exited(1)) == (
+        news.Start(Member(number=2, family=1, epoch=0, version="b")),
+    )

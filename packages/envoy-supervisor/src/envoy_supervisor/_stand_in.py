@@ -96,18 +96,22 @@ class StandIn:
             self._socket = None
 
     def _on_message(self, bound: socket.socket) -> None:
-        with contextlib.suppress(OSError):  # gone again, or not there to be answered
-            request = read_request(bound.recv(MAX_DATAGRAM_BYTES))
-            if request is None:
-                return
-            reply = answer(request, claim=self._claim, since=self._since)
-            if reply is not None:
+        try:
+            datagram = bound.recv(MAX_DATAGRAM_BYTES)
+        except OSError:  # gone again
+            return
+        request = read_request(datagram)
+        if request is None:
+            return
+        reply = answer(request, claim=self._claim, since=self._since)
+        if reply is not None:
+            with contextlib.suppress(OSError):  # whoever asked is not there any more
                 # Not send_fds, which ignores the address.
                 bound.sendmsg([reply.datagram], reply.control, 0, str(self._at.child))
-            if request.subject is Subject.DRAIN_LISTENERS:
-                self._live()
-            elif request.subject is Subject.TERMINATE:
-                self.close()  # it asks nothing more
+        if request.subject is Subject.DRAIN_LISTENERS:
+            self._live()
+        elif request.subject is Subject.TERMINATE:
+            self.close()  # it asks nothing more
 
 
 def answer(request: Request, *, claim: Claim, since: int) -> Answer | None:
