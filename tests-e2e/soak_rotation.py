@@ -5,32 +5,16 @@
 Prints what happened and exits 1 if any request failed or a serial did not change.
 """
 
-import argparse
-import asyncio
 import sys
-import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "support"))
 
-from mesh_e2e import rotate
+from mesh_e2e import rotate, soaked
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--lifetime", type=int, default=20, help="seconds a certificate lives")
-    parser.add_argument("--seconds", type=float, default=120)
-    parser.add_argument("--rate", type=float, default=100, help="requests a second")
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as directory:
-        outcome = asyncio.run(
-            rotate(
-                Path(directory),
-                lifetime_s=options.lifetime,
-                seconds=options.seconds,
-                rate=options.rate,
-            )
-        )
+    outcome, options = soaked(rotate, __doc__, lifetime_s=20, seconds=120, rate=100)
     failures = [*outcome.through_envoys.failures, *outcome.handshakes.failures]
     expected = int(options.seconds / (options.lifetime / 2))
     lines = [

@@ -25,6 +25,7 @@ from mesh_e2e._machine import alive, children_of, command_line, shared_memory_of
 from mesh_e2e._meshes import ECHO, mesh_of, run_command
 from mesh_e2e._rotation import RotationOutcome, rotate
 from mesh_e2e._secrets import Secret, secret_key, secret_token, secrets_on_disk
+from mesh_e2e._soaks import soaked
 
 __all__ = [
     "ECHO",
@@ -67,6 +68,7 @@ __all__ = [
     "send",
     "servers",
     "shared_memory_of",
+    "soaked",
     "trusted_roots",
     "until",
 ]
