@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 # How often the wall clock is looked at: a jump, or a machine that slept, is noticed within this.
 # Each look wakes a process that has nothing else to do for hours.
-_CHECK_INTERVAL_S = 4.0
+_CHECK_INTERVAL_S = 3.0
 # The least time between two attempts, whatever a certificate's lifetime or a caller asks for.
 _SPACING_S = 1.0
 
