@@ -416,6 +416,7 @@ def test_a_wrong_variable_is_one_sentence(
         ("statsHistogramBuckets", "[1]", "it must be a JSON object of names' beginnings"),
         ("statsHistogramBuckets", '{"a": [2, 1]}', "rising positive bounds"),
         ("statsHistogramBuckets", '{"a": []}', "rising positive bounds"),
+        ("statsHistogramBuckets", f'{{"a": [{10**400}]}}', "rising positive bounds"),
         ("statsHistogramBuckets", "{", "rising positive bounds"),
     ],
 )

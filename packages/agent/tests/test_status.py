@@ -2,7 +2,7 @@ import signal
 
 import pytest
 
-from envoy_supervisor import RestartRefused
+from envoy_supervisor import AdminError, RestartRefused
 from mesh_agent._http import Request, Response
 from mesh_agent._status import StatusEndpoints
 from mesh_lifecycle import Readiness, Stopping, stop_signals
@@ -13,6 +13,7 @@ class Parts:
         self.stopping = stopping
         self.readiness = Readiness()
         self.drained = 0
+        self.deaf: AdminError | None = None
         self.changed: bool | Exception = True
         self.endpoints = StatusEndpoints(
             self.readiness,
@@ -25,6 +26,8 @@ class Parts:
         )
 
     async def drain(self) -> None:
+        if self.deaf is not None:
+            raise self.deaf
         self.drained += 1
 
     async def restart(self) -> bool:
@@ -68,6 +71,16 @@ async def test_quit_stops_and_drain_drains() -> None:
         assert not stopping.requested
         assert (await parts.ask("POST", "/quitquitquit", "127.0.3.1"))[0] == 200
         assert stopping.reason == "/quitquitquit"
+
+
+async def test_a_drain_that_envoy_does_not_hear_of_says_so() -> None:
+    with stop_signals(signal.SIGUSR1) as stopping:
+        parts = Parts(stopping)
+        parts.deaf = AdminError("connection refused")
+        assert await parts.ask("POST", "/drain") == (
+            503,
+            "envoy was not told to drain: connection refused\n",
+        )
 
 
 @pytest.mark.parametrize("path", ["/quitquitquit", "/drain", "/restart", "/debug/status"])

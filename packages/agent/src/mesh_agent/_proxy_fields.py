@@ -78,11 +78,12 @@ class Fields:
         value = self._values.get(key)
         if value is None:
             return None
-        number = float(value) if isinstance(value, int | float) else math.nan
+        number = value if isinstance(value, int | float) else math.nan
+        # Compared before it is converted: an integer may be larger than any float.
         if isinstance(value, bool) or not low <= number <= high:
             self._refuse(key, f"a number between {low:g} and {high:g}")
             return None
-        return number
+        return float(number)
 
     def part(self, key: str) -> Self | None:
         """An object below this one; None if it is not given."""

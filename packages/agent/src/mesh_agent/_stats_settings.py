@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -126,6 +127,8 @@ def _histogram_buckets(pod: node.PodInfo, problems: list[str]) -> dict[str, tupl
 def _is_buckets(bounds: object) -> bool:
     if not isinstance(bounds, list) or not bounds:
         return False
-    if not all(isinstance(bound, int | float) and math.isfinite(bound) for bound in bounds):
+    if not all(
+        isinstance(bound, int | float) and 0 < bound <= sys.float_info.max for bound in bounds
+    ):
         return False
-    return bounds[0] > 0 and all(low < high for low, high in pairwise(bounds))
+    return all(low < high for low, high in pairwise(bounds))

@@ -95,7 +95,11 @@ class StatusEndpoints:
         return Response.text("stopping\n")
 
     async def _start_drain(self, _: Request) -> Response:
-        await self._drain()
+        try:
+            await self._drain()
+        except EnvoySupervisorError as error:
+            reason = f"envoy was not told to drain: {error}\n"
+            return Response.text(reason, HTTPStatus.SERVICE_UNAVAILABLE)
         return Response.text("draining\n")
 
     async def _restart_envoy(self, _: Request) -> Response:
