@@ -10,7 +10,7 @@ import socket
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Protocol
@@ -370,24 +370,38 @@ async def test_nothing_is_held_while_envoy_drains(
         assert envoy.status.kept_sockets == 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """An Envoy that is being stopped with a request under way: how that ended, and the stop."""
+
+    envoy: Envoy
+    slow: asyncio.Task[str]
+    done: asyncio.Task[None]
+
+
+@asynccontextmanager
+async def stopping(config: EnvoyConfig, application: Application, port: int) -> AsyncIterator[Stop]:
+    async with AsyncExitStack() as stack:
+        envoy = await stack.enter_async_context(running(config))
+        await envoy.wait_ready(10)
+        await holds(envoy, 1)
+        slow = asyncio.create_task(Load(port).ask("/slow"), name="slow")
+        await application.arrived.wait()
+        done = asyncio.create_task(stack.aclose(), name="stop")
+        yield Stop(envoy=envoy, slow=slow, done=done)
+
+
 async def test_a_stop_refuses_connections_while_old_ones_finish(
     proxy_config: ProxyConfig, application: Application, free_port: FreePort
 ) -> None:
     port = free_port()
     config = proxy_config(port, application.port, termination_drain=timedelta(seconds=2))
-    load = Load(port)
-    async with AsyncExitStack() as stack:
-        envoy = await stack.enter_async_context(running(config))
-        await envoy.wait_ready(10)
-        await holds(envoy, 1)
-        slow = asyncio.create_task(load.ask("/slow"), name="slow")
-        await application.arrived.wait()
-        stop = asyncio.create_task(stack.aclose(), name="stop")
+    async with stopping(config, application, port) as stop:
         await until_refused(port)
-        assert not slow.done()
+        assert not stop.slow.done()
         application.release.set()
-        assert await slow == "answered"
-        await stop
+        assert await stop.slow == "answered"
+        await stop.done
 
 
 async def test_a_kill_while_draining_ends_it(
@@ -395,20 +409,13 @@ async def test_a_kill_while_draining_ends_it(
 ) -> None:
     port = free_port()
     config = proxy_config(port, application.port, termination_drain=timedelta(seconds=30))
-    load = Load(port)
-    async with AsyncExitStack() as stack:
-        envoy = await stack.enter_async_context(running(config))
-        await envoy.wait_ready(10)
-        await holds(envoy, 1)
-        slow = asyncio.create_task(load.ask("/slow"), name="slow")
-        await application.arrived.wait()
-        stop = asyncio.create_task(stack.aclose(), name="stop")
-        await until_state(envoy, EnvoyState.DRAINING)
-        os.kill(envoy.pid, signal.SIGKILL)
-        assert await slow == "cut"
-        await stop
+    async with stopping(config, application, port) as stop:
+        await until_state(stop.envoy, EnvoyState.DRAINING)
+        os.kill(stop.envoy.pid, signal.SIGKILL)
+        assert await stop.slow == "cut"
+        await stop.done
         with refused(port):
-            assert envoy.state is EnvoyState.EXITED
+            assert stop.envoy.state is EnvoyState.EXITED
 
 
 async def test_a_kill_after_a_hot_restart_loses_no_new_connection(
