@@ -34,14 +34,6 @@ class World:
     policies: PeerPolicies
 
     @cached_property
-    def by_host(self) -> dict[str, tuple[Service, ...]]:
-        """Services by host: several namespaces may define one."""
-        found: dict[str, tuple[Service, ...]] = {}
-        for service in self.services:
-            found[service.host] = (*found.get(service.host, ()), service)
-        return found
-
-    @cached_property
     def by_key(self) -> dict[tuple[str, str], Service]:
         """Services by namespace and host."""
         return {(service.namespace, service.host): service for service in self.services}
