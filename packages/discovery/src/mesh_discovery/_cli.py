@@ -239,12 +239,15 @@ def _run(config: DiscoveryConfig) -> None:
 
 
 async def _serve(config: DiscoveryConfig) -> None:
+    import gc
     import logging
     from contextlib import AsyncExitStack
 
     from mesh_discovery._server import running
     from mesh_lifecycle import drain_within, stop_signals
 
+    gc.freeze()  # what is loaded by now stays; the collector need not look at it again
+    gc.enable()
     log = logging.getLogger("mesh_discovery")
     async with AsyncExitStack() as process:
         stopping = process.enter_context(stop_signals())
@@ -261,7 +264,3 @@ def _fail(sentences: Iterable[str]) -> NoReturn:
     for sentence in sentences:
         typer.echo(f"mesh-discovery: {sentence}", err=True)
     raise SystemExit(1)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,5 +1,6 @@
 """Where the command `mesh-discovery` starts: nothing is loaded yet but this."""
 
+import gc
 import sys
 
 from mesh_discovery._lean import become_lean
@@ -9,6 +10,7 @@ def main() -> None:
     """Run the command line; a server in a process that suits it."""
     if sys.argv[1:2] == ["discovery"]:
         become_lean()
+        gc.disable()  # until all is loaded: there is no garbage in modules
     from mesh_discovery._cli import main as run
 
     run()
