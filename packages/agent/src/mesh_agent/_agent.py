@@ -12,15 +12,14 @@ import envoy_supervisor
 import xds_proxy
 from mesh_agent._adapters import ListenerChanges, TrustBundleUpdates
 from mesh_agent._config import AgentConfig
-from mesh_agent._envoy_health import STATS_FILTER, EnvoyHealth, judge
+from mesh_agent._envoy_watch import watch_health
 from mesh_agent._http import http_server
-from mesh_agent._program_text import release as release_program_text
 from mesh_agent._restart import Restarts
 from mesh_agent._scrape import Scrapes
 from mesh_agent._status import StatusEndpoints
 from mesh_agent._view import AgentView
 from mesh_agent._workload_secrets import ForeignSecrets, OwnSecrets, workload_secrets
-from mesh_lifecycle import Condition, Readiness, Stopping, in_background, stop_signals
+from mesh_lifecycle import Readiness, Stopping, in_background, stop_signals
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +60,10 @@ async def run(config: AgentConfig) -> None:
             )
         await stack.enter_async_context(
             in_background(
-                _watch_health(envoy, envoy_ready, config.ready_poll_s, view), name="envoy-health"
+                watch_health(
+                    envoy, envoy_ready, poll_s=config.ready_poll_s, on_ready=view.became_ready
+                ),
+                name="envoy-health",
             )
         )
         log.info(
@@ -95,35 +97,6 @@ def interceptors(
     if isinstance(secrets, OwnSecrets) and config.trust_updates:
         return (TrustBundleUpdates(secrets.certificates),)
     return ()
-
-
-async def _watch_health(
-    envoy: envoy_supervisor.Envoy, ready: Condition, poll_s: float, view: AgentView
-) -> None:
-    """Follow Envoy's health: read its stats until all is good, then wait for its end."""
-    while True:
-        await _until_good(envoy, ready, poll_s)
-        ready.set()
-        view.became_ready()
-        log.info("envoy ready", extra={"pid": envoy.pid})
-        release_program_text()  # the start is over
-        await envoy.wait_down()
-        ready.unset("envoy ended by itself and is being started again")
-
-
-async def _until_good(envoy: envoy_supervisor.Envoy, ready: Condition, poll_s: float) -> None:
-    seen = EnvoyHealth()
-    while True:
-        try:
-            stats = await envoy.admin.stats(STATS_FILTER)
-        except envoy_supervisor.AdminError as error:
-            ready.unset(str(error))
-        else:
-            seen, fault = judge(seen, stats)
-            if seen.good:
-                return
-            ready.unset(fault or "not yet")
-        await asyncio.sleep(poll_s)
 
 
 async def _until_stopped(stopping: Stopping, envoy: envoy_supervisor.Envoy) -> None:
