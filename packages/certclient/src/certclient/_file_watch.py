@@ -160,6 +160,7 @@ async def _inotify() -> AsyncIterator[Observe]:
                 if path:
                     self._told(os.fsdecode(path))
 
+    logging.getLogger("watchdog.observers.inotify").addFilter(_is_news)  # once, however often
     observer = Observer()
 
     def observe(directory: str, told: Callable[[str], None]) -> Unwatch:
@@ -180,3 +181,8 @@ def _directory(path: str) -> _Directory | None:
     except OSError:
         return None
     return _Directory(path, status.st_dev, status.st_ino)
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Pass over what watchdog calls an error: an event that came while its watch was ended."""
+    return record.funcName != "queue_events"

@@ -10,11 +10,10 @@ from dataclasses import replace
 from certclient._certificate import Certificate
 from certclient._certificates import Certificates, RotationStatus
 from certclient._feed import Feed
+from certclient._schedule import CHECK_INTERVAL_S
 from mesh_lifecycle import Clock
 
 log = logging.getLogger("certclient")
-
-_CHECK_INTERVAL_S = 2.0
 
 
 class Follower:
@@ -78,9 +77,9 @@ class Follower:
                     )
                     continue
                 remaining = certificate.not_after.timestamp() - self._clock.now()
-                await self._clock.sleep(min(remaining, _CHECK_INTERVAL_S))
+                await self._clock.sleep(min(remaining, CHECK_INTERVAL_S))
             else:
-                await self._clock.sleep(_CHECK_INTERVAL_S)
+                await self._clock.sleep(CHECK_INTERVAL_S)
 
     def close(self) -> None:
         """Tell subscribers that nothing more will come."""

@@ -1,20 +1,17 @@
 """What is done for a program that uses the files and has to be told that they are new."""
 
-import asyncio
 import logging
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from signal import SIGKILL, SIGTERM, Signals
+from signal import Signals
 
 from certclient._certificate import Certificate
 from certclient._errors import HookFailed
+from certclient._process import run_to_end
 
 log = logging.getLogger("certclient")
-
-_STOP_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,41 +61,15 @@ def _environment(certificate: Certificate, directory: Path | None) -> Mapping[st
 async def _run(words: Sequence[str], environment: Mapping[str, str], timeout_s: float) -> None:
     name = words[0]
     try:
-        # A session of its own, so that whatever the command starts can be ended with it. Its
-        # output goes to our standard error: standard output is for those who read it.
-        process = await asyncio.create_subprocess_exec(
-            *words,
-            env=environment,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=2,
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise HookFailed(f"{name} cannot be run: {error.strerror}") from error
-    try:
-        async with asyncio.timeout(timeout_s):
-            code = await process.wait()
+        code = await run_to_end(words, environment=environment, timeout_s=timeout_s)
     except TimeoutError as error:
         raise HookFailed(f"{name} was still running after {timeout_s:g} s and was ended") from error
-    finally:
-        if process.returncode is None:
-            await _end(process)
+    except OSError as error:
+        raise HookFailed(f"{name} cannot be run: {error.strerror}") from error
     if code != 0:
         how = f"exited with {code}" if code > 0 else f"was killed by signal {-code}"
         raise HookFailed(f"{name} {how}")
     log.debug("renewal command ran", extra={"command": name})
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, SIGTERM)
-    with suppress(TimeoutError):
-        async with asyncio.timeout(_STOP_S):
-            await process.wait()
-            return
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, SIGKILL)
-    await process.wait()
 
 
 def _send(which: Signals, pid_file: Path) -> None:

@@ -26,6 +26,7 @@ from certclient._errors import (
 from certclient._feed import Feed
 from certclient._keys import KeyEncoding, KeyType, PrivateKey, new_private_key, signing_request
 from certclient._schedule import (
+    CHECK_INTERVAL_S,
     CLOCK_STEP_S,
     Schedule,
     answer_timeout,
@@ -40,9 +41,6 @@ log = logging.getLogger("certclient")
 
 T = TypeVar("T")
 
-# How often the wall clock is looked at: a jump, or a machine that slept, is noticed within this.
-# Each look wakes a process that has nothing else to do for hours.
-_CHECK_INTERVAL_S = 3.0
 # The least time between two attempts, whatever a certificate's lifetime or a caller asks for.
 _SPACING_S = 1.0
 
@@ -168,7 +166,7 @@ class _Rotation:
 
     async def _pause(self, due_s: float) -> None:
         """Sleep until something is due or asked for, or it is time to look at the clock."""
-        seconds = _CHECK_INTERVAL_S
+        seconds = CHECK_INTERVAL_S
         if not self._attempting:
             seconds = min(seconds, due_s)
         if (certificate := self._feed.value.certificate) is not None:

@@ -15,6 +15,10 @@ CLOCK_SET_BACK_S = 60.0
 """A wall clock this far before the moment of issue was set back: the certificate's times mean
 nothing on it."""
 
+CHECK_INTERVAL_S = 3.0
+"""How often the wall clock is looked at: a jump, or a machine that slept, is noticed within this.
+Each look wakes a process that has nothing else to do for hours."""
+
 CLOCK_STEP_S = 2.0
 """The wall clock gained or lost this much against the monotonic one: it was set, or the machine
 was asleep."""
