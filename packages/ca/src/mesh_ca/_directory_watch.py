@@ -66,6 +66,7 @@ async def watching(notice: Callable[[], None]) -> AsyncIterator[DirectoryWatch]:
     def notice_from_thread() -> None:
         loop.call_soon_threadsafe(notice)
 
+    logging.getLogger("watchdog.observers.inotify").addFilter(_is_news)  # once, however often
     observer = Observer()
     observer.start()
     try:
@@ -84,3 +85,8 @@ class _Handler(FileSystemEventHandler):
     def on_any_event(self, event: FileSystemEvent) -> None:
         if event.event_type in _CHANGES:
             self._notice()
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Pass over what watchdog calls an error: an event that came while its watch was ended."""
+    return record.funcName != "queue_events"

@@ -153,6 +153,7 @@ async def watching_files(
     `summary` gives a value that differs when the files do, and `seen` is what it gave before they
     were last read: a change made since then counts. It is called in a thread.
     """
+    logging.getLogger("watchdog.observers.inotify").addFilter(_is_news)  # once, however often
     observer = Observer()
     changes = FileChanges(observer, root=root, summary=summary, seen=seen)
     observer.start()
@@ -162,3 +163,8 @@ async def watching_files(
     finally:
         observer.stop()
         await asyncio.to_thread(observer.join)
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Pass over what watchdog calls an error: an event that came while its watch was ended."""
+    return record.funcName != "queue_events"
