@@ -8,6 +8,7 @@ then as well.
 import asyncio
 import logging
 import os
+import warnings
 from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -154,6 +155,8 @@ async def watching_files(
     were last read: a change made since then counts. It is called in a thread.
     """
     logging.getLogger("watchdog.observers.inotify").addFilter(_is_news)  # once, however often
+    # What watchdog says when it meets a new directory by its event and by its parent's listing.
+    warnings.filterwarnings("ignore", "Callback with id .* already exists", RuntimeWarning)
     observer = Observer()
     changes = FileChanges(observer, root=root, summary=summary, seen=seen)
     observer.start()
