@@ -135,6 +135,22 @@ def test_that_forgets_a_socket_all_the_same():
     result.stdout.fnmatch_lines(["*ERROR at teardown of test_that_forgets_a_socket*"])
 
 
+def test_where_standard_output_leads_is_not_a_tests_doing(run: Run) -> None:
+    result = run(
+        """
+import os
+
+with open("output", "w") as file:
+    os.dup2(file.fileno(), 1)
+
+def test_whose_output_is_rotated_meanwhile():
+    os.rename("output", "output.1")
+""",
+        "-s",
+    )
+    assert result.ret == pytest.ExitCode.OK
+
+
 def test_module_fixture_that_leaves_something_fails_at_the_end_of_its_module(run: Run) -> None:
     result = run(
         PREAMBLE

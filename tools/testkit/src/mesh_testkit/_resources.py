@@ -18,6 +18,9 @@ from pathlib import Path
 from typing import Self
 
 _PROC = Path("/proc")
+# Standard input, output and error are pytest's, whose capturing points them here and there; and
+# the file they lead to may be renamed or removed by others meanwhile, which changes its name.
+_FIRST_OF_A_TEST = 3
 _ADDRESSED = (socket.AF_INET, socket.AF_INET6, socket.AF_UNIX)
 
 
@@ -71,6 +74,8 @@ def _open_descriptors() -> Iterator[tuple[int, str]]:
     except FileNotFoundError:
         return
     for name in names:
+        if int(name) < _FIRST_OF_A_TEST:
+            continue
         try:
             yield int(name), os.readlink(directory / name)  # noqa: PTH115 - sockets are not paths
         except FileNotFoundError:
