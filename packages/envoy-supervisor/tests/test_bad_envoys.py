@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -100,10 +101,11 @@ def test_an_envoy_that_ends_gives_its_status_and_one_sentence(
     assert code == status
     assert output.splitlines()[-1].startswith(f"envoy-supervisor: {sentence}")
     assert len(files.starts()) == 1
-    # A flood is counted, not repeated.
-    assert len(output) < TEN_MEGABYTES / 50
-    if behaviour.print_bytes:
-        assert "envoy printed more than is logged" in output
+    # A flood is counted, not repeated: how much of it is logged depends on how long it takes.
+    logged = sum("\t" + "x" * 83 in line for line in output.splitlines())
+    left_out = sum(map(int, re.findall(r"lines_left_out=(\d+)", output)))
+    assert logged + left_out == behaviour.print_bytes // 100
+    assert (left_out > 0) is (behaviour.print_bytes > 0)
 
 
 @pytest.mark.parametrize(
