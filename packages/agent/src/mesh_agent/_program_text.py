@@ -8,25 +8,33 @@ in docs/decisions/0007-resident-memory.md.
 
 import ctypes
 import logging
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 log = logging.getLogger(__name__)
 
 _MADV_DONTNEED = 4
+# A mapping of a file that can be run and not written, and its account up to the private pages.
+_TEXT = re.compile(
+    r"^([0-9a-f]+)-([0-9a-f]+) r-xp \S+ \S+ \S+ +/.*\n(?:[A-Z]\w+: .*\n)*?Anonymous: +(\d+) kB$",
+    re.MULTILINE,
+)
 
 
-def release(maps: Path = Path("/proc/self/maps")) -> None:
-    """Unmap nothing, but let go of every page of executable code that is mapped from a file.
-
-    Only mappings that can't be written: what was changed in a private one would be lost.
-    """
+def release(mappings: Path = Path("/proc/self/smaps")) -> None:
+    """Unmap nothing, but let go of every page of executable code that is as it is in its file."""
     try:
         madvise = ctypes.CDLL(None).madvise
         madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-        for line in maps.read_text().splitlines():
-            addresses, permissions, _, _, _, *path = line.split(maxsplit=5)
-            if permissions == "r-xp" and path and path[0].startswith("/"):
-                start, end = (int(address, 16) for address in addresses.split("-"))
-                madvise(start, end - start, _MADV_DONTNEED)
+        for start, size in unchanged_text(mappings.read_text()):
+            madvise(start, size, _MADV_DONTNEED)
     except (AttributeError, OSError) as error:
         log.debug("program text stays resident", extra={"reason": str(error)})
+
+
+def unchanged_text(smaps: str) -> Iterator[tuple[int, int]]:
+    """Address and size of mapped program text, but for what was changed since: it would be lost."""
+    for start, end, changed_kb in _TEXT.findall(smaps):
+        if changed_kb == "0":
+            yield int(start, 16), int(end, 16) - int(start, 16)
