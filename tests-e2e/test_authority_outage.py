@@ -3,6 +3,7 @@ the workload has no identity, until the authority is back.
 """
 
 import asyncio
+import math
 import os
 import signal
 import ssl
@@ -118,7 +119,9 @@ async def test_an_outage_shorter_than_a_certificate_s_life_is_not_noticed_and_a_
         target, backend = handshake_each(mesh), mesh.workload("backend")
         await until_answered(target)
         async with constant_load(target, rate_per_s=100) as load:
-            before = serials(mesh)
+            before, now = serials(mesh), asyncio.get_running_loop().time
+            end = min(map(expiry, mesh.workloads)) - datetime.now(UTC)
+            ends_at = now() + end.total_seconds()
             kill_control_plane(mesh)
             await until(
                 lambda: min(map(age_s, mesh.workloads)) > LIFETIME_S / 2 + 1,
@@ -128,11 +131,15 @@ async def test_an_outage_shorter_than_a_certificate_s_life_is_not_noticed_and_a_
             async with another_control_plane(mesh) as back:
                 await until_listening(mesh)
                 await until(lambda: not set(before) & set(serials(mesh)), what="everyone's renewal")
+                renewed_at = now()
                 await load.until_answered(100)
                 kill_control_plane(mesh, back.pid)
                 await back.wait()
         record("short outage", load.report.summary())
-        assert load.report.failures == []
+        record("certificates' end - renewal", f"{ends_at - renewed_at:.2f} s")
+        # A machine too busy to start a control plane within half a life made the outage a long one.
+        noticed_from = math.inf if renewed_at < ends_at else ends_at
+        assert [each for each in load.report.failures if each.failed_at < noticed_from] == []
 
         ends = max(map(expiry, mesh.workloads))
         await verified_handshake(mesh, "backend")
