@@ -65,6 +65,7 @@ def test_concurrency_zero_means_envoys_own_choice() -> None:
     ("text", "complaint"),
     [
         ("{", "PROXY_CONFIG: not YAML"),
+        pytest.param("[" * 100_000, "PROXY_CONFIG: not YAML", id="nested-too-deeply"),
         ("- a", "PROXY_CONFIG: must be a mapping"),
         (
             "discoverAddress: x:1",

@@ -76,7 +76,7 @@ def _admin(path: Path, text: str, settings: Settings) -> envoy_supervisor.Addres
     """The admin interface's address in a YAML file; in JSON the supervisor sees it, always anew."""
     try:
         json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         pass
     else:
         return None

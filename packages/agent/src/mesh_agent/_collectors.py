@@ -201,7 +201,7 @@ def _load_reporting(
     where = f"ISTIO_META_{_LOADS}"
     try:
         source = json.loads(value) if isinstance(value, str) else value
-    except ValueError:
+    except (ValueError, RecursionError):
         problems.append(f"{where} is not JSON")
         return None
     service = _only_service(source)

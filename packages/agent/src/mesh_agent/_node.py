@@ -128,7 +128,7 @@ def _static_labels(environ: Mapping[str, str]) -> dict[str, str]:
 def _json_object(name: str, text: str) -> Mapping[str, JSON]:
     try:
         values = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         log.warning(
             "ignored a variable that is not JSON", extra={"variable": name, "why": str(error)}
         )

@@ -129,12 +129,12 @@ def parse_document(name: str, text: str) -> dict[str, JSON]:
         return {}
     try:
         document = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         import yaml  # most agents only ever see JSON, which needs no YAML library in memory
 
         try:
             document = yaml.safe_load(text)
-        except yaml.YAMLError as error:
+        except (yaml.YAMLError, RecursionError) as error:
             raise LayerError(f"{name}: not YAML: {' '.join(str(error).split())}") from error
     if document is None:
         return {}

@@ -113,7 +113,7 @@ def _histogram_buckets(pod: node.PodInfo, problems: list[str]) -> dict[str, tupl
         return {}
     try:
         values = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         values = None
     if not isinstance(values, dict) or not all(map(_is_buckets, values.values())):
         problems.append(
