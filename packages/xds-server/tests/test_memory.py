@@ -134,7 +134,7 @@ class Ends(LooksAway):
 @pytest.mark.usefixtures("without_collector")
 @pytest.mark.parametrize("delta", [False, True])
 @pytest.mark.parametrize("farewell", ["cancelled", "garbage"])
-async def test_an_ended_stream_is_freed_without_the_garbage_collector(
+async def test_an_ended_stream_is_freed_and_a_cancelled_one_without_the_garbage_collector(
     state: Any, make: Any, farewell: str, *, delta: bool
 ) -> None:
     state.set(make.cluster("a"))
@@ -153,4 +153,8 @@ async def test_an_ended_stream_is_freed_without_the_garbage_collector(
                     await wire.send(b"\xff\xff\xff")
             await ends.ended.get()
         assert server.clients() == ()
-        assert connections() - before <= 1  # gRPC may not be done with the last one yet
+        async with asyncio.timeout(10):  # gRPC keeps the last one until another comes
+            while connections() - before > 1:
+                await asyncio.sleep(0.01)
+                if farewell == "garbage":  # an error and the frames that it passed hold each other
+                    gc.collect()

@@ -1,9 +1,10 @@
-"""Keep a forked child's garbage collector quiet, because the garbage is the parent's.
+"""Keep a forked child quiet until the program runs that it was forked for.
 
 uvloop forks to start a program, and Python runs in the child until the program does. Whatever the
-collector finds there belongs to threads that the child has not: the last object of grpc.aio, for
-one, waits for its poller for ever, and the parent waits for the child. A child that goes on in
-Python can do without a collector for as long as a test lasts.
+garbage collector finds there belongs to threads that the child has not: the last object of
+grpc.aio, for one, waits for its poller for ever, and the parent waits for the child. And gRPC's own
+hooks start its threads again in the child, which then dies of "next_worker->state == KICKED". A
+child that goes on in Python can do without a collector for as long as a test lasts.
 """
 
 from __future__ import annotations
@@ -11,6 +12,11 @@ from __future__ import annotations
 import gc
 import os
 from functools import cache
+
+
+def start_no_grpc_in_children() -> None:
+    """Do so from now on, if gRPC is not loaded yet; the programs that are started do the same."""
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 
 @cache

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from mesh_testkit._forks import collect_no_garbage_in_children
+from mesh_testkit._forks import collect_no_garbage_in_children, start_no_grpc_in_children
 from mesh_testkit._golden import Golden, compare
 from mesh_testkit._leaks import (
     _module_leaves_nothing,
@@ -61,6 +61,7 @@ def pytest_sessionstart() -> None:
 
     And see that no test's child hangs before it is the program it should be.
     """
+    start_no_grpc_in_children()
     collect_no_garbage_in_children()
     _new_event_loop().close()
 
