@@ -238,9 +238,9 @@ class Conversation:
         wire = self.types[reply.type_url]
         error = "refused" if refuse else None
         said = versions_in(reply).keys() | set(getattr(reply, "removed_resources", ()))
+        if not self.delta and reply.type_url in FULL:
+            said = set(NAMES)  # what it does not name is gone
         wire.refused = wire.refused | said if error else wire.refused - said
-        if not (error or self.delta) and reply.type_url in FULL:
-            wire.refused.clear()
         wire.nonce = reply.nonce
         if not error:
             self._take_over(wire, reply)
