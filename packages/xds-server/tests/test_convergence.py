@@ -131,6 +131,8 @@ class Conversation:
 
     def delete(self, type_url: str, name: str) -> None:
         self.state.resources.get(type_url, {}).pop(name, None)
+        if not self.delta and type_url not in FULL:
+            self.sent[type_url].pop(name, None)  # the client isn't told; it may come as new
         self.unpushed = True
 
     def push(self) -> None:
