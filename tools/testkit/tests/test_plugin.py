@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import socket
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+
+from mesh_testkit import find_free_port
+from mesh_testkit._ports import candidates, ephemeral_range, first_free
 
 Run = Callable[..., pytest.RunResult]
 
@@ -247,3 +253,56 @@ def test_directory(socket_dir):
 """
     )
     result.assert_outcomes(passed=2)
+
+
+def test_ports_are_outside_the_ephemeral_range_and_are_never_given_twice() -> None:
+    ports = [find_free_port() for _ in range(100)]
+    assert len(set(ports)) == 100
+    allowed = candidates(ephemeral_range(Path("/proc/sys/net/ipv4/ip_local_port_range")))
+    assert set(ports) <= set(allowed)
+    assert not {15000, 15001, 15020, 15090} & set(allowed)
+
+
+@pytest.mark.parametrize("taken_on", ["0.0.0.0", "127.0.0.1", "127.0.0.9"])  # noqa: S104
+def test_port_used_on_any_address_is_not_given(taken_on: str) -> None:
+    busy, free = find_free_port(), find_free_port()
+    with socket.create_server((taken_on, busy)):
+        assert first_free("127.0.0.1", iter((busy, free))) == free
+        with pytest.raises(OSError, match=r"no port of 127\.0\.0\.1 is left") as caught:
+            first_free("127.0.0.1", iter((busy,)))
+    assert caught.value.errno == errno.EADDRINUSE
+
+
+def test_port_of_an_address_that_is_not_here_is_an_error() -> None:
+    with pytest.raises(OSError, match="Cannot assign requested address"):
+        find_free_port("192.0.2.1")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("32768\t60999\n", range(32768, 61000)),
+        ("32768\n", range(49152, 65536)),
+        ("from to\n", range(49152, 65536)),
+        (None, range(49152, 65536)),
+    ],
+)
+def test_ephemeral_range_is_the_systems_if_it_tells(
+    text: str | None, expected: range, tmp_path: Path
+) -> None:
+    file = tmp_path / "ip_local_port_range"
+    if text is not None:
+        file.write_text(text)
+    assert ephemeral_range(file) == expected
+
+
+@pytest.mark.parametrize(
+    "ephemeral", [range(32768, 61000), range(1024, 50000), range(15000, 65536)]
+)
+def test_ephemeral_ports_are_not_among_the_candidates(ephemeral: range) -> None:
+    assert set(candidates(ephemeral)).isdisjoint(ephemeral)
+
+
+@pytest.mark.parametrize("ephemeral", [range(1024, 65536), range(10100, 65400)])
+def test_ephemeral_ports_are_better_than_hardly_any(ephemeral: range) -> None:
+    assert len(candidates(ephemeral)) > 50_000

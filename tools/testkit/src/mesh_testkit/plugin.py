@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
-import socket
 import sysconfig
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -22,6 +21,7 @@ from mesh_testkit._leaks import (
     fail_on_socket_files,
     patience_s,
 )
+from mesh_testkit._ports import find_free_port
 
 __all__ = [
     "_module_leaves_nothing",
@@ -108,17 +108,11 @@ def golden(request: pytest.FixtureRequest) -> Golden:
 
 @pytest.fixture
 def free_port() -> Callable[..., int]:
-    """Find a TCP port that is free now: `free_port()` or `free_port("127.0.0.2")`.
+    """Find a TCP port that nobody else is given by chance: `free_port()`, `free_port("127.0.0.2")`.
 
-    For programs that cannot bind port 0 themselves. Nothing reserves the port, so prefer port 0.
+    For programs that cannot bind port 0 themselves; see `find_free_port`.
     """
-
-    def find(host: str = "127.0.0.1") -> int:
-        with socket.create_server((host, 0)) as server:
-            port: int = server.getsockname()[1]
-            return port
-
-    return find
+    return find_free_port
 
 
 @pytest.fixture
