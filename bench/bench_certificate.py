@@ -7,7 +7,6 @@ authority; Envoy is real and serves TLS. Prints the time beyond the authority's 
 import argparse
 import asyncio
 import json
-import socket
 import ssl
 import statistics
 import tempfile
@@ -24,6 +23,7 @@ import certclient
 import envoy_supervisor
 import mesh_sds
 from certclient.testing import FakeAuthority
+from mesh_testkit import find_free_port
 
 BUDGET_MS = 50
 
@@ -68,7 +68,7 @@ async def measure(renewals: int, directory: Path) -> None:
         lifetime=timedelta(hours=1),
     )
     authority = Timed(FakeAuthority())
-    port = free_port()
+    port = find_free_port()
     async with AsyncExitStack() as stack:
         certificates = await stack.enter_async_context(certclient.keep_fresh(rotation, authority))
         await certificates.wait_for_first()
@@ -103,7 +103,7 @@ async def presented(port: int) -> int:
 @asynccontextmanager
 async def envoy_with_tls(directory: Path, port: int) -> AsyncIterator[None]:
     path = directory / "bootstrap.json"
-    path.write_text(json.dumps(bootstrap(directory / "sds", port, free_port())))
+    path.write_text(json.dumps(bootstrap(directory / "sds", port, find_free_port())))
     config = envoy_supervisor.EnvoyConfig(
         binary=envoy_supervisor.find_envoy(),
         bootstrap=path,
@@ -204,12 +204,6 @@ def bootstrap(sds_socket: Path, port: int, admin_port: int) -> dict[str, object]
 
 def tcp(port: int) -> dict[str, object]:
     return {"socket_address": {"address": "127.0.0.1", "port_value": port}}
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def main() -> None:

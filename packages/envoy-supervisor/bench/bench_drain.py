@@ -19,9 +19,10 @@ import time
 from datetime import timedelta
 from pathlib import Path
 
-from bench_restart import Load, application, bootstrap, free_port, hold
+from bench_restart import Load, application, bootstrap, hold
 
 from envoy_supervisor import EnvoyConfig, find_envoy, running
+from mesh_testkit import find_free_port
 
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - where Envoy puts it
 
@@ -33,7 +34,7 @@ class Bench:
         self.directory = directory
         self.target = target
         self.options = options
-        self.listen = free_port()
+        self.listen = find_free_port()
 
     def config(self, note: str, **drain: float) -> EnvoyConfig:
         file = self.directory / "bootstrap.json"

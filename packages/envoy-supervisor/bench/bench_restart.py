@@ -12,7 +12,6 @@ import asyncio
 import json
 import os
 import signal
-import socket
 import tempfile
 import time
 from collections import Counter
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from envoy_supervisor import EnvoyConfig, find_envoy, running
+from mesh_testkit import find_free_port
 
 WORKERS = 4
 LONG_WORKERS = 8
@@ -163,17 +163,11 @@ async def application(long_s: float) -> asyncio.Server:
     return await asyncio.start_server(answer, "127.0.0.1", 0, backlog=1024)
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
-
-
 async def main(options: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         server = await application(options.long_s)
-        listen, target = free_port(), server.sockets[0].getsockname()[1]
+        listen, target = find_free_port(), server.sockets[0].getsockname()[1]
         file = directory / "bootstrap.json"
 
         def write(note: str) -> None:

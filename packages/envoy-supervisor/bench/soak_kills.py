@@ -24,7 +24,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from bench_restart import Load, application, bootstrap, free_port
+from bench_restart import Load, application, bootstrap
 
 from envoy_supervisor import (
     CrashPolicy,
@@ -35,6 +35,7 @@ from envoy_supervisor import (
     running,
 )
 from mesh_lifecycle import Backoff
+from mesh_testkit import find_free_port
 
 ACTS = ("kill", "restart", "freeze", "change")
 
@@ -114,7 +115,7 @@ async def main(options: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         server = await application(1.0)
-        listen, file = free_port(), directory / "bootstrap.json"
+        listen, file = find_free_port(), directory / "bootstrap.json"
         target = server.sockets[0].getsockname()[1]
         content = bootstrap(listen, target, directory / "admin", "0")
         file.write_text(json.dumps(content))
