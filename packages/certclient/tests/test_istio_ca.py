@@ -474,15 +474,16 @@ async def test_headers_that_grpc_cannot_send_are_refused_early() -> None:
 
 
 async def test_rotation_through_a_server_that_goes_and_comes_back_with_another_root(
-    service: Service, spiffe_id: SpiffeId, root_path: Path
+    service: Service, spiffe_id: SpiffeId, root_path: Path, free_port: Callable[..., int]
 ) -> None:
     old, new = self_signed(SERVER_NAME), self_signed(SERVER_NAME)
     put(root_path, old.certificate)
     rotation = RotationConfig(
         spiffe_id=spiffe_id, lifetime=LIFETIME, backoff=Backoff(initial_s=0.05, maximum_s=0.2)
     )
+    port = free_port()
     async with AsyncExitStack() as stack, AsyncExitStack() as first_server:
-        address = await first_server.enter_async_context(serving(service, tls(old)))
+        address = await first_server.enter_async_context(serving(service, tls(old), port))
         config = IstioCaConfig(address=address, root_certificate=root_path, server_name=SERVER_NAME)
         authority = await stack.enter_async_context(istio_ca(config, clock=Hurried()))
         certificates = await stack.enter_async_context(keep_fresh(rotation, authority))
@@ -492,7 +493,6 @@ async def test_rotation_through_a_server_that_goes_and_comes_back_with_another_r
         with pytest.raises(RenewalFailed, match="UNAVAILABLE"):
             await certificates.renew()
 
-        port = int(address.rpartition(":")[2])
         await stack.enter_async_context(serving(service, tls(new), port))
         with pytest.raises(RenewalFailed, match="UNAVAILABLE"):
             await certificates.renew()

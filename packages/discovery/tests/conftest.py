@@ -367,11 +367,16 @@ async def start_envoy(
 
 
 @pytest.fixture
-async def serve_app() -> AsyncIterator[Callable[..., Awaitable[int]]]:
-    """Serve an application that answers with its name and the headers it got, as JSON."""
+async def serve_app(
+    free_port: Callable[..., int],
+) -> AsyncIterator[Callable[..., Awaitable[int]]]:
+    """Serve an application that answers with its name and the headers it got, as JSON.
+
+    On a port that its sidecar can have too, at another address.
+    """
     async with AsyncExitStack() as stack:
 
-        async def begin(name: str, host: str, port: int = 0) -> int:
+        async def begin(name: str, host: str) -> int:
             async def answer(request: web.Request) -> web.Response:
                 return web.json_response({"app": name, "headers": dict(request.headers.items())})
 
@@ -380,9 +385,9 @@ async def serve_app() -> AsyncIterator[Callable[..., Awaitable[int]]]:
             runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
             await runner.setup()
             stack.push_async_callback(runner.cleanup)
+            port = free_port(host)
             await web.TCPSite(runner, host, port).start()
-            bound: int = runner.addresses[0][1]
-            return bound
+            return port
 
         yield begin
 

@@ -33,11 +33,13 @@ async def rejected(envoy: Any) -> int:
 async def test_plaintext_traffic_flows_from_app_to_app_and_every_type_is_acked(
     lab: Any,
     yaml: Any,
+    free_port: Callable[..., int],
     eventually: Start,
 ) -> None:
     port = await lab.app("web", f"{WEB}.2")
     lab.write(web=yaml.service("web", f"{WEB}.1", 80, port))
-    lab.write(tcp=yaml.service("db", f"{WEB}.1", 5432, port + 1, "tcp"))
+    db = free_port(f"{WEB}.1")
+    lab.write(tcp=yaml.service("db", f"{WEB}.1", 5432, db, "tcp"))
     lab.write(policy=yaml.peer_authentication("DISABLE"))
     plane = await lab.plane(lab.config_dir)
     web = await lab.envoy("web", WEB, plane.grpc)
@@ -53,7 +55,7 @@ async def test_plaintext_traffic_flows_from_app_to_app_and_every_type_is_acked(
     assert "x-forwarded-client-cert" not in {name.lower() for name in answer["headers"]}
     assert await web.listeners() == {
         f"{WEB}.1_{port}",
-        f"{WEB}.1_{port + 1}",
+        f"{WEB}.1_{db}",
         f"{WEB}.3_80",
         f"{WEB}.3_5432",
     }
@@ -281,9 +283,8 @@ async def test_tcp_services_are_reached_on_their_virtual_address(
         writer.close()
         await writer.wait_closed()
 
-    server = await asyncio.start_server(shout, f"{WEB}.2", 0)
-    target = server.sockets[0].getsockname()[1]
-    port = free_port("127.92.5.5")
+    target, port = free_port(f"{WEB}.2"), free_port("127.92.5.5")
+    server = await asyncio.start_server(shout, f"{WEB}.2", target)
     text = yaml.service("db", f"{WEB}.1", port, target, "tcp")
     lab.write(db=text.replace("  ports:", "  addresses: [127.92.5.5]\n  ports:"))
     lab.write(policy=yaml.peer_authentication("DISABLE"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -155,10 +155,9 @@ async def test_envoy_takes_good_configuration_and_refuses_bad(
 
 
 async def test_envoy_comes_back_by_itself_after_the_control_plane_was_away(
-    start_relay: Any, messages: Any, envoy_binary: Path
+    start_relay: Any, messages: Any, envoy_binary: Path, free_port: Callable[[], int]
 ) -> None:
-    async with control_plane() as gone:
-        address = gone.address
+    address = f"127.0.0.1:{free_port()}"
     async with start_relay(address) as running:
         async with _envoy(envoy_binary, running.socket_path, "GRPC"):
             async with control_plane(address=address) as plane:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -90,11 +90,13 @@ async def test_the_control_planes_end_reaches_envoy_with_its_status(
 
 
 async def test_an_absent_control_plane_is_reported_once_and_its_return_too(
-    start_relay: Any, messages: Any, caplog: pytest.LogCaptureFixture
+    start_relay: Any,
+    messages: Any,
+    free_port: Callable[[], int],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)
-    async with control_plane() as gone:
-        address = gone.address
+    address = f"127.0.0.1:{free_port()}"
     async with start_relay(address) as running:
         for _ in range(3):
             async with envoy_stream(running.socket_path) as envoy:
@@ -117,11 +119,13 @@ async def test_an_absent_control_plane_is_reported_once_and_its_return_too(
 
 
 async def test_a_stream_is_held_until_the_control_plane_is_back(
-    start_relay: Any, messages: Any, caplog: pytest.LogCaptureFixture
+    start_relay: Any,
+    messages: Any,
+    free_port: Callable[[], int],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)
-    async with control_plane() as gone:
-        address = gone.address
+    address = f"127.0.0.1:{free_port()}"
     async with start_relay(address, hold_s=60.0) as running:
         async with envoy_stream(running.socket_path) as envoy:
             async with asyncio.timeout(10):
@@ -133,9 +137,10 @@ async def test_a_stream_is_held_until_the_control_plane_is_back(
     assert _said(caplog, "cannot reach the control plane") == ["connection refused"]
 
 
-async def test_envoy_may_leave_while_its_stream_is_held(start_relay: Any, messages: Any) -> None:
-    async with control_plane() as gone:
-        address = gone.address
+async def test_envoy_may_leave_while_its_stream_is_held(
+    start_relay: Any, messages: Any, free_port: Callable[[], int]
+) -> None:
+    address = f"127.0.0.1:{free_port()}"
     async with start_relay(address, hold_s=60.0) as running:
         async with envoy_stream(running.socket_path) as envoy:
             await envoy.send(messages.request(messages.cluster))
