@@ -217,6 +217,25 @@ async def test_child():
     result.assert_outcomes(passed=1)
 
 
+def test_of_much_that_is_left_ten_are_named(run: Run) -> None:
+    result = run(
+        PREAMBLE + "async def test_tasks():\n"
+        "    for _ in range(25): asyncio.create_task(asyncio.Event().wait())\n"
+    )
+    result.assert_outcomes(passed=1, errors=1)
+    output = result.stdout.str()
+    assert output.count("(Event.wait) is still pending") == 10
+    assert "  and 15 more" in output
+
+
+def test_grpc_starts_nothing_in_a_child_even_if_a_conftest_loads_it(
+    run: Run, pytester: pytest.Pytester
+) -> None:
+    """gRPC reads the setting when it is loaded."""
+    pytester.makeconftest("import os; SEEN = os.environ.get('GRPC_ENABLE_FORK_SUPPORT')")
+    run("import conftest\ndef test_seen(): assert conftest.SEEN == '0'").assert_outcomes(passed=1)
+
+
 GOLDEN = """
 def test_text(golden): golden("text.txt", "one\\ntwo\\n")
 def test_json(golden): golden("value.json", {"b": [1], "a": "é"})

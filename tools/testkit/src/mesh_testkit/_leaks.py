@@ -19,6 +19,7 @@ import pytest
 from mesh_testkit._resources import Resources, socket_files
 
 _LOOP_TURNS = 20
+_MOST_NAMED = 10
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -104,4 +105,7 @@ def _describe_task(task: asyncio.Task[object]) -> str:
 
 
 def _message(what: str, left: list[str]) -> str:
-    return f"{what} left behind:\n" + "\n".join(f"  - {sentence}" for sentence in left)
+    named = [f"  - {sentence}" for sentence in left[:_MOST_NAMED]]
+    if more := len(left) - len(named):
+        named.append(f"  and {more} more")
+    return "\n".join([f"{what} left behind:", *named])

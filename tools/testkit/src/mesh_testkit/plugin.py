@@ -56,13 +56,18 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.asyncio_mode = "auto"
 
 
-def pytest_sessionstart() -> None:
-    """Let libuv open what it keeps for the life of the process, so that no test is blamed.
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests() -> None:
+    """See that no test's child hangs or dies before it is the program it should be.
 
-    And see that no test's child hangs before it is the program it should be.
+    This early, because a conftest may load gRPC, which reads its settings then.
     """
     start_no_grpc_in_children()
     collect_no_garbage_in_children()
+
+
+def pytest_sessionstart() -> None:
+    """Let libuv open what it keeps for the life of the process, so that no test is blamed."""
     _new_event_loop().close()
 
 
