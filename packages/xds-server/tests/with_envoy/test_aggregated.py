@@ -7,6 +7,7 @@ import json
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -43,11 +44,11 @@ class Watcher(LooksAway):
         self._moved.set()
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        async with asyncio.timeout(20):
-            # What came in is looked at again once it has been worked on.
-            while not holds():
-                self._moved.clear()
-                await asyncio.wait([asyncio.ensure_future(self._moved.wait())], timeout=0.05)
+        # What came in is looked at again once it has been worked on.
+        while not holds():
+            self._moved.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._moved.wait(), 0.05)
 
 
 @dataclass(kw_only=True)
@@ -85,11 +86,16 @@ class Mesh:
         """Push, and wait until Envoy has accepted these types anew and has no old ones."""
         before = self.nonces(type_urls)
         self.server.push_now(PushRequest())
-        await self.watcher.until(lambda: self.in_sync() and not before & self.nonces(type_urls))
+        await self.until(lambda: self.in_sync() and not before & self.nonces(type_urls))
 
     def nonces(self, type_urls: Iterable[str]) -> set[str]:
         (status,) = self.server.clients()
         return {status.types[type_url].nonce_acked for type_url in type_urls}
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Wait for what the streams do."""
+        async with self.envoy.patience(lambda: f"not in sync: {self.server.clients()}"):
+            await self.watcher.until(holds)
 
 
 @pytest.fixture(params=["sotw", "delta"])
@@ -112,7 +118,7 @@ async def mesh(request: Any, state: Any, tmp_path: Path, real_envoy: Any) -> Asy
         mesh.replace_everything()
         address = {"pipe": {"path": str(path)}}
         async with real_envoy.running(address, mode=request.param):
-            await watcher.until(lambda: mesh.in_sync() and len(mesh.server.clients()[0].types) == 4)
+            await mesh.until(lambda: mesh.in_sync() and len(mesh.server.clients()[0].types) == 4)
             yield mesh
 
 
@@ -170,7 +176,7 @@ async def test_what_would_expire_stays_for_as_long_as_it_is_heard_of(mesh: Mesh)
         mesh.state.set(replace(only, ttl_s=0.6))
     await mesh.push(*kinds)
     mesh.watcher.sent_of.clear()
-    await mesh.watcher.until(lambda: all(mesh.watcher.sent_of.count(k) >= 6 for k in kinds))
+    await mesh.until(lambda: all(mesh.watcher.sent_of.count(k) >= 6 for k in kinds))
     assert await mesh.envoy.get("/") == (200, str(mesh.generation))
     rejected = {status.nacks for status in mesh.server.clients()[0].types.values()}
     assert rejected == {0}
