@@ -216,7 +216,9 @@ def test_no_budget_means_no_second_start() -> None:
 def test_stopping_ends_a_half_started_child_and_keeps_what_serves() -> None:
     run = Run().start_all()
     run.tell(news.Wanted("b"))
-    assert run.tell(news.StopAsked()) == (news.Terminate(1),)
+    # Told to exit, an Envoy tells its parent to exit as well.
+    assert run.tell(news.StopAsked()) == (news.Kill(1),)
+    assert run.fleet.blind
     assert run.tell(news.DrainOver()) == (news.Terminate(0),)
     run.tell(news.Exited(1))
     run.tell(news.Exited(0))

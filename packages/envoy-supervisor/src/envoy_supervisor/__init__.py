@@ -8,6 +8,7 @@ from envoy_supervisor._bootstrap import BootstrapConfig, Locality, render_bootst
 from envoy_supervisor._bootstrap_override import bootstrap_override
 from envoy_supervisor._collector import ClientTls, MeshTls, Target
 from envoy_supervisor._config import DrainDirection, EnvoyConfig, EnvoyState
+from envoy_supervisor._envoy import Envoy, EnvoyStatus, running
 from envoy_supervisor._errors import (
     AdminError,
     BootstrapError,
@@ -24,7 +25,6 @@ from envoy_supervisor._memory import memory_limit
 from envoy_supervisor._reload import restart_on_change
 from envoy_supervisor._stats import active_connections, parse_stats
 from envoy_supervisor._stats_config import StatsConfig
-from envoy_supervisor._supervisor import Envoy, EnvoyStatus, running
 from envoy_supervisor._telemetry import (
     AccessLogService,
     Datadog,

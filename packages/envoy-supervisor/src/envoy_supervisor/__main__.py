@@ -17,12 +17,12 @@ from pathlib import Path
 
 from envoy_supervisor._binary import find_envoy
 from envoy_supervisor._config import DrainDirection, EnvoyConfig
+from envoy_supervisor._envoy import Envoy, running
 from envoy_supervisor._errors import EnvoySupervisorError
 from envoy_supervisor._exit import Exit
 from envoy_supervisor._hot_restart import release_stale
 from envoy_supervisor._members import CrashPolicy
 from envoy_supervisor._reload import restart_on_change, restart_or_log
-from envoy_supervisor._supervisor import Envoy, running
 from mesh_lifecycle import Stopping, configure_logging, in_background, stop_signals
 
 log = logging.getLogger("envoy_supervisor")

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from envoy_supervisor._arguments import LOG_FORMAT
-from envoy_supervisor._errors import EnvoySupervisorError
+from envoy_supervisor._errors import EnvoySupervisorError, RestartRefused
 from envoy_supervisor._exit import explain_exit
+from envoy_supervisor._hot_restart import read_base_id
 from envoy_supervisor._log import KEPT_LINES, parse_line
 from envoy_supervisor._process import spawn
 from envoy_supervisor._version import Version, bootstrap_file
@@ -34,6 +35,25 @@ async def objection(version: Version, directory: Path) -> str | None:
         return None
     lines = [parse_line(line) for line in output.splitlines()[-KEPT_LINES:] if line.strip()]
     return explain_exit(code, lines, told_to=False).reason
+
+
+async def check_handover(old: Path, new: Path, base_id_file: Path | None) -> None:
+    """Whether a new binary can take over from an old one; raises `RestartRefused`.
+
+    base_id_file: of the family that serves; None if nothing does.
+    """
+    if base_id_file is not None and read_base_id(base_id_file) is None:
+        raise RestartRefused(
+            f"{base_id_file} does not say which envoy to take over from (was the disk full when "
+            "that one started?): stop it and start anew"
+        )
+    if new != old and (spoken := await hot_restart_version(new)) != (
+        understood := await hot_restart_version(old)
+    ):
+        raise RestartRefused(
+            f"{new} cannot take over from {old}: their hot restart versions differ "
+            f"({spoken} and {understood})"
+        )
 
 
 async def hot_restart_version(binary: Path) -> str:

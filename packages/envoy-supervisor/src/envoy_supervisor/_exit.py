@@ -38,7 +38,13 @@ class Exit:
     cause: ExitCause
     reason: str
 
+    @property
+    def final(self) -> bool:
+        """Whether starting the same again cannot help."""
+        return self.cause in _FINAL
 
+
+_FINAL = (ExitCause.BAD_CONFIGURATION, ExitCause.MISSING_LIBRARY, ExitCause.STOPPED)
 MAX_WORDS = 400
 _SIGNALS = frozenset(int(number) for number in signals.Signals)
 

@@ -188,10 +188,13 @@ def _settled(fleet: Fleet, *, now: float) -> tuple[Fleet, tuple[Action, ...]]:
         case Phase.DRAINING:
             if not fleet.members:
                 return replace(fleet, phase=Phase.ENDED), ()
-            # A half-started child cannot help any more; its parent has what is left of requests.
-            if fleet.first(Stage.READY) is None:
+            # A half-started child cannot help any more; its parent has what is left of requests. Told
+            # to exit it would tell the parent, too: so it is not told.
+            child = fleet.first(Stage.STARTING)
+            if child is None or fleet.first(Stage.READY) is None:
                 return fleet, ()
-            return _ended(fleet, filter(None, [fleet.first(Stage.STARTING)]))
+            fleet = _staged(replace(fleet, blind=True), child.number, Stage.ENDING)
+            return fleet, (Kill(child.number),)
         case Phase.RUNNING:
             return _running(fleet, now=now)
         case _:

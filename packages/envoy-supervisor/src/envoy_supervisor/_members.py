@@ -81,7 +81,7 @@ class Fleet:
     wanted: the version to run; good: the last version that became ready.
     crashes: the times of recent ones. failures: restarts that failed in a row.
     not_before: no start before this time.
-    blind: a failed child may have closed the serving process's admin interface.
+    blind: a child that failed, or was ended, may have closed the serving process's admin interface.
     legacy: what the next process takes over, if nothing serves.
     verdict: the member whose end is the reason for giving up.
     """
@@ -106,3 +106,14 @@ class Fleet:
     def first(self, stage: Stage) -> Member | None:
         """The member at that stage; there is at most one starting and one ready."""
         return next((member for member in self.members if member.stage is stage), None)
+
+    @property
+    def settled(self) -> str | None:
+        """The version that serves, if it is the one that is wanted and none is about to take over.
+
+        A version may have been given up before it was ever started: then no start tells it.
+        """
+        ready = self.first(Stage.READY)
+        if ready is None or ready.version != self.wanted or self.first(Stage.STARTING) is not None:
+            return None
+        return ready.version

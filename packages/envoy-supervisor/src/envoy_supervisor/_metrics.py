@@ -22,7 +22,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from envoy_supervisor._config import EnvoyState
-from envoy_supervisor._supervisor import EnvoyStatus
+from envoy_supervisor._envoy import EnvoyStatus
 
 
 class HasStatus(Protocol):

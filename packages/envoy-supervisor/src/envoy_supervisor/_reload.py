@@ -6,8 +6,8 @@ import logging
 from pathlib import Path
 
 from envoy_supervisor._config import EnvoyConfig
+from envoy_supervisor._envoy import Envoy
 from envoy_supervisor._errors import EnvoySupervisorError
-from envoy_supervisor._supervisor import Envoy
 from envoy_supervisor._watch import changes
 from mesh_lifecycle import Clock
 
