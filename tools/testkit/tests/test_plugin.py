@@ -231,7 +231,7 @@ def test_of_much_that_is_left_ten_are_named(run: Run) -> None:
 def test_grpc_starts_nothing_in_a_child_even_if_a_conftest_loads_it(
     run: Run, pytester: pytest.Pytester
 ) -> None:
-    """gRPC reads the setting when it is loaded."""
+    """It is when it is loaded that gRPC reads the setting."""
     pytester.makeconftest("import os; SEEN = os.environ.get('GRPC_ENABLE_FORK_SUPPORT')")
     run("import conftest\ndef test_seen(): assert conftest.SEEN == '0'").assert_outcomes(passed=1)
 
