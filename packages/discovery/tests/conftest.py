@@ -36,7 +36,7 @@ from xds_server import (
     type_urls,
 )
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0  # for what takes a second; a slow machine under load gets all of it
 
 SERVICE = """\
 apiVersion: networking.istio.io/v1
@@ -100,8 +100,13 @@ def world_of(tmp_path: Path) -> Callable[..., World]:
     return build
 
 
-async def eventually(check: Callable[[], Awaitable[Any]], *, what: str) -> Any:
-    """Ask until the answer is truthy; the last answer or error is shown when it never is."""
+async def eventually(
+    check: Callable[[], Awaitable[Any]], *, what: str, wanted: object = None
+) -> Any:
+    """Ask until the answer is the wanted one, or any truthy one.
+
+    The last answer or error is shown when it never is.
+    """
     last: object = None
     try:
         async with asyncio.timeout(DEADLINE_S):
@@ -111,7 +116,7 @@ async def eventually(check: Callable[[], Awaitable[Any]], *, what: str) -> Any:
                 except (OSError, aiohttp.ClientError) as error:
                     last = error
                 else:
-                    if last:
+                    if last if wanted is None else last == wanted:
                         return last
                 await asyncio.sleep(0.02)
     except TimeoutError:
@@ -136,18 +141,25 @@ class Process:
         return "".join(self.output)
 
     async def stop(self) -> int:
+        """Stop as users do, and return the exit code."""
         if self.process.returncode is None:
             self.process.terminate()
-        async with asyncio.timeout(DEADLINE_S):
+        try:
+            async with asyncio.timeout(DEADLINE_S):
+                await self.process.wait()
+        finally:
+            if self.process.returncode is None:
+                self.process.kill()
             code = await self.process.wait()
             await self.reader
         return code
 
-    async def exited(self) -> int:
-        async with asyncio.timeout(DEADLINE_S):
-            code = await self.process.wait()
-            await self.reader
-        return code
+    async def end(self, name: str) -> None:
+        """Stop, and show with a failed test what the process said."""
+        try:
+            await self.stop()
+        finally:
+            sys.stdout.write(f"--- output of {name}:\n{self.text}")
 
 
 async def start(*command: str, cwd: Path, env: dict[str, str] | None = None) -> Process:
@@ -235,7 +247,7 @@ async def start_plane(tmp_path: Path) -> AsyncIterator[Callable[..., Awaitable[P
 
     yield begin
     for process in started:
-        await process.stop()
+        await process.end("the control plane")
 
 
 def bootstrap(node: dict[str, Any], *, admin: str, xds: str, sds: Path | None) -> dict[str, Any]:
@@ -320,7 +332,7 @@ async def start_envoy(
     tmp_path: Path, envoy_binary: Path, free_port: Callable[..., int]
 ) -> AsyncIterator[Callable[..., Awaitable[Envoy]]]:
     """Start an Envoy as the sidecar `name` at 127.x.y.1, its app at .2, outbound at .3."""
-    started: list[Process] = []
+    started: dict[str, Process] = {}
 
     async def begin(
         name: str, network: str, xds: str, sds: Path | None = None, **metadata: Any
@@ -351,7 +363,7 @@ async def start_envoy(
             "warning",
             cwd=tmp_path,
         )
-        started.append(process)
+        started[name] = process
         envoy = Envoy(process, admin, node_id)
 
         async def live() -> bool:
@@ -362,8 +374,8 @@ async def start_envoy(
         return envoy
 
     yield begin
-    for process in started:
-        await process.stop()
+    for name, process in started.items():
+        await process.end(f"Envoy {name}")
 
 
 @pytest.fixture
@@ -479,9 +491,9 @@ class Lab:
 def lab(  # noqa: PLR0917
     config_dir: Path,
     start_plane: Callable[..., Awaitable[Plane]],
-    start_envoy: Callable[..., Awaitable[Envoy]],
     serve_app: Callable[..., Awaitable[int]],
     serve_secrets: Callable[..., Awaitable[Path]],
     session: aiohttp.ClientSession,
+    start_envoy: Callable[..., Awaitable[Envoy]],  # the last to start is the first to stop
 ) -> Lab:
     return Lab(config_dir, start_plane, start_envoy, serve_app, serve_secrets, session)

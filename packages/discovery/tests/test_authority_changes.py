@@ -32,7 +32,7 @@ async def run(*arguments: str) -> tuple[int, str]:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         output, _ = await process.communicate()
     assert process.returncode is not None
     return process.returncode, output.decode()
@@ -106,7 +106,7 @@ async def test_replaced_root_reaches_workloads_before_anything_below_it(
     plane = await start_plane(config_dir, "--log-level=debug")
     keys = key_lines(plane.ca_dir)
     following = bundles(plane.grpc)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         (old,) = await anext(following)
         assert await served_by(plane.secure_grpc, old)
 

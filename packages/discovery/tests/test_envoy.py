@@ -53,21 +53,26 @@ async def test_plaintext_traffic_flows_from_app_to_app_and_every_type_is_acked(
 
     assert answer["app"] == "web"
     assert "x-forwarded-client-cert" not in {name.lower() for name in answer["headers"]}
-    assert await web.listeners() == {
-        f"{WEB}.1_{port}",
-        f"{WEB}.1_{db}",
-        f"{WEB}.3_80",
-        f"{WEB}.3_5432",
-    }
-    assert await client.listeners() == {f"{CLIENT}.3_80", f"{CLIENT}.3_5432"}
+
+    async def listening() -> list[bool]:
+        inbound = {f"{WEB}.1_{port}", f"{WEB}.1_{db}"}
+        return [
+            await web.listeners() == {*inbound, f"{WEB}.3_80", f"{WEB}.3_5432"},
+            await client.listeners() == {f"{CLIENT}.3_80", f"{CLIENT}.3_5432"},
+        ]
+
+    # An answer comes as soon as its own two listeners are there.
+    await eventually(listening, wanted=[True, True], what="every listener of both")
     assert await rejected(web) == await rejected(client) == 0
-    for connection in await plane.get("/debug/syncz"):
-        assert {name: each["status"] for name, each in connection["types"].items()} == {
-            "cluster": "SYNCED",
-            "endpoint": "SYNCED",
-            "listener": "SYNCED",
-            "route": "SYNCED",
-        }
+
+    async def acknowledged() -> list[dict[str, str]]:
+        return [
+            {name: each["status"] for name, each in connection["types"].items()}
+            for connection in await plane.get("/debug/syncz")
+        ]
+
+    synced = dict.fromkeys(("cluster", "endpoint", "listener", "route"), "SYNCED")
+    await eventually(acknowledged, wanted=[synced, synced], what="every type acknowledged")
 
 
 async def test_statistics_say_which_cluster_they_are_of(

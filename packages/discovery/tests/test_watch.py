@@ -9,17 +9,25 @@ from pathlib import Path
 import pytest
 
 from mesh_discovery import ConfigLoader
-from mesh_discovery._watch import FileChanges, watching_files
+from mesh_discovery._watch import FileChanges, Pace, watching_files
 
-DEADLINE_S = 8.0  # below the time of the regular look: what is noticed was told by an event
+DEADLINE_S = 60.0
+TOLD = Pace(look_every_s=3600)
+"""With it, what is noticed was told by an event."""
 
 
 @asynccontextmanager
-async def watched(root: Path, **further: Path) -> AsyncIterator[tuple[FileChanges, ConfigLoader]]:
+async def watched(
+    root: Path, *, pace: Pace = TOLD, **further: Path
+) -> AsyncIterator[tuple[FileChanges, ConfigLoader]]:
     loader = ConfigLoader(root, **further)
     seen = loader.signature()
     async with watching_files(
-        root, directories=loader.load().directories, summary=loader.signature, seen=seen
+        root,
+        directories=loader.load().directories,
+        summary=loader.signature,
+        seen=seen,
+        pace=pace,
     ) as changes:
         yield changes, loader
 
@@ -185,7 +193,7 @@ async def test_a_change_between_the_first_load_and_the_watch_is_not_lost(config_
     (config_dir / "a.yaml").write_text("")
 
     async with watching_files(
-        config_dir, directories=directories, summary=loader.signature, seen=seen
+        config_dir, directories=directories, summary=loader.signature, seen=seen, pace=TOLD
     ) as changes:
         assert await noticed(changes, loader) == {"a.yaml"}
 
@@ -202,3 +210,49 @@ async def test_reading_the_files_is_no_change(config_dir: Path) -> None:
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
+
+
+async def test_a_file_that_is_being_written_is_waited_for(config_dir: Path) -> None:
+    file = config_dir / "a.yaml"
+    file.write_text("# all\n")
+    patient = Pace(max_settle_s=3600, look_every_s=3600)
+    async with watched(config_dir, pace=patient) as (changes, loader):
+        waiting = asyncio.create_task(noticed(changes, loader))
+        with file.open("w") as begun:
+            done, _ = await asyncio.wait([waiting], timeout=0.3)
+            assert not done
+            begun.write("# all again\n")
+
+        assert await waiting == {"a.yaml"}
+
+
+async def test_a_file_that_stays_open_is_read_at_last(config_dir: Path) -> None:
+    file = config_dir / "a.yaml"
+    file.write_text("")
+    impatient = Pace(max_settle_s=0.1, look_every_s=3600)
+    async with watched(config_dir, pace=impatient) as (changes, loader):
+        with file.open("w") as begun:
+            begun.write("kind: nothing\n")
+            begun.flush()
+
+            assert await noticed(changes, loader) == {"a.yaml"}
+            assert loader.load().problems
+
+
+async def test_what_events_do_not_tell_is_found_by_the_regular_look(
+    config_dir: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / "elsewhere" / "real.yaml"
+    target.parent.mkdir()
+    target.write_text("")
+    async with watching_files(
+        config_dir,
+        directories=frozenset(),
+        summary=lambda: target.stat().st_size,
+        seen=0,
+        pace=Pace(look_every_s=0.05),
+    ) as changes:
+        target.write_text("# more\n")
+
+        async with asyncio.timeout(DEADLINE_S):
+            await changes.wait()

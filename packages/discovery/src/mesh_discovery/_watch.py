@@ -20,11 +20,24 @@ from watchdog.observers.api import BaseObserver, ObservedWatch
 
 log = logging.getLogger(__name__)
 
-SETTLE_S = 0.05
-MAX_SETTLE_S = 0.5
-SCAN_S = 10.0
 _CHANGES = frozenset({"created", "modified", "moved", "deleted", "closed"})
 """Opening and reading are events too, and ours among them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How long to wait for what, in seconds.
+
+    settle_s: after the last event, for the next. max_settle_s: for the end of events that go on,
+    and of a file that is being written. look_every_s: between the regular looks.
+    """
+
+    settle_s: float = 0.05
+    max_settle_s: float = 0.5
+    look_every_s: float = 10.0
+
+
+_PACE = Pace()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +60,14 @@ class FileChanges:
         root: Path,
         summary: Callable[[], Hashable],
         seen: Hashable,
+        pace: Pace,
     ) -> None:
         self._observer = observer
         self._root = root
+        self._pace = pace
         self._summary = summary
         self._changed = asyncio.Event()
+        self._being_written: set[str] = set()
         self._loop = asyncio.get_running_loop()
         self._watches: dict[_Place, ObservedWatch] = {}
         self._last = seen
@@ -64,19 +80,23 @@ class FileChanges:
             self._changed.set()
 
     async def wait(self) -> None:
-        """Return when something changed since the last call and nothing has for a moment."""
+        """Return when something changed since the last call and nothing has for a moment.
+
+        A file that was cut to be written anew is waited for: empty, it would be a good one, too.
+        """
         while not self._changed.is_set():
             try:
-                async with asyncio.timeout(SCAN_S):
+                async with asyncio.timeout(self._pace.look_every_s):
                     await self._changed.wait()
             except TimeoutError:
                 if await asyncio.to_thread(self._differs):
                     break
-        deadline = self._loop.time() + MAX_SETTLE_S
-        while self._changed.is_set() and self._loop.time() < deadline:
+        deadline = self._loop.time() + self._pace.max_settle_s
+        while (self._changed.is_set() or self._being_written) and self._loop.time() < deadline:
             self._changed.clear()
-            await asyncio.sleep(SETTLE_S)
+            await asyncio.sleep(self._pace.settle_s)
         self._changed.clear()
+        self._being_written.clear()
         self._last = await asyncio.to_thread(self._summary)
 
     def _differs(self) -> bool:
@@ -109,17 +129,28 @@ class FileChanges:
                 self._complained = True
                 log.warning(
                     "directory can't be watched, looking at it now and then instead",
-                    extra={"directory": place.path, "reason": str(error), "every_s": SCAN_S},
+                    extra={
+                        "directory": place.path,
+                        "reason": str(error),
+                        "every_s": self._pace.look_every_s,
+                    },
                 )
 
-    def _notice(self) -> None:
-        self._loop.call_soon_threadsafe(self._changed.set)
+    def _notice(self, event: FileSystemEvent) -> None:
+        self._loop.call_soon_threadsafe(self._take, event)
+
+    def _take(self, event: FileSystemEvent) -> None:
+        if event.event_type == "modified" and not event.is_directory:
+            self._being_written.add(os.fsdecode(event.src_path))
+        else:
+            self._being_written.discard(os.fsdecode(event.src_path))
+        self._changed.set()
 
 
 class _Handler(FileSystemEventHandler):
     """Runs in the observer's thread."""
 
-    def __init__(self, notice: Callable[[], None], *, only: Path | None) -> None:
+    def __init__(self, notice: Callable[[FileSystemEvent], None], *, only: Path | None) -> None:
         self._notice = notice
         self._only = str(only.absolute()) if only is not None else None
 
@@ -130,7 +161,7 @@ class _Handler(FileSystemEventHandler):
             os.fsdecode(event.src_path),
             os.fsdecode(event.dest_path),
         ):
-            self._notice()
+            self._notice(event)
 
 
 def _place(path: Path, *, recursive: bool) -> _Place | None:
@@ -148,6 +179,7 @@ async def watching_files(
     directories: frozenset[Path],
     summary: Callable[[], Hashable],
     seen: Hashable,
+    pace: Pace = _PACE,
 ) -> AsyncIterator[FileChanges]:
     """Watch `root` and further directories until the context is left.
 
@@ -158,7 +190,7 @@ async def watching_files(
     # What watchdog says when it meets a new directory by its event and by its parent's listing.
     warnings.filterwarnings("ignore", "Callback with id .* already exists", RuntimeWarning)
     observer = Observer()
-    changes = FileChanges(observer, root=root, summary=summary, seen=seen)
+    changes = FileChanges(observer, root=root, summary=summary, seen=seen, pace=pace)
     observer.start()
     try:
         await changes.follow(directories)
