@@ -141,6 +141,98 @@ def test_that_forgets_a_socket_all_the_same():
     result.stdout.fnmatch_lines(["*ERROR at teardown of test_that_forgets_a_socket*"])
 
 
+ENDING = """
+import asyncio
+
+async def end_after(seconds):
+    await asyncio.sleep(seconds)
+
+async def end_when_cancelled(seconds):
+    try:
+        await asyncio.Event().wait()
+    finally:
+        await asyncio.sleep(seconds)
+
+grpcs = {}
+exec(compile(
+    "import asyncio\\nasync def prepare(seconds): await asyncio.sleep(seconds)",
+    "/lib/grpc/aio/_call.py",
+    "exec",
+), grpcs)
+
+async def cancel(task):
+    await asyncio.sleep(0)
+    task.cancel()
+"""
+
+
+def test_what_is_ending_is_waited_for(run: Run) -> None:
+    result = run(
+        ENDING
+        + """
+async def test_cancelled():
+    await cancel(asyncio.create_task(end_when_cancelled(0.1)))
+
+async def test_grpcs():
+    asyncio.create_task(grpcs["prepare"](0.1))
+""",
+        "-o",
+        "leak_patience_s=60",
+    )
+    result.assert_outcomes(passed=2)
+
+
+def test_what_only_seems_to_end_is_reported(run: Run) -> None:
+    result = run(
+        ENDING
+        + """
+async def test_cancelled():
+    await cancel(asyncio.create_task(end_when_cancelled(600)))
+
+async def test_grpcs():
+    asyncio.create_task(grpcs["prepare"](600))
+
+async def test_not_cancelled():
+    asyncio.create_task(end_after(600))
+"""
+    )
+    result.assert_outcomes(passed=3, errors=3)
+
+
+def test_test_that_hangs_is_ended_and_its_tasks_are_shown(run: Run) -> None:
+    result = run(
+        """
+import asyncio, pytest
+
+async def wait_for_nothing():
+    await asyncio.Event().wait()
+
+@pytest.fixture
+async def never_there():
+    await wait_for_nothing()
+
+async def test_that_hangs():
+    await asyncio.gather(asyncio.create_task(wait_for_nothing(), name="forlorn"))
+
+async def test_whose_fixture_hangs(never_there):
+    pass
+
+async def test_that_goes_on():
+    pass
+""",
+        "-o",
+        "hang_limit_s=1",
+    )
+    result.assert_outcomes(passed=1, failed=1, errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            "the test was not done after 1 s; its tasks then:",
+            "*Stack for <Task *forlorn*",
+            "*await asyncio.Event().wait()*",
+        ]
+    )
+
+
 def test_where_standard_output_leads_is_not_a_tests_doing(run: Run) -> None:
     result = run(
         """

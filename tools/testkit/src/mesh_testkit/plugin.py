@@ -14,6 +14,7 @@ import pytest
 
 from mesh_testkit._forks import collect_no_garbage_in_children, start_no_grpc_in_children
 from mesh_testkit._golden import Golden, compare
+from mesh_testkit._hangs import end_if_it_hangs
 from mesh_testkit._leaks import (
     _module_leaves_nothing,
     _test_leaves_nothing,
@@ -36,11 +37,16 @@ _RUNNER_SUFFIX = "_scoped_runner"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add --update-golden, and how long something may take to go away."""
+    """Add --update-golden, and how long a test and what it leaves may take."""
     parser.addini(
         "leak_patience_s",
-        default="2",
-        help="seconds that a library's own thread has to close what a test handed to it",
+        default="10",
+        help="seconds that what a test has ended, or handed to a library's thread, has to go away",
+    )
+    parser.addini(
+        "hang_limit_s",
+        default="600",
+        help="seconds after which a coroutine test that is not done is cancelled",
     )
     parser.addoption(
         "--update-golden",
@@ -83,9 +89,14 @@ def pytest_asyncio_loop_factories(
 def pytest_fixture_setup(
     fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest
 ) -> Generator[None, object, object]:
-    """Look for pending tasks after a loop's last fixture and before its runner closes it."""
+    """End a loop that is in use for too long.
+
+    And look for pending tasks after its last fixture and before its runner closes it.
+    """
     result = yield
     if fixturedef.argname.endswith(_RUNNER_SUFFIX) and isinstance(result, asyncio.Runner):
+        if fixturedef.scope == "function":
+            end_if_it_hangs(result.get_loop(), float(request.config.getini("hang_limit_s")))
         check = partial(check_tasks_before_close, result.get_loop(), patience_s(request.config))
         fixturedef.addfinalizer(check)
     return result

@@ -1,0 +1,25 @@
+"""End a test that waits for what never comes, and say what its tasks wait for.
+
+The limit is far beyond what a test takes on a slow machine: it is there so that one that hangs
+fails by name, and the others go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+
+def end_if_it_hangs(loop: asyncio.AbstractEventLoop, limit_s: float) -> None:
+    """Cancel whatever runs in the loop, unless it is closed before the limit."""
+    loop.call_later(limit_s, _give_up, loop, limit_s)
+
+
+def _give_up(loop: asyncio.AbstractEventLoop, limit_s: float) -> None:
+    # All of them: which of its tasks runs the test, a loop does not tell.
+    tasks = sorted(asyncio.all_tasks(loop), key=asyncio.Task.get_name)
+    sys.stderr.write(f"the test was not done after {limit_s:g} s; its tasks then:\n")
+    for task in tasks:
+        task.print_stack(file=sys.stderr)
+    for task in tasks:
+        task.cancel(f"the test was not done after {limit_s:g} s")
