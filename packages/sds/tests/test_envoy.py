@@ -5,6 +5,7 @@ import ipaddress
 import json
 import os
 import ssl
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -248,12 +249,14 @@ class RunningEnvoy:
     log: asyncio.StreamReader
     port: int
     pid: int
+    seen: list[bytes]
 
     async def wait_for_log(self, words: bytes) -> None:
-        seen = b""
-        while words not in (line := await self.log.readline()):
-            seen += line
-            assert line, f"envoy ended: {seen.decode()}"
+        line = b""
+        while words not in line:
+            line = await self.log.readline()
+            self.seen.append(line)
+            assert line, "Envoy ended"
 
 
 @asynccontextmanager
@@ -272,11 +275,14 @@ async def running_envoy(
         stderr=asyncio.subprocess.PIPE,
     )
     assert process.stderr is not None
+    envoy = RunningEnvoy(log=process.stderr, port=port, pid=process.pid, seen=[])
     try:
-        yield RunningEnvoy(log=process.stderr, port=port, pid=process.pid)
+        yield envoy
     finally:
         process.kill()
-        await process.communicate()
+        _, rest = await process.communicate()
+        # Shown with a failed test.
+        sys.stdout.write(b"".join((*envoy.seen, rest or b"")).decode(errors="replace"))
 
 
 class Connection:
@@ -360,7 +366,7 @@ async def test_envoy_serves_each_rotation_and_old_connections_live_on(
     first, second = issuer.issue(), issuer.issue()
     context = client_context(tmp_path, issuer.issue(), issuer.bundle)
     async with (
-        asyncio.timeout(30),
+        asyncio.timeout(60),
         serving(SdsConfig(socket_path=socket_path, allow=allow), secrets) as server,
         running_envoy(envoy_binary, tmp_path, config, port) as envoy,
     ):
@@ -415,7 +421,7 @@ async def test_a_secret_envoy_cannot_use_is_refused_and_the_old_one_stays(
     secrets.set(default=first.secret, ROOTCA=issuer.bundle)
     context = client_context(tmp_path, issuer.issue(), issuer.bundle)
     async with (
-        asyncio.timeout(30),
+        asyncio.timeout(60),
         serving(SdsConfig(socket_path=socket_path), secrets) as server,
         running_envoy(envoy_binary, tmp_path, bootstrap(socket_path, port, "GRPC"), port) as envoy,
     ):
@@ -447,7 +453,7 @@ async def test_a_revoked_client_is_refused_as_soon_as_the_list_is_there(
     as_good = client_context(tmp_path / "good", good, issuer.bundle)
     as_bad = client_context(tmp_path / "bad", bad, issuer.bundle)
     async with (
-        asyncio.timeout(30),
+        asyncio.timeout(60),
         serving(SdsConfig(socket_path=socket_path), secrets) as server,
         running_envoy(envoy_binary, tmp_path, bootstrap(socket_path, port, "GRPC"), port) as envoy,
     ):
@@ -486,7 +492,7 @@ async def test_an_envoy_without_the_accelerator_refuses_the_key_and_that_is_show
     )
     sds = SdsConfig(socket_path=socket_path, private_key_provider=provider)
     async with (
-        asyncio.timeout(30),
+        asyncio.timeout(60),
         serving(sds, secrets) as server,
         running_envoy(envoy_binary, tmp_path, bootstrap(socket_path, port, "GRPC"), port),
     ):

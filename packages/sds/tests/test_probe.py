@@ -67,7 +67,7 @@ async def never_ends(_requests: Any, _context: Any) -> AsyncIterator[bytes]:
 async def test_a_healthy_server_of_secrets_is_used(socket_dir: Path, secrets: FakeSecrets) -> None:
     path = socket_dir / "socket"
     async with serving(SdsConfig(socket_path=path), secrets) as server:
-        found = await choose_socket(socket_dir, "socket")
+        found = await choose_socket(socket_dir, "socket", timeout_s=60)
         assert found == ForeignSocket(
             path=path, apis=frozenset({SecretApi.SDS, SecretApi.DELTA_SDS})
         )
@@ -77,24 +77,28 @@ async def test_a_healthy_server_of_secrets_is_used(socket_dir: Path, secrets: Fa
 
 
 @pytest.mark.parametrize(
-    ("methods", "apis"),
+    ("methods", "apis", "timeout_s"),
     [
-        ({ISTIO_SDS: waits_for_requests}, {SecretApi.SDS}),
-        ({ISTIO_SDS: never_ends}, {SecretApi.SDS}),
-        ({WORKLOAD_API: refuses_without_header}, {SecretApi.WORKLOAD}),
+        ({ISTIO_SDS: waits_for_requests}, {SecretApi.SDS}, 60),
+        ({ISTIO_SDS: never_ends}, {SecretApi.SDS}, 2),  # which it takes
+        ({WORKLOAD_API: refuses_without_header}, {SecretApi.WORKLOAD}, 60),
         (
             {ISTIO_SDS: waits_for_requests, WORKLOAD_API: refuses_without_header},
             {SecretApi.SDS, SecretApi.WORKLOAD},
+            60,
         ),
-        ({}, set()),
+        ({}, set(), 60),
     ],
 )
 async def test_what_a_foreign_server_speaks_is_told(
-    socket_dir: Path, methods: dict[str, Callable[..., Any]], apis: set[SecretApi]
+    socket_dir: Path,
+    methods: dict[str, Callable[..., Any]],
+    apis: set[SecretApi],
+    timeout_s: float,
 ) -> None:
     path = socket_dir / "socket"
     async with foreign(path, methods):
-        found = await probe(path, timeout_s=0.5)
+        found = await probe(path, timeout_s=timeout_s)
     assert found == ForeignSocket(path=path, apis=frozenset(apis))
 
 
@@ -121,10 +125,27 @@ async def test_a_socket_of_another_name_that_is_not_there_is_an_error(
 
 async def test_a_socket_of_another_name_is_waited_for(socket_dir: Path) -> None:
     path = socket_dir / "spire"
-    choosing = asyncio.create_task(choose_socket(socket_dir, "spire", wait_s=30))
+    choosing = asyncio.create_task(choose_socket(socket_dir, "spire", timeout_s=60, wait_s=60))
     await asyncio.sleep(0)
     async with foreign(path, {ISTIO_SDS: waits_for_requests}):
         assert await choosing == ForeignSocket(path=path, apis=frozenset({SecretApi.SDS}))
+
+
+async def test_a_server_of_another_name_that_is_slow_to_start_is_waited_for(
+    socket_dir: Path,
+) -> None:
+    path = socket_dir / "spire"
+    with socket.socket(socket.AF_UNIX) as starting:
+        starting.bind(str(path))
+        starting.listen()
+        starting.setblocking(False)
+        choosing = asyncio.create_task(choose_socket(socket_dir, "spire", timeout_s=0.1, wait_s=60))
+        for _ in range(2):  # asked, and asked again
+            connection, _ = await asyncio.get_running_loop().sock_accept(starting)
+            connection.close()
+    path.unlink()
+    async with foreign(path, {ISTIO_SDS: waits_for_requests}):
+        assert isinstance(await choosing, ForeignSocket)
 
 
 @pytest.mark.parametrize("name", ["a/b", "/abs", "../up", "..", ".", "", "nul\0"])
@@ -174,7 +195,7 @@ async def test_a_socket_that_is_a_link_to_a_living_one_is_used(
     link = socket_dir / "socket"
     link.symlink_to(real)
     async with serving(SdsConfig(socket_path=real), secrets):
-        found = await choose_socket(socket_dir, "socket")
+        found = await choose_socket(socket_dir, "socket", timeout_s=60)
     assert isinstance(found, ForeignSocket)
 
 

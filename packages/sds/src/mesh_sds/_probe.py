@@ -18,6 +18,8 @@ from mesh_sds._errors import ConfigError, SocketUnusable
 from mesh_sds._socket_file import SocketFile, clear_path, look_at
 
 _LOOK_AGAIN_AFTER_S = 0.1
+_TIMEOUT_S = 5.0
+"""For an answer that takes a millisecond: machines that are starting are slow."""
 
 
 class SecretApi(StrEnum):
@@ -60,14 +62,15 @@ async def choose_socket(
     name: str,
     *,
     default_name: str = "socket",
-    timeout_s: float = 1.0,
+    timeout_s: float = _TIMEOUT_S,
     wait_s: float = 0.0,
 ) -> SocketChoice:
     """Decide whether to serve `directory/name` or to use who serves it already.
 
     A healthy server there is used. Without one, the default name is ours: a dead socket is removed.
-    Any other name was set because somebody else was to serve it: waited for up to `wait_s`, then an
-    error. timeout_s is what a server has to show its health in.
+    Any other name was set because somebody else was to serve it: waited for up to `wait_s`, while a
+    server is missing or starting, then an error. timeout_s is what a server has to show its health
+    in.
 
     Raises ConfigError for a name that is a path, SocketUnusable for what can be neither served nor
     used.
@@ -76,17 +79,23 @@ async def choose_socket(
     loop = asyncio.get_running_loop()
     until = loop.time() + wait_s
     while True:
-        found = await probe(path, timeout_s=timeout_s)
-        if isinstance(found, ForeignSocket):
-            return found
-        if name == default_name:
-            clear_path(path)
-            return found
-        if loop.time() >= until:
-            raise SocketUnusable(
-                f"nobody serves {path}; start its server first, or leave the name at "
-                f"{default_name!r} to have it served here"
-            )
+        waits = name != default_name and loop.time() < until
+        try:
+            found = await probe(path, timeout_s=timeout_s)
+        except SocketUnusable:
+            if not waits:
+                raise
+        else:
+            if isinstance(found, ForeignSocket):
+                return found
+            if name == default_name:
+                clear_path(path)
+                return found
+            if not waits:
+                raise SocketUnusable(
+                    f"nobody serves {path}; start its server first, or leave the name at "
+                    f"{default_name!r} to have it served here"
+                )
         await asyncio.sleep(_LOOK_AGAIN_AFTER_S)
 
 
@@ -101,7 +110,7 @@ def bare_name(name: str) -> str:
     return name
 
 
-async def probe(path: Path, *, timeout_s: float = 1.0) -> SocketChoice:
+async def probe(path: Path, *, timeout_s: float = _TIMEOUT_S) -> SocketChoice:
     """Tell whether somebody serves secrets, or any gRPC, at `path`.
 
     Raises SocketUnusable for what is in the way: no socket, or a listener that does not speak gRPC
