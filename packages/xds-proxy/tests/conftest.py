@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
@@ -181,6 +182,15 @@ def messages() -> type[Messages]:
 class RunningRelay:
     relay: Relay
     socket_path: Path
+
+    async def until(self, holds: Callable[[Relay], bool], *, what: str) -> None:
+        """Wait until something holds for the relay."""
+        try:
+            async with asyncio.timeout(60):
+                while not holds(self.relay):  # noqa: ASYNC110 - a relay tells nobody
+                    await asyncio.sleep(0.01)
+        except TimeoutError:
+            pytest.fail(f"{what} did not happen: {self.relay.status} {self.relay.counters}")
 
 
 StartRelay = Callable[..., AbstractAsyncContextManager[RunningRelay]]

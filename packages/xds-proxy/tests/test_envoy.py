@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -66,19 +67,20 @@ async def _envoy(
         *hot_restart,
         *("--concurrency", "1", "--log-level", "error"),
         *("--config-yaml", json.dumps(bootstrap)),
-        stderr=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
     )
     try:
         yield
     finally:
         process.kill()  # told to stop, it would tell its parent of a hot restart to stop, too
-        await process.wait()
+        _, said = await process.communicate()
+        sys.stdout.write(said.decode(errors="replace"))  # shown with a failed test
 
 
 async def _until_at_work(admin: Path) -> None:
     """Wait until an Envoy has started its workers: before, it would let no other take over."""
     answer = b""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while b"workers_started: 1" not in answer:
             reader, writer = await asyncio.open_unix_connection(admin)
             writer.write(b"GET /stats?filter=workers_started HTTP/1.1\r\n")

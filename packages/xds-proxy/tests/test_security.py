@@ -221,5 +221,5 @@ async def test_a_tls_port_called_in_plaintext_is_recognised(
     start_relay: Any, authority: Any
 ) -> None:
     async with control_plane(credentials=authority.server("127.0.0.1")) as plane:
-        async with start_relay(plane.address, connect_timeout_s=1.0) as running:
+        async with start_relay(plane.address) as running:
             assert "does it want TLS on this port?" in await _failure(running)

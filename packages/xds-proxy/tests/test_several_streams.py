@@ -43,9 +43,7 @@ async def _accepts(upstream: Any, envoy: Any, messages: Any, version: str) -> No
 
 
 async def _until_streams(running: Any, count: int) -> None:
-    async with asyncio.timeout(10):
-        while running.relay.status.streams != count:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    await running.until(lambda relay: relay.status.streams == count, what=f"{count} streams")
 
 
 async def test_two_envoys_are_served_side_by_side(start_relay: Any, messages: Any) -> None:
@@ -100,9 +98,7 @@ async def test_an_old_stream_that_nobody_reads_any_more_holds_up_no_other(
         async with envoy_stream(running.socket_path) as old:
             old_upstream = await _open(plane, old, messages, "v1")
             pushing = asyncio.create_task(push(old_upstream), name="push")
-            async with asyncio.timeout(20):
-                while running.relay.counters.responses < 3:  # noqa: ASYNC110
-                    await asyncio.sleep(0.01)
+            await running.until(lambda relay: relay.counters.responses >= 3, what="three responses")
             async with envoy_stream(running.socket_path) as new:
                 new_upstream = await _open(plane, new, messages, "v2")
                 await _accepts(new_upstream, new, messages, "v3")
