@@ -11,13 +11,11 @@ import subprocess
 import sys
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Protocol
 
 import pytest
 
 from envoy_supervisor import (
     AdminError,
-    EnvoyConfig,
     EnvoyExited,
     EnvoyNotFound,
     EnvoyState,
@@ -25,14 +23,9 @@ from envoy_supervisor import (
     ExitCause,
     running,
 )
-from envoy_supervisor.testing import FakeEnvoy, FakeEnvoyFiles
+from envoy_supervisor.testing import FakeEnvoy
 from mesh_lifecycle.testing import ManualClock
-
-
-class Fake(Protocol):
-    def __call__(
-        self, behaviour: FakeEnvoy = ..., **changes: Any
-    ) -> tuple[EnvoyConfig, FakeEnvoyFiles]: ...
+from supervised import PATIENCE_S, Fake, serving, until, until_state
 
 
 def names(directory: Path) -> set[str]:
@@ -80,8 +73,8 @@ async def test_the_arguments_are_envoys(fake: Fake) -> None:
         drain_time=timedelta(seconds=7.4),
         extra_args=("--skip-deprecated-logs",),
     )
-    async with running(config) as envoy:
-        await envoy.wait_ready()
+    async with serving(config):
+        pass
     assert files.starts() == [
         [
             *("-c", str(config.directory / "envoy-rev0.json")),
@@ -106,8 +99,8 @@ async def test_the_arguments_are_envoys(fake: Fake) -> None:
 
 async def test_stopping_drains_waits_for_connections_and_closes_the_doors(fake: Fake) -> None:
     config, files = fake(FakeEnvoy(connections=(3, 1, 0)))
-    async with running(config) as envoy:
-        await envoy.wait_ready()
+    async with serving(config) as envoy:
+        pass
     assert files.calls() == [
         "POST /drain_listeners?inboundonly&graceful&skip_exit",
         "POST /drain_listeners",
@@ -117,8 +110,7 @@ async def test_stopping_drains_waits_for_connections_and_closes_the_doors(fake: 
 
 async def test_a_drain_before_the_stop_is_not_repeated(fake: Fake) -> None:
     config, files = fake()
-    async with running(config) as envoy:
-        await envoy.wait_ready()
+    async with serving(config) as envoy:
         await envoy.drain()
         assert envoy.state is EnvoyState.DRAINING
     assert files.calls() == [
@@ -129,8 +121,8 @@ async def test_a_drain_before_the_stop_is_not_repeated(fake: Fake) -> None:
 
 async def test_zero_termination_drain_stops_at_once(fake: Fake) -> None:
     config, files = fake(FakeEnvoy(connections=(5,)), termination_drain=timedelta(0))
-    async with running(config) as envoy:
-        await envoy.wait_ready()
+    async with serving(config):
+        pass
     assert files.calls() == []
 
 
@@ -138,8 +130,8 @@ async def test_an_envoy_that_ignores_sigterm_is_killed(
     fake: Fake, caplog: pytest.LogCaptureFixture
 ) -> None:
     config, _ = fake(FakeEnvoy(ignores_sigterm=True), stop_grace=timedelta(seconds=0.1))
-    async with running(config) as envoy:
-        await envoy.wait_ready()
+    async with serving(config) as envoy:
+        pass
     ended = await envoy.wait_exit()
     assert ended.signal == signal.SIGKILL
     assert ended.cause is ExitCause.STOPPED
@@ -156,39 +148,34 @@ async def test_an_envoy_that_never_gets_ready_is_stopped_without_waiting(fake: F
 
 async def test_readiness_is_seen_when_it_comes(fake: Fake) -> None:
     config, _ = fake(FakeEnvoy(ready_after=3))
-    async with running(config) as envoy:
-        await envoy.wait_ready()
+    async with serving(config) as envoy:
         assert envoy.state is EnvoyState.READY
 
 
 async def test_an_envoy_that_dies_while_draining_ends_the_wait(fake: Fake) -> None:
     config, _ = fake(FakeEnvoy(connections=(1,)), termination_drain=timedelta(hours=1))
-    async with running(config) as envoy:
-        await envoy.wait_ready()
+    async with serving(config) as envoy:
         asyncio.get_running_loop().call_later(0.1, os.kill, envoy.pid, signal.SIGKILL)
     assert (await envoy.wait_exit()).signal == signal.SIGKILL
 
 
 async def test_a_second_wish_to_stop_skips_the_waiting(fake: Fake) -> None:
     config, _ = fake(FakeEnvoy(connections=(1,)), termination_drain=timedelta(hours=1))
-    ready, state = asyncio.Event(), []
+    started = asyncio.get_running_loop().create_future()
 
     async def run() -> None:
-        async with running(config) as envoy:
-            await envoy.wait_ready()
-            state.append(envoy)
-            ready.set()
+        async with serving(config) as envoy:
+            started.set_result(envoy)
             await asyncio.Event().wait()
 
     service = asyncio.create_task(run(), name="service")
-    await ready.wait()
+    envoy = await started
     service.cancel()
-    while state[0].state is not EnvoyState.DRAINING:  # noqa: ASYNC110 - a state is no event
-        await asyncio.sleep(0)
+    await until_state(envoy, EnvoyState.DRAINING)
     service.cancel()
     with pytest.raises(asyncio.CancelledError):
         await service
-    assert (await state[0].wait_exit()).code == 0
+    assert (await envoy.wait_exit()).code == 0
 
 
 async def test_a_missing_executable_is_named(fake: Fake, tmp_path: Path) -> None:
@@ -233,8 +220,8 @@ async def test_draining_an_envoy_that_cannot_be_asked_is_an_error_and_no_more(fa
 async def test_output_reaches_the_log(fake: Fake, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "envoy_supervisor")
     config, _ = fake(FakeEnvoy(prints="[error][config] listener 'x' is bad\n"))
-    async with running(config) as envoy:
-        await envoy.wait_ready()
+    async with serving(config) as envoy:
+        pass
     records = [r for r in caplog.records if r.name == "envoy_supervisor.envoy"]
     assert [(r.levelno, r.getMessage()) for r in records] == [
         (logging.ERROR, "listener 'x' is bad")
@@ -270,7 +257,7 @@ def test_envoy_does_not_outlive_a_killed_parent(fake: Fake, socket_dir: Path) ->
         envoy = os.pidfd_open(int(parent.stdout.readline()))
         try:
             parent.kill()
-            ended, _, _ = select.select([envoy], [], [], 10)
+            ended, _, _ = select.select([envoy], [], [], PATIENCE_S)
             assert ended
         finally:
             os.close(envoy)
@@ -345,8 +332,11 @@ async def test_a_pause_before_the_drain_serves_on(fake: Fake) -> None:
         stopped.set()
 
     service = asyncio.create_task(run(), name="service")
-    while not any(seconds > 6 for seconds in clock.sleeping):  # noqa: ASYNC110 - no event either
-        await asyncio.sleep(0)
+    await until(
+        lambda: any(seconds > 6 for seconds in clock.sleeping),
+        what="the pause",
+        seen=lambda: clock.sleeping,
+    )
     await clock.advance(6.9)
     assert files.calls() == []
     while not stopped.is_set():

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -18,19 +17,18 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from envoy_supervisor import (
     BootstrapConfig,
-    EnvoyConfig,
     LoadReportingService,
     MeshTls,
     MetricsService,
     StatsConfig,
     Target,
-    UnixAddress,
     render_bootstrap,
     running,
 )
 from mesh_ca import Authority, load_or_create_authority
 from mesh_sds import SdsConfig, TlsCertificate, TrustBundle, serving
 from mesh_sds.testing import FakeSecrets
+from supervised import PATIENCE_S, WithoutControlPlane, until
 
 HOST = "127.0.0.1"
 COLLECTOR = "spiffe://cluster.local/ns/monitoring/sa/collector"
@@ -72,6 +70,11 @@ async def collecting(
         await server.stop(None)
 
 
+async def first_call(called: asyncio.Queue[str]) -> str:
+    await until(lambda: not called.empty(), what="a call of Envoy's")
+    return called.get_nowait()
+
+
 @pytest.fixture
 def authority(tmp_path: Path) -> Authority:
     return load_or_create_authority(tmp_path / "ca", trust_domain="cluster.local")
@@ -92,32 +95,9 @@ def certificate(authority: Authority, identity: str) -> tuple[bytes, bytes]:
 
 
 @pytest.fixture
-def envoy(envoy_binary: Path, socket_dir: Path) -> Callable[[BootstrapConfig], EnvoyConfig]:
-    def config(bootstrap: BootstrapConfig) -> EnvoyConfig:
-        rendered = render_bootstrap(bootstrap)
-        # Nobody is there to answer, and Envoy would wait for that.
-        del rendered["dynamic_resources"]
-        (socket_dir / "bootstrap.json").write_text(json.dumps(rendered))
-        return EnvoyConfig(
-            binary=envoy_binary,
-            bootstrap=socket_dir / "bootstrap.json",
-            directory=socket_dir,
-            concurrency=1,
-        )
-
-    return config
-
-
-@pytest.fixture
-def bootstrap(socket_dir: Path) -> BootstrapConfig:
-    return BootstrapConfig(
-        node_id="n",
-        node_cluster="c",
-        admin=UnixAddress(path=socket_dir / "admin"),
-        xds_socket=socket_dir / "XDS",
-        sds_socket=socket_dir / "SDS",
-        stats=StatsConfig(flush_interval_s=0.1, inclusion_prefixes=("cluster.envoy_metrics",)),
-    )
+def bootstrap(bootstrap_config: BootstrapConfig) -> BootstrapConfig:
+    stats = StatsConfig(flush_interval_s=0.1, inclusion_prefixes=("cluster.envoy_metrics",))
+    return replace(bootstrap_config, stats=stats)
 
 
 @pytest.fixture
@@ -135,7 +115,7 @@ def secrets(authority: Authority) -> FakeSecrets:
 async def test_metrics_go_to_the_collector_of_the_mesh_and_to_nobody_else(
     identity: str,
     bootstrap: BootstrapConfig,
-    envoy: Callable[[BootstrapConfig], EnvoyConfig],
+    without_control_plane: WithoutControlPlane,
     authority: Authority,
     secrets: FakeSecrets,
 ) -> None:
@@ -146,24 +126,28 @@ async def test_metrics_go_to_the_collector_of_the_mesh_and_to_nobody_else(
         service = MetricsService(
             target=Target(host=HOST, port=port), tls=MeshTls(identities=(COLLECTOR,))
         )
-        config = envoy(replace(bootstrap, metrics_service=service))
+        config = without_control_plane(
+            render_bootstrap(replace(bootstrap, metrics_service=service))
+        )
         sds = SdsConfig(socket_path=bootstrap.sds_socket)
-        async with serving(sds, secrets), running(config) as running_envoy:
-            await running_envoy.wait_ready(20)
+        async with serving(sds, secrets), running(config) as envoy:
+            await envoy.wait_ready(PATIENCE_S)
             if identity == COLLECTOR:
-                assert await called.get() == METRICS
+                assert await first_call(called) == METRICS
                 return
-            refused = 0
-            while not refused:
-                stats = await running_envoy.admin.stats("fail_verify_san")
-                refused = sum(int(value) for value in stats.values())
+
+            async def is_refused() -> bool:
+                stats = await envoy.admin.stats("fail_verify_san")
+                return any(int(value) for value in stats.values())
+
+            await until(is_refused, what="the refusal of the collector")
             assert called.empty()
 
 
 async def test_loads_are_reported_to_the_control_plane(
-    bootstrap: BootstrapConfig, envoy: Callable[[BootstrapConfig], EnvoyConfig]
+    bootstrap: BootstrapConfig, without_control_plane: WithoutControlPlane
 ) -> None:
     async with collecting(f"unix:{bootstrap.xds_socket}") as (called, _):
-        config = envoy(replace(bootstrap, load_reporting=LoadReportingService()))
-        async with running(config):
-            assert await called.get() == LOADS
+        with_loads = replace(bootstrap, load_reporting=LoadReportingService())
+        async with running(without_control_plane(render_bootstrap(with_loads))):
+            assert await first_call(called) == LOADS

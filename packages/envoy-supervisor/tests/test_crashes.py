@@ -6,28 +6,21 @@ import asyncio
 import os
 import signal
 from pathlib import Path
-from typing import Any, Protocol
 
 import pytest
 
 from envoy_supervisor import (
     CrashPolicy,
-    EnvoyConfig,
     EnvoyExited,
     EnvoyState,
     ExitCause,
     running,
 )
-from envoy_supervisor.testing import FakeEnvoy, FakeEnvoyFiles, fake_envoy
+from envoy_supervisor.testing import FakeEnvoy, fake_envoy
 from mesh_lifecycle import Backoff
+from supervised import Fake, crashed, until
 
 QUICK = Backoff(initial_s=0.001, maximum_s=0.002)
-
-
-class Fake(Protocol):
-    def __call__(
-        self, behaviour: FakeEnvoy = ..., **changes: Any
-    ) -> tuple[EnvoyConfig, FakeEnvoyFiles]: ...
 
 
 @pytest.mark.parametrize(
@@ -76,8 +69,7 @@ async def test_one_crash_is_followed_by_a_healthy_start(
 ) -> None:
     config, files = fake(FakeEnvoy(exits=7), crashes=CrashPolicy(budget=50, backoff=QUICK))
     async with running(config) as envoy:
-        while envoy.status.crashes == 0:  # noqa: ASYNC110 - a count is no event
-            await asyncio.sleep(0)
+        await until(lambda: envoy.status.crashes, what="a crash", seen=lambda: envoy.status)
         await envoy.wait_down()
         fake_envoy(socket_dir / "fake", FakeEnvoy())
         await envoy.wait_ready()
@@ -121,8 +113,7 @@ async def test_a_stop_between_two_starts_ends_it(fake: Fake) -> None:
     slow = Backoff(initial_s=3600, maximum_s=3600)
     config, files = fake(FakeEnvoy(exits=7), crashes=CrashPolicy(budget=9, backoff=slow))
     async with running(config) as envoy:
-        while envoy.status.crashes < 2:  # noqa: ASYNC110 - a count is no event
-            await asyncio.sleep(0)
+        await crashed(envoy, 2)
     assert len(files.starts()) == 2
     assert (await envoy.wait_exit()).code == 7
 

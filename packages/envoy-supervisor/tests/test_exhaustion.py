@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import signal
@@ -11,40 +10,28 @@ import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Protocol
 
 import pytest
 
 from envoy_supervisor import (
     CrashPolicy,
-    EnvoyConfig,
     EnvoyState,
     EnvoySupervisorError,
     RestartRefused,
     running,
 )
-from envoy_supervisor.testing import FakeEnvoy, FakeEnvoyFiles
 from mesh_lifecycle import Backoff
+from supervised import (
+    PATIENCE_S,
+    Fake,
+    FreePort,
+    ProxyConfig,
+    SlowApplication,
+    serving,
+    until,
+)
 
 PATIENT = CrashPolicy(budget=100_000, backoff=Backoff(initial_s=0.01, maximum_s=0.02))
-
-
-class Fake(Protocol):
-    def __call__(
-        self, behaviour: FakeEnvoy = ..., **changes: Any
-    ) -> tuple[EnvoyConfig, FakeEnvoyFiles]: ...
-
-
-class Application(Protocol):
-    port: int
-
-
-class ProxyConfig(Protocol):
-    def __call__(self, listen: int, application: int, **changes: Any) -> EnvoyConfig: ...
-
-
-class FreePort(Protocol):
-    def __call__(self) -> int: ...
 
 
 class Disk:
@@ -82,11 +69,6 @@ def disk(socket_dir: Path) -> Iterator[Disk]:
     subprocess.run(["umount", path], check=True)
 
 
-async def until_said(words: str, caplog: pytest.LogCaptureFixture) -> None:
-    while not any(words in str(r.__dict__.get("reason")) for r in caplog.records):  # noqa: ASYNC110
-        await asyncio.sleep(0)
-
-
 async def test_a_full_disk_at_the_start_is_said(fake: Fake, disk: Disk) -> None:
     directory = disk.path / "envoy"
     config, files = fake(directory=directory)
@@ -104,16 +86,19 @@ async def test_an_envoy_that_crashes_while_the_disk_is_full_is_back_when_there_i
     fake: Fake, disk: Disk, caplog: pytest.LogCaptureFixture
 ) -> None:
     config, files = fake(directory=disk.path / "envoy", crashes=PATIENT)
-    async with running(config) as envoy:
-        await envoy.wait_ready()
+    async with serving(config) as envoy:
         # Its end would make room for the next one's file.
         (config.directory / "envoy-rev0.json").unlink()
         disk.fill()
         os.kill(envoy.pid, signal.SIGKILL)
-        await until_said("No space left on device", caplog)
+        await until(
+            lambda: any("No space left" in str(r.__dict__.get("reason")) for r in caplog.records),
+            what="word of the full disk",
+            seen=lambda: caplog.messages,
+        )
         assert str(envoy.state) == "starting"
         disk.free()
-        await envoy.wait_ready()
+        await envoy.wait_ready(PATIENCE_S)
         assert str(envoy.state) == "ready"
     assert len(files.starts()) == 2
     assert list(config.directory.iterdir()) == []
@@ -135,13 +120,12 @@ async def test_a_restart_on_a_full_disk_leaves_the_old_envoy_running(
 
 
 async def test_an_envoy_that_could_not_write_its_base_id_serves_and_is_not_replaced(
-    proxy_config: ProxyConfig, application: Application, free_port: FreePort, disk: Disk
+    proxy_config: ProxyConfig, application: SlowApplication, free_port: FreePort, disk: Disk
 ) -> None:
     disk.fill()
     config = proxy_config(free_port(), application.port, directory=disk.path)
     assert isinstance(config.bootstrap, Path)
-    async with running(config) as envoy:
-        await envoy.wait_ready(10)
+    async with serving(config) as envoy:
         config.bootstrap.write_text(config.bootstrap.read_text() + "\n")
         with pytest.raises(RestartRefused, match=r"base-id-\d+-0 .*disk full"):
             await envoy.restart()
@@ -167,7 +151,7 @@ async def main(binary: str, directory: Path) -> None:
             await asyncio.sleep(0.01)
         print(reason, flush=True)
         sys.stdin.readline()
-        await envoy.wait_ready(20)
+        await envoy.wait_ready(60)
         print("ready again", flush=True)
 
 asyncio.run(main(sys.argv[1], Path(sys.argv[2])))

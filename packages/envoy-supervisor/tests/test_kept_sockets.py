@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import signal
-import socket
-from collections import Counter
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 
@@ -27,26 +26,37 @@ from envoy_supervisor import (
     running,
 )
 from envoy_supervisor._keeper import LOOK_S
-from mesh_lifecycle import Backoff, SystemClock
+from mesh_lifecycle import Backoff, Clock, SystemClock
+from supervised import (
+    PATIENCE_S,
+    FreePort,
+    Load,
+    LongWaits,
+    ProxyConfig,
+    SlowApplication,
+    StandingClock,
+    changed,
+    crashed,
+    edited,
+    holds,
+    killed,
+    listener_of,
+    load_on,
+    refused,
+    saved,
+    serving,
+    stop_aside,
+    until,
+    until_refused,
+    until_said,
+    until_state,
+)
 
 ENVOYS = (None, *filter(None, os.environ.get("ENVOY_PATHS", "").split(os.pathsep)))
 every_envoy = pytest.mark.parametrize("other", ENVOYS, ids=lambda path: path or "installed")
 
-WAITING = Backoff(initial_s=0.3, maximum_s=0.3, multiplier=1.0, jitter=0.0)
-
-
-class Application(Protocol):
-    arrived: asyncio.Event
-    release: asyncio.Event
-    port: int
-
-
-class ProxyConfig(Protocol):
-    def __call__(self, listen: int, application: int, **changes: Any) -> EnvoyConfig: ...
-
-
-class FreePort(Protocol):
-    def __call__(self) -> int: ...
+# The first crash is answered at once, the next when the clock says so.
+WAITING = Backoff(initial_s=LongWaits.LONG_S, maximum_s=LongWaits.LONG_S, jitter=0.0)
 
 
 class QuickLooks(SystemClock):
@@ -56,112 +66,11 @@ class QuickLooks(SystemClock):
         await super().sleep(0.02 if seconds == LOOK_S else seconds)
 
 
-class Load:
-    """Requests over a new connection each; how they end, and whether one was refused."""
-
-    def __init__(self, port: int) -> None:
-        self.port = port
-        self.ends: Counter[str] = Counter()
-        self.open = 0
-
-    async def ask(self, path: str) -> str:
-        try:
-            reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
-        except OSError:
-            return "refused"
-        self.open += 1
-        try:
-            writer.write(f"GET {path} HTTP/1.1\r\nhost: a\r\n\r\n".encode())
-            await reader.readuntil(b"done")
-        except (OSError, asyncio.IncompleteReadError):
-            return "cut"
-        finally:
-            self.open -= 1
-            writer.close()
-        return "answered"
-
-    async def worker(self) -> None:
-        while True:
-            self.ends[await self.ask("/quick")] += 1
-
-    async def more(self, count: int = 50) -> None:
-        wanted = self.ends["answered"] + count
-        while self.ends["answered"] < wanted:  # noqa: ASYNC110 - a count is no event
-            await asyncio.sleep(0)
-
-
-@asynccontextmanager
-async def load_on(port: int, workers: int = 4) -> AsyncIterator[Load]:
-    load = Load(port)
-    tasks = [asyncio.create_task(load.worker(), name="load") for _ in range(workers)]
-    try:
-        yield load
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
-
-
-def edit(config: EnvoyConfig) -> Any:
-    assert isinstance(config.bootstrap, Path)
-    return json.loads(config.bootstrap.read_text())
-
-
-def save(config: EnvoyConfig, bootstrap: Any) -> EnvoyConfig:
-    assert isinstance(config.bootstrap, Path)
-    config.bootstrap.write_text(json.dumps(bootstrap))
-    return config
-
-
-def listener_of(bootstrap: Any) -> Any:
-    return bootstrap["static_resources"]["listeners"][0]
-
-
-async def holds(envoy: Envoy, count: int) -> None:
-    while envoy.status.kept_sockets != count:  # noqa: ASYNC110 - a count is no event
-        await asyncio.sleep(0.005)
-
-
-async def crashed(envoy: Envoy, count: int) -> None:
-    while envoy.status.crashes != count:  # noqa: ASYNC110 - a count is no event
-        await asyncio.sleep(0)
-
-
-async def until_state(envoy: Envoy, state: EnvoyState) -> None:
-    while envoy.state is not state:  # noqa: ASYNC110 - a state is no event
-        await asyncio.sleep(0.001)
-
-
-async def killed(envoy: Envoy) -> None:
-    """Kill the Envoy that serves, and wait until the next one does."""
-    count = envoy.status.crashes
-    os.kill(envoy.pid, signal.SIGKILL)
-    await crashed(envoy, count + 1)
-    await envoy.wait_ready(10)
-
-
-@contextmanager
-def refused(port: int) -> Iterator[None]:
-    with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port), 1):
-        pass
-    yield
-
-
-async def until_refused(port: int) -> None:
-    while True:
-        try:
-            _, writer = await asyncio.open_connection("127.0.0.1", port)
-        except ConnectionRefusedError:
-            return
-        writer.close()
-        await asyncio.sleep(0.01)
-
-
 @every_envoy
 @pytest.mark.parametrize("reuse_port", [True, False], ids=["socket a worker", "shared socket"])
 async def test_only_what_was_in_flight_on_the_killed_envoy_fails(
     proxy_config: ProxyConfig,
-    application: Application,
+    application: SlowApplication,
     free_port: FreePort,
     other: str | None,
     reuse_port: bool,  # noqa: FBT001
@@ -170,13 +79,11 @@ async def test_only_what_was_in_flight_on_the_killed_envoy_fails(
     quick = CrashPolicy(backoff=Backoff(initial_s=0.05, maximum_s=0.05))
     config = proxy_config(port, application.port, concurrency=2, crashes=quick)
     config = replace(config, binary=Path(other) if other else config.binary)
-    bootstrap = edit(config)
+    bootstrap = edited(config)
     listener_of(bootstrap)["enable_reuse_port"] = reuse_port
-    save(config, bootstrap)
+    saved(config, bootstrap)
     sockets = 2 if reuse_port else 1
-    async with running(config) as envoy, load_on(port) as load:
-        await envoy.wait_ready(10)
-        load.ends.clear()
+    async with serving(config) as envoy, load_on(port) as load:
         in_flight = 0
         for kill in (1, 2, 3):
             slow = [asyncio.create_task(load.ask("/slow"), name="slow") for _ in range(4)]
@@ -229,7 +136,7 @@ def udp_listener(port: int) -> Any:
 @every_envoy
 async def test_every_kind_of_address_lets_connections_wait(
     proxy_config: ProxyConfig,
-    application: Application,
+    application: SlowApplication,
     free_port: FreePort,
     socket_dir: Path,
     other: str | None,
@@ -238,7 +145,7 @@ async def test_every_kind_of_address_lets_connections_wait(
     policy = CrashPolicy(backoff=WAITING)
     config = proxy_config(ports[0], application.port, concurrency=2, crashes=policy)
     config = replace(config, binary=Path(other) if other else config.binary)
-    bootstrap = edit(config)
+    bootstrap = edited(config)
     listener = listener_of(bootstrap)
     six, pipe = json.loads(json.dumps(listener)), json.loads(json.dumps(listener))
     listener["additional_addresses"] = [
@@ -252,17 +159,16 @@ async def test_every_kind_of_address_lets_connections_wait(
     unbound["name"], unbound["bind_to_port"] = "unbound", False
     unbound["address"]["socket_address"]["port_value"] = 1
     bootstrap["static_resources"]["listeners"] += [six, pipe, unbound, datagrams]
-    save(config, bootstrap)
-    async with running(config) as envoy:
-        await envoy.wait_ready(10)
-        for kill in (1, 2):
-            # Two workers, three TCP addresses, and one socket for the pipe.
-            await holds(envoy, 7)
-            os.kill(envoy.pid, signal.SIGKILL)
-            await crashed(envoy, kill)
-            if kill == 1:
-                await envoy.wait_ready(10)
-        # The next start waits a moment: nobody is there now.
+    saved(config, bootstrap)
+    clock = LongWaits()
+    async with serving(config, clock=clock) as envoy:
+        # Two workers, three TCP addresses, and one socket for the pipe.
+        await holds(envoy, 7)
+        await killed(envoy)
+        await holds(envoy, 7)
+        os.kill(envoy.pid, signal.SIGKILL)
+        await crashed(envoy, 2)
+        # Nobody is there now.
         assert envoy.status.pid is None
         clients = [
             await asyncio.open_connection("127.0.0.1", ports[0]),
@@ -271,33 +177,33 @@ async def test_every_kind_of_address_lets_connections_wait(
             await asyncio.open_unix_connection(socket_dir / "listener"),
         ]
         assert envoy.status.pid is None
+        clock.end()
         for reader, writer in clients:
             writer.write(b"GET /quick HTTP/1.1\r\nhost: a\r\n\r\n")
             assert (await reader.readuntil(b"done")).startswith(b"HTTP/1.1 200")
             writer.close()
-        await envoy.wait_ready(10)
+        await envoy.wait_ready(PATIENCE_S)
         assert envoy.status.handed_over == 14
     (socket_dir / "listener").unlink()
 
 
 async def test_nothing_is_kept_when_it_is_switched_off(
-    proxy_config: ProxyConfig, application: Application, free_port: FreePort
+    proxy_config: ProxyConfig, application: SlowApplication, free_port: FreePort
 ) -> None:
     config = proxy_config(free_port(), application.port, keep_sockets=False)
-    async with running(config) as envoy:
-        await envoy.wait_ready(10)
+    async with serving(config) as envoy:
         await killed(envoy)
         assert envoy.status.epoch == 0
         assert envoy.status.kept_sockets == envoy.status.handed_over == 0
 
 
 async def test_an_envoy_that_cannot_take_over_is_followed_by_one_that_starts_anew(
-    proxy_config: ProxyConfig, application: Application, free_port: FreePort
+    proxy_config: ProxyConfig, application: SlowApplication, free_port: FreePort
 ) -> None:
     port = free_port()
     config = proxy_config(port, application.port, crashes=CrashPolicy(backoff=WAITING))
-    async with running(config) as envoy:
-        await envoy.wait_ready(10)
+    clock = LongWaits()
+    async with serving(config, clock=clock) as envoy:
         await killed(envoy)
         await holds(envoy, 1)
         os.kill(envoy.pid, signal.SIGKILL)
@@ -309,6 +215,7 @@ async def test_an_envoy_that_cannot_take_over_is_followed_by_one_that_starts_ane
         ]
         shared.unlink()
         async with load_on(port, workers=1) as load:
+            clock.end()
             await until_state(envoy, EnvoyState.READY)
             load.ends.clear()
             await load.more()
@@ -319,15 +226,14 @@ async def test_an_envoy_that_cannot_take_over_is_followed_by_one_that_starts_ane
 
 
 async def test_a_configuration_that_is_bad_by_now_ends_it(
-    proxy_config: ProxyConfig, application: Application, free_port: FreePort
+    proxy_config: ProxyConfig, application: SlowApplication, free_port: FreePort
 ) -> None:
     port = free_port()
     config = proxy_config(port, application.port)
     assert isinstance(config.bootstrap, Path)
-    async with running(config) as envoy:
-        await envoy.wait_ready(10)
+    async with serving(config) as envoy:
         await holds(envoy, 1)
-        config.bootstrap.write_text(config.bootstrap.read_text().replace('"1s"', '"soon"'))
+        config.bootstrap.write_text(config.bootstrap.read_text().replace('"60s"', '"soon"'))
         os.kill(envoy.pid, signal.SIGKILL)
         ended = await envoy.wait_exit()
         assert ended.cause is ExitCause.BAD_CONFIGURATION
@@ -338,14 +244,14 @@ async def test_a_configuration_that_is_bad_by_now_ends_it(
 
 
 async def test_a_crash_loop_uses_up_its_budget(
-    proxy_config: ProxyConfig, application: Application, free_port: FreePort
+    proxy_config: ProxyConfig, application: SlowApplication, free_port: FreePort
 ) -> None:
     port = free_port()
     quick = CrashPolicy(budget=3, backoff=Backoff(initial_s=0.01, maximum_s=0.01))
     config = proxy_config(port, application.port, crashes=quick)
     async with running(config) as envoy:
         for kill in (1, 2, 3, 4):
-            await envoy.wait_ready(10)
+            await envoy.wait_ready(PATIENCE_S)
             await holds(envoy, 1)
             os.kill(envoy.pid, signal.SIGKILL)
             await crashed(envoy, kill)
@@ -356,12 +262,11 @@ async def test_a_crash_loop_uses_up_its_budget(
 
 
 async def test_nothing_is_held_while_envoy_drains(
-    proxy_config: ProxyConfig, application: Application, free_port: FreePort
+    proxy_config: ProxyConfig, application: SlowApplication, free_port: FreePort
 ) -> None:
     port = free_port()
     config = proxy_config(port, application.port)
-    async with running(config) as envoy:
-        await envoy.wait_ready(10)
+    async with serving(config) as envoy:
         await holds(envoy, 1)
         await envoy.drain()
         assert envoy.status.kept_sockets == 0
@@ -370,72 +275,69 @@ async def test_nothing_is_held_while_envoy_drains(
         assert envoy.status.kept_sockets == 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stop:
-    """An Envoy that is being stopped with a request under way: how that ended, and the stop."""
-
-    envoy: Envoy
-    slow: asyncio.Task[str]
-    done: asyncio.Task[None]
-
-
 @asynccontextmanager
-async def stopping(config: EnvoyConfig, application: Application, port: int) -> AsyncIterator[Stop]:
+async def stopping_under_a_request(
+    config: EnvoyConfig, application: SlowApplication, port: int, *, clock: Clock | None = None
+) -> AsyncIterator[tuple[Envoy, asyncio.Task[str], asyncio.Task[None]]]:
+    """An Envoy that is being stopped with a request under way; the request, and the stop."""
     async with AsyncExitStack() as stack:
-        envoy = await stack.enter_async_context(running(config))
-        await envoy.wait_ready(10)
+        envoy = await stack.enter_async_context(serving(config, clock=clock))
         await holds(envoy, 1)
         slow = asyncio.create_task(Load(port).ask("/slow"), name="slow")
         await application.arrived.wait()
-        done = asyncio.create_task(stack.aclose(), name="stop")
-        yield Stop(envoy=envoy, slow=slow, done=done)
+        async with stop_aside(stack) as stop:
+            yield envoy, slow, stop
 
 
 async def test_a_stop_refuses_connections_while_old_ones_finish(
-    proxy_config: ProxyConfig, application: Application, free_port: FreePort
+    proxy_config: ProxyConfig,
+    application: SlowApplication,
+    free_port: FreePort,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    port = free_port()
-    config = proxy_config(port, application.port, termination_drain=timedelta(seconds=2))
-    async with stopping(config, application, port) as stop:
+    caplog.set_level(logging.DEBUG, "envoy_supervisor")
+    port, clock = free_port(), StandingClock()
+    config = proxy_config(port, application.port, termination_drain=timedelta(seconds=60))
+    async with stopping_under_a_request(config, application, port, clock=clock) as (_, slow, stop):
+        await until_said("connections still open", caplog)
+        clock.at = 59.5
         await until_refused(port)
-        assert not stop.slow.done()
+        assert not slow.done()
         application.release.set()
-        assert await stop.slow == "answered"
-        await stop.done
+        assert await slow == "answered"
+        await stop
 
 
 async def test_a_kill_while_draining_ends_it(
-    proxy_config: ProxyConfig, application: Application, free_port: FreePort
+    proxy_config: ProxyConfig, application: SlowApplication, free_port: FreePort
 ) -> None:
     port = free_port()
-    config = proxy_config(port, application.port, termination_drain=timedelta(seconds=30))
-    async with stopping(config, application, port) as stop:
-        await until_state(stop.envoy, EnvoyState.DRAINING)
-        os.kill(stop.envoy.pid, signal.SIGKILL)
-        assert await stop.slow == "cut"
-        await stop.done
+    config = proxy_config(port, application.port, termination_drain=timedelta(seconds=60))
+    async with stopping_under_a_request(config, application, port) as (envoy, slow, stop):
+        await until_state(envoy, EnvoyState.DRAINING)
+        os.kill(envoy.pid, signal.SIGKILL)
+        assert await slow == "cut"
+        await stop
         with refused(port):
-            assert stop.envoy.state is EnvoyState.EXITED
+            assert envoy.state is EnvoyState.EXITED
 
 
 async def test_a_kill_after_a_hot_restart_loses_no_new_connection(
-    proxy_config: ProxyConfig, application: Application, free_port: FreePort
+    proxy_config: ProxyConfig, application: SlowApplication, free_port: FreePort
 ) -> None:
     port = free_port()
     at_once = timedelta(0)
     config = proxy_config(port, application.port, termination_drain=at_once)
     load = Load(port)
-    async with running(config) as envoy:
-        await envoy.wait_ready(10)
+    async with serving(config) as envoy:
         await holds(envoy, 1)
         slow = asyncio.create_task(load.ask("/slow"), name="slow")
         await application.arrived.wait()
-        save(config, {**edit(config), "node": {"id": "two", "cluster": "c"}})
+        changed(config, "two")
         async with load_on(port) as load:
             await envoy.restart()
             await load.more()
-            while envoy.status.kept_sockets != 1:  # noqa: ASYNC110 - a count is no event
-                await asyncio.sleep(0.005)
+            await holds(envoy, 1)
             await load.more()
             await killed(envoy)
             assert envoy.status.epoch == 2
@@ -449,20 +351,21 @@ async def test_a_kill_after_a_hot_restart_loses_no_new_connection(
 
 
 async def test_a_kill_in_the_middle_of_a_hot_restart_loses_no_new_connection(
-    proxy_config: ProxyConfig, application: Application, free_port: FreePort
+    proxy_config: ProxyConfig, application: SlowApplication, free_port: FreePort
 ) -> None:
     port = free_port()
     config = proxy_config(port, application.port)
-    async with running(config) as envoy, load_on(port) as load:
-        await envoy.wait_ready(10)
-        load.ends.clear()
+    async with serving(config) as envoy, load_on(port) as load:
         await holds(envoy, 1)
         first = envoy.pid
-        save(config, {**edit(config), "node": {"id": "two", "cluster": "c"}})
+        changed(config, "two")
         restart = asyncio.create_task(envoy.restart(), name="restart")
         children = Path(f"/proc/self/task/{os.getpid()}/children")
-        while serving(children) < 2:  # noqa: ASYNC110 - no event from a stranger
-            await asyncio.sleep(0)
+        await until(
+            lambda: envoys_among(children) >= 2,
+            what="a second Envoy",
+            seen=children.read_text,
+        )
         os.kill(first, signal.SIGKILL)
         try:
             assert await restart
@@ -474,7 +377,7 @@ async def test_a_kill_in_the_middle_of_a_hot_restart_loses_no_new_connection(
         assert '"two"' in json.dumps((await envoy.admin.server_info())["node"])
 
 
-def serving(children: Path) -> int:
+def envoys_among(children: Path) -> int:
     """How many of our children are Envoys that do more than validate."""
     count = 0
     for pid in children.read_text().split():
@@ -487,13 +390,12 @@ def serving(children: Path) -> int:
 
 
 async def test_fewer_workers_take_over_all_connections(
-    proxy_config: ProxyConfig, application: Application, free_port: FreePort
+    proxy_config: ProxyConfig, application: SlowApplication, free_port: FreePort
 ) -> None:
     port = free_port()
     config = proxy_config(port, application.port, concurrency=3, termination_drain=timedelta(0))
     application.release.set()
-    async with running(config) as envoy, load_on(port) as load:
-        await envoy.wait_ready(10)
+    async with serving(config) as envoy, load_on(port) as load:
         await holds(envoy, 3)
         await envoy.restart(replace(config, concurrency=1))
         await holds(envoy, 1)
@@ -503,19 +405,18 @@ async def test_fewer_workers_take_over_all_connections(
 
 
 async def test_a_listener_that_a_hot_restart_removes_refuses_connections(
-    proxy_config: ProxyConfig, application: Application, free_port: FreePort
+    proxy_config: ProxyConfig, application: SlowApplication, free_port: FreePort
 ) -> None:
     ports = [free_port(), free_port()]
     config = proxy_config(ports[0], application.port, termination_drain=timedelta(0))
-    bootstrap = edit(config)
+    bootstrap = edited(config)
     second = json.loads(json.dumps(listener_of(bootstrap)))
     second["name"] = "second"
     second["address"]["socket_address"]["port_value"] = ports[1]
     listeners = bootstrap["static_resources"]["listeners"]
-    async with running(save(config, with_listeners(bootstrap, [*listeners, second]))) as envoy:
-        await envoy.wait_ready(10)
+    async with serving(saved(config, with_listeners(bootstrap, [*listeners, second]))) as envoy:
         await holds(envoy, 2)
-        save(config, with_listeners(bootstrap, listeners))
+        saved(config, with_listeners(bootstrap, listeners))
         await envoy.restart()
         await holds(envoy, 1)
         await until_refused(ports[1])
@@ -533,13 +434,13 @@ def with_listeners(bootstrap: Any, listeners: list[Any]) -> Any:
 
 def with_dynamic_listeners(config: EnvoyConfig, file: Path, **changes: Any) -> EnvoyConfig:
     """Move the listeners from the bootstrap to a file that Envoy follows."""
-    bootstrap = edit(config)
+    bootstrap = edited(config)
     listeners = bootstrap["static_resources"].pop("listeners")
     publish(file, listeners)
     source = {"path": str(file), "watched_directory": {"path": str(file.parent)}}
     bootstrap["dynamic_resources"] = {"lds_config": {"path_config_source": source}}
     bootstrap["node"] = {"id": "n", "cluster": "c"}
-    return replace(save(config, bootstrap), **changes)
+    return replace(saved(config, bootstrap), **changes)
 
 
 def publish(file: Path, listeners: list[Any]) -> None:
@@ -553,7 +454,7 @@ def publish(file: Path, listeners: list[Any]) -> None:
 @every_envoy
 async def test_a_listener_that_is_removed_refuses_connections(
     proxy_config: ProxyConfig,
-    application: Application,
+    application: SlowApplication,
     free_port: FreePort,
     tmp_path: Path,
     other: str | None,
@@ -562,7 +463,7 @@ async def test_a_listener_that_is_removed_refuses_connections(
     ports = [free_port(), free_port()]
     config = proxy_config(ports[0], application.port, concurrency=2)
     config = replace(config, binary=Path(other) if other else config.binary)
-    first = listener_of(edit(config))
+    first = listener_of(edited(config))
     second = json.loads(json.dumps(first))
     second["name"] = "second"
     second["address"]["socket_address"]["port_value"] = ports[1]
@@ -580,19 +481,21 @@ async def test_a_listener_that_is_removed_refuses_connections(
         envoy.listeners_changing()
         assert envoy.status.kept_sockets == 0
         publish(file, listeners)
-        while await updates(envoy) == before:
-            pass
+
+        async def is_updated() -> bool:
+            return await updates(envoy) > before
+
+        await until(is_updated, what="the update of the listeners")
         envoy.listeners_changed()
 
-    async with running(config) as envoy, load_on(ports[0]) as load:
-        await envoy.wait_ready(10)
-        load.ends.clear()
+    async with serving(config) as envoy, load_on(ports[0]) as load:
         await holds(envoy, 2)
         await send(envoy, [first, second])
         await holds(envoy, 3)
         await send(envoy, [first])
-        with refused(ports[1]):
-            await holds(envoy, 2)
+        # Envoy closes it when its workers have let go of it.
+        await until_refused(ports[1])
+        await holds(envoy, 2)
         await killed(envoy)
         with refused(ports[1]):
             await holds(envoy, 2)
@@ -606,7 +509,7 @@ async def test_a_listener_that_is_removed_refuses_connections(
             await crashed(envoy, 2)
             # The next one is told of its listeners, while it starts.
             envoy.listeners_changing()
-            await envoy.wait_ready(10)
+            await envoy.wait_ready(PATIENCE_S)
             assert envoy.status.handed_over == 2 + 3
             assert envoy.status.kept_sockets == 0
             envoy.listeners_changed()
@@ -616,12 +519,11 @@ async def test_a_listener_that_is_removed_refuses_connections(
 
 
 async def test_listeners_of_a_control_plane_are_held_only_if_changes_are_told(
-    proxy_config: ProxyConfig, application: Application, free_port: FreePort, tmp_path: Path
+    proxy_config: ProxyConfig, application: SlowApplication, free_port: FreePort, tmp_path: Path
 ) -> None:
     config = proxy_config(free_port(), application.port)
     config = with_dynamic_listeners(config, tmp_path / "listeners.json")
-    async with running(config) as envoy:
-        await envoy.wait_ready(10)
+    async with serving(config) as envoy:
         await killed(envoy)
         assert envoy.status.epoch == 0
         assert envoy.status.handed_over == 0
@@ -629,14 +531,13 @@ async def test_listeners_of_a_control_plane_are_held_only_if_changes_are_told(
 
 async def test_sockets_that_envoy_closed_unasked_are_let_go(
     proxy_config: ProxyConfig,
-    application: Application,
+    application: SlowApplication,
     free_port: FreePort,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     port = free_port()
     config = proxy_config(port, application.port)
-    async with running(config, clock=QuickLooks()) as envoy:
-        await envoy.wait_ready(10)
+    async with serving(config, clock=QuickLooks()) as envoy:
         await holds(envoy, 1)
         # Somebody else talks to the admin interface.
         await envoy.admin.drain_listeners()

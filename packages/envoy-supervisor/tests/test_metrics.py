@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Protocol
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from envoy_supervisor import CrashPolicy, EnvoyConfig, RestartRefused, running
+from envoy_supervisor import CrashPolicy, RestartRefused, running
 from envoy_supervisor._metrics import start_time
 from envoy_supervisor.metrics import EnvoyMetrics
-from envoy_supervisor.testing import FakeEnvoy, FakeEnvoyFiles
 from mesh_lifecycle import Backoff
-
-
-class Fake(Protocol):
-    def __call__(
-        self, behaviour: FakeEnvoy = ..., **changes: Any
-    ) -> tuple[EnvoyConfig, FakeEnvoyFiles]: ...
-
-
-class ProxyConfig(Protocol):
-    def __call__(self, listen: int, application: int, **changes: Any) -> EnvoyConfig: ...
+from supervised import PATIENCE_S, Fake, FreePort, ProxyConfig, crashed, serving
 
 
 @pytest.fixture
@@ -53,9 +40,8 @@ async def test_what_happens_to_envoy_can_be_read_off(
     config, _ = fake(crashes=quick)
     metrics = EnvoyMetrics(registry)
     assert generate_latest(registry) == b""
-    async with running(config) as envoy:
+    async with serving(config) as envoy:
         metrics.show(envoy)
-        await envoy.wait_ready()
         shown = values(registry)
         assert abs(shown.pop("start_time_seconds") - time.time()) < 60
         assert shown == {
@@ -72,9 +58,8 @@ async def test_what_happens_to_envoy_can_be_read_off(
             "sockets_handed_over_total": 0,
         }
         os.kill(envoy.pid, signal.SIGKILL)
-        while envoy.status.crashes == 0:  # noqa: ASYNC110 - a count is no event
-            await asyncio.sleep(0)
-        await envoy.wait_ready()
+        await crashed(envoy, 1)
+        await envoy.wait_ready(PATIENCE_S)
         assert values(registry)["crashes_total"] == 1
         await envoy.drain()
         assert values(registry)["statedraining"] == 1
@@ -85,18 +70,18 @@ async def test_what_happens_to_envoy_can_be_read_off(
 
 
 async def test_hot_restarts_are_counted(
-    proxy_config: ProxyConfig, free_port: Callable[[], int], registry: CollectorRegistry
+    proxy_config: ProxyConfig, free_port: FreePort, registry: CollectorRegistry
 ) -> None:
     config = proxy_config(free_port(), 1, parent_shutdown_time=timedelta(seconds=1))
     assert isinstance(config.bootstrap, Path)
     good = config.bootstrap.read_text()
     async with running(config) as envoy:
         EnvoyMetrics(registry, prefix="").show(envoy)
-        await envoy.wait_ready(10)
+        await envoy.wait_ready(PATIENCE_S)
         started = values(registry)["envoy_start_time_seconds"]
         config.bootstrap.write_text(f"{good}\n")
         assert await envoy.restart()
-        config.bootstrap.write_text(good.replace('"1s"', '"-1s"'))
+        config.bootstrap.write_text(good.replace('"60s"', '"-1s"'))
         with pytest.raises(RestartRefused):
             await envoy.restart()
         shown = values(registry)

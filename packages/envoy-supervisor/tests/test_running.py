@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import socket
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AsyncExitStack
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Protocol
 
 import pytest
 
 from envoy_supervisor import (
     Address,
     BootstrapConfig,
+    CrashPolicy,
     DrainDirection,
     EnvoyConfig,
     EnvoyExited,
@@ -25,29 +25,17 @@ from envoy_supervisor import (
     UnixAddress,
     running,
 )
-
-
-class Application(Protocol):
-    arrived: asyncio.Event
-    release: asyncio.Event
-    port: int
-
-
-class ProxyConfig(Protocol):
-    def __call__(self, listen: int, application: int, **changes: Any) -> EnvoyConfig: ...
-
-
-class Get(Protocol):
-    def __call__(self, port: int) -> AbstractAsyncContextManager[asyncio.Task[bytes]]: ...
-
-
-class FreePort(Protocol):
-    def __call__(self) -> int: ...
-
-
-async def until_said(words: str, caplog: pytest.LogCaptureFixture) -> None:
-    while words not in caplog.messages:  # noqa: ASYNC110 - a log line is no event
-        await asyncio.sleep(0)
+from supervised import (
+    PATIENCE_S,
+    FreePort,
+    Get,
+    ProxyConfig,
+    SlowApplication,
+    refused,
+    serving,
+    stop_aside,
+    until_said,
+)
 
 
 def names(directory: Path) -> set[str]:
@@ -55,14 +43,13 @@ def names(directory: Path) -> set[str]:
 
 
 async def test_envoy_starts_serves_and_leaves_nothing(
-    proxy_config: ProxyConfig, application: Application, free_port: FreePort, get: Get
+    proxy_config: ProxyConfig, application: SlowApplication, free_port: FreePort, get: Get
 ) -> None:
     application.release.set()
     port = free_port()
     config = proxy_config(port, application.port)
     directory = config.directory
-    async with running(config) as envoy:
-        await envoy.wait_ready(10)
+    async with serving(config) as envoy:
         base_id = int((directory / f"base-id-{os.getpid()}-0").read_text())
         memory = Path(f"/dev/shm/envoy_shared_memory_{base_id * 10}")
         assert memory.name in names(memory.parent)
@@ -85,7 +72,7 @@ async def test_envoy_starts_serves_and_leaves_nothing(
 async def test_a_request_in_flight_finishes_when_envoy_is_stopped(
     *,
     proxy_config: ProxyConfig,
-    application: Application,
+    application: SlowApplication,
     free_port: FreePort,
     get: Get,
     direction: DrainDirection,
@@ -99,40 +86,30 @@ async def test_a_request_in_flight_finishes_when_envoy_is_stopped(
         termination_drain=timedelta(seconds=60),
         drain_direction=direction,
     )
-    leave = asyncio.Event()
-
-    async def run() -> None:
-        async with running(config) as envoy:
-            await envoy.wait_ready(10)
-            started.set_result(envoy)
-            await leave.wait()
-
-    started = asyncio.get_running_loop().create_future()
-    service = asyncio.create_task(run(), name="service")
-    envoy = await started
-    async with get(port) as response:
-        await application.arrived.wait()
-        leave.set()
-        await until_said("envoy is draining", caplog)
-        assert envoy.state is EnvoyState.DRAINING
-        assert not response.done()
-        application.release.set()
-        answer = await response
-        assert answer.startswith(b"HTTP/1.1 200 OK")
-        assert b"connection: close" in answer
-        await service
-    with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(("127.0.0.1", port))
+    async with AsyncExitStack() as stack:
+        envoy = await stack.enter_async_context(serving(config))
+        async with get(port) as response:
+            await application.arrived.wait()
+            async with stop_aside(stack) as stop:
+                await until_said("envoy is draining", caplog)
+                assert str(envoy.state) == "draining"
+                assert not response.done()
+                application.release.set()
+                answer = await response
+                assert answer.startswith(b"HTTP/1.1 200 OK")
+                assert b"connection: close" in answer
+                await stop
+        with refused(port):
+            assert str(envoy.state) == "exited"
 
 
 async def test_what_is_open_at_the_deadline_is_cut(
-    proxy_config: ProxyConfig, application: Application, free_port: FreePort, get: Get
+    proxy_config: ProxyConfig, application: SlowApplication, free_port: FreePort, get: Get
 ) -> None:
     port = free_port()
     config = proxy_config(port, application.port, termination_drain=timedelta(seconds=0.3))
     async with AsyncExitStack() as client:
-        async with running(config) as envoy:
-            await envoy.wait_ready(10)
+        async with serving(config) as envoy:
             response = await client.enter_async_context(get(port))
             await application.arrived.wait()
         assert await response == b""
@@ -152,25 +129,22 @@ async def test_a_configuration_envoy_refuses_is_told_in_its_own_words(
     )
     async with running(config) as envoy:
         with pytest.raises(EnvoyExited, match=r"refused its configuration.*invalid") as caught:
-            await envoy.wait_ready(10)
+            await envoy.wait_ready(PATIENCE_S)
         assert caught.value.exit.cause is ExitCause.BAD_CONFIGURATION
         assert (await envoy.wait_exit()).code == 1
     assert bootstrap.exists()
 
 
-async def test_a_port_in_use_is_named(envoy_binary: Path, tmp_path: Path, socket_dir: Path) -> None:
+async def test_a_port_in_use_is_named(
+    envoy_binary: Path, tmp_path: Path, bootstrap_config: BootstrapConfig
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         config = EnvoyConfig(
             binary=envoy_binary,
-            bootstrap=BootstrapConfig(
-                node_id="n",
-                node_cluster="c",
-                admin=Address(host="127.0.0.1", port=port),
-                xds_socket=socket_dir / "XDS",
-                sds_socket=socket_dir / "SDS",
-            ),
+            bootstrap=replace(bootstrap_config, admin=Address(host="127.0.0.1", port=port)),
             directory=tmp_path / "envoy",
+            crashes=CrashPolicy(budget=1),
         )
         async with running(config) as envoy:
             ended = await envoy.wait_exit()
@@ -180,18 +154,10 @@ async def test_a_port_in_use_is_named(envoy_binary: Path, tmp_path: Path, socket
 
 
 async def test_without_control_plane_envoy_waits_and_is_not_ready(
-    envoy_binary: Path, socket_dir: Path
+    envoy_binary: Path, socket_dir: Path, bootstrap_config: BootstrapConfig
 ) -> None:
     config = EnvoyConfig(
-        binary=envoy_binary,
-        bootstrap=BootstrapConfig(
-            node_id="n",
-            node_cluster="c",
-            admin=UnixAddress(path=socket_dir / "admin"),
-            xds_socket=socket_dir / "XDS",
-            sds_socket=socket_dir / "SDS",
-        ),
-        directory=socket_dir / "envoy",
+        binary=envoy_binary, bootstrap=bootstrap_config, directory=socket_dir / "envoy"
     )
     async with running(config) as envoy:
         with pytest.raises(EnvoyNotReady, match=r"was not ready within 0\.3 s"):
@@ -202,11 +168,10 @@ async def test_without_control_plane_envoy_waits_and_is_not_ready(
 
 
 async def test_the_admin_interface_answers_over_a_unix_socket(
-    proxy_config: ProxyConfig, application: Application, free_port: FreePort
+    proxy_config: ProxyConfig, application: SlowApplication, free_port: FreePort
 ) -> None:
     port = free_port()
-    async with running(proxy_config(port, application.port)) as envoy:
-        await envoy.wait_ready(10)
+    async with serving(proxy_config(port, application.port)) as envoy:
         assert (await envoy.admin.server_info())["state"] == "LIVE"
         assert (await envoy.admin.stats("^server.state$")) == {"server.state": 0}
         assert f"listener.127.0.0.1_{port}.downstream_cx_active" in await envoy.admin.stats()

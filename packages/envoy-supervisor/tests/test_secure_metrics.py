@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import ssl
-from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from envoy_supervisor import (
-    Address,
-    BootstrapConfig,
-    EnvoyConfig,
-    UnixAddress,
-    render_bootstrap,
-    running,
-)
+from envoy_supervisor import Address, BootstrapConfig, EnvoyConfig, render_bootstrap, running
 from mesh_ca import Authority, load_or_create_authority
 from mesh_sds import SdsConfig, TlsCertificate, TrustBundle, serving
 from mesh_sds.testing import FakeSecrets
+from supervised import PATIENCE_S, FreePort, WithoutControlPlane, edited
 
 HOST = "127.0.0.1"
 
@@ -28,22 +21,6 @@ HOST = "127.0.0.1"
 @pytest.fixture
 def authority(tmp_path: Path) -> Authority:
     return load_or_create_authority(tmp_path / "ca", trust_domain="cluster.local")
-
-
-@pytest.fixture
-async def agent_port() -> AsyncIterator[int]:
-    """An agent's status server, as far as metrics go."""
-
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        path = (await reader.readuntil(b"\r\n\r\n")).split()[1]
-        writer.write(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\nmerged " + path)
-        await writer.drain()
-        writer.close()
-
-    server = await asyncio.start_server(answer, HOST, 0)
-    yield server.sockets[0].getsockname()[1]
-    server.close()
-    await server.wait_closed()
 
 
 async def fetch(port: int, path: str, tls: ssl.SSLContext) -> bytes:
@@ -68,32 +45,22 @@ def secrets(authority: Authority) -> FakeSecrets:
 
 @pytest.fixture
 def config(
-    agent_port: int, free_port: Callable[[], int], envoy_binary: Path, socket_dir: Path
+    status_port: int,
+    free_port: FreePort,
+    bootstrap_config: BootstrapConfig,
+    without_control_plane: WithoutControlPlane,
 ) -> EnvoyConfig:
-    rendered = render_bootstrap(
-        BootstrapConfig(
-            node_id="n",
-            node_cluster="c",
-            admin=UnixAddress(path=socket_dir / "admin"),
-            xds_socket=socket_dir / "XDS",
-            sds_socket=socket_dir / "SDS",
-            status_target=Address(host=HOST, port=agent_port),
-            secure_prometheus_listener=Address(host=HOST, port=free_port()),
-            secure_metrics_listener=Address(host=HOST, port=free_port()),
-        )
+    bootstrap = replace(
+        bootstrap_config,
+        status_target=Address(host=HOST, port=status_port),
+        secure_prometheus_listener=Address(host=HOST, port=free_port()),
+        secure_metrics_listener=Address(host=HOST, port=free_port()),
     )
-    # Nobody is there to answer, and Envoy would wait for that before it listens.
-    del rendered["dynamic_resources"]
-    bootstrap = socket_dir / "bootstrap.json"
-    bootstrap.write_text(json.dumps(rendered))
-    return EnvoyConfig(
-        binary=envoy_binary, bootstrap=bootstrap, directory=socket_dir, concurrency=1
-    )
+    return without_control_plane(render_bootstrap(bootstrap))
 
 
 def ports(config: EnvoyConfig) -> list[int]:
-    assert isinstance(config.bootstrap, Path)
-    listeners = json.loads(config.bootstrap.read_text())["static_resources"]["listeners"]
+    listeners = edited(config)["static_resources"]["listeners"]
     return [each["address"]["socket_address"]["port_value"] for each in listeners]
 
 
@@ -108,11 +75,11 @@ async def test_only_callers_with_a_certificate_of_the_mesh_are_answered(
     stats, merged = ports(config)
     sds = SdsConfig(socket_path=config.directory / "SDS")
     async with serving(sds, secrets), running(config) as envoy:
-        await envoy.wait_ready(20)
+        await envoy.wait_ready(PATIENCE_S)
         assert b"envoy_server_live" in await fetch(stats, "/stats/prometheus", member)
         assert b"404" in (await fetch(stats, "/config_dump", member)).splitlines()[0]
         for path in ("/stats/prometheus", "/metrics"):
-            assert f"merged {path}".encode() in await fetch(merged, path, member)
+            assert f"the agent was asked for {path}".encode() in await fetch(merged, path, member)
         for port in (stats, merged):
             with pytest.raises((ssl.SSLError, ConnectionError)):
                 await fetch(port, "/stats/prometheus", stranger)

@@ -3,37 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Callable
+import logging
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
-from typing import Any, Protocol
 
 import pytest
 
-from envoy_supervisor import AdminError, Envoy, EnvoyConfig, RestartRefused, running
-
-
-class ProxyConfig(Protocol):
-    def __call__(self, listen: int, application: int, **changes: Any) -> EnvoyConfig: ...
-
-
-class Application(Protocol):
-    arrived: asyncio.Event
-    release: asyncio.Event
-    port: int
-
-
-Get = Callable[[int], Any]
-FreePort = Callable[[], int]
+from envoy_supervisor import AdminError, Envoy, EnvoyConfig, RestartRefused
+from envoy_supervisor._drain import MOST_FAILURES
+from supervised import (
+    FreePort,
+    Get,
+    ProxyConfig,
+    SlowApplication,
+    StandingClock,
+    edited,
+    saved,
+    serving,
+    stop_aside,
+    until,
+)
 
 
 def never_ready(config: EnvoyConfig) -> EnvoyConfig:
     """The same, but it waits for a control plane that is not there."""
-    assert isinstance(config.bootstrap, Path)
-    bootstrap = json.loads(config.bootstrap.read_text())
+    bootstrap = edited(config)
     bootstrap["node"] = {"id": "n", "cluster": "c"}
     bootstrap["dynamic_resources"] = {
         "lds_config": {
@@ -46,9 +41,8 @@ def never_ready(config: EnvoyConfig) -> EnvoyConfig:
             },
         }
     }
-    file = config.bootstrap.with_name("never-ready.json")
-    file.write_text(json.dumps(bootstrap))
-    return replace(config, bootstrap=file)
+    file = config.directory / "never-ready.json"
+    return saved(replace(config, bootstrap=file), bootstrap)
 
 
 async def epoch_at_admin(envoy: Envoy) -> object:
@@ -60,19 +54,36 @@ async def epoch_at_admin(envoy: Envoy) -> object:
 
 
 async def test_a_stop_in_the_middle_of_a_hot_restart_waits_for_open_requests(
-    proxy_config: ProxyConfig, application: Application, free_port: FreePort, get: Get
+    proxy_config: ProxyConfig,
+    application: SlowApplication,
+    free_port: FreePort,
+    get: Get,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    port = free_port()
-    config = proxy_config(port, application.port, termination_drain=timedelta(seconds=3))
-    async with AsyncExitStack() as client:
-        async with running(config) as envoy:
-            await envoy.wait_ready(60)
-            slow = await client.enter_async_context(get(port))
+    caplog.set_level(logging.DEBUG, "envoy_supervisor")
+    port, clock = free_port(), StandingClock()
+    config = proxy_config(port, application.port, termination_drain=timedelta(seconds=60))
+    looks = ("open connections are not known", "connections still open")
+    async with AsyncExitStack() as stack:
+        envoy = await stack.enter_async_context(serving(config, clock=clock))
+        async with get(port) as slow:
             await application.arrived.wait()
             restart = asyncio.create_task(envoy.restart(never_ready(config)), name="restart")
-            while await epoch_at_admin(envoy) != 1:  # noqa: ASYNC110 - no event
-                await asyncio.sleep(0.02)
-            asyncio.get_running_loop().call_later(1.5, application.release.set)
-        assert b"200 OK" in await slow
-        with pytest.raises(RestartRefused):
-            await restart
+
+            async def child_has_taken_over() -> bool:
+                return await epoch_at_admin(envoy) == 1
+
+            await until(child_has_taken_over, what="the child at the admin interface")
+            async with stop_aside(stack) as stop:
+                await until(
+                    lambda: sum(each in looks for each in caplog.messages) > MOST_FAILURES,
+                    what="more looks in vain than would mean that nobody is left",
+                    seen=lambda: caplog.messages,
+                )
+                assert not slow.done()
+                application.release.set()
+                assert b"200 OK" in await slow
+                clock.at = 60
+                await stop
+            with pytest.raises(RestartRefused):
+                await restart

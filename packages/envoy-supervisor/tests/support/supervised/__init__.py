@@ -1,0 +1,67 @@
+"""What the tests of a supervised Envoy share: its configuration, its callers, and waiting."""
+
+from supervised._bootstrap import (
+    changed,
+    edited,
+    http_listener,
+    listener_of,
+    proxy_bootstrap,
+    saved,
+)
+from supervised._clocks import LongWaits, StandingClock
+from supervised._fixtures import (
+    Fake,
+    FreePort,
+    Get,
+    ProxyConfig,
+    SlowApplication,
+    WithoutControlPlane,
+)
+from supervised._load import Load, load_on
+from supervised._running import (
+    crashed,
+    gone,
+    holds,
+    killed,
+    serving,
+    stop_aside,
+    until_said,
+    until_state,
+)
+from supervised._waiting import PATIENCE_S, refused, until, until_refused
+
+__all__ = [
+    # the fixtures' types
+    "Fake",
+    "FreePort",
+    "Get",
+    "ProxyConfig",
+    "SlowApplication",
+    "WithoutControlPlane",
+    # an Envoy's life
+    "crashed",
+    "gone",
+    "holds",
+    "killed",
+    "serving",
+    "stop_aside",
+    "until_said",
+    "until_state",
+    # what it is told
+    "changed",
+    "edited",
+    "http_listener",
+    "listener_of",
+    "proxy_bootstrap",
+    "saved",
+    # its callers
+    "Load",
+    "load_on",
+    "refused",
+    "until_refused",
+    # time
+    "PATIENCE_S",
+    "LongWaits",
+    "StandingClock",
+    "until",
+]
