@@ -4,15 +4,9 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 import grpc
 import grpc.aio
 import pytest
-from hypothesis import settings
 
 from mesh_ca import Authority
 from mesh_ca.testing import throwaway_authority
-
-settings.register_profile(
-    "mesh-ca", deadline=None
-)  # how long an example takes is the machine's affair
-settings.load_profile("mesh-ca")
 
 NOW = 1_800_000_000.0  # 2027-01-15 08:00:00 UTC
 

@@ -328,6 +328,23 @@ def test_grpc_starts_nothing_in_a_child_even_if_a_conftest_loads_it(
     run("import conftest\ndef test_seen(): assert conftest.SEEN == '0'").assert_outcomes(passed=1)
 
 
+def test_no_example_of_hypothesis_fails_for_being_slow(run: Run) -> None:
+    result = run(
+        """
+import time
+from hypothesis import HealthCheck, given, settings, strategies
+
+@given(strategies.booleans())
+def test_slow_for_once(flag):
+    settings_now = settings()
+    assert settings_now.deadline is None
+    assert HealthCheck.too_slow in settings_now.suppress_health_check
+    time.sleep(0.3)
+"""
+    )
+    result.assert_outcomes(passed=1)
+
+
 GOLDEN = """
 def test_text(golden): golden("text.txt", "one\\ntwo\\n")
 def test_json(golden): golden("value.json", {"b": [1], "a": "é"})

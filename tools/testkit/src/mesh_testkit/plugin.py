@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from mesh_testkit._examples import give_examples_time
 from mesh_testkit._forks import collect_no_garbage_in_children, start_no_grpc_in_children
 from mesh_testkit._golden import Golden, compare
 from mesh_testkit._hangs import end_if_it_hangs
@@ -75,6 +76,16 @@ def pytest_load_initial_conftests() -> None:
 def pytest_sessionstart() -> None:
     """Let libuv open what it keeps for the life of the process, so that no test is blamed."""
     _new_event_loop().close()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makemodule(module_path: Path) -> None:
+    """Give the examples of Hypothesis time, before a module that has some is imported.
+
+    Which costs a quarter of a second, so only then.
+    """
+    if b"hypothesis" in module_path.read_bytes():
+        give_examples_time()
 
 
 def pytest_asyncio_loop_factories(
