@@ -65,7 +65,7 @@ def named(directory: Path) -> FileSecretsConfig:
 
 @asynccontextmanager
 async def following(directory: Path) -> AsyncIterator[FileSecrets]:
-    async with asyncio.timeout(20), file_secrets(named(directory)) as secrets:
+    async with asyncio.timeout(60), file_secrets(named(directory)) as secrets:
         yield secrets
 
 
@@ -427,7 +427,7 @@ async def test_the_roots_of_the_machine_are_served_from_the_first_place_that_has
     (tmp_path / "ca.pem").write_bytes((await issue()).trust_bundle_pem)
     places = (tmp_path / "nowhere.pem", tmp_path / "ca.pem", tmp_path)
     config = FileSecretsConfig(system_root_paths=places)
-    async with asyncio.timeout(20), file_secrets(config) as secrets:
+    async with asyncio.timeout(60), file_secrets(config) as secrets:
         roots = await secrets.fetch("file-root:system")
         assert isinstance(roots, Roots)
         assert roots.roots_pem == (tmp_path / "ca.pem").read_bytes()
@@ -435,7 +435,7 @@ async def test_the_roots_of_the_machine_are_served_from_the_first_place_that_has
 
 async def test_a_machine_without_roots_is_told(tmp_path: Path) -> None:
     config = FileSecretsConfig(system_root_paths=(tmp_path / "nowhere.pem",))
-    async with asyncio.timeout(20), file_secrets(config) as secrets:
+    async with asyncio.timeout(60), file_secrets(config) as secrets:
         assert not secrets.serves("file-root:system")
         with pytest.raises(SourceUnavailable, match=r"no file stands behind .*file-root:system"):
             await secrets.fetch("file-root:system")
@@ -536,7 +536,7 @@ async def test_files_are_followed_even_where_nothing_can_be_watched(
         raise OSError(28, f"inotify watch limit reached at {directory}", told.__name__)
 
     put(tmp_path, await issue())
-    async with asyncio.timeout(20), file_secrets(named(tmp_path), observe=observe) as secrets:
+    async with asyncio.timeout(60), file_secrets(named(tmp_path), observe=observe) as secrets:
         put(tmp_path, new := await issue())
         await pair_is(secrets, new)
         assert secrets.status.watch_failures > 0
@@ -585,7 +585,7 @@ async def test_files_are_an_issuer_of_certificates_like_any_other(
     tmp_path: Path, issue: Issue
 ) -> None:
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(60),
         follow_files(FilesConfig.in_directory(tmp_path / "certs")) as certificates,
     ):
         (tmp_path / "certs").mkdir()

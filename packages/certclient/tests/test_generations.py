@@ -101,7 +101,7 @@ async def test_our_atomic_files_are_followed_as_any_mounted_volume(
     tmp_path: Path, config: RotationConfig, real_authority: FakeAuthority
 ) -> None:
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(60),
         keep_fresh(config, real_authority) as ours,
         output_files(OutputFilesConfig(directory=tmp_path, atomic=True), ours),
         follow_files(FilesConfig.in_directory(tmp_path)) as theirs,

@@ -91,7 +91,7 @@ async def shown(certificates: Certificates, target: str) -> int:
 async def test_both_ends_follow_rotations_of_leaf_and_root(
     server: Certificates, client: Certificates, real_authority: FakeAuthority
 ) -> None:
-    async with asyncio.timeout(30), serving(server, lambda _: True) as target:
+    async with asyncio.timeout(60), serving(server, lambda _: True) as target:
         for change_root in (False, False, True):
             if change_root:
                 real_authority.change_root()
@@ -104,7 +104,7 @@ async def test_an_open_channel_lives_through_a_rotation(
     server: Certificates, client: Certificates
 ) -> None:
     async with (
-        asyncio.timeout(30),
+        asyncio.timeout(60),
         serving(server, lambda _: True) as target,
         grpc_channel(client, target, authorize=lambda _: True) as channel,
     ):
@@ -118,7 +118,7 @@ async def test_a_caller_that_may_not_call_is_refused(
     server: Certificates, client: Certificates
 ) -> None:
     async with (
-        asyncio.timeout(30),
+        asyncio.timeout(60),
         serving(server, lambda peer: peer == SERVER) as target,
         grpc_channel(client, target, authorize=lambda _: True) as channel,
     ):
@@ -135,7 +135,7 @@ async def test_a_server_that_is_somebody_else_is_left(
     server: Certificates, client: Certificates
 ) -> None:
     async with (
-        asyncio.timeout(30),
+        asyncio.timeout(60),
         serving(server, lambda _: True) as target,
         grpc_channel(client, target, authorize=lambda peer: peer != SERVER) as channel,
     ):
@@ -158,7 +158,7 @@ async def test_a_channel_ends_though_its_server_never_answers_the_handshake(
 
     silent = await asyncio.start_server(say_nothing, "127.0.0.1", 0)
     host, port = silent.sockets[0].getsockname()
-    async with asyncio.timeout(30), silent:
+    async with asyncio.timeout(60), silent:
         async with grpc_channel(client, f"{host}:{port}", authorize=lambda _: True) as channel:
             asking = asyncio.create_task(call(channel))
             await connected.wait()

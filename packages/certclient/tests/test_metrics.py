@@ -36,7 +36,7 @@ async def test_requests_failures_and_retries_are_counted(
 ) -> None:
     metrics = CertificateMetrics(registry)
     assert generate_latest(registry) == b""
-    async with asyncio.timeout(20), fake_istio_ca(real_authority) as ca:
+    async with asyncio.timeout(60), fake_istio_ca(real_authority) as ca:
         ca.answers = [grpc.StatusCode.UNAVAILABLE] * 2
         client = IstioCaConfig(address=ca.address, root_certificate=None)
         async with (
@@ -83,7 +83,7 @@ async def test_failures_of_files_are_counted(tmp_path: Path, registry: Collector
 
     metrics = CertificateMetrics(registry)
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(60),
         file_secrets(FileSecretsConfig(), observe=observe) as secrets,  # type: ignore[arg-type]
     ):
         metrics.show_files(secrets)

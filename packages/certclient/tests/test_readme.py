@@ -27,7 +27,7 @@ EXAMPLES = dict(re.findall(r"```python (\w+)\n(.*?)```", README.read_text(), re.
 async def certificates(
     config: RotationConfig, real_authority: FakeAuthority
 ) -> AsyncIterator[Certificates]:
-    async with asyncio.timeout(30), keep_fresh(config, real_authority) as certificates:
+    async with asyncio.timeout(60), keep_fresh(config, real_authority) as certificates:
         await certificates.wait_for_first()
         yield certificates
 

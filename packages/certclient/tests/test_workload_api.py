@@ -43,7 +43,7 @@ async def error_has(certificates: Certificates, text: str) -> None:
 
 async def test_each_message_brings_the_next_certificate(address: str, issue: Issue) -> None:
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(60),
         fake_workload_api(address) as api,
         follow_workload_api(WorkloadApiConfig(address=address)) as certificates,
     ):
@@ -64,7 +64,7 @@ async def test_an_api_that_comes_later_or_goes_away_is_found_again(
     address: str, issue: Issue
 ) -> None:
     config = WorkloadApiConfig(address=address, backoff=QUICK)
-    async with asyncio.timeout(20), follow_workload_api(config) as certificates:
+    async with asyncio.timeout(60), follow_workload_api(config) as certificates:
         await error_has(certificates, "UNAVAILABLE")
         async with fake_workload_api(address) as api:
             api.serve(first := await issue())
@@ -81,7 +81,7 @@ async def test_an_api_that_comes_later_or_goes_away_is_found_again(
 async def test_a_refusal_is_told_and_the_certificate_stays(address: str, issue: Issue) -> None:
     config = WorkloadApiConfig(address=address, backoff=QUICK)
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(60),
         fake_workload_api(address) as api,
         follow_workload_api(config) as certificates,
     ):
@@ -97,7 +97,7 @@ async def test_an_identity_is_chosen_by_name_or_hint(
 ) -> None:
     names = [SpiffeId.parse(f"spiffe://example.org/{path}") for path in ("one", "two/more")]
     one, two = [await issued(real_authority, name) for name in names]
-    async with asyncio.timeout(20), fake_workload_api(address) as api:
+    async with asyncio.timeout(60), fake_workload_api(address) as api:
         api.serve(one, two, hints=("internal", "external"))
         for config, expected in (
             (WorkloadApiConfig(address=address), one),
@@ -123,7 +123,7 @@ async def test_what_is_not_whole_is_thrown_away(
     other = await issued(FakeAuthority(), spiffe_id)
     short = await issued(real_authority, spiffe_id, lifetime=timedelta(hours=1))
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(60),
         fake_workload_api(address) as api,
         follow_workload_api(WorkloadApiConfig(address=address)) as certificates,
     ):
