@@ -32,7 +32,7 @@ class Kept:
     def __init__(self) -> None:
         self.given_back = 0
 
-    def give_back(self) -> bool:
+    async def give_back(self) -> bool:
         self.given_back += 1
         return True
 
@@ -104,8 +104,8 @@ async def test_it_is_kept_if_nobody_wants_it_back(clock: Any, kept: Kept) -> Non
         assert kept.given_back == 0
 
 
-def test_asking_the_allocator_works_or_does_nothing() -> None:
-    assert give_back_unused() in ({True, False} if sys.platform == "linux" else {False})
+async def test_asking_the_allocator_works_or_does_nothing() -> None:
+    assert await give_back_unused() in ({True, False} if sys.platform == "linux" else {False})
 
 
 @pytest.fixture

@@ -44,8 +44,8 @@ C = TypeVar("C")
 _READ_AHEAD = 8
 """Requests taken in before they are worked on; beyond that the client has to wait."""
 
-Read = Callable[[], Awaitable[bytes | None]]
-"""The next message of a client; None: it has no more to say."""
+Read = Callable[[], Awaitable[object]]
+"""The next message of a client; what is not bytes says that it has no more to say."""
 Write = Callable[[bytes], Awaitable[None]]
 Parse = Callable[[bytes], SotwRequest | DeltaRequest]
 
@@ -115,9 +115,7 @@ class Connection(Generic[C]):
         self._push: Push | None = None
         self._pushing: Iterator[Response | None] | None = None
         self._push_stuck = False
-        self._rate = RateLimit(
-            server.config.requests_per_second, longest_wait_s=math.inf, clock=server.clock
-        )
+        self._rate = _request_rate(server)
         self._goodbye = False
         self._wake = Signal()
         self._room = Signal()
@@ -130,6 +128,10 @@ class Connection(Generic[C]):
     def watches(self, type_urls: AbstractSet[str]) -> bool:
         """Whether the client wants any of these types."""
         return not type_urls.isdisjoint(self._state.subscriptions)
+
+    def facts(self) -> dict[str, object]:
+        """What the log says of it."""
+        return {"client": self.client.id, "address": self._address, "delta": self._delta}
 
     def status(self) -> ClientStatus:
         clock = self._server.clock
@@ -171,11 +173,12 @@ class Connection(Generic[C]):
             self._finish_push()
 
     async def _read(self, read: Read) -> None:
-        while (data := await read()) is not None:
+        while isinstance(data := await read(), bytes):
             while len(self._inbox) >= _READ_AHEAD:
                 self._room.clear()
                 await self._room.wait()
-            await self._rate.admit()
+            if self._rate is not None:
+                await self._rate.admit()
             self._inbox.append(self._parse(data))
             self._wake.set()
         self._goodbye = True
@@ -197,15 +200,15 @@ class Connection(Generic[C]):
             elif not await self._send(
                 self._state.answers((), partial(self._generate, push=None)), write
             ):
-                await self._wait()
+                self._wake.clear()
+                wakes_at = self._state.wakes_at()
+                if wakes_at is None:
+                    await self._wake.wait()
+                else:
+                    await self._wait_until(wakes_at)
 
-    async def _wait(self) -> None:
-        """Until there is something to do, or time for what waits for the client."""
-        self._wake.clear()
-        wakes_at = self._state.wakes_at()
-        if wakes_at is None:
-            await self._wake.wait()
-            return
+    async def _wait_until(self, wakes_at: float) -> None:
+        """Until there is something to do, or it is time for what waits for the client."""
         async with in_background(self._ring(wakes_at), name=f"xds alarm {self.client.id}"):
             await self._wake.wait()
 
@@ -306,6 +309,13 @@ class Connection(Generic[C]):
                 "bytes": len(response.data),
             },
         )
+
+
+def _request_rate(server: Dependencies[Any]) -> RateLimit | None:
+    per_second = server.config.requests_per_second
+    if per_second is None:
+        return None
+    return RateLimit(per_second, longest_wait_s=math.inf, clock=server.clock)
 
 
 def check_request(

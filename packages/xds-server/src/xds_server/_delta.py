@@ -19,6 +19,8 @@ from ._wire import delta_body, delta_heartbeat, delta_tail
 class DeltaState(StreamState[DeltaRequest]):
     """One delta stream."""
 
+    __slots__ = ()
+
     def receive(self, request: DeltaRequest) -> Received:
         subscription = self.subscriptions.get(request.type_url)
         if subscription is None:
@@ -150,7 +152,7 @@ class DeltaState(StreamState[DeltaRequest]):
         *,
         version: str | None,
     ) -> Response:
-        nonce = next(self._nonces)
+        nonce = self._next_nonce()
         version = self._version() if version is None else version
         subscription.sent(nonce=nonce, version=version, now=self._now())
         tail = delta_tail(

@@ -3,8 +3,9 @@
 What the allocators keep after a peak of clients would be in the process's size for good. Freed
 objects go back when nothing else lives in their megabyte (Python's own allocator) or page (glibc,
 by `malloc_trim`), and a peak leaves a few long-lived ones behind everywhere: free lists of the
-event loop, 112 bytes for every connection at once in gRPC's poller. So it depends on the
-granularity, which only who starts the process can choose; see the README for figures.
+event loop, which are renewed, and 80 bytes for every connection at once in gRPC's poller, for which
+nothing can be done. So it depends on the granularity, which only who starts the process can choose;
+see the README for figures.
 """
 
 from __future__ import annotations
@@ -12,24 +13,34 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from ._clock import Clock
+from ._free_lists import renew_free_lists
 
 log = logging.getLogger(__name__)
 
 _WORTH_IT = 100
 """Clients that have to be gone: below that the allocator keeps a few megabytes."""
+_SETTLES_S = 0.1
+"""gRPC's own threads free what the calls had that were collected."""
 
 
-def give_back_unused() -> bool:
+async def give_back_unused() -> bool:
     """Empty Python's free lists and glibc's; whether there was anything. Only glibc knows how.
 
-    Takes some 20 ms, during which nothing else happens.
+    Two steps of some 10 ms each, during which nothing else happens.
     """
+    gc.collect()  # gRPC leaves a small cycle for every call
+    await asyncio.sleep(_SETTLES_S)
+    trimmed = _trim()
+    await renew_free_lists()  # after the first time, so that what is new lies among what stays
+    return _trim() or trimmed
+
+
+def _trim() -> bool:
     import ctypes  # here, for most processes never need it
 
-    gc.collect()  # gRPC leaves a small cycle for every call
     try:
         return bool(ctypes.CDLL(None).malloc_trim(0))
     except (AttributeError, OSError):
@@ -44,7 +55,7 @@ class MemoryKeeper:
         *,
         quiet_s: float | None,
         clock: Clock,
-        give_back: Callable[[], bool] = give_back_unused,
+        give_back: Callable[[], Awaitable[bool]] = give_back_unused,
     ) -> None:
         self._quiet_s = quiet_s
         self._clock = clock
@@ -75,5 +86,5 @@ class MemoryKeeper:
                 continue
             gone, self._most = self._most - self._clients, self._clients
             self._fallen.clear()
-            if self._give_back():
+            if await self._give_back():
                 log.info("memory given back", extra={"clients": self._clients, "gone": gone})

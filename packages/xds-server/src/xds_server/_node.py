@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from sys import intern
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -40,7 +41,7 @@ def node_from_proto(message: Any) -> Node:
 
 
 def _struct(struct: Any) -> dict[str, JSON]:
-    return {str(key): _value(value) for key, value in struct.fields.items()}
+    return {intern(key): _value(value) for key, value in struct.fields.items()}
 
 
 def _value(value: Any) -> JSON:

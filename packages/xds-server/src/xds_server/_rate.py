@@ -8,6 +8,8 @@ from ._clock import Clock
 class RateLimit:
     """So many a second, one at a time; who comes too early waits, but not too long."""
 
+    __slots__ = ("_clock", "_interval_s", "_longest_wait_s", "_next_at")
+
     def __init__(self, per_second: float | None, *, longest_wait_s: float, clock: Clock) -> None:
         self._interval_s = 1 / per_second if per_second else 0.0
         self._longest_wait_s = longest_wait_s

@@ -19,7 +19,7 @@ from ._admission import Admit, Peer
 from ._background import in_background
 from ._clock import Clock, SystemClock
 from ._config import ServerConfig
-from ._connection import Connection, Dependencies, Push, Read, Write, check_request
+from ._connection import Connection, Dependencies, Parse, Push, Read, Write, check_request
 from ._debounce import Debounce, Debouncer, Gathered
 from ._delta import DeltaState
 from ._errors import Refused, StreamRefused
@@ -117,6 +117,7 @@ class XdsServer(Generic[C]):
         self._version = ""
         self._pushes = itertools.count(1)
         self._stream_numbers = itertools.count(1)
+        self._parsers: dict[tuple[bool, str | None], Parse] = {}
 
     def notify(self, request: PushRequest) -> None:
         """Something changed. Changes are gathered, built once, then pushed to who needs them."""
@@ -173,13 +174,13 @@ class XdsServer(Generic[C]):
         connection = await self._opened(peer, read, delta=delta, type_url=type_url)
         if connection is None:
             return
+        del peer  # and with it the call's headers, which are of no use for the rest of the stream
         node = connection.client.node
         self._connections[connection.client.id] = connection
         self._memory.count(len(self._connections))
         gauge = self._metrics.clients.labels(node.user_agent.partition("/")[0] or "unknown")
         gauge.inc()
-        facts = {"client": connection.client.id, "address": peer.address, "delta": delta}
-        log.info("client connected", extra=facts)
+        log.info("client connected", extra=connection.facts())
         try:
             self._observer.opened(connection.client)
             self._push_to_watchers(self._followers.connected(connection.client))
@@ -189,7 +190,7 @@ class XdsServer(Generic[C]):
             del self._connections[connection.client.id]
             self._memory.count(len(self._connections))
             self._queue.discard(connection)
-            log.info("client disconnected", extra=facts)
+            log.info("client disconnected", extra=connection.facts())
             self._push_to_watchers(self._followers.disconnected(connection.client))
             self._observer.closed(connection.client)
 
@@ -232,7 +233,7 @@ class XdsServer(Generic[C]):
         connection = self._connections.get(client_id)
         return {} if connection is None else connection.held()
 
-    async def _first_request(self, read: Read) -> bytes | None:
+    async def _first_request(self, read: Read) -> object:
         longest_s = self.config.first_request_within_s
         try:
             async with asyncio.timeout(longest_s):
@@ -253,7 +254,7 @@ class XdsServer(Generic[C]):
     ) -> Connection[C] | None:
         """A connection with its first request; None if the client said goodbye instead."""
         data = await self._first_request(read)
-        if data is None:
+        if not isinstance(data, bytes):
             return None
         parsed = self._parse(data, delta=delta, with_node=True)
         first = check_request(parsed.request, type_url=type_url, config=self.config)
@@ -265,20 +266,28 @@ class XdsServer(Generic[C]):
             order_wait_s=self.config.order_wait_s,
             hold_until_ack_s=self.config.hold_until_ack_s,
             now=self._clock.monotonic,
-            version=self._current_version,
+            version=self._dependencies.version,
         )
         return Connection(
             client,
             state,
             first=first,
             server=self._dependencies,
-            parse=partial(self._parse_next, delta=delta, type_url=type_url),
+            parse=self._parser(delta=delta, type_url=type_url),
             address=peer.address,
             delta=delta,
         )
 
     def _parse(self, data: bytes, *, delta: bool, with_node: bool) -> Parsed:
         return (parse_delta if delta else parse_sotw)(data, with_node=with_node)
+
+    def _parser(self, *, delta: bool, type_url: str | None) -> Parse:
+        """How requests after the first are read: one object for all streams of a kind."""
+        parse = self._parsers.get((delta, type_url))
+        if parse is None:
+            parse = partial(self._parse_next, delta=delta, type_url=type_url)
+            self._parsers[delta, type_url] = parse
+        return parse
 
     def _parse_next(
         self, data: bytes, *, delta: bool, type_url: str | None

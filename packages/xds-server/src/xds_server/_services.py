@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 else:  # gRPC's stubs know type parameters that its classes do not have.
     GenericRpcHandler = grpc.GenericRpcHandler
 
-_END: Any = grpc.aio.EOF  # type: ignore[attr-defined]  # its stubs lack it
-
 _SERVICE = "envoy.service."
 
 _STREAMS: dict[str, tuple[str | None, bool]] = {
@@ -95,13 +93,10 @@ class XdsHandler(GenericRpcHandler):
         server = self._server
 
         async def serve(_requests: object, context: grpc.aio.ServicerContext[bytes, bytes]) -> None:
-            async def read() -> bytes | None:
-                data = await context.read()
-                return None if data is _END else data
-
             try:
+                # At the end `read` returns gRPC's EOF, which is no bytes.
                 await server.serve_stream(
-                    peer_of(context), read, context.write, delta=delta, type_url=type_url
+                    peer_of(context), context.read, context.write, delta=delta, type_url=type_url
                 )
             except Refused as refused:
                 await context.abort(refused.code, refused.message)

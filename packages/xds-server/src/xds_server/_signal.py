@@ -23,12 +23,9 @@ class Signal:
     def clear(self) -> None:
         self._set = False
 
-    async def wait(self) -> None:
-        """Until it is set; at once if it is."""
-        if self._set:
-            return
+    def wait(self) -> asyncio.Future[None]:
+        """Done when it is set. Not a coroutine, whose frame would be as long as it waits."""
         self._waiter = asyncio.get_running_loop().create_future()
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None
+        if self._set:
+            self._waiter.set_result(None)
+        return self._waiter

@@ -22,6 +22,8 @@ from ._wire import sotw_body, sotw_tail
 class SotwState(StreamState[SotwRequest]):
     """One state-of-the-world stream."""
 
+    __slots__ = ("_unconfirmed",)
+
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self._unconfirmed: AbstractSet[str] = NO_NAMES
@@ -182,8 +184,8 @@ class SotwState(StreamState[SotwRequest]):
     ) -> Response:
         if subscription.type_url == CLUSTER:
             self._note_doubtful(subscription, resources)
-            unconfirmed = self._unconfirmed
-            self._unconfirmed = unconfirmed | resources.keys() if unconfirmed else resources.keys()
+            names, before = resources.keys(), self._unconfirmed
+            self._unconfirmed = names if before <= names else before | names
         version = generated.version if generated is not None else None
         version = self._version() if version is None else version
         shared = generated is not None and resources is generated.by_name()
@@ -192,7 +194,7 @@ class SotwState(StreamState[SotwRequest]):
             if generated is not None and shared
             else sotw_body(resources.values())
         )
-        nonce = next(self._nonces)
+        nonce = self._next_nonce()
         subscription.sent(nonce=nonce, version=version, now=self._now())
         tail = sotw_tail(
             type_url=subscription.type_url,

@@ -13,7 +13,7 @@ from typing import Generic, TypeAlias, TypeVar
 from ._generator import Generated, Watch
 from ._request import NO_NAMES
 from ._resource import Resource
-from ._subscription import Ask, Received, Response, Subscription, nonces
+from ._subscription import Ask, Received, Response, Subscription
 from ._type_urls import CLUSTER, ENDPOINT, in_push_order
 from ._warming import Warming
 
@@ -41,6 +41,19 @@ class StreamState(ABC, Generic[R]):
     slowly gets what is newest when it has read. `answers` to nothing is what waited and is due.
     """
 
+    __slots__ = (
+        "_hold_until_ack_s",
+        "_holding_since",
+        "_identifier",
+        "_now",
+        "_order_wait_s",
+        "_responses",
+        "_version",
+        "_warming",
+        "nonce_prefix",
+        "subscriptions",
+    )
+
     def __init__(
         self,
         *,
@@ -53,7 +66,7 @@ class StreamState(ABC, Generic[R]):
     ) -> None:
         self.subscriptions: dict[str, Subscription] = {}
         self.nonce_prefix = nonce_prefix
-        self._nonces = nonces(nonce_prefix)
+        self._responses = 0
         self._identifier = identifier
         self._order_wait_s = order_wait_s
         self._hold_until_ack_s = hold_until_ack_s
@@ -233,6 +246,14 @@ class StreamState(ABC, Generic[R]):
         if ask.force:
             again |= set(filter(ask.watch.covers, state))
         return again
+
+    def _next_nonce(self) -> str:
+        """A nonce no other stream uses, as clients may bring an old stream's to a new one.
+
+        https://github.com/envoyproxy/envoy/issues/30155
+        """
+        self._responses += 1
+        return f"{self.nonce_prefix}-{self._responses}"
 
     def _note_sent(self, type_url: str, resources: Mapping[str, Resource]) -> None:
         """Keep book of what is awaited and of what expires, as these resources go out."""

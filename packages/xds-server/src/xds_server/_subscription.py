@@ -5,7 +5,7 @@ Pure state: no gRPC, no clock. `_sotw` and `_delta` say what requests do to it a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from ._generator import Generated, Watch
@@ -178,14 +178,3 @@ def changed(state: Mapping[str, Resource], held: Mapping[str, Resource]) -> Mapp
         and (old is None or old.version != resource.version or old.ttl_s != resource.ttl_s)
     }
     return state if len(new) == len(state) else new
-
-
-def nonces(prefix: str) -> Iterator[str]:
-    """Nonces that no other stream uses, as clients may bring an old stream's to a new one.
-
-    https://github.com/envoyproxy/envoy/issues/30155
-    """
-    number = 0
-    while True:
-        number += 1
-        yield f"{prefix}-{number}"
