@@ -1,13 +1,9 @@
 """The control plane, put together: configuration in, xDS and certificates out."""
 
-import asyncio
 import logging
-import tempfile
-import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -17,36 +13,30 @@ from mesh_ca import (
     Authenticator,
     Authority,
     CaError,
-    ClientCertificateAuthenticator,
-    FirstOf,
-    JwksSource,
-    JwtAuthenticator,
-    RemoteJwksConfig,
     RevocationList,
     RootPolicy,
-    VerificationKeys,
     certificate_service,
     is_own_root,
     keeping_authority,
     load_or_create_authority,
-    remote_jwks,
 )
 from mesh_discovery._addresses import split_host_port
 from mesh_discovery._admission import Gatekeeper, credentials
+from mesh_discovery._authentication import authenticating
 from mesh_discovery._certificate import ServingCertificate, keeping_certificate
-from mesh_discovery._config import DiscoveryConfig, TokenRule
+from mesh_discovery._config import DiscoveryConfig
 from mesh_discovery._debug import DebugPages
+from mesh_discovery._following import following_files
 from mesh_discovery._generators import generators
 from mesh_discovery._http import monitoring_app, public_app, serving_http
-from mesh_discovery._loader import ConfigLoader, Load
+from mesh_discovery._loader import ConfigLoader
 from mesh_discovery._metrics import Metrics
 from mesh_discovery._ports_free import CannotListenError, check_free
 from mesh_discovery._proxy import Proxy
 from mesh_discovery._store import ConfigStore
 from mesh_discovery._trust_bundle import trust_bundle_changed
 from mesh_discovery._version import version
-from mesh_discovery._watch import FileChanges, watching_files
-from mesh_lifecycle import Readiness, in_background
+from mesh_lifecycle import Readiness
 from xds_server import (
     Listener,
     ListenError,
@@ -98,78 +88,51 @@ async def running(config: DiscoveryConfig) -> AsyncIterator[ControlPlane]:
     readiness = Readiness()
     serves = readiness.register("discovery")
     async with AsyncExitStack() as stack:
-        authenticator = await _authenticator(config.tokens, authority, revocations, stack)
-        server = XdsServer(
-            generators(store.state, bundle_pem=lambda: authority.root_pem),
-            admit=Gatekeeper(authenticator, domain_suffix=config.domain),
-            config=ServerConfig(
-                debounce_quiet_s=config.debounce_after_s,
-                debounce_maximum_s=config.debounce_max_s,
-                identifier="mesh-discovery",
-            ),
-            build=store.state.build,
-            needs_push=store.state.needs_push,
-            registry=registry,
+        enter = stack.enter_async_context
+        authenticator = await enter(
+            authenticating(config.tokens, authority, revocations=revocations)
         )
-        server.mark_ready()
+        server = _xds_server(config, store, authority, authenticator, registry=registry)
         certificate = ServingCertificate(
             authority,
             names=lambda: serving_names(config, store),
             lifetime=config.default_lifetime,
             on_issued=metrics.certificate_expiry.set,
         )
-        keeper = await stack.enter_async_context(
-            keeping_authority(
-                config.ca_dir,
+        await enter(
+            _keeping_authority(
+                config,
                 authority,
-                policy=RootPolicy(
-                    lifetime=config.root_lifetime,
-                    grace=config.root_grace,
-                    spread=config.default_lifetime,
-                    retirement=config.max_lifetime,
-                ),
-                revocations=revocations,
-                check_interval=config.root_check_interval,
+                revocations,
                 on_change=lambda: _tell_of_authority(server, certificate),
                 registry=registry,
             )
         )
-        if keeper.problem is not None:
-            log.warning("certificate authority goes on with what was read at first")
         if config.secure_grpc is not None:
-            await stack.enter_async_context(keeping_certificate(certificate))
-        bound = await stack.enter_async_context(
-            _serving_grpc(
-                config, server, certificate, [_ca(config, authority, authenticator, registry)]
-            )
-        )
-        changes = await stack.enter_async_context(
-            watching_files(
-                config.config_dir,
-                directories=first.directories,
-                summary=loader.signature,
+            await enter(keeping_certificate(certificate))
+        ca = _ca(config, authority, authenticator, registry)
+        bound = await enter(_serving_grpc(config, server, certificate, [ca]))
+        await enter(
+            following_files(
+                config,
+                loader=loader,
                 seen=seen,
+                first=first,
+                store=store,
+                metrics=metrics,
+                server=server,
+                certificate=certificate,
             )
         )
-        following = follow_files(
-            changes,
-            loader=loader,
-            store=store,
-            metrics=metrics,
-            server=server,
-            certificate=certificate,
-        )
-        await stack.enter_async_context(in_background(following, name="configuration"))
         pages = DebugPages(store, clients=server.clients, domain_suffix=config.domain)
         monitoring = http = ""
         if config.monitoring is not None:
             app = monitoring_app(registry, pages)
-            monitoring = await stack.enter_async_context(serving_http(app, config.monitoring))
+            monitoring = await enter(serving_http(app, config.monitoring))
         if config.http is not None:
-            app = public_app(
-                readiness, revocation_list=(lambda: revocations.der) if revocations else None
-            )
-            http = await stack.enter_async_context(serving_http(app, config.http))
+            revocation_list = (lambda: revocations.der) if revocations else None
+            app = public_app(readiness, revocation_list=revocation_list)
+            http = await enter(serving_http(app, config.http))
         serves.set()
         stack.callback(serves.unset, "stopping")
         plane = ControlPlane(
@@ -199,22 +162,58 @@ def serving_names(config: DiscoveryConfig, store: ConfigStore) -> tuple[str, ...
     return tuple(dict.fromkeys(name for name in names if name))
 
 
-async def follow_files(
-    changes: FileChanges,
-    *,
-    loader: ConfigLoader,
+def _xds_server(
+    config: DiscoveryConfig,
     store: ConfigStore,
-    metrics: Metrics,
-    server: XdsServer[Proxy],
-    certificate: ServingCertificate,
-) -> None:
-    """Load the files again whenever they changed, for ever."""
-    while True:
-        await changes.wait()
-        load = await asyncio.to_thread(_timed_load, loader, metrics)
-        store.take(load, server.notify)
-        certificate.refresh()
-        await changes.follow(load.directories)
+    authority: Authority,
+    authenticator: Authenticator,
+    *,
+    registry: CollectorRegistry,
+) -> XdsServer[Proxy]:
+    server = XdsServer(
+        generators(store.state, bundle_pem=lambda: authority.root_pem),
+        admit=Gatekeeper(authenticator, domain_suffix=config.domain),
+        config=ServerConfig(
+            debounce_quiet_s=config.debounce_after_s,
+            debounce_maximum_s=config.debounce_max_s,
+            identifier="mesh-discovery",
+        ),
+        build=store.state.build,
+        needs_push=store.state.needs_push,
+        registry=registry,
+    )
+    server.mark_ready()
+    return server
+
+
+@asynccontextmanager
+async def _keeping_authority(
+    config: DiscoveryConfig,
+    authority: Authority,
+    revocations: RevocationList | None,
+    *,
+    on_change: Callable[[], None],
+    registry: CollectorRegistry,
+) -> AsyncIterator[None]:
+    """Replace the root in time while the block runs, or follow who replaces it."""
+    keeping = keeping_authority(
+        config.ca_dir,
+        authority,
+        policy=RootPolicy(
+            lifetime=config.root_lifetime,
+            grace=config.root_grace,
+            spread=config.default_lifetime,
+            retirement=config.max_lifetime,
+        ),
+        revocations=revocations,
+        check_interval=config.root_check_interval,
+        on_change=on_change,
+        registry=registry,
+    )
+    async with keeping as keeper:
+        if keeper.problem is not None:
+            log.warning("certificate authority goes on with what was read at first")
+        yield
 
 
 def _tell_of_authority(server: XdsServer[Proxy], certificate: ServingCertificate) -> None:
@@ -224,55 +223,6 @@ def _tell_of_authority(server: XdsServer[Proxy], certificate: ServingCertificate
     except CaError as error:
         log.error("serving certificate not renewed", extra={"reason": str(error)})
     server.notify(trust_bundle_changed())
-
-
-def _timed_load(loader: ConfigLoader, metrics: Metrics) -> Load:
-    started = time.perf_counter()
-    load = loader.load()
-    metrics.config_load_time.observe(time.perf_counter() - started)
-    return load
-
-
-async def _authenticator(
-    tokens: TokenRule | None,
-    authority: Authority,
-    revocations: RevocationList | None,
-    stack: AsyncExitStack,
-) -> Authenticator:
-    by_certificate = (
-        ClientCertificateAuthenticator(is_revoked=revocations.is_revoked)
-        if revocations is not None
-        else ClientCertificateAuthenticator()
-    )
-    if tokens is None:
-        log.warning(
-            "no tokens are accepted: only workloads that have a certificate can get another",
-            extra={"change": "--jwt-issuer with --jwks-file or --jwks-url, or JWT_RULE"},
-        )
-        return by_certificate
-    by_token = JwtAuthenticator(
-        tokens.issuer,
-        tokens.audiences,
-        jwks=await _keys(tokens, stack),
-        trust_domain=authority.trust_domain,
-    )
-    return FirstOf([by_certificate, by_token])
-
-
-async def _keys(tokens: TokenRule, stack: AsyncExitStack) -> VerificationKeys:
-    if tokens.jwks_file is not None:
-        return JwksSource(tokens.jwks_file)
-    if tokens.jwks:
-        return JwksSource(_inline(tokens.jwks, stack))
-    fetched = RemoteJwksConfig(url=tokens.jwks_url, issuer=tokens.issuer)
-    return await stack.enter_async_context(remote_jwks(fetched))
-
-
-def _inline(jwks: str, stack: AsyncExitStack) -> Path:
-    directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="mesh-discovery-"))
-    file = Path(directory, "jwks.json")
-    file.write_text(jwks)
-    return file
 
 
 def _ca(

@@ -8,8 +8,9 @@ the programs that serve, the control plane last.
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
 
 from mesh_ca import TokenIssuer
@@ -84,74 +85,62 @@ async def running_mesh(
         return proxied[spec.name]
 
     async with AsyncExitStack() as stack:
+        enter = stack.enter_async_context
         stop_s = plan.file.drain.total_seconds() + STOP_BEYOND_DRAIN_S
         start_deadline = stack.enter_context(_stop_deadline(hurry, stop_s))
-        guard = await stack.enter_async_context(guarding())
-        await stack.enter_async_context(
-            in_background(
-                keep_tokens_fresh(issuer, plan, state, clock=SystemClock()), name="token-renewal"
-            )
-        )
-        await stack.enter_async_context(
-            in_background(keep_roots_fresh(plan, state, clock=SystemClock()), name="root-renewal")
-        )
-        (control_plane,) = await stack.enter_async_context(
-            running(
-                [processes.control_plane_process(plan, state, environ)],
-                on_exit=on_exit,
-                hurry=hurry,
-                guard=guard,
-            )
-        )
+        run = partial(running, on_exit=on_exit, hurry=hurry, guard=await enter(guarding()))
+        await enter(_keeping_credentials_fresh(plan, state, issuer))
+        (control_plane,) = await enter(run([processes.control_plane_process(plan, state, environ)]))
         await _wait_control_plane(plan, control_plane)
-        servers = await stack.enter_async_context(
-            running(
-                [apps[each.name] for each in plan.instances if each.serves and each.name in apps],
-                on_exit=on_exit,
-                hurry=hurry,
-                guard=guard,
-                gate=app_gate,
-            )
+        serving = {each.name for each in plan.instances if each.serves}
+        servers = await enter(
+            run([spec for name, spec in apps.items() if name in serving], gate=app_gate)
         )
-        agents = await stack.enter_async_context(
-            running(
-                [processes.agent_process(plan, each, state, environ) for each in plan.instances],
-                on_exit=on_exit,
-                hurry=hurry,
-                guard=guard,
-            )
+        agents = await enter(
+            run([processes.agent_process(plan, each, state, environ) for each in plan.instances])
         )
-        sources = await stack.enter_async_context(
-            running(
-                [
-                    apps[each.name]
-                    for each in plan.instances
-                    if not each.serves and each.name in apps
-                ],
-                on_exit=on_exit,
-                hurry=hurry,
-                guard=guard,
-                gate=app_gate,
-            )
+        sources = await enter(
+            run([spec for name, spec in apps.items() if name not in serving], gate=app_gate)
         )
-        by_name = {child.spec.name: child for child in (*servers, *sources)}
-        mesh = RunningMesh(
-            plan=plan,
-            state=state,
-            control_plane=control_plane,
-            workloads=tuple(
-                RunningWorkload(instance=instance, agent=agent, app=by_name.get(instance.name))
-                for instance, agent in zip(plan.instances, agents, strict=True)
-            ),
-        )
-        await stack.enter_async_context(
-            in_background(_watch_all(mesh, proxied), name="workload-watch")
-        )
+        mesh = _mesh_of(plan, state, control_plane, agents, apps=(*servers, *sources))
+        await enter(in_background(_watch_all(mesh, proxied), name="workload-watch"))
         try:
             yield mesh
         finally:
             log.info("stopping")
             start_deadline()
+
+
+@asynccontextmanager
+async def _keeping_credentials_fresh(
+    plan: MeshPlan, state: StateFolder, issuer: TokenIssuer
+) -> AsyncIterator[None]:
+    clock = SystemClock()
+    async with (
+        in_background(keep_tokens_fresh(issuer, plan, state, clock=clock), name="token-renewal"),
+        in_background(keep_roots_fresh(plan, state, clock=clock), name="root-renewal"),
+    ):
+        yield
+
+
+def _mesh_of(
+    plan: MeshPlan,
+    state: StateFolder,
+    control_plane: Child,
+    agents: Sequence[Child],
+    *,
+    apps: Sequence[Child],
+) -> RunningMesh:
+    by_name = {child.spec.name: child for child in apps}
+    return RunningMesh(
+        plan=plan,
+        state=state,
+        control_plane=control_plane,
+        workloads=tuple(
+            RunningWorkload(instance=instance, agent=agent, app=by_name.get(instance.name))
+            for instance, agent in zip(plan.instances, agents, strict=True)
+        ),
+    )
 
 
 @contextmanager

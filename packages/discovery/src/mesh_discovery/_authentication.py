@@ -1,0 +1,66 @@
+"""Who may have certificates: who has one already, or a token that a known key signed."""
+
+import logging
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+from mesh_ca import (
+    Authenticator,
+    Authority,
+    ClientCertificateAuthenticator,
+    FirstOf,
+    JwksSource,
+    JwtAuthenticator,
+    RemoteJwksConfig,
+    RevocationList,
+    VerificationKeys,
+    remote_jwks,
+)
+from mesh_discovery._config import TokenRule
+
+log = logging.getLogger(__name__)
+
+
+@asynccontextmanager
+async def authenticating(
+    tokens: TokenRule | None, authority: Authority, *, revocations: RevocationList | None
+) -> AsyncIterator[Authenticator]:
+    """Tell callers apart while the block runs. Raises `CaError` for keys that can't be used."""
+    by_certificate = (
+        ClientCertificateAuthenticator(is_revoked=revocations.is_revoked)
+        if revocations is not None
+        else ClientCertificateAuthenticator()
+    )
+    if tokens is None:
+        log.warning(
+            "no tokens are accepted: only workloads that have a certificate can get another",
+            extra={"change": "--jwt-issuer with --jwks-file or --jwks-url, or JWT_RULE"},
+        )
+        yield by_certificate
+        return
+    async with AsyncExitStack() as stack:
+        by_token = JwtAuthenticator(
+            tokens.issuer,
+            tokens.audiences,
+            jwks=await _keys(tokens, stack),
+            trust_domain=authority.trust_domain,
+        )
+        yield FirstOf([by_certificate, by_token])
+
+
+async def _keys(tokens: TokenRule, stack: AsyncExitStack) -> VerificationKeys:
+    if tokens.jwks_file is not None:
+        return JwksSource(tokens.jwks_file)
+    if tokens.jwks:
+        return JwksSource(_inline(tokens.jwks, stack))
+    fetched = RemoteJwksConfig(url=tokens.jwks_url, issuer=tokens.issuer)
+    return await stack.enter_async_context(remote_jwks(fetched))
+
+
+def _inline(jwks: str, stack: AsyncExitStack) -> Path:
+    directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="mesh-discovery-"))
+    file = Path(directory, "jwks.json")
+    file.write_text(jwks)
+    return file
