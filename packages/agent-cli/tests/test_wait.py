@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -52,9 +53,8 @@ def test_only_200_counts_and_the_timeout_tells_the_last_failure(serve: Any) -> N
     assert clock.at == 10
 
 
-def test_nothing_listening_is_said_in_words(call: Any, serve: Any) -> None:
-    with serve((200, b"")) as server:
-        url = server.url
+def test_nothing_listening_is_said_in_words(call: Any, free_port: Callable[[], int]) -> None:
+    url = f"http://127.0.0.1:{free_port()}"
     called = call("wait", "--url", url, "--timeoutSeconds", "0")
     assert called.status == 1
     assert "connection refused" in called.error

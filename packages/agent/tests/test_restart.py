@@ -48,7 +48,7 @@ async def proxy(directory: Path, binary: Path, clock: ManualClock) -> AsyncItera
         concurrency=1,
     )
     async with running(config) as envoy:
-        await envoy.wait_ready(timeout_s=20)
+        await envoy.wait_ready(timeout_s=60)
         there: Proxy
         restarts = Restarts(envoy, config, files, obstacle=lambda: there.obstacle, clock=clock)
         there = Proxy(envoy, restarts, override)
@@ -126,9 +126,12 @@ async def test_a_file_that_is_gone_is_no_reason_to_restart(
 
 
 async def _until_epoch(envoy: Envoy, epoch: int) -> None:
-    async with asyncio.timeout(20):
-        while envoy.status.epoch != epoch:  # noqa: ASYNC110 - a count is no event
-            await asyncio.sleep(0.01)
+    try:
+        async with asyncio.timeout(60):
+            while envoy.status.epoch != epoch:  # noqa: ASYNC110 - a count is no event
+                await asyncio.sleep(0.01)
+    except TimeoutError:
+        pytest.fail(f"waited 60 s in vain for epoch {epoch}; there was {envoy.status}")
 
 
 def test_a_file_that_comes_changes_or_goes_is_seen(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -140,9 +140,8 @@ async def test_a_scrape_goes_well_and_whole_lines_stay_when_envoy_fails(
     assert [r.getMessage() for r in caplog.records] == ["metrics without all of envoy's"]
 
 
-async def test_a_refused_connection_is_counted() -> None:
-    async with Admin(b"").listening() as address:
-        pass
+async def test_a_refused_connection_is_counted(free_port: Callable[[], int]) -> None:
+    address = Address(host="127.0.0.1", port=free_port())
     scrapes = Scrapes(list, envoy=lambda: address)
     async with http_server("127.0.0.1", 0, scrapes.answer) as port:
         texts = []
@@ -158,7 +157,7 @@ async def test_a_refused_connection_is_counted() -> None:
 
 
 async def test_a_silent_envoy_is_given_up_when_the_scraper_would() -> None:
-    request = b"GET / HTTP/1.1\r\nhost: a\r\nX-Prometheus-Scrape-Timeout-Seconds: 0.05"
+    request = b"GET / HTTP/1.1\r\nhost: a\r\nX-Prometheus-Scrape-Timeout-Seconds: 1"
     async with Admin(b"HTTP/1.1 200 OK\r\n\r\nenvoy_a 1\n", hang=True).listening() as address:
         assert names(await scrape(address, request=request)) == {**OWN, "envoy_a": 1}
 

@@ -90,12 +90,12 @@ async def proxy(socket_dir: Path, certificates: Path, envoy_binary: Path) -> Asy
         await stack.enter_async_context(workload_secrets(config))
         await stack.enter_async_context(xds_proxy.relaying(config.relay, ()))
         envoy = await stack.enter_async_context(envoy_supervisor.running(config.envoy))
-        await envoy.wait_ready(timeout_s=30)
+        await envoy.wait_ready(timeout_s=60)
         yield
 
 
 async def get(path: str, port: int, context: ssl.SSLContext | None) -> bytes:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         reader, writer = await asyncio.open_connection(ADDRESS, port, ssl=context)
         try:
             writer.write(f"GET {path} HTTP/1.1\r\nhost: web\r\nconnection: close\r\n\r\n".encode())

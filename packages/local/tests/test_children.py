@@ -27,7 +27,7 @@ async def guard() -> AsyncIterator[Guard]:
 
 @pytest.fixture
 def make_spec(tmp_path: Path) -> MakeSpec:
-    def make(script: str, *, role: Role = Role.APP, stop_timeout_s: float = 10) -> ProcessSpec:
+    def make(script: str, *, role: Role = Role.APP, stop_timeout_s: float = 60) -> ProcessSpec:
         return ProcessSpec(
             name="program",
             role=role,
@@ -41,10 +41,13 @@ def make_spec(tmp_path: Path) -> MakeSpec:
     return make
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110 - processes give no event
-            await asyncio.sleep(0.01)
+async def until(condition: Callable[[], bool], *, what: str) -> None:
+    try:
+        async with asyncio.timeout(60):
+            while not condition():  # noqa: ASYNC110 - processes give no event
+                await asyncio.sleep(0.01)
+    except TimeoutError:
+        pytest.fail(f"waited 60 s in vain for {what}")
 
 
 def alive(pid: int) -> bool:
@@ -53,13 +56,13 @@ def alive(pid: int) -> bool:
     return False
 
 
-SLEEP = "import time; print('here', flush=True); time.sleep(60)"
+SLEEP = "import time; print('here', flush=True); time.sleep(600)"
 STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEEP}"
 WITH_CHILD = (
     "import subprocess, sys, time\n"
-    "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
+    "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
     "print('child', child.pid, flush=True)\n"
-    "time.sleep(60)\n"
+    "time.sleep(600)\n"
 )
 
 
@@ -68,7 +71,7 @@ async def test_a_process_runs_beside_the_block_and_stops_with_it(
 ) -> None:
     spec = make_spec(SLEEP)
     async with running([spec], on_exit=OnExit.FAIL, hurry=asyncio.Event(), guard=guard) as (child,):
-        await until(lambda: last_lines(spec.log) == ("here",))
+        await until(lambda: last_lines(spec.log) == ("here",), what="its first words")
         assert child.pid is not None
         pid = child.pid
         assert alive(pid)
@@ -87,7 +90,7 @@ async def test_a_process_waits_at_its_gate(make_spec: MakeSpec, guard: Guard) ->
     ) as (child,):
         assert child.state is ChildState.WAITING
         gate.set()
-        await until(lambda: child.state is ChildState.RUNNING)
+        await until(lambda: child.state is ChildState.RUNNING, what="it to run")
 
 
 async def test_a_process_that_must_not_end_ends_the_block(
@@ -104,11 +107,13 @@ async def test_a_process_is_started_again(make_spec: MakeSpec, guard: Guard) -> 
     async with running(
         [make_spec(SLEEP)], on_exit=OnExit.RESTART, hurry=asyncio.Event(), guard=guard
     ) as (child,):
-        await until(lambda: child.state is ChildState.RUNNING)
+        await until(lambda: child.state is ChildState.RUNNING, what="it to run")
         first = child.pid
         assert first is not None
         os.kill(first, signal.SIGKILL)
-        await until(lambda: child.state is ChildState.RUNNING and child.pid != first)
+        await until(
+            lambda: child.state is ChildState.RUNNING and child.pid != first, what="the next one"
+        )
         assert child.restarts == 1
         assert child.last_exit == "killed by SIGKILL"
 
@@ -129,14 +134,14 @@ async def test_a_process_left_as_it_ended_is_not_started_again(
 async def test_a_process_that_does_not_stop_is_killed(make_spec: MakeSpec, guard: Guard) -> None:
     spec = make_spec(STUBBORN, stop_timeout_s=0.2)
     async with running([spec], on_exit=OnExit.FAIL, hurry=asyncio.Event(), guard=guard) as (child,):
-        await until(lambda: last_lines(spec.log) == ("here",))
+        await until(lambda: last_lines(spec.log) == ("here",), what="its first words")
     assert child.last_exit == "killed by SIGKILL"
 
 
 async def test_hurry_kills_what_would_take_its_time(make_spec: MakeSpec, guard: Guard) -> None:
-    spec, hurry = make_spec(STUBBORN, stop_timeout_s=60), asyncio.Event()
+    spec, hurry = make_spec(STUBBORN, stop_timeout_s=600), asyncio.Event()
     async with running([spec], on_exit=OnExit.FAIL, hurry=hurry, guard=guard) as (child,):
-        await until(lambda: last_lines(spec.log) == ("here",))
+        await until(lambda: last_lines(spec.log) == ("here",), what="its first words")
         hurry.set()
     assert child.last_exit == "killed by SIGKILL"
 
@@ -147,19 +152,19 @@ async def test_what_a_process_started_stops_with_it(
 ) -> None:
     spec = make_spec(WITH_CHILD, role=role)
     async with running([spec], on_exit=OnExit.FAIL, hurry=asyncio.Event(), guard=guard):
-        await until(lambda: bool(last_lines(spec.log)))
+        await until(lambda: bool(last_lines(spec.log)), what="its child")
         grandchild = int(last_lines(spec.log)[0].split()[1])
         assert alive(grandchild)
-    await until(lambda: not alive(grandchild))
+    await until(lambda: not alive(grandchild), what="the end of its child")
 
 
 async def test_processes_die_with_a_killed_parent(tmp_path: Path) -> None:
     parent_script = (
         "import os, subprocess, sys, time\n"
         f"child = subprocess.Popen([sys.executable, '-IS', {str(LAUNCHER)!r}, str(os.getpid()),\n"
-        "    sys.executable, '-c', 'import time; time.sleep(60)'], start_new_session=True)\n"
+        "    sys.executable, '-c', 'import time; time.sleep(600)'], start_new_session=True)\n"
         "print(child.pid, flush=True)\n"
-        "time.sleep(60)\n"
+        "time.sleep(600)\n"
     )
     parent = await asyncio.create_subprocess_exec(
         sys.executable, "-c", parent_script, stdout=asyncio.subprocess.PIPE, cwd=tmp_path
@@ -167,16 +172,17 @@ async def test_processes_die_with_a_killed_parent(tmp_path: Path) -> None:
     assert parent.stdout is not None
     child = int(await parent.stdout.readline())
     # The launcher becomes the program once it has asked to be killed.
-    await until(lambda: b"time.sleep" in Path(f"/proc/{child}/cmdline").read_bytes())
-    await until(lambda: b"_launch" not in Path(f"/proc/{child}/cmdline").read_bytes())
+    command = Path(f"/proc/{child}/cmdline")
+    await until(lambda: b"time.sleep" in command.read_bytes(), what="the launcher")
+    await until(lambda: b"_launch" not in command.read_bytes(), what="the program")
     parent.kill()
     await parent.communicate()
-    await until(lambda: not alive(child))
+    await until(lambda: not alive(child), what="the child's end")
 
 
 async def test_the_guard_kills_the_groups_that_are_left() -> None:
     groups = [
-        await asyncio.create_subprocess_exec("sleep", "60", start_new_session=True)
+        await asyncio.create_subprocess_exec("sleep", "600", start_new_session=True)
         for _ in range(2)
     ]
     async with guarding() as guard:

@@ -32,8 +32,9 @@ class AgentView:
             self._startup_s = metrics.process_age_s()
 
     async def drain(self) -> None:
-        if self.envoy is not None:
-            await self.envoy.drain()
+        if self.envoy is None:
+            raise envoy_supervisor.AdminError("no envoy is running")
+        await self.envoy.drain()
 
     async def restart(self) -> bool:
         if self.restarts is None:
