@@ -4,20 +4,27 @@ Where there is something to hold on to (a running agent, a last good configurati
 see also test_control_plane.py.
 """
 
-import asyncio
 import os
 import socket
-import sys
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from mesh_e2e import ForeignAuthority, alive, children_of, mesh_of, run_command, until
+from mesh_e2e import (
+    ROOT,
+    TOKEN,
+    ForeignAuthority,
+    mesh_of,
+    own_address,
+    put,
+    run_command,
+    running_agent,
+    until,
+)
 from mesh_local import fetch_status
 
-ADDRESS = "127.60.0.1"
+ADDRESS = own_address(1)
 """For the commands run here by hand; mesh-local never uses it."""
 
 GOOD = """\
@@ -28,8 +35,6 @@ spec:
   hosts: [shop.example.org]
   ports: [{number: 80, name: http, protocol: HTTP}]
 """
-TOKEN = Path("var/run/secrets/tokens/istio-token")
-ROOT = Path("var/run/secrets/istio/root-cert.pem")
 
 
 async def run_discovery(directory: Path, *options: str) -> tuple[int, str]:
@@ -64,11 +69,8 @@ def agent_environment(**changes: str) -> Mapping[str, str]:
 
 
 def give_secrets(directory: Path, *, root: bytes | None = None, token: str | None = None) -> None:
-    for path in (TOKEN, ROOT):
-        (directory / path).parent.mkdir(parents=True, exist_ok=True)
-    (directory / TOKEN).write_text(token or "not.a.token")
-    root = root or ForeignAuthority(directory / "foreign", "cluster.local").root_pem
-    (directory / ROOT).write_bytes(root)
+    put(directory, TOKEN, token or "not.a.token")
+    put(directory, ROOT, root or ForeignAuthority(directory / "foreign", "cluster.local").root_pem)
 
 
 @pytest.mark.parametrize(
@@ -150,38 +152,10 @@ async def test_an_agent_names_the_port_that_is_in_use(tmp_path: Path) -> None:
     assert "in use" in errors
 
 
-@asynccontextmanager
-async def running_agent(directory: Path, environment: Mapping[str, str]) -> AsyncIterator[Path]:
-    """Run an agent beside the block; gives the file of its output."""
-    log = directory / "agent.log"
-    with log.open("wb") as output:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "mesh_agent",
-            "proxy",
-            env=dict(environment),
-            cwd=directory,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-        )
-    try:
-        yield log
-        assert process.returncode is None, log.read_text()
-        envoys = children_of(process.pid)
-        process.terminate()
-        assert await process.wait() == 0
-        assert not any(map(alive, envoys))
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-
-
 async def test_an_agent_waits_for_a_control_plane_and_says_so(tmp_path: Path) -> None:
     give_secrets(tmp_path)
-    async with running_agent(tmp_path, agent_environment()) as log:
+    async with running_agent(tmp_path, agent_environment()) as agent:
+        log = agent.log
         await until(lambda: "cannot reach the control plane" in log.read_text(), what="a warning")
         await until(lambda: "attempt=2" in log.read_text(), what="a second try")
         status = await fetch_status(ADDRESS)
@@ -192,19 +166,19 @@ async def test_an_agent_waits_for_a_control_plane_and_says_so(tmp_path: Path) ->
 
 
 async def test_an_agent_with_a_wrong_root_certificate_says_so(tmp_path: Path) -> None:
-    agent = tmp_path / "agent"
-    agent.mkdir()
+    directory = tmp_path / "agent"
+    directory.mkdir()
     async with mesh_of("workloads: [{name: pod}]", tmp_path) as mesh:
         real = mesh.workload("pod").agent.spec
-        give_secrets(agent, token=(real.directory / TOKEN).read_text())
+        give_secrets(directory, token=(real.directory / TOKEN).read_text())
         control_plane = mesh.plan.discovery_address
         environment = agent_environment(PROXY_CONFIG=f'{{"discoveryAddress": "{control_plane}"}}')
-        async with running_agent(agent, environment) as log:
+        async with running_agent(directory, environment) as agent:
             sentence = (
                 f'address="{control_plane}" reason="wrong root certificate: its certificate is '
                 f"not signed by a root in {ROOT}"
             )
-            await until(lambda: sentence in log.read_text(), what=sentence)
+            await until(lambda: sentence in agent.log.read_text(), what=sentence)
             status = await fetch_status(ADDRESS)
             assert status is not None
             assert not status.ready
@@ -212,15 +186,15 @@ async def test_an_agent_with_a_wrong_root_certificate_says_so(tmp_path: Path) ->
 
 
 async def test_a_token_of_another_issuer_is_refused_and_the_agent_says_so(tmp_path: Path) -> None:
-    agent = tmp_path / "agent"
-    agent.mkdir()
+    directory = tmp_path / "agent"
+    directory.mkdir()
     async with mesh_of("workloads: [{name: pod}]", tmp_path) as mesh:
         root = (mesh.workload("pod").agent.spec.directory / ROOT).read_bytes()
-        give_secrets(agent, root=root)
+        give_secrets(directory, root=root)
         control_plane = mesh.plan.discovery_address
         environment = agent_environment(PROXY_CONFIG=f'{{"discoveryAddress": "{control_plane}"}}')
-        async with running_agent(agent, environment) as log:
-            await until(lambda: "UNAUTHENTICATED" in log.read_text(), what="a refusal")
+        async with running_agent(directory, environment) as agent:
+            await until(lambda: "UNAUTHENTICATED" in agent.log.read_text(), what="a refusal")
             status = await fetch_status(ADDRESS)
             assert status is not None
             assert not status.ready

@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives.serialization import (
 import mesh_ca
 from mesh_ca import TokenIssuer
 from mesh_e2e import (
+    PATIENCE_S,
     Secret,
     Target,
     children_of,
@@ -168,7 +169,7 @@ async def through_the_command(mesh: RunningMesh, directory: Path) -> AsyncIterat
         try:
             assert process.stdout is not None
             assert process.stderr is not None
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE_S):
                 told.append(await process.stdout.readline())
                 told.append(await process.stderr.readuntil(b"CERTCLIENT_SERIAL="))
             told += [Path(f"/proc/{process.pid}/{name}").read_bytes() for name in PROCESS]

@@ -11,7 +11,7 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from mesh_e2e import Target, admin, alive, constant_load, mesh_of, run_command, send
+from mesh_e2e import Target, admin, alive, constant_load, mesh_of, run_command, send, until
 from mesh_local import RunningWorkload
 
 Record = Callable[[str, object], None]
@@ -51,10 +51,28 @@ async def restart(workload: RunningWorkload, directory: Path) -> None:
     assert (code, output) == (0, "a new envoy has taken over\n\n"), errors
 
 
-async def until_ready(workload: RunningWorkload) -> None:
-    async with asyncio.timeout(20):
-        while (await ask(workload, "/healthz/ready"))[0] != 200:  # noqa: ASYNC110
-            await asyncio.sleep(0.005)
+async def until_status(
+    workload: RunningWorkload, condition: Callable[[Any], object], *, what: str
+) -> Any:
+    """Wait until the status is as wanted; returns it."""
+    seen: list[Any] = []
+
+    async def holds() -> bool:
+        seen[:] = [await status(workload)]
+        return bool(condition(seen[0]))
+
+    await until(holds, what=what, seen=lambda: seen)
+    return seen[0]
+
+
+def accepted_after(time: str) -> Callable[[Any], bool]:
+    """Whether a status tells of listeners that Envoy has accepted later than that."""
+
+    def is_accepted(told: Any) -> bool:
+        listeners = told["xds"]["types"][LISTENER]
+        return bool(listeners["acked"] and listeners["at"] > time)
+
+    return is_accepted
 
 
 async def test_envoys_are_replaced_and_a_killed_one_recovers_under_load(
@@ -81,13 +99,14 @@ async def test_envoys_are_replaced_and_a_killed_one_recovers_under_load(
                 started = loop.time()
                 await restart(workload, tmp_path)
                 record(f"{workload.instance.name}: hot restart", f"{loop.time() - started:.2f} s")
-                now = await status(workload)
+                now = await until_status(
+                    workload,
+                    accepted_after(first["xds"]["types"][LISTENER]["at"]),
+                    what="the new Envoy to accept its configuration",
+                )
                 assert (now["envoy"]["epoch"], now["envoy"]["restarts"]) == (1, 1)
                 assert now["envoy"]["pid"] != first["envoy"]["pid"]
                 assert now["xds"]["streams"] == 2, "the old Envoy still has its own"
-                listeners = now["xds"]["types"][LISTENER]
-                assert listeners["acked"], "the new Envoy has its configuration"
-                assert listeners["at"] > first["xds"]["types"][LISTENER]["at"]
                 info = await admin(workload, "/server_info")
                 assert info["command_line_options"]["restart_epoch"] == 1
                 await load.until_answered(300)
@@ -97,17 +116,17 @@ async def test_envoys_are_replaced_and_a_killed_one_recovers_under_load(
             record("while both were replaced", load.report.summary())
             assert load.report.failures == []
 
-            async with asyncio.timeout(20):
-                while not (await status(backend))["envoy"]["kept_sockets"]:  # noqa: ASYNC110
-                    await asyncio.sleep(0.01)
-            agent, killed = backend.agent.pid, (await status(backend))["envoy"]["pid"]
+            now = await until_status(
+                backend, lambda now: now["envoy"]["kept_sockets"], what="its sockets to be held"
+            )
+            agent, killed = backend.agent.pid, now["envoy"]["pid"]
             killed_at = loop.time()
             os.kill(killed, signal.SIGKILL)
-            async with asyncio.timeout(20):
-                while not (await status(backend))["envoy"]["crashes"]:  # noqa: ASYNC110
-                    await asyncio.sleep(0.005)
+            await until_status(
+                backend, lambda now: now["envoy"]["crashes"], what="its end to be noticed"
+            )
             record("killed -> noticed", f"{(loop.time() - killed_at) * 1000:.0f} ms")
-            await until_ready(backend)
+            await until_status(backend, lambda now: now["ready"], what="the backend to be ready")
             record("killed -> ready again", f"{loop.time() - killed_at:.2f} s")
             await load.until_answered(200)
         last = max((each.failed_at for each in load.report.failures), default=killed_at)

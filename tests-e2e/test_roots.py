@@ -10,6 +10,7 @@ import pytest
 from cryptography import x509
 
 from mesh_e2e import (
+    PATIENCE_S,
     Target,
     Unanswered,
     constant_load,
@@ -67,10 +68,12 @@ async def presented(workload: RunningWorkload, context: ssl.SSLContext) -> x509.
 
 async def until_only(mesh: RunningMesh, root: x509.Certificate) -> None:
     """Wait until no Envoy trusts anything but this root."""
-    async with asyncio.timeout(20):
-        for workload in mesh.workloads:
-            while await trusted_roots(workload) != (root,):  # noqa: ASYNC110 - Envoy gives no event
-                await asyncio.sleep(0.05)
+    for workload in mesh.workloads:
+
+        async def trusts_it_alone() -> bool:
+            return await trusted_roots(workload) == (root,)  # noqa: B023
+
+        await until(trusts_it_alone, what=f"{workload.instance.name} to trust one root only")
 
 
 def certificate_in(file: Path) -> x509.Certificate:
@@ -107,7 +110,7 @@ async def test_the_root_is_replaced_under_load(
                 assert "signs in 4s" in told
                 new_root = certificate_in(ca / "next-ca-cert.pem")
                 seen = {each.instance.name: Sightings() for each in mesh.workloads}
-                async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+                async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as group:
                     for each in mesh.workloads:
                         looking = watch(each, new_root, old_client, seen[each.instance.name])
                         group.create_task(looking, name=f"watch {each.instance.name}")

@@ -31,6 +31,7 @@ from mesh_e2e import (
     Target,
     children_of,
     environment_of,
+    own_address,
     put,
     run_command,
     running_agent,
@@ -43,8 +44,7 @@ from mesh_sds.testing import FakeSecrets, SecretSubscriber
 from xds_proxy.testing import ControlPlaneStream
 
 WEB = SpiffeId.parse("spiffe://cluster.local/ns/shop/sa/web")
-# Each run has its own addresses: several may go on at once on one machine.
-ADDRESS, OTHER_ADDRESS = (f"127.61.{os.getpid() % 250}.{number}" for number in (1, 2))
+ADDRESS, OTHER_ADDRESS = own_address(1), own_address(2)
 FILES = ("cert-chain.pem", "key.pem", "root-cert.pem")
 
 
@@ -115,7 +115,11 @@ async def test_with_a_token_secrets_are_served_and_the_token_is_read_anew_for_ea
             assert stream.metadata["authorization"] == "Bearer two"
             second = await secrets.read()
             assert list(second.secrets) == ["default"]
-            assert theirs.ca.metadata[-1]["authorization"] == "Bearer two"
+            await until(
+                lambda: theirs.ca.metadata[-1]["authorization"] == "Bearer two",
+                what="a certificate asked for with the new token",
+                seen=lambda: [each["authorization"] for each in theirs.ca.metadata],
+            )
 
 
 @pytest.mark.parametrize(
@@ -308,14 +312,14 @@ async def test_a_machine_starts_with_a_token_and_lives_on_by_its_certificate(
 ) -> None:
     """What it is known by and what it writes are the same files: never its own input."""
     authority = FakeAuthority()
-    settings = {"PROV_CERT": "etc/certs", "OUTPUT_CERTS": "etc/certs", "SECRET_TTL": "6s"}
+    settings = {"PROV_CERT": "etc/certs", "OUTPUT_CERTS": "etc/certs"}
     chain = workload / "etc/certs/cert-chain.pem"
     async with servers(tmp_path, authority=authority) as theirs:
         put(workload, Path("etc/certs/root-cert.pem"), theirs.root_pem)
         put(workload, ROOT, theirs.root_pem)
         put(workload, TOKEN, "first boot")
         roots = {"CA_ROOT_CA": str(workload / ROOT), "XDS_ROOT_CA": str(workload / ROOT)}
-        environment = environment_of(theirs, ADDRESS, **settings, **roots)
+        environment = environment_of(theirs, ADDRESS, SECRET_TTL="1h", **settings, **roots)
         async with running_agent(workload, environment):
             await until(chain.is_file, what="the first certificate")
             assert theirs.ca.metadata[0]["authorization"] == "Bearer first boot"
@@ -327,7 +331,8 @@ async def test_a_machine_starts_with_a_token_and_lives_on_by_its_certificate(
         client_roots=authority.root_pem,
         ca_client_roots=authority.root_pem,
     ) as theirs:
-        environment = environment_of(theirs, ADDRESS, **settings, **roots)
+        # From here on it has nothing else to be known by: half of a life has to suffice to renew.
+        environment = environment_of(theirs, ADDRESS, SECRET_TTL="12s", **settings, **roots)
         async with running_agent(workload, environment) as agent:
             await theirs.ca.wait_asked(1)
             stream = await theirs.wait_stream()
@@ -459,6 +464,10 @@ async def test_a_grpc_application_needs_no_envoy(tmp_path: Path, workload: Path)
 
 async def until_ready(agent: Agent, *, wanted: bool) -> None:
     target = Target(host=agent.address, port=15020, url="/healthz/ready")
-    async with asyncio.timeout(20):
-        while (await send(target))[0] != (200 if wanted else 503):  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
+    seen: list[tuple[int, bytes]] = []
+
+    async def is_as_wanted() -> bool:
+        seen[:] = [await send(target)]
+        return seen[0][0] == (200 if wanted else 503)
+
+    await until(is_as_wanted, what=f"readiness to be {wanted}", seen=lambda: seen)

@@ -1,13 +1,15 @@
 """A program for tests: tells what it got, at once or after a while. Standard library only.
 
-`/` answers with JSON: who answers, and the request's headers. `/slow?seconds=1.5` waits first.
+`/` answers with JSON: who answers, and the request's headers. `/held` does so once somebody has
+asked for `/release`.
 """
 
 import asyncio
 import json
 import os
 from contextlib import AsyncExitStack
-from urllib.parse import parse_qs, urlsplit
+
+released = asyncio.Event()
 
 
 async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -21,9 +23,11 @@ async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
             }
             if length := int(headers.get("content-length", "0")):
                 await reader.readexactly(length)
-            url = urlsplit(request.split(" ")[1])
-            if url.path == "/slow":
-                await asyncio.sleep(float(parse_qs(url.query)["seconds"][0]))
+            path = request.split(" ")[1]
+            if path == "/held":
+                await released.wait()
+            elif path == "/release":
+                released.set()
             answer = {"served-by": os.environ["MESH_WORKLOAD"], "headers": headers}
             body = json.dumps(answer).encode()
             writer.write(

@@ -7,6 +7,7 @@ from mesh_e2e._agents import (
     Agent,
     Servers,
     environment_of,
+    own_address,
     put,
     running_agent,
     servers,
@@ -18,17 +19,28 @@ from mesh_e2e._certificates import (
     presented_certificate,
     presented_serial,
 )
+from mesh_e2e._control_plane import another_control_plane, kill_control_plane, until_listening
 from mesh_e2e._envoy import admin, envoy_serials, requests_open
 from mesh_e2e._identity import Audited, is_below, issued_to, trusted_roots
 from mesh_e2e._load import Failure, Load, LoadReport, Target, Unanswered, constant_load, send
-from mesh_e2e._machine import alive, children_of, command_line, shared_memory_of, until
+from mesh_e2e._machine import (
+    PATIENCE_S,
+    alive,
+    children_of,
+    command_line,
+    last_words,
+    shared_memory_of,
+    until,
+)
 from mesh_e2e._meshes import ECHO, mesh_of, run_command
 from mesh_e2e._rotation import RotationOutcome, rotate
 from mesh_e2e._secrets import Secret, secret_key, secret_token, secrets_on_disk
+from mesh_e2e._short_lives import expiry, failures_before, handshake_each, short_lived
 from mesh_e2e._soaks import soaked
 
 __all__ = [
     "ECHO",
+    "PATIENCE_S",
     "ROOT",
     "SDS_SOCKET",
     "TOKEN",
@@ -45,16 +57,23 @@ __all__ = [
     "Unanswered",
     "admin",
     "alive",
+    "another_control_plane",
     "children_of",
     "client_context",
     "command_line",
     "constant_load",
     "environment_of",
     "envoy_serials",
+    "expiry",
+    "failures_before",
+    "handshake_each",
     "is_below",
+    "kill_control_plane",
+    "last_words",
     "issued_to",
     "mesh_client_context",
     "mesh_of",
+    "own_address",
     "presented_certificate",
     "presented_serial",
     "put",
@@ -68,7 +87,9 @@ __all__ = [
     "send",
     "servers",
     "shared_memory_of",
+    "short_lived",
     "soaked",
     "trusted_roots",
     "until",
+    "until_listening",
 ]

@@ -19,7 +19,7 @@ import grpc
 from certclient.testing import FakeAuthority, FakeIstioCa, fake_istio_ca
 from mesh_ca import load_or_create_authority
 from mesh_e2e._load import Target, send
-from mesh_e2e._machine import until
+from mesh_e2e._machine import PATIENCE_S, alive, children_of, last_words, until
 from mesh_sds.testing import SecretSubscriber, subscriber
 from xds_proxy.testing import ControlPlane, ControlPlaneStream, control_plane
 
@@ -40,7 +40,7 @@ class Servers:
 
     async def wait_stream(self) -> ControlPlaneStream:
         """Wait for an agent's next stream of configuration."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             return await self.control_plane.accept()
 
 
@@ -117,6 +117,11 @@ def environment_of(
     }
 
 
+def own_address(number: int) -> str:
+    """Return an address that this run has for itself: several may go on at once on one machine."""
+    return f"127.61.{os.getpid() % 250}.{number}"
+
+
 @asynccontextmanager
 async def running_agent(
     directory: Path, environment: Mapping[str, str], *arguments: str
@@ -134,15 +139,22 @@ async def running_agent(
                 stderr=output,
             )
         stack.push_async_callback(_end, process)
-        yield Agent(
-            process=process,
-            directory=directory,
-            address=environment["INSTANCE_IP"],
-            log=log,
-        )
-        process.terminate()
-        async with asyncio.timeout(20):
-            assert await process.wait() == 0, log.read_text()
+        try:
+            yield Agent(
+                process=process,
+                directory=directory,
+                address=environment["INSTANCE_IP"],
+                log=log,
+            )
+            assert process.returncode is None, "the agent has ended"
+            envoys = children_of(process.pid)
+            process.terminate()
+            async with asyncio.timeout(PATIENCE_S):
+                assert await process.wait() == 0
+        except BaseException as error:
+            error.add_note(last_words([log]))
+            raise
+        assert not any(map(alive, envoys)), "an Envoy outlives its agent"
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

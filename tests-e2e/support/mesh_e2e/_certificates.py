@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from mesh_ca import Authority, load_or_create_authority
+from mesh_e2e._machine import PATIENCE_S
 from mesh_local import RunningMesh
 
 
@@ -71,7 +72,7 @@ def _context(
 
 async def presented_certificate(host: str, port: int, context: ssl.SSLContext) -> x509.Certificate:
     """Make a TLS handshake, and return the certificate that the server presents."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         _, writer = await asyncio.open_connection(host, port, ssl=context, server_hostname="")
         try:
             der = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)

@@ -17,6 +17,8 @@ from typing import Self
 
 import h11
 
+from mesh_e2e._machine import PATIENCE_S
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
@@ -28,7 +30,7 @@ class Target:
     authority: str = "e2e"
     tls: ssl.SSLContext | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
-    timeout_s: float = 5.0
+    timeout_s: float = PATIENCE_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,21 +1,42 @@
 """A look at this machine's processes and shared memory."""
 
 import asyncio
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
+"""Guards against hanging, and nothing else: a loaded machine takes its time."""
+_LAST_LINES = 15
 
 
-async def until(condition: Callable[[], object], *, what: str) -> None:
-    """Wait for something that gives no event; fails after a bounded time."""
+async def until(
+    condition: Callable[[], object], *, what: str, seen: Callable[[], object] | None = None
+) -> None:
+    """Wait for something that gives no event; fails with what was awaited and what was seen.
+
+    condition: may be a coroutine function.
+    """
     try:
         async with asyncio.timeout(PATIENCE_S):
-            while not condition():  # noqa: ASYNC110 - other processes give no event
+            while True:
+                held = condition()
+                if await held if inspect.isawaitable(held) else held:
+                    return
                 await asyncio.sleep(0.01)
     except TimeoutError:
-        raise AssertionError(f"waited {PATIENCE_S:g} s in vain for: {what}") from None
+        told = "" if seen is None else f"; there was {seen()}"
+        raise AssertionError(f"waited {PATIENCE_S:g} s in vain for: {what}{told}") from None
+
+
+def last_words(logs: Iterable[Path]) -> str:
+    """Return the end of each log, for whoever reads of a failure."""
+    told = []
+    for log in logs:
+        lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+        told.append("\n  ".join((f"the end of {log.name}:", *lines[-_LAST_LINES:])))
+    return "\n".join(told)
 
 
 def alive(pid: int) -> bool:

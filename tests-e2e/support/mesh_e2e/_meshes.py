@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from textwrap import dedent
 
+from mesh_e2e._machine import PATIENCE_S, last_words
 from mesh_local import OnExit, RunningMesh, parse_mesh_file, prepared, running_mesh
 
 ECHO = Path(__file__).parents[2] / "apps" / "echo.py"
-READY_S = 40.0
 
 
 @asynccontextmanager
@@ -29,12 +29,24 @@ async def mesh_of(
     file = parse_mesh_file(text, path=directory / "mesh.yaml")
     with prepared(file, directory / "state") as (plan, state):
         async with running_mesh(plan, state, on_exit=on_exit, environ=environ) as mesh:
-            await mesh.wait_ready(READY_S)
-            yield mesh
+            try:
+                await mesh.wait_ready(PATIENCE_S)
+                yield mesh
+            except BaseException as error:
+                error.add_note(_state_of(mesh))
+                raise
+
+
+def _state_of(mesh: RunningMesh) -> str:
+    """What a failure may have come from."""
+    children = (f"{each.spec.name}: {each.state}, {each.last_exit}" for each in mesh.children)
+    statuses = (f"{each.instance.name}: {each.status}" for each in mesh.workloads)
+    logs = dict.fromkeys(each.spec.log for each in mesh.children)
+    return "\n".join((*children, *statuses, last_words(logs)))
 
 
 async def run_command(
-    *arguments: str, environment: Mapping[str, str], directory: Path, timeout_s: float = 30.0
+    *arguments: str, environment: Mapping[str, str], directory: Path, timeout_s: float = PATIENCE_S
 ) -> tuple[int, str, str]:
     """Run one of the commands (`mesh_agent`, ...) to its end: status, output, errors."""
     process = await asyncio.create_subprocess_exec(

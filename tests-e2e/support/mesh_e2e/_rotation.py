@@ -1,12 +1,14 @@
 """Certificates of a short life, renewed under constant load for a while."""
 
 import asyncio
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
 from mesh_e2e._certificates import mesh_client_context, presented_serial
 from mesh_e2e._envoy import envoy_serials
 from mesh_e2e._load import LoadReport, Target, constant_load
+from mesh_e2e._machine import until
 from mesh_e2e._meshes import mesh_of
 
 MESH = """\
@@ -33,9 +35,17 @@ class RotationOutcome:
 
 
 async def rotate(
-    directory: Path, *, lifetime_s: int, seconds: float, rate: float = 100
+    directory: Path,
+    *,
+    lifetime_s: int,
+    seconds: float,
+    rate: float = 100,
+    enough: float = math.inf,
 ) -> RotationOutcome:
-    """Run a mesh of two and load it: through both Envoys, and with a new TLS handshake each."""
+    """Run a mesh of two and load it: through both Envoys, and with a new TLS handshake each.
+
+    enough: end already when so many certificates were presented.
+    """
     presented: list[str] = []
     issued: list[str] = []
     async with mesh_of(MESH.format(lifetime=lifetime_s), directory) as mesh:
@@ -52,11 +62,18 @@ async def rotate(
             constant_load(envoys, rate_per_s=rate) as through_envoys,
             constant_load(direct, rate_per_s=rate / 5, workers=4) as handshakes,
         ):
-            while loop.time() < end:
+            while loop.time() < end and len(presented) < enough:
                 _note(issued, backend.status.serial if backend.status is not None else None)
                 _note(presented, await presented_serial(inbound, 8080, context))
                 await asyncio.sleep(_LOOK_S)
         assert presented[-1] in await envoy_serials(backend)
+        # The status that is looked at may be older than the handshake.
+        await until(
+            lambda: backend.status is not None and backend.status.serial == presented[-1],
+            what=f"the agent to tell of {presented[-1]}",
+            seen=lambda: backend.status,
+        )
+        _note(issued, presented[-1])
         return RotationOutcome(
             through_envoys=through_envoys.report,
             handshakes=handshakes.report,

@@ -1,0 +1,42 @@
+"""A mesh whose certificates live for seconds, and every connection of which needs them."""
+
+from datetime import datetime
+
+from mesh_e2e._load import Failure, LoadReport, Target
+from mesh_local import RunningMesh, RunningWorkload
+
+
+def short_lived(lifetime_s: int) -> str:
+    """Describe a frontend and a backend; see `handshake_each`."""
+    return f"""\
+    mesh: {{certificateLifetime: {lifetime_s}s, drain: 1s}}
+    workloads:
+      - name: backend
+        ports: [{{port: 8080}}, {{port: 9000, protocol: tcp}}]
+        command: ECHO
+        env: {{PORTS: 8080 9000}}
+      - {{name: frontend}}
+"""
+
+
+def handshake_each(mesh: RunningMesh) -> Target:
+    """Return the backend's TCP port: each connection is a new handshake between the Envoys."""
+    return Target(host=mesh.workload("frontend").instance.addresses.outbound, port=9000)
+
+
+def expiry(workload: RunningWorkload) -> datetime:
+    """Return when the certificate ends that the workload's agent has."""
+    assert workload.status is not None
+    assert workload.status.not_after is not None
+    return workload.status.not_after
+
+
+def failures_before(report: LoadReport, *, ends_at: float, renewed_at: float) -> list[Failure]:
+    """Return what failed though certificates were good; times are the loop's.
+
+    A machine too busy to renew within half of a certificate's life lets it end; failures after
+    that are the machine's.
+    """
+    if renewed_at < ends_at:
+        return report.failures
+    return [each for each in report.failures if each.failed_at < ends_at]
