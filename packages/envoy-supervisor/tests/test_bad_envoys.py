@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from envoy_supervisor.testing import FakeEnvoy, fake_envoy
+from supervised import PATIENCE_S
 
 TEN_MEGABYTES = 10_000_000
 
@@ -30,13 +31,15 @@ class Command:
 
     def until(self, words: str) -> None:
         assert self.process.stdout is not None
+        said = []
         for line in self.process.stdout:
+            said.append(line)
             if words in line:
                 return
-        pytest.fail(f"{words!r} was never said")
+        pytest.fail(f"{words!r} was never said, but:\n{''.join(said)}")
 
     def ended(self) -> tuple[int, str]:
-        output, _ = self.process.communicate(timeout=30)
+        output, _ = self.process.communicate(timeout=PATIENCE_S)
         # What a supervisor leaves is here, in files; its processes and their memory by its group.
         assert list(self.temporary.iterdir()) == []
         with pytest.raises(ProcessLookupError):

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from envoy_supervisor.testing import FakeEnvoy, fake_envoy
+from supervised import PATIENCE_S
 
 
 @contextmanager
@@ -34,10 +35,12 @@ def command(*arguments: object) -> Iterator[subprocess.Popen[str]]:
 
 def until(process: subprocess.Popen[str], words: str) -> str:
     assert process.stdout is not None
+    said = []
     for line in process.stdout:
+        said.append(line)
         if words in line:
             return line
-    pytest.fail(f"{words!r} was never said")
+    pytest.fail(f"{words!r} was never said, but:\n{''.join(said)}")
 
 
 @pytest.fixture
@@ -64,7 +67,7 @@ def test_run_supervises_until_a_signal_and_follows_the_file(
         process.send_signal(signal.SIGHUP)
         until(process, "nothing changed")
         process.terminate()
-        assert process.wait(10) == 0
+        assert process.wait(PATIENCE_S) == 0
     assert list((socket_dir / "run").iterdir()) == []
 
 
@@ -76,7 +79,7 @@ def test_a_signal_before_envoy_is_ready_ends_it(
     with command("run", "-c", bootstrap, "--envoy", files.binary) as process:
         until(process, "envoy started")
         process.send_signal(number)
-        assert process.wait(10) == 0
+        assert process.wait(PATIENCE_S) == 0
 
 
 def test_a_second_signal_means_hurry(bootstrap: Path, socket_dir: Path) -> None:
@@ -87,7 +90,7 @@ def test_a_second_signal_means_hurry(bootstrap: Path, socket_dir: Path) -> None:
         process.terminate()
         until(process, "envoy is draining")
         process.terminate()
-        assert process.wait(10) == 0
+        assert process.wait(PATIENCE_S) == 0
 
 
 @pytest.mark.parametrize(
@@ -106,7 +109,7 @@ def test_the_end_of_envoy_is_the_end_of_the_command(
     with command(
         *("run", "-c", bootstrap, "--envoy", files.binary, "--crash-budget", "1")
     ) as process:
-        output, _ = process.communicate(timeout=20)
+        output, _ = process.communicate(timeout=PATIENCE_S)
         assert process.returncode == status
         assert words in output.splitlines()[-1]
     assert len(files.starts()) == (1 if status == 0 else 2)
@@ -121,7 +124,7 @@ def test_the_end_of_envoy_is_the_end_of_the_command(
 )
 def test_mistakes_are_told_in_one_sentence(arguments: list[str], words: str) -> None:
     with command("run", *arguments) as process:
-        output, _ = process.communicate(timeout=20)
+        output, _ = process.communicate(timeout=PATIENCE_S)
         assert process.returncode == 1
         assert words in output
         assert len(output.splitlines()) == 1
@@ -135,7 +138,7 @@ def test_killing_the_command_kills_envoy(
         envoy = os.pidfd_open(pid_in(until(process, "envoy is ready")))
         try:
             process.kill()
-            assert select.select([envoy], [], [], 10)[0]
+            assert select.select([envoy], [], [], PATIENCE_S)[0]
         finally:
             os.close(envoy)
     (left,) = Path(tempfile.gettempdir()).glob(f"envoy-supervisor-{process.pid}-*")
@@ -144,7 +147,7 @@ def test_killing_the_command_kills_envoy(
     assert memory.exists()
     # The next one tidies up, whatever it does itself.
     with command("run", "-c", "missing.json") as process:
-        process.communicate(timeout=20)
+        process.communicate(timeout=PATIENCE_S)
     assert not left.exists()
     assert not memory.exists()
     (socket_dir / "admin").unlink()
