@@ -65,6 +65,27 @@ async def test_an_answer_that_never_comes_is_given_up() -> None:
         release.set()
 
 
+async def test_a_request_that_is_cancelled_leaves_no_thread_behind() -> None:
+    asked, left = asyncio.Event(), asyncio.Event()
+
+    async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        asked.set()
+        await reader.read()
+        left.set()
+        writer.close()
+
+    async with await asyncio.start_server(hang, "127.0.0.1", 0) as server:
+        address = Address(host="127.0.0.1", port=server.sockets[0].getsockname()[1])
+        client = AdminClient(address, timeout_s=3600)
+        request = asyncio.create_task(client.stats(), name="request")
+        await asked.wait()
+        request.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await request
+        await left.wait()
+
+
 @pytest.mark.parametrize(
     "answer",
     [

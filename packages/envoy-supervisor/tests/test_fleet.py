@@ -42,14 +42,39 @@ class Run:
         return [(member.number, member.stage) for member in self.fleet.members]
 
 
-def test_a_new_version_starts_only_when_the_one_before_serves() -> None:
-    run = Run()
-    assert run.tell(news.Wanted("b")) == ()
-    assert run.tell(news.BecameReady(0)) == (
+def test_a_new_version_starts_beside_the_one_that_serves() -> None:
+    run = Run().start_all()
+    assert run.tell(news.Wanted("b")) == (
         news.Start(Member(number=1, family=0, epoch=1, version="b")),
     )
+    assert run.fleet.settled is None
     assert run.tell(news.BecameReady(1)) == (news.Retire(0),)
     assert run.stages == [(0, Stage.RETIRING), (1, Stage.READY)]
+    assert run.fleet.settled == "b"
+
+
+def test_a_version_that_does_not_get_ready_makes_way_for_another() -> None:
+    """Nothing serves, and it may wait for ever: nothing is lost with it."""
+    run = Run()
+    assert run.tell(news.Wanted("b")) == (news.Terminate(0),)
+    assert run.tell(news.BecameReady(0)) == ()
+    assert run.tell(news.Exited(0)) == (
+        news.Start(Member(number=1, family=1, epoch=0, version="b")),
+    )
+    # One that takes over has a limit of its own.
+    run.start_all()
+    run.tell(news.Wanted("c"))
+    assert run.tell(news.Wanted("d")) == ()
+
+
+def test_going_back_to_what_serves_settles_it() -> None:
+    run = Run().start_all()
+    run.tell(news.Wanted("b"))
+    run.start_all()
+    run.tell(news.Wanted("c"))
+    assert run.fleet.settled is None
+    assert run.tell(news.Wanted("b")) == ()
+    assert run.fleet.settled == "b"
 
 
 def test_the_same_version_again_is_nothing() -> None:
@@ -72,14 +97,34 @@ def test_a_version_that_fails_leaves_the_old_one_serving() -> None:
     run = Run().start_all()
     run.tell(news.Wanted("bad"))
     did = run.tell(news.Exited(1))
-    assert did[0] == news.Refused("bad", 1)
+    assert did[:2] == (news.Refused("bad", 1), news.Probe(0))
     assert run.stages == [(0, Stage.READY)]
     assert run.fleet.wanted == "a"
     # The child may have closed the parent's admin interface: the good version takes over.
-    assert isinstance(did[1], news.WakeAt)
-    run.now = did[1].when
+    assert isinstance(did[2], news.WakeAt)
+    run.now = did[2].when
     assert run.tell(news.Tick()) == (news.Start(Member(number=2, family=0, epoch=1, version="a")),)
     assert run.tell(news.BecameReady(2)) == (news.Retire(0),)
+
+
+def test_an_old_envoy_that_still_answers_is_not_replaced() -> None:
+    """What failed had not come as far as its admin interface."""
+    run = Run().start_all()
+    run.tell(news.Wanted("bad"))
+    run.tell(news.Exited(1))
+    assert run.tell(news.Answers(0)) == ()
+    run.now = 100
+    assert run.tell(news.Tick()) == ()
+    assert run.fleet.settled == "a"
+
+
+def test_an_answer_from_before_the_next_child_says_nothing() -> None:
+    run = Run().start_all()
+    run.tell(news.Wanted("bad"))
+    run.tell(news.Exited(1))
+    run.tell(news.Wanted("b"))
+    run.tell(news.Answers(0))
+    assert run.fleet.blind
 
 
 def test_a_child_that_takes_too_long_is_killed_and_counts_as_failed() -> None:
@@ -264,7 +309,7 @@ class AnyHistory(RuleBasedStateMachine):
                     )
                     self.started.append(member.number)
                     self.alive.add(member.number)
-                case news.Terminate(number) | news.Retire(number):
+                case news.Terminate(number) | news.Retire(number) | news.Probe(number):
                     assert number in self.alive
                 case news.Kill(number):
                     assert number in self.alive
@@ -311,6 +356,7 @@ class AnyHistory(RuleBasedStateMachine):
             news.TookTooLong(number),
             news.RetireDue(number),
             news.Overdue(number),
+            news.Answers(number),
         ]
         if number in self.alive:
             events.append(news.BecameReady(number))

@@ -225,7 +225,7 @@ async def test_an_envoy_that_cannot_take_over_is_followed_by_one_that_starts_ane
     assert [*config.directory.glob("base-id-*")] == []
 
 
-async def test_a_configuration_that_is_bad_by_now_ends_it(
+async def test_a_bootstrap_that_was_refused_is_not_what_a_crash_is_answered_with(
     proxy_config: ProxyConfig, application: SlowApplication, free_port: FreePort
 ) -> None:
     port = free_port()
@@ -233,7 +233,37 @@ async def test_a_configuration_that_is_bad_by_now_ends_it(
     assert isinstance(config.bootstrap, Path)
     async with serving(config) as envoy:
         await holds(envoy, 1)
-        config.bootstrap.write_text(config.bootstrap.read_text().replace('"60s"', '"soon"'))
+        bad = config.bootstrap.read_text().replace('"60s"', '"soon"')
+        config.bootstrap.write_text(bad)
+        with pytest.raises(RestartRefused, match="connect_timeout"):
+            await envoy.restart()
+        await killed(envoy)
+        async with load_on(port) as load:
+            await load.more()
+        assert load.ends.keys() == {"answered"}
+        assert envoy.status.crashes == 1
+        config.bootstrap.unlink()
+        await killed(envoy)
+    assert [*config.directory.glob("envoy-rev*")] == []
+
+
+async def test_a_configuration_that_is_bad_by_now_ends_it(
+    proxy_config: ProxyConfig, application: SlowApplication, free_port: FreePort
+) -> None:
+    """Its bootstrap is as it was, but not what that names."""
+    port = free_port()
+    config = proxy_config(port, application.port)
+    page = config.directory / "page"
+    page.write_text("hello")
+    bootstrap = edited(config)
+    (chain,) = listener_of(bootstrap)["filter_chains"]
+    (host,) = chain["filters"][0]["typed_config"]["route_config"]["virtual_hosts"]
+    body = {"filename": str(page)}
+    answer = {"match": {"prefix": "/page"}, "direct_response": {"status": 200, "body": body}}
+    host["routes"].insert(0, answer)
+    async with serving(saved(config, bootstrap)) as envoy:
+        await holds(envoy, 1)
+        page.unlink()
         os.kill(envoy.pid, signal.SIGKILL)
         ended = await envoy.wait_exit()
         assert ended.cause is ExitCause.BAD_CONFIGURATION

@@ -7,6 +7,7 @@ several megabytes of memory beside each proxy. Answers are bounded in size and i
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import http.client
 import json
 import socket
@@ -107,10 +108,15 @@ class AdminClient:
         return body
 
     async def _request(self, method: str, path: str, *, max_bytes: int) -> tuple[int, bytes]:
+        connection = _Connection(self.address, self._timeout_s)
         try:
             return await asyncio.to_thread(
-                _exchange, self.address, method, path, self._timeout_s, max_bytes
+                _exchange, connection, method, path, self._timeout_s, max_bytes
             )
+        except asyncio.CancelledError:
+            # The event loop waits for its threads when it ends: this one need not wait for Envoy.
+            connection.abort()
+            raise
         except (OSError, http.client.HTTPException, RuntimeError) as error:
             # RuntimeError: no thread can be started
             raise AdminError(
@@ -119,10 +125,9 @@ class AdminClient:
 
 
 def _exchange(
-    address: Address | UnixAddress, method: str, path: str, timeout_s: float, max_bytes: int
+    connection: _Connection, method: str, path: str, timeout_s: float, max_bytes: int
 ) -> tuple[int, bytes]:
     deadline = time.monotonic() + timeout_s
-    connection = _Connection(address, timeout_s)
     try:
         connection.request(method, path, headers={"Connection": "close"})
         response = connection.getresponse()
@@ -131,7 +136,8 @@ def _exchange(
             body += chunk
             if len(body) > max_bytes:
                 raise AdminError(
-                    f"{method} {address}{path}: the answer is larger than {max_bytes} bytes"
+                    f"{method} {connection.address}{path}: the answer is larger than "
+                    f"{max_bytes} bytes"
                 )
             # The socket's timeout bounds each read; a trickle is bounded only by this.
             if time.monotonic() > deadline:
@@ -144,11 +150,24 @@ def _exchange(
 class _Connection(http.client.HTTPConnection):
     def __init__(self, address: Address | UnixAddress, timeout_s: float) -> None:
         super().__init__("localhost", timeout=timeout_s)
-        self._address = address
+        self.address = address
         self._timeout_s = timeout_s
+        self._aborted = False
+
+    def abort(self) -> None:
+        """From another thread: end whatever is read or written, now or later."""
+        self._aborted = True
+        if self.sock is not None:
+            with contextlib.suppress(OSError):  # closed meanwhile
+                self.sock.shutdown(socket.SHUT_RDWR)
 
     def connect(self) -> None:
-        match self._address:
+        self._open()
+        if self._aborted:
+            raise ConnectionAbortedError("nobody waits for the answer")
+
+    def _open(self) -> None:
+        match self.address:
             case Address(host=host, port=port):
                 self.sock = socket.create_connection((host, port), self._timeout_s)
             case UnixAddress(path=path):

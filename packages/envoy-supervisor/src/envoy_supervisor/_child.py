@@ -28,7 +28,14 @@ class Child:
     """A process that was started. `told_to` says whether its end was asked for."""
 
     def __init__(
-        self, member: Member, version: Version, process: Process, files: ExitStack, clock: Clock
+        self,
+        member: Member,
+        version: Version,
+        process: Process,
+        *,
+        config_path: Path,
+        files: ExitStack,
+        clock: Clock,
     ) -> None:
         self.member = member
         self.version = version
@@ -37,6 +44,7 @@ class Child:
         self.started = clock.monotonic()
         self.ready_at = 0.0
         self.told_to = False
+        self._config_path = config_path
         self._clock = clock
         self._files = files
         self._output = OutputLog(pid=lambda: process.pid, monotonic=clock.monotonic)
@@ -44,9 +52,13 @@ class Child:
         process.listen(self._output.feed, self._output.close)
 
     async def until_ready(self) -> None:
-        """Poll until this process serves; a parent may answer at the same address for a while."""
+        """Poll until this process serves.
+
+        At the same address another may answer: for a while its parent, or an Envoy that is none of
+        ours and makes this one fail.
+        """
         interval_s = READY_POLL_S
-        while not await self._serves():
+        while not await self.serves():
             await self._clock.sleep(interval_s)
             interval_s = min(READY_POLL_SLOW_S, interval_s * 1.1)
 
@@ -60,14 +72,17 @@ class Child:
             memory=self._memory,
         )
 
-    async def _serves(self) -> bool:
+    async def serves(self) -> bool:
+        """Whether it, and nobody else, answers at its admin interface that it is live."""
         try:
             info = await self.admin.server_info()
         except AdminError:
             return False
         options = info.get("command_line_options")
-        epoch = options.get("restart_epoch", 0) if isinstance(options, dict) else 0
-        return info.get("state") == "LIVE" and epoch == self.member.epoch
+        if info.get("state") != "LIVE" or not isinstance(options, dict):
+            return False
+        place = (str(self._config_path), self.member.epoch)
+        return (options.get("config_path"), options.get("restart_epoch", 0)) == place
 
 
 def start_child(member: Member, version: Version, *, directory: Path, clock: Clock) -> Child:
@@ -86,7 +101,9 @@ def start_child(member: Member, version: Version, *, directory: Path, clock: Clo
         except OSError as error:
             raise EnvoySupervisorError(f"cannot make {directory}: {error.strerror}") from error
         process = spawn([str(config.binary), *arguments])
-        child = Child(member, version, process, files.pop_all(), clock)
+        child = Child(
+            member, version, process, config_path=path, files=files.pop_all(), clock=clock
+        )
     log.info(
         "envoy started",
         extra={"pid": process.pid, "epoch": member.epoch, "binary": str(config.binary)},

@@ -35,7 +35,8 @@ class EnvoyConfig:
     """How to run one Envoy.
 
     binary: the executable, see `find_envoy`.
-    bootstrap: what to render, or a ready file (given to Envoy as it is and never removed).
+    bootstrap: what to render, or a ready file (given to Envoy as it is and never removed). What
+        stands in the file later counts from the next `Envoy.restart` that accepts it.
     directory: where the rendered bootstrap is written; made with mode 0700 if it is missing.
     admin: where the admin interface listens; needed only for a bootstrap file that is not JSON.
     drain_time: how long Envoy itself takes over gracefully draining a listener that changed.

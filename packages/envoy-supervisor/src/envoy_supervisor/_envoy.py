@@ -18,7 +18,7 @@ from envoy_supervisor._errors import AdminError, EnvoyExited, EnvoyNotReady, Res
 from envoy_supervisor._exit import Exit
 from envoy_supervisor._hot_restart import id_file
 from envoy_supervisor._members import Phase, Stage
-from envoy_supervisor._stopping import until_idle
+from envoy_supervisor._stopping import answered_within, until_idle
 from envoy_supervisor._supervisor import Supervisor
 from envoy_supervisor._version import read_version
 from mesh_lifecycle import Clock, SystemClock
@@ -219,20 +219,12 @@ class Envoy:
         if supervisor.record.exited.done() or drain_s <= 0:
             return
         begun = self._clock.monotonic()
-        try:
-            # An admin interface that hangs must not make it longer.
-            async with asyncio.timeout(drain_s):
-                if self._drained is not supervisor.current:
-                    await self._drain_or_log()
-                await until_idle(supervisor, self._config, begun=begun, clock=self._clock)
-        except TimeoutError:
-            log.debug("the time to drain is over")
-
-    async def _drain_or_log(self) -> None:
-        try:
-            await self.drain()
-        except AdminError as error:
-            log.warning("envoy was not told to drain", extra={"error": str(error)})
+        if self._drained is not supervisor.current:
+            try:
+                await answered_within(drain_s, self.drain())
+            except AdminError as error:
+                log.warning("envoy was not told to drain", extra={"error": str(error)})
+        await until_idle(supervisor, self._config, begun=begun, clock=self._clock)
 
 
 @asynccontextmanager

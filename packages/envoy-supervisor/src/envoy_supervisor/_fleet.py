@@ -19,6 +19,7 @@ from typing import assert_never
 from envoy_supervisor._members import CrashPolicy, Fleet, Legacy, Member, Phase, Stage
 from envoy_supervisor._news import (
     Action,
+    Answers,
     BecameReady,
     Crashed,
     DrainOver,
@@ -26,6 +27,7 @@ from envoy_supervisor._news import (
     Exited,
     Kill,
     Overdue,
+    Probe,
     Refused,
     Retire,
     RetireDue,
@@ -58,6 +60,8 @@ def _answered(  # noqa: PLR0911 - one return an event reads best
             return replace(fleet, wanted=version, not_before=min(fleet.not_before, now)), ()
         case BecameReady(number):
             return _ready(fleet, number)
+        case Answers(number):
+            return _reachable(fleet, number), ()
         case TookTooLong(number):
             return _given_up(fleet, number, now=now, policy=policy, rng=rng)
         case Exited():
@@ -100,6 +104,14 @@ def _ready(fleet: Fleet, number: int) -> tuple[Fleet, tuple[Action, ...]]:
         actions = (Retire(parent.number),)
     fleet = _staged(fleet, number, Stage.READY)
     return replace(fleet, good=member.version, blind=False, failures=0), actions
+
+
+def _reachable(fleet: Fleet, number: int) -> Fleet:
+    """A child that failed was gone before it closed its parent's admin interface."""
+    ready = fleet.first(Stage.READY)
+    if ready is None or ready.number != number or fleet.first(Stage.STARTING) is not None:
+        return fleet
+    return replace(fleet, blind=False)
 
 
 def _given_up(
@@ -147,11 +159,12 @@ def _failed(
         if fleet.wanted == member.version:
             fleet = replace(fleet, wanted=fleet.good)
         final = False
-    if fleet.first(Stage.READY) is not None:
-        # The parent serves on, but its admin interface is gone: have it replaced, without hurry.
+    if (parent := fleet.first(Stage.READY)) is not None:
+        # The parent serves on. If its admin interface is gone, have it replaced, without hurry.
         failures = fleet.failures + 1
         delay_s = _delay(policy.backoff, failures, rng)
-        return replace(fleet, failures=failures, blind=True, not_before=now + delay_s), actions
+        fleet = replace(fleet, failures=failures, blind=True, not_before=now + delay_s)
+        return fleet, (*actions, Probe(parent.number))
     if member.heir and member.stage is Stage.STARTING and not kept:
         # Perhaps taking over is what failed: that is told by a start without.
         return replace(fleet, not_before=now), actions
@@ -188,8 +201,8 @@ def _settled(fleet: Fleet, *, now: float) -> tuple[Fleet, tuple[Action, ...]]:
         case Phase.DRAINING:
             if not fleet.members:
                 return replace(fleet, phase=Phase.ENDED), ()
-            # A half-started child cannot help any more; its parent has what is left of requests. Told
-            # to exit it would tell the parent, too: so it is not told.
+            # A half-started child cannot help any more; its parent has what is left of requests.
+            # Asked to exit it would have the parent exit as well: so it is not asked.
             child = fleet.first(Stage.STARTING)
             if child is None or fleet.first(Stage.READY) is None:
                 return fleet, ()
@@ -202,7 +215,11 @@ def _settled(fleet: Fleet, *, now: float) -> tuple[Fleet, tuple[Action, ...]]:
 
 
 def _running(fleet: Fleet, *, now: float) -> tuple[Fleet, tuple[Action, ...]]:
-    if fleet.first(Stage.STARTING) is not None or fleet.first(Stage.ENDING) is not None:
+    starting = fleet.first(Stage.STARTING)
+    if starting is not None and starting.epoch == 0 and starting.version != fleet.wanted:
+        # Nothing serves, and it may wait for ever, such as for a control plane at a wrong address.
+        return _ended(fleet, [starting])
+    if starting is not None or fleet.first(Stage.ENDING) is not None:
         return fleet, ()
     current = fleet.first(Stage.READY)
     heir = current is None and fleet.legacy is not None

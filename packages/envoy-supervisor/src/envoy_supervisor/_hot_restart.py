@@ -10,6 +10,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from envoy_supervisor._files import remove
+
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - where Envoy puts it
 
 MAX_SOCKET_PATH = 107  # bytes, on Linux
@@ -42,10 +44,17 @@ def socket_path(file: Path) -> Path | None:
     Envoy's own choice are abstract sockets, which have no permissions: whoever shares the network
     namespace (the application of a sidecar does) could take over the listeners or end Envoy.
     """
-    for path in (file, Path(os.path.relpath(file))):
-        if len(os.fsencode(path)) + len(_LONGEST_SOCKET_NAME) <= MAX_SOCKET_PATH:
-            return path
-    return None
+    if _is_short(file):
+        return file
+    try:
+        path = Path(os.path.relpath(file))
+    except OSError:  # the working directory is not there any more
+        return None
+    return path if _is_short(path) else None
+
+
+def _is_short(path: Path) -> bool:
+    return len(os.fsencode(path)) + len(_LONGEST_SOCKET_NAME) <= MAX_SOCKET_PATH
 
 
 def read_base_id(path: Path) -> int | None:
@@ -88,11 +97,11 @@ def can_go_on(file: Path, *, shared_memory: Path = SHARED_MEMORY) -> bool:
 
 def release(path: Path, *, shared_memory: Path = SHARED_MEMORY) -> None:
     """Remove what a family leaves behind. Only for families of which no process runs."""
+    left = [*path.parent.glob(f"{path.name}_*"), path]
     if (base_id := read_base_id(path)) is not None:
-        _segment(base_id, shared_memory).unlink(missing_ok=True)
-    for socket in path.parent.glob(f"{path.name}_*"):
-        socket.unlink(missing_ok=True)
-    path.unlink(missing_ok=True)
+        left.insert(0, _segment(base_id, shared_memory))
+    for file in left:
+        remove(file)
 
 
 def release_stale(directory: Path, *, shared_memory: Path = SHARED_MEMORY) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable
 
 from envoy_supervisor._asking import held_sockets
@@ -28,7 +29,8 @@ MOST_SOCKETS = 256
 LOOK_S = 5.0
 # How long connections wait for a new Envoy that does not ask for their socket.
 WAIT_MOST_S = 10.0
-# A control plane that changes listeners often shall not have all of them asked for as often.
+# A control plane that changes listeners in quick succession shall not have all of them asked for
+# each time: only the first change is followed at once.
 CALM_S = 0.25
 WARMING = "listener_manager.total_listeners_warming"
 WARMING_POLL_S = 0.1
@@ -58,6 +60,7 @@ class SocketKeeper:
         self._held: HeldSockets | None = None
         self._left: HeldSockets | None = None
         self._changing = False
+        self._changed_at = -math.inf
         self._closed = False
         self._wish = object()  # replaced whenever what is being asked for is not wanted any more
         self._asking = asyncio.Lock()
@@ -129,8 +132,10 @@ class SocketKeeper:
     def listeners_changed(self, child: Child | None) -> None:
         """Take what there is now; child: the process that serves."""
         self._changing = False
+        now = self._clock.monotonic()
+        calm, self._changed_at = now - self._changed_at >= CALM_S, now
         if child is not None and self._left is None:
-            self.take(child, after_s=CALM_S)
+            self.take(child, after_s=0.0 if calm else CALM_S)
 
     # --- when it has died
 

@@ -35,6 +35,12 @@ class BecameReady(_About):
     __slots__ = ()
 
 
+class Answers(_About):
+    """A serving process has kept its admin interface."""
+
+    __slots__ = ()
+
+
 class TookTooLong(_About):
     """A starting process is given up."""
 
@@ -85,7 +91,16 @@ class DrainOver(_Fact):
 
 
 Event: TypeAlias = (
-    Wanted | BecameReady | TookTooLong | Exited | RetireDue | Overdue | Tick | StopAsked | DrainOver
+    Wanted
+    | BecameReady
+    | Answers
+    | TookTooLong
+    | Exited
+    | RetireDue
+    | Overdue
+    | Tick
+    | StopAsked
+    | DrainOver
 )
 
 # --- what to do
@@ -96,6 +111,12 @@ class Start:
     """Start a process for this member."""
 
     member: Member
+
+
+class Probe(_About):
+    """Ask it once, and send `Answers` if it does."""
+
+    __slots__ = ()
 
 
 class Retire(_About):
@@ -139,4 +160,4 @@ class Crashed:
     delay_s: float
 
 
-Action: TypeAlias = Start | Retire | Terminate | Kill | WakeAt | Refused | Crashed
+Action: TypeAlias = Start | Probe | Retire | Terminate | Kill | WakeAt | Refused | Crashed

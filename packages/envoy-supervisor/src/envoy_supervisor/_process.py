@@ -160,17 +160,3 @@ def _nowhere(_: bytes) -> None:
 
 def _nothing() -> None:
     return None
-
-
-def write_private(path: Path, text: str) -> None:
-    """Write a file only its owner can read, replacing what was there at once."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(text)
-        temporary.rename(path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise

@@ -14,6 +14,7 @@ from envoy_supervisor._child import Child, start_child
 from envoy_supervisor._config import EnvoyConfig
 from envoy_supervisor._errors import EnvoyNotFound, EnvoySupervisorError
 from envoy_supervisor._exit import Exit, ExitCause
+from envoy_supervisor._files import remove
 from envoy_supervisor._handover import Handover
 from envoy_supervisor._members import Fleet, Member, Phase, Stage
 from envoy_supervisor._record import Record
@@ -85,6 +86,11 @@ class Processes:
             task.cancel()
             self._not_begun(number, "envoy was not started any more")
 
+    def probe(self, number: int) -> None:
+        """See whether a process still answers at its admin interface."""
+        if child := self._alive.get(number):
+            self._background.start(self._probe(child), name=f"envoy {child.process.pid} probe")
+
     async def kill_all(self) -> None:
         """End those that are left, and wait until they are gone."""
         left = list(self._alive.values())
@@ -139,6 +145,10 @@ class Processes:
         self.exits[number] = Exit(code=None, signal=None, cause=ExitCause.FAILED, reason=reason)
         self._tell(news.Exited(number, final=final))
 
+    async def _probe(self, child: Child) -> None:
+        if await child.serves():
+            self._tell(news.Answers(child.member.number))
+
     async def _watch(self, child: Child) -> None:
         number = child.member.number
         # The first start may have to wait for a control plane; a restart has a parent to fall
@@ -185,4 +195,4 @@ class Processes:
         if isinstance(address, UnixAddress) and not any(
             other.version.admin == address for other in self._alive.values()
         ):
-            address.path.unlink(missing_ok=True)
+            remove(address.path)

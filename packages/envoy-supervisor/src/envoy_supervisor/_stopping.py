@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import Coroutine
+from typing import TypeVar
 
 from envoy_supervisor._admin import AdminClient
 from envoy_supervisor._config import EnvoyConfig
@@ -14,6 +17,8 @@ from envoy_supervisor._supervisor import Supervisor
 from mesh_lifecycle import Clock
 
 log = logging.getLogger(__name__)
+
+Answer = TypeVar("Answer")
 
 IDLE_POLL_S = 0.05
 IDLE_POLL_SLOW_S = 0.5
@@ -39,8 +44,9 @@ async def until_idle(
     interval_s = IDLE_POLL_S
     while True:
         before = drain.step
+        left_s = drain.plan.deadline - clock.monotonic()
         try:
-            stats = await child.admin.stats(CONNECTIONS_FILTER)
+            stats = await answered_within(left_s, child.admin.stats(CONNECTIONS_FILTER))
         except AdminError as error:
             log.debug("open connections are not known", extra={"error": str(error)})
             if _unheard(supervisor):
@@ -56,7 +62,7 @@ async def until_idle(
         if drain.step is DrainStep.DONE:
             return
         if drain.step is not before:
-            await _refuse(child.admin)
+            await _refuse(child.admin, left_s=drain.plan.deadline - clock.monotonic())
             continue
         plan = drain.plan
         step_ends = plan.refuse_at if drain.step is DrainStep.ASKING else plan.deadline
@@ -64,6 +70,15 @@ async def until_idle(
         if await supervisor.ended_within(min(interval_s, left_s)):
             return
         interval_s = min(IDLE_POLL_SLOW_S, interval_s * 1.5)
+
+
+async def answered_within(seconds: float, call: Coroutine[object, object, Answer]) -> Answer:
+    """Ask Envoy, which may hang, for no longer than there is time; raises `AdminError`."""
+    try:
+        async with asyncio.timeout(max(0.0, seconds)):
+            return await call
+    except TimeoutError as error:
+        raise AdminError("envoy does not answer in the time that is left") from error
 
 
 def _unheard(supervisor: Supervisor) -> bool:
@@ -98,8 +113,8 @@ def _not_all_reported(supervisor: Supervisor, clock: Clock) -> bool:
     return clock.monotonic() < reported_at
 
 
-async def _refuse(admin: AdminClient) -> None:
+async def _refuse(admin: AdminClient, *, left_s: float) -> None:
     try:
-        await admin.drain_listeners()
+        await answered_within(left_s, admin.drain_listeners())
     except AdminError as error:
         log.debug("envoy was not told to stop accepting", extra={"error": str(error)})

@@ -155,6 +155,8 @@ class Supervisor:
         match action:
             case news.Start(member):
                 self._processes.start(member)
+            case news.Probe(number):
+                self._processes.probe(number)
             case news.Terminate(number):
                 self._processes.end(number, signal.SIGTERM)
                 self._later(self._config.stop_grace.total_seconds(), news.Overdue(number))
@@ -165,7 +167,7 @@ class Supervisor:
                 shutdown_s = self._config.parent_shutdown_time.total_seconds()
                 self._later(shutdown_s + RETIRE_MARGIN_S, news.RetireDue(number))
             case news.WakeAt(when):
-                self._later(when - self._clock.monotonic(), news.Tick())
+                self._at(when, news.Tick())
             case news.Refused(version, number):
                 ended = self._processes.exits.get(number)
                 reason = ended.reason if ended else "envoy did not get ready in time"
@@ -182,8 +184,11 @@ class Supervisor:
                 assert_never(action)
 
     def _later(self, seconds: float, event: news.Event) -> None:
+        self._at(self._clock.monotonic() + seconds, event)
+
+    def _at(self, when: float, event: news.Event) -> None:
         async def tell() -> None:
-            await self._clock.sleep(seconds)
+            await self._clock.sleep(when - self._clock.monotonic())
             self.tell(event)
 
         self._background.start(tell(), name=f"envoy timer {type(event).__name__}")

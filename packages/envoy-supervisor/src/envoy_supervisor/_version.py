@@ -19,7 +19,7 @@ from envoy_supervisor._bootstrap_file import (
 )
 from envoy_supervisor._config import EnvoyConfig
 from envoy_supervisor._errors import EnvoySupervisorError
-from envoy_supervisor._process import write_private
+from envoy_supervisor._files import remove, write_private
 from envoy_supervisor._stats_config import DEFAULT_FLUSH_S
 from envoy_supervisor._watch import content_hash
 
@@ -30,8 +30,8 @@ class Version:
 
     name: str
     config: EnvoyConfig
-    content: str | None
-    """The rendered bootstrap; None: the user's own file."""
+    content: str
+    """The bootstrap, rendered or as it stood in the user's own file."""
     admin: Address | UnixAddress
     own_listeners: tuple[Address, ...]
     sets_log_format: bool
@@ -48,40 +48,44 @@ def read_version(config: EnvoyConfig) -> Version:
     """
     bootstrap = config.bootstrap
     if isinstance(bootstrap, BootstrapConfig):
-        content: str | None = json.dumps(render_bootstrap(bootstrap), indent=1)
-        hashed = content or ""
+        content = json.dumps(render_bootstrap(bootstrap), indent=1)
         admin, own_listeners, log_format = bootstrap.admin, bootstrap.own_listeners, False
         flush_s = bootstrap.stats.flush_interval_s or DEFAULT_FLUSH_S
     else:
         try:
-            hashed = bootstrap.read_bytes().decode("utf-8", "surrogateescape")
+            content = _read(bootstrap)
         except OSError as error:
             raise EnvoySupervisorError(
                 f"cannot read the bootstrap file {bootstrap}: {error.strerror}"
             ) from error
-        content = None
         admin, own_listeners = config.admin or admin_address(bootstrap), ()
         log_format = sets_log_format(bootstrap)
         flush_s = stats_flush_s(bootstrap)
     return Version(
-        name=_name(config, hashed),
+        name=_name(config, content),
         config=config,
         content=content,
         admin=config.admin or admin,
         own_listeners=own_listeners,
         sets_log_format=log_format,
         stats_flush_s=flush_s,
-        fixed_listeners=_fixed_listeners(hashed, config.extra_args),
+        fixed_listeners=_fixed_listeners(content, config.extra_args),
     )
 
 
 @contextmanager
 def bootstrap_file(version: Version, path: Path) -> Iterator[Path]:
-    """The file to start Envoy with. A rendered one is removed; a user's own is left alone."""
-    if version.content is None:
-        assert isinstance(version.config.bootstrap, Path)  # noqa: S101 - the other case has content
-        yield version.config.bootstrap
-        return
+    """The file to start Envoy with: the user's own, or one at `path`, which is removed again.
+
+    A file of the user's that has been changed since stands for another version: perhaps it was
+    refused, perhaps nobody has asked for it yet. Then this one is what was read.
+    """
+    own = version.config.bootstrap
+    if isinstance(own, Path):
+        if _stands_in(own, version):
+            yield own
+            return
+        path = path.with_suffix(own.suffix)  # which tells Envoy what language it is
     try:
         write_private(path, version.content)
     except OSError as error:
@@ -89,7 +93,18 @@ def bootstrap_file(version: Version, path: Path) -> Iterator[Path]:
     try:
         yield path
     finally:
-        path.unlink(missing_ok=True)
+        remove(path)
+
+
+def _stands_in(file: Path, version: Version) -> bool:
+    try:
+        return _read(file) == version.content
+    except OSError:
+        return False
+
+
+def _read(bootstrap: Path) -> str:
+    return bootstrap.read_bytes().decode("utf-8", "surrogateescape")
 
 
 def _fixed_listeners(bootstrap: str, extra_args: tuple[str, ...]) -> bool:

@@ -14,6 +14,8 @@ from typing import Any
 
 def main(settings: str, journal: str, *arguments: str) -> None:
     behaviour: dict[str, Any] = json.loads(Path(settings).read_text())
+    if argument(arguments, "--mode") == "validate":
+        return
     record(journal, "start", list(arguments))
     if behaviour["ignores_sigterm"]:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -29,9 +31,11 @@ def main(settings: str, journal: str, *arguments: str) -> None:
     if "--base-id-path" in arguments:
         Path(argument(arguments, "--base-id-path")).write_text("1")
     if not behaviour["no_admin"]:
-        bootstrap = json.loads(Path(argument(arguments, "-c")).read_text())
+        config_path = argument(arguments, "-c")
+        listener = listen(json.loads(Path(config_path).read_text()))
+        options = {"restart_epoch": epoch, "config_path": config_path}
         threading.Thread(
-            target=serve, args=(listen(bootstrap), behaviour, journal, epoch), daemon=True
+            target=serve, args=(listener, behaviour, journal, options), daemon=True
         ).start()
     while True:
         signal.pause()
@@ -68,7 +72,9 @@ def listen(bootstrap: dict[str, Any]) -> socket.socket:
     return listener
 
 
-def serve(listener: socket.socket, behaviour: dict[str, Any], journal: str, epoch: int) -> None:
+def serve(
+    listener: socket.socket, behaviour: dict[str, Any], journal: str, options: dict[str, Any]
+) -> None:
     unready = behaviour["ready_after"]
     connections = list(behaviour["connections"])
     held = []
@@ -91,7 +97,6 @@ def serve(listener: socket.socket, behaviour: dict[str, Any], journal: str, epoc
             elif path == "/server_info":
                 waiting = behaviour["never_ready"] or unready > 0
                 unready -= 1
-                options = {"restart_epoch": epoch}
                 body = json.dumps(
                     {
                         "state": "PRE_INITIALIZING" if waiting else "LIVE",
