@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Protocol
 
 import pytest
 
@@ -29,18 +28,13 @@ from envoy_supervisor import (
 from envoy_supervisor._members import Phase, Stage
 from envoy_supervisor._supervisor import Supervisor
 from envoy_supervisor._version import Version, read_version
-from envoy_supervisor.testing import FakeEnvoy, FakeEnvoyFiles, fake_envoy
+from envoy_supervisor.testing import FakeEnvoy, fake_envoy
 from mesh_lifecycle import Backoff, SystemClock
+from supervised import Fake, serving, until
 
 QUICK = CrashPolicy(budget=9, backoff=Backoff(initial_s=0.001, maximum_s=0.002))
 GRACEFUL = "POST /drain_listeners?inboundonly&graceful&skip_exit"
 REFUSING = "POST /drain_listeners"
-
-
-class Fake(Protocol):
-    def __call__(
-        self, behaviour: FakeEnvoy = ..., **changes: Any
-    ) -> tuple[EnvoyConfig, FakeEnvoyFiles]: ...
 
 
 @asynccontextmanager
@@ -71,8 +65,7 @@ async def test_going_back_to_what_serves_is_done_at_once(fake: Fake) -> None:
         await supervisor.replace(second)
         # It waits for the first to finish its requests; whoever asked does not wait that long.
         impatient = asyncio.create_task(supervisor.replace(third), name="restart")
-        while supervisor.wanted.name != third.name:  # noqa: ASYNC110 - no event
-            await asyncio.sleep(0)
+        await until(lambda: supervisor.wanted.name == third.name, what="the third to be wanted")
         impatient.cancel()
         with pytest.raises(asyncio.CancelledError):
             await impatient
@@ -84,16 +77,14 @@ async def test_going_back_to_what_serves_is_done_at_once(fake: Fake) -> None:
 
 async def test_a_version_nobody_waits_for_any_more_is_what_runs_from_then_on(fake: Fake) -> None:
     config, _ = fake(termination_drain=timedelta(0))
-    async with running(config) as envoy:
-        await envoy.wait_ready()
+    async with serving(config) as envoy:
         restart = asyncio.create_task(envoy.restart(replace(config, log_level="info")))
-        while len(list(config.directory.glob("envoy-rev*"))) < 2:  # noqa: ASYNC110 - no event
-            await asyncio.sleep(0)
+        second = config.directory / "envoy-rev1.json"
+        await until(second.exists, what="the second to be started")
         restart.cancel()
         with pytest.raises(asyncio.CancelledError):
             await restart
-        while envoy.status.restarts == 0:  # noqa: ASYNC110 - no event
-            await asyncio.sleep(0.01)
+        await until(lambda: envoy.status.restarts, what="the restart", seen=lambda: envoy.status)
         assert await envoy.restart() is False
 
 
@@ -103,8 +94,7 @@ async def test_an_envoy_that_never_gets_ready_makes_way_for_another_version(
     config, files = fake(FakeEnvoy(never_ready=True))
     async with running(config) as envoy:
         first = envoy.pid
-        while not files.starts():  # noqa: ASYNC110 - no event
-            await asyncio.sleep(0)
+        await until(files.starts, what="the first to have begun")
         fake_envoy(socket_dir / "fake")
         assert await envoy.restart(replace(config, log_level="info"))
         assert envoy.pid != first
@@ -119,8 +109,7 @@ async def test_what_waits_when_it_is_stopped_is_refused(fake: Fake, socket_dir: 
         await supervisor.record.ready.wait()
         fake_envoy(socket_dir / "fake", FakeEnvoy(never_ready=True))
         waiting = asyncio.create_task(supervisor.replace(version(config, "info")), name="restart")
-        while supervisor.child(Stage.STARTING) is None:  # noqa: ASYNC110 - no event
-            await asyncio.sleep(0)
+        await until(lambda: supervisor.child(Stage.STARTING), what="the second to be started")
     with pytest.raises(RestartRefused, match=r"envoy has ended: envoy was (stopped|ended)"):
         await waiting
     with pytest.raises(RestartRefused, match="being stopped"):
@@ -139,8 +128,11 @@ async def test_an_envoy_that_fails_early_does_not_cost_the_old_one_its_place(
         fake_envoy(socket_dir / "fake", FakeEnvoy(exits=127, no_admin=True))
         with pytest.raises(RestartRefused, match="exited with status 127"):
             await supervisor.replace(version(config, "info"))
-        while supervisor.fleet.blind:  # noqa: ASYNC110 - no event
-            await asyncio.sleep(0)
+        await until(
+            lambda: not supervisor.fleet.blind,
+            what="the first to have answered",
+            seen=lambda: supervisor.fleet,
+        )
         assert supervisor.fleet.settled == first.name
         assert [member.number for member in supervisor.fleet.members] == [0]
     assert len(files.starts()) == 2
@@ -177,8 +169,7 @@ async def test_what_cannot_be_removed_stops_nothing(
 ) -> None:
     config, _ = fake(crashes=QUICK)
     caplog.set_level("DEBUG", "envoy_supervisor")
-    async with running(config) as envoy:
-        await envoy.wait_ready()
+    async with serving(config) as envoy:
         bootstrap = config.directory / "envoy-rev0.json"
         bootstrap.unlink()
         bootstrap.mkdir()
@@ -194,8 +185,7 @@ async def test_what_cannot_be_removed_stops_nothing(
 
 async def test_an_envoy_that_came_after_the_drain_is_drained_as_well(fake: Fake) -> None:
     config, files = fake(crashes=QUICK)
-    async with running(config) as envoy:
-        await envoy.wait_ready()
+    async with serving(config) as envoy:
         await envoy.drain()
         await crashed(envoy)
         await envoy.wait_ready()
@@ -207,8 +197,7 @@ async def test_an_admin_interface_that_hangs_does_not_prolong_the_stop(
     fake: Fake, caplog: pytest.LogCaptureFixture
 ) -> None:
     config, _ = fake(termination_drain=timedelta(seconds=0.1), stop_grace=timedelta(seconds=0.1))
-    async with running(config) as envoy:
-        await envoy.wait_ready()
+    async with serving(config) as envoy:
         os.kill(envoy.pid, signal.SIGSTOP)
     assert (await envoy.wait_exit()).signal == signal.SIGKILL
     (said,) = [r for r in caplog.records if r.getMessage() == "envoy was not told to drain"]
