@@ -23,18 +23,10 @@ from mesh_e2e import (
     mesh_client_context,
     mesh_of,
     presented_serial,
+    short_lived,
     soaked,
 )
 
-MESH = """\
-    mesh: {{certificateLifetime: {lifetime}s}}
-    workloads:
-      - name: backend
-        ports: [{{port: 8080}}, {{port: 9000, protocol: tcp}}]
-        command: ECHO
-        env: {{PORTS: 8080 9000}}
-      - {{name: frontend}}
-"""
 LOOK_S = 0.1
 
 
@@ -53,7 +45,7 @@ class Outcome:
 
 async def soak(directory: Path, *, lifetime_s: int, seconds: float, rate: float) -> Outcome:
     presented: list[str] = []
-    async with mesh_of(MESH.format(lifetime=lifetime_s), directory) as mesh:
+    async with mesh_of(short_lived(lifetime_s), directory) as mesh:
         backend = mesh.workload("backend")
         inbound = backend.instance.addresses.inbound
         outbound = mesh.workload("frontend").instance.addresses.outbound

@@ -94,6 +94,7 @@ async def at_debug_level(mesh: RunningMesh, certificates: Path) -> None:
     await until(
         lambda: all(each.restarts == 1 and each.state is ChildState.RUNNING for each in children),
         what="all to run at debug level",
+        seen=lambda: [(each.spec.name, each.state, each.restarts) for each in children],
     )
     await until(
         lambda: all(

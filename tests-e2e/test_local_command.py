@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from mesh_e2e import ECHO, alive, children_of, run_command, until
+from mesh_e2e import ECHO, alive, children_of, command_line, last_words, run_command, until
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "two-services" / "mesh.yaml"
 
@@ -59,6 +59,7 @@ async def until_all_run(pid: int, state: Path) -> frozenset[int]:
     await until(
         lambda: len(descendants_of(pid)) == 9 and 'child="caller"' in log.read_text(),
         what="nine processes",
+        seen=lambda: [*map(command_line, descendants_of(pid)), last_words([log])],
     )
     return descendants_of(pid)
 
@@ -73,7 +74,7 @@ async def test_the_example_passes_its_checks_and_tells_the_story(tmp_path: Path)
         str(tmp_path / "state"),
         environment=os.environ,
         directory=tmp_path,
-        timeout_s=60,
+        timeout_s=120,
     )
     assert (status, errors) == (0, "")
     assert "mutual TLS" in output

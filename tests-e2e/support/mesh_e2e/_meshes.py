@@ -62,6 +62,12 @@ async def run_command(
     try:
         async with asyncio.timeout(timeout_s):
             output, errors = await process.communicate()
+    except TimeoutError:
+        process.kill()
+        output, errors = await process.communicate()
+        raise AssertionError(
+            f"{arguments} took longer than {timeout_s:g} s, and said {output!r} and {errors!r}"
+        ) from None
     finally:
         if process.returncode is None:
             process.kill()
