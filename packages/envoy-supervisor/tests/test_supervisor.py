@@ -183,6 +183,22 @@ async def test_what_cannot_be_removed_stops_nothing(
     assert left == [str(bootstrap), str(base_id)]
 
 
+async def test_bootstraps_of_a_killed_supervisor_are_removed_and_the_users_is_not(
+    fake: Fake, socket_dir: Path
+) -> None:
+    directory = socket_dir / "envoy"
+    own = directory / "envoy-rev12.json"
+    config, _ = fake(bootstrap=own)
+    directory.mkdir()
+    own.write_text(json.dumps({"admin": {"address": {"pipe": {"path": f"{socket_dir}/admin"}}}}))
+    for name in ("envoy-rev7.json", ".envoy-rev8.json.4711", "mine.json"):
+        (directory / name).write_text("{}")
+    async with serving(config):
+        left = {path.name for path in directory.glob("*.json*")}
+        assert left == {"envoy-rev12.json", "mine.json"}
+    assert own.exists()
+
+
 async def test_an_envoy_that_came_after_the_drain_is_drained_as_well(fake: Fake) -> None:
     config, files = fake(crashes=QUICK)
     async with serving(config) as envoy:

@@ -10,6 +10,7 @@ from envoy_supervisor._admin import AdminClient
 from envoy_supervisor._arguments import HotRestart, envoy_arguments
 from envoy_supervisor._errors import AdminError, EnvoySupervisorError
 from envoy_supervisor._exit import Exit, explain_exit
+from envoy_supervisor._files import remove
 from envoy_supervisor._hot_restart import forget_failed_child, id_file, read_base_id, socket_path
 from envoy_supervisor._log import OutputLog
 from envoy_supervisor._members import Member
@@ -83,6 +84,14 @@ class Child:
             return False
         place = (str(self._config_path), self.member.epoch)
         return (options.get("config_path"), options.get("restart_epoch", 0)) == place
+
+
+def remove_stale(directory: Path, *, but: Path | None) -> None:
+    """Remove bootstraps that a supervisor left which was killed; but: one that is the user's."""
+    for pattern in ("envoy-rev[0-9]*", ".envoy-rev[0-9]*"):
+        for path in directory.glob(pattern):
+            if but is None or path.resolve() != but.resolve():
+                remove(path)
 
 
 def start_child(member: Member, version: Version, *, directory: Path, clock: Clock) -> Child:

@@ -7,11 +7,12 @@ import logging
 import random
 import signal
 from collections import deque
+from pathlib import Path
 from typing import Any, assert_never
 
 from envoy_supervisor import _news as news
 from envoy_supervisor._background import Background
-from envoy_supervisor._child import Child
+from envoy_supervisor._child import Child, remove_stale
 from envoy_supervisor._config import EnvoyConfig
 from envoy_supervisor._errors import RestartRefused
 from envoy_supervisor._fleet import advance
@@ -82,7 +83,9 @@ class Supervisor:
 
     def start(self) -> None:
         """Start the first process; raises if there is no such program."""
-        release_stale(self._config.directory)
+        directory, bootstrap = self._config.directory, self._config.bootstrap
+        release_stale(directory)
+        remove_stale(directory, but=bootstrap if isinstance(bootstrap, Path) else None)
         self.tell(news.Tick())
         if self._processes.not_started is not None:
             raise self._processes.not_started
