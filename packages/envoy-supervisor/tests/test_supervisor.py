@@ -25,12 +25,13 @@ from envoy_supervisor import (
     RestartRefused,
     running,
 )
+from envoy_supervisor._keeper import CALM_S
 from envoy_supervisor._members import Phase, Stage
 from envoy_supervisor._supervisor import Supervisor
 from envoy_supervisor._version import Version, read_version
 from envoy_supervisor.testing import FakeEnvoy, fake_envoy
 from mesh_lifecycle import Backoff, SystemClock
-from supervised import Fake, serving, until
+from supervised import Fake, StandingClock, serving, until
 
 QUICK = CrashPolicy(budget=9, backoff=Backoff(initial_s=0.001, maximum_s=0.002))
 GRACEFUL = "POST /drain_listeners?inboundonly&graceful&skip_exit"
@@ -197,6 +198,34 @@ async def test_bootstraps_of_a_killed_supervisor_are_removed_and_the_users_is_no
         left = {path.name for path in directory.glob("*.json*")}
         assert left == {"envoy-rev12.json", "mine.json"}
     assert own.exists()
+
+
+class Waits(StandingClock):
+    """Remembers how long was waited before Envoy was asked for its sockets."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before_asking: list[float] = []
+
+    async def sleep(self, seconds: float) -> None:
+        if seconds in (0, CALM_S):
+            self.before_asking.append(seconds)
+        await super().sleep(seconds)
+
+
+async def test_only_changes_of_listeners_in_quick_succession_are_waited_out(fake: Fake) -> None:
+    clock = Waits()
+    config, _ = fake(crashes=QUICK, listener_changes_told=True, termination_drain=timedelta(0))
+    async with serving(config, clock=clock) as envoy:
+        await until(lambda: clock.before_asking, what="the first question")
+        clock.before_asking.clear()
+        for at, seconds in ((10.0, 0.0), (10.2, CALM_S), (10.4, CALM_S), (10.7, 0.0)):
+            clock.at = at
+            envoy.listeners_changing()
+            envoy.listeners_changed()
+            await until(lambda: clock.before_asking, what=f"the question at {at}")
+            assert clock.before_asking == [seconds]
+            clock.before_asking.clear()
 
 
 async def test_an_envoy_that_came_after_the_drain_is_drained_as_well(fake: Fake) -> None:
