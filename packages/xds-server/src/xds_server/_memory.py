@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import sys
 from collections.abc import Awaitable, Callable
 
 from ._clock import Clock
@@ -31,11 +32,22 @@ async def give_back_unused() -> bool:
 
     Two steps of some 10 ms each, during which nothing else happens.
     """
+    _forget_looked_up_names()
     gc.collect()  # gRPC leaves a small cycle for every call
     await asyncio.sleep(_SETTLES_S)
     trimmed = _trim()
     await renew_free_lists()  # after the first time, so that what is new lies among what stays
     return _trim() or trimmed
+
+
+def _forget_looked_up_names() -> None:
+    """Each name that C code looks up on an object is a new string, and may be kept for the next
+    time, of which there is none: one a connection with TLS, and a page for each.
+    """
+    if sys.version_info >= (3, 13):
+        sys._clear_internal_caches()
+    else:
+        sys._clear_type_cache()
 
 
 def _trim() -> bool:

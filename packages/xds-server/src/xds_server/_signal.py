@@ -23,6 +23,9 @@ class Signal:
     def clear(self) -> None:
         self._set = False
 
+    def is_set(self) -> bool:
+        return self._set
+
     def wait(self) -> asyncio.Future[None]:
         """Done when it is set. Not a coroutine, whose frame would be as long as it waits."""
         self._waiter = asyncio.get_running_loop().create_future()

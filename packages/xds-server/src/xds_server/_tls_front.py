@@ -20,11 +20,17 @@ from ._background import in_background
 from ._errors import ListenError
 from ._listeners import TlsListener
 from ._peers import known_peer
+from ._signal import Signal
 
 log = logging.getLogger(__name__)
 
 _LOOPBACK = "127.0.0.1"
 _PAUSE_WHEN_OUT_OF_FILES_S = 0.1
+_RECORD_BYTES = 16 * 1024
+"""The most that one TLS record takes. More at once is encrypted into a buffer that stays as large
+as it once was for as long as the connection is there: 85 kB of memory for 100 kB sent."""
+_MOST_WAITING_BYTES = 4 * _RECORD_BYTES
+"""Encrypted but not yet taken by the socket; beyond that a slow client's server is not read on."""
 
 
 @asynccontextmanager
@@ -92,6 +98,7 @@ async def _serve(accepted: socket.socket, listener: TlsListener, inner_port: int
         log.exception("no TLS context for a new connection", extra={"address": address})
         return
     try:
+        transport.set_write_buffer_limits(high=_MOST_WAITING_BYTES)
         peer = Peer(
             address=address,
             encrypted=True,
@@ -135,8 +142,10 @@ async def _forward(outer: _Pipe, peer: Peer, inner_port: int) -> None:
 class _Pipe(asyncio.Protocol):
     """One end of a connection; what it reads goes out at the other end, no faster than it can."""
 
+    __slots__ = ("_early", "_other", "_transport", "closed")
+
     def __init__(self) -> None:
-        self.closed = asyncio.Event()
+        self.closed = Signal()
         self._transport: asyncio.Transport | None = None
         self._other: _Pipe | None = None
         self._early: list[bytes] = []
@@ -153,8 +162,11 @@ class _Pipe(asyncio.Protocol):
             self._transport.resume_reading()
 
     def write(self, data: bytes) -> None:
-        if self._transport is not None:
-            self._transport.write(data)
+        if self._transport is None:
+            return
+        whole = memoryview(data)
+        for start in range(0, len(whole), _RECORD_BYTES):
+            self._transport.write(whole[start : start + _RECORD_BYTES])
 
     def close(self) -> None:
         if self._transport is not None:
