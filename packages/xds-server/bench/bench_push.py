@@ -27,13 +27,16 @@ from envoy.service.discovery.v3 import discovery_pb2
 from xds_server import (
     Client,
     Generated,
+    Listener,
     PlainListener,
     PushRequest,
     Resource,
     ServerConfig,
+    TlsListener,
     Watch,
     XdsServer,
     content_version,
+    server_context,
     serving,
 )
 from xds_server import type_urls as types
@@ -92,7 +95,19 @@ def rss_kb() -> int:
     return int(status.partition("VmRSS:")[2].split()[0])
 
 
-async def serve(number: int, size: int) -> None:
+def listener(certificate: Path | None) -> Listener:
+    """Where to listen: with TLS if there is a file with a certificate and its key."""
+    if certificate is None:
+        return PlainListener()
+    context = server_context(certificate_chain=certificate, private_key=certificate)
+    return TlsListener(context=lambda: context)
+
+
+def trusting(certificate: Path | None) -> grpc.ChannelCredentials | None:
+    return None if certificate is None else grpc.ssl_channel_credentials(certificate.read_bytes())
+
+
+async def serve(number: int, size: int, *, certificate: Path | None) -> None:
     """The server's process: answers commands on stdin with a line of JSON each."""
     clusters = Clusters(number, size)
     server: XdsServer[None] = XdsServer(
@@ -102,7 +117,7 @@ async def serve(number: int, size: int) -> None:
         build=lambda _request: clusters.change(),
     )
     server.mark_ready()
-    async with serving(server, [PlainListener()]) as bound:
+    async with serving(server, [listener(certificate)]) as bound:
         print(json.dumps({"address": bound.addresses[0]}), flush=True)
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader()
@@ -128,6 +143,7 @@ class Server:
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
         self.address = ""
+        self.credentials: grpc.ChannelCredentials | None = None
 
     async def read(self) -> dict[str, Any]:
         assert self._process.stdout is not None
@@ -142,17 +158,23 @@ class Server:
 
 @asynccontextmanager
 async def server_process(
-    number: int, size: int, *, environment: Mapping[str, str] | None = None
+    number: int,
+    size: int,
+    *,
+    environment: Mapping[str, str] | None = None,
+    certificate: Path | None = None,
 ) -> AsyncIterator[Server]:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         __file__,
         *("--serve", str(number), str(size)),
+        *(() if certificate is None else ("--certificate", str(certificate))),
         env={**os.environ, **(environment or {})},
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
     )
     server = Server(process)
+    server.credentials = trusting(certificate)
     server.address = (await server.read())["address"]
     try:
         yield server
@@ -165,8 +187,13 @@ async def server_process(
 class Stream:
     """One client: takes what comes and accepts it, without looking inside."""
 
-    def __init__(self, address: str, number: int, *, delta: bool) -> None:
-        self._channel = grpc.aio.insecure_channel(address, options=OPTIONS)
+    def __init__(self, server: Server, number: int, *, delta: bool) -> None:
+        if server.credentials is None:
+            self._channel = grpc.aio.insecure_channel(server.address, options=OPTIONS)
+        else:
+            self._channel = grpc.aio.secure_channel(
+                server.address, server.credentials, options=OPTIONS
+            )
         self._call: Any = self._channel.stream_stream(ADS_DELTA if delta else ADS_SOTW, None, None)(
             None
         )
@@ -213,7 +240,7 @@ def _nonce(data: bytes) -> str:
 
 
 async def connect(server: Server, number: int, *, delta: bool = False) -> list[Stream]:
-    streams = [Stream(server.address, n, delta=delta) for n in range(number)]
+    streams = [Stream(server, n, delta=delta) for n in range(number)]
     for group in range(0, number, 100):
         some = streams[group : group + 100]
         await asyncio.gather(*(stream.subscribe() for stream in some))
@@ -276,7 +303,7 @@ async def one_of_many(number: int) -> None:
 async def storm(clients: int) -> None:
     async with server_process(100, 1000) as server:
         before = await server.tell("look")
-        streams = [Stream(server.address, n, delta=False) for n in range(clients)]
+        streams = [Stream(server, n, delta=False) for n in range(clients)]
         started = time.monotonic()
         await asyncio.gather(*(stream.subscribe() for stream in streams))
         came = await asyncio.gather(*(stream.take() for stream in streams))
@@ -347,9 +374,12 @@ if __name__ == "__main__":
         "--full", action="store_true", help="a minute of changes rather than --seconds"
     )
     parser.add_argument("--serve", nargs=2, type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--certificate", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
-    work = serve(*options.serve) if options.serve else main(options)
+    work = (
+        serve(*options.serve, certificate=options.certificate) if options.serve else main(options)
+    )
     try:
         import uvloop
     except ImportError:
