@@ -39,10 +39,10 @@ from supervised import (
     crashed,
     edited,
     holds,
+    is_refused,
     killed,
     listener_of,
     load_on,
-    refused,
     saved,
     serving,
     stop_aside,
@@ -269,8 +269,8 @@ async def test_a_configuration_that_is_bad_by_now_ends_it(
         assert ended.cause is ExitCause.BAD_CONFIGURATION
         # The killed one, its heir, and one that had nothing to take over.
         assert envoy.status.crashes == 3
-        with refused(port):
-            assert envoy.status.kept_sockets == 0
+        assert is_refused(port)
+        assert envoy.status.kept_sockets == 0
 
 
 async def test_a_crash_loop_uses_up_its_budget(
@@ -286,8 +286,8 @@ async def test_a_crash_loop_uses_up_its_budget(
             os.kill(envoy.pid, signal.SIGKILL)
             await crashed(envoy, kill)
         assert (await envoy.wait_exit()).signal == signal.SIGKILL
-        with refused(port):
-            assert envoy.status.kept_sockets == 0
+        assert is_refused(port)
+        assert envoy.status.kept_sockets == 0
     assert [*config.directory.glob("base-id-*")] == []
 
 
@@ -348,8 +348,8 @@ async def test_a_kill_while_draining_ends_it(
         os.kill(envoy.pid, signal.SIGKILL)
         assert await slow == "cut"
         await stop
-        with refused(port):
-            assert envoy.state is EnvoyState.EXITED
+        assert is_refused(port)
+        assert envoy.state is EnvoyState.EXITED
 
 
 async def test_a_kill_after_a_hot_restart_loses_no_new_connection(
@@ -451,8 +451,8 @@ async def test_a_listener_that_a_hot_restart_removes_refuses_connections(
         await holds(envoy, 1)
         await until_refused(ports[1])
         await killed(envoy)
-        with refused(ports[1]):
-            assert envoy.status.epoch == 2
+        assert is_refused(ports[1])
+        assert envoy.status.epoch == 2
 
 
 def with_listeners(bootstrap: Any, listeners: list[Any]) -> Any:
@@ -527,8 +527,8 @@ async def test_a_listener_that_is_removed_refuses_connections(
         await until_refused(ports[1])
         await holds(envoy, 2)
         await killed(envoy)
-        with refused(ports[1]):
-            await holds(envoy, 2)
+        assert is_refused(ports[1])
+        await holds(envoy, 2)
         await load.more()
         assert load.ends["refused"] == 0
         await send(envoy, [first, second])
@@ -572,5 +572,5 @@ async def test_sockets_that_envoy_closed_unasked_are_let_go(
         # Somebody else talks to the admin interface.
         await envoy.admin.drain_listeners()
         await holds(envoy, 0)
-        with refused(port):
-            assert "envoy has closed listening sockets that were held for it" in caplog.messages
+        assert is_refused(port)
+        assert "envoy has closed listening sockets that were held for it" in caplog.messages

@@ -31,7 +31,7 @@ from supervised import (
     Get,
     ProxyConfig,
     SlowApplication,
-    refused,
+    is_refused,
     serving,
     stop_aside,
     until_said,
@@ -99,8 +99,8 @@ async def test_a_request_in_flight_finishes_when_envoy_is_stopped(
                 assert answer.startswith(b"HTTP/1.1 200 OK")
                 assert b"connection: close" in answer
                 await stop
-        with refused(port):
-            assert str(envoy.state) == "exited"
+        assert is_refused(port)
+        assert str(envoy.state) == "exited"
 
 
 async def test_what_is_open_at_the_deadline_is_cut(

@@ -28,7 +28,7 @@ from supervised._running import (
     until_said,
     until_state,
 )
-from supervised._waiting import PATIENCE_S, refused, until, until_refused
+from supervised._waiting import PATIENCE_S, is_refused, until, until_refused
 
 __all__ = [
     # the fixtures' types
@@ -56,8 +56,8 @@ __all__ = [
     "saved",
     # its callers
     "Load",
+    "is_refused",
     "load_on",
-    "refused",
     "until_refused",
     # time
     "PATIENCE_S",

@@ -5,10 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-
-import pytest
+from collections.abc import Callable
 
 PATIENCE_S = 60.0
 
@@ -33,26 +30,15 @@ async def until(
         ) from None
 
 
-@contextmanager
-def refused(port: int) -> Iterator[None]:
-    """Connections are refused when the block begins."""
-    with (
-        pytest.raises(ConnectionRefusedError),
-        socket.create_connection(("127.0.0.1", port), PATIENCE_S),
-    ):
-        pass
-    yield
+def is_refused(port: int) -> bool:
+    """Say whether nobody listens there."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), PATIENCE_S):
+            return False
+    except ConnectionRefusedError:
+        return True
 
 
 async def until_refused(port: int) -> None:
     """Wait until nobody listens there any more."""
-
-    async def is_refused() -> bool:
-        try:
-            _, writer = await asyncio.open_connection("127.0.0.1", port)
-        except ConnectionRefusedError:
-            return True
-        writer.close()
-        return False
-
-    await until(is_refused, what=f"port {port} to refuse connections", seen=lambda: "a listener")
+    await until(lambda: is_refused(port), what=f"port {port} to refuse connections")
