@@ -33,16 +33,18 @@ async def megabytes(server: Server) -> float:
     return float((await server.tell("look"))["rss_kb"]) / 1000
 
 
-async def peak(server: Server, clients: int) -> float:
-    """Clients come, are pushed to three times, and go; the memory while they were there."""
+async def peak(server: Server, clients: int) -> tuple[float, float]:
+    """Clients come, are pushed to three times, and go; the memory right after and at rest."""
     streams = await connect(server, clients)
     for _ in range(3):
         await server.tell("push")
         await asyncio.gather(*(stream.take() for stream in streams))
     most = await megabytes(server)
+    await asyncio.sleep(QUIET_S)
+    rest = await megabytes(server)
     await close(streams)
     await asyncio.sleep(QUIET_S)
-    return most
+    return most, rest
 
 
 async def peaks(
@@ -60,12 +62,13 @@ async def peaks(
         await peak(server, 1)
         warm = await megabytes(server)
         print(f"memory, {name}: {cold:.1f} MB cold, {warm:.1f} MB after one client")
-        for number in range(1, rounds + 1):
-            most = await peak(server, clients)
+        for _ in range(rounds):
+            most, rest = await peak(server, clients)
             left = await megabytes(server)
             print(
-                f"  peak {number} of {clients}: {most:.1f} MB "
-                f"({1000 * (most - warm) / clients:.0f} kB a client), all gone {left:.1f} MB, "
+                f"  {clients} clients: {most:.1f} MB, "
+                f"{1000 * (most - warm) / clients:.1f} kB each; at rest {rest:.1f} MB, "
+                f"{1000 * (rest - warm) / clients:.1f} kB each; all gone {left:.1f} MB, "
                 f"{100 * (left / warm - 1):+.0f} % of after one, {100 * (left / cold - 1):+.0f} % "
                 "of cold"
             )

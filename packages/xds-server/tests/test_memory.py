@@ -31,9 +31,14 @@ class Kept:
 
     def __init__(self) -> None:
         self.given_back = 0
+        self.trimmed = 0
 
     async def give_back(self) -> bool:
         self.given_back += 1
+        return True
+
+    def trim(self) -> bool:
+        self.trimmed += 1
         return True
 
 
@@ -46,7 +51,7 @@ def kept() -> Kept:
 async def keeping(
     clock: Any, kept: Kept, *, quiet_s: float | None = 10
 ) -> AsyncIterator[MemoryKeeper]:
-    keeper = MemoryKeeper(quiet_s=quiet_s, clock=clock, give_back=kept.give_back)
+    keeper = MemoryKeeper(quiet_s=quiet_s, clock=clock, give_back=kept.give_back, trim=kept.trim)
     async with in_background(keeper.run(), name="memory"):
         yield keeper
 
@@ -99,9 +104,44 @@ async def test_it_is_kept_for_those_who_come_back(clock: Any, kept: Kept) -> Non
 async def test_it_is_kept_if_nobody_wants_it_back(clock: Any, kept: Kept) -> None:
     async with keeping(clock, kept, quiet_s=None) as keeper:
         keeper.count(1000)
+        keeper.pushed()
         keeper.count(0)
         await clock.advance(1000)
+        assert kept.given_back == kept.trimmed == 0
+
+
+async def test_what_a_push_needed_is_given_back_when_it_is_quiet(clock: Any, kept: Kept) -> None:
+    async with keeping(clock, kept) as keeper:
+        keeper.count(200)
+        await clock.advance(10)
+        assert kept.trimmed == 1  # what the first responses needed
+        await clock.advance(100)
+        assert kept.trimmed == 1
+        for _ in range(3):
+            keeper.pushed()
+            await clock.advance(9)
+        assert kept.trimmed == 1
+        await clock.advance(1)
+        assert kept.trimmed == 2
         assert kept.given_back == 0
+
+
+async def test_a_push_to_few_needs_little(clock: Any, kept: Kept) -> None:
+    async with keeping(clock, kept) as keeper:
+        keeper.count(99)
+        keeper.pushed()
+        await clock.advance(1000)
+        assert kept.trimmed == 0
+
+
+async def test_clients_that_have_gone_are_not_forgotten_over_a_push(clock: Any, kept: Kept) -> None:
+    async with keeping(clock, kept) as keeper:
+        keeper.count(1000)
+        keeper.count(300)
+        await clock.advance(5)
+        keeper.pushed()
+        await clock.advance(10)
+        assert (kept.given_back, kept.trimmed) == (1, 0)
 
 
 async def test_asking_the_allocator_works_or_does_nothing() -> None:

@@ -48,8 +48,9 @@ class ServerConfig:
     """Connections older than this are asked to reconnect, which spreads load anew."""
     max_connection_age_grace_s: float = 10.0
     trim_memory_after_s: float | None = 10.0
-    """When most clients have gone and none came or went for this long, what the allocator keeps
-    of their memory is given back to the system (with glibc). None: never."""
+    """When no client came or went and nothing was pushed for this long, what the allocator keeps of
+    the memory of pushes and of clients that have gone is given back to the system (with glibc).
+    None: never."""
     stop_grace_s: float = 1.0
     """At the end of serving, calls of other services have this long to finish."""
     identifier: str = field(default="xds-server")

@@ -1,5 +1,6 @@
-"""Memory given back to the system when most clients have gone.
+"""Memory given back to the system: what pushes needed, and what clients that have gone had.
 
+A push to many needs megabytes for as long as it is on its way; glibc keeps them, in pieces.
 What the allocators keep after a peak of clients would be in the process's size for good. Freed
 objects go back when nothing else lives in their megabyte (Python's own allocator) or page (glibc,
 by `malloc_trim`), and a peak leaves a few long-lived ones behind everywhere: free lists of the
@@ -22,9 +23,19 @@ from ._free_lists import renew_free_lists
 log = logging.getLogger(__name__)
 
 _WORTH_IT = 100
-"""Clients that have to be gone: below that the allocator keeps a few megabytes."""
+"""Clients that have to be gone, or to be there: below that the allocator keeps a few megabytes."""
 _SETTLES_S = 0.1
 """gRPC's own threads free what the calls had that were collected."""
+
+
+def trim() -> bool:
+    """Give back what glibc has free, which takes it a millisecond; whether there was anything."""
+    import ctypes  # here, for most processes never need it
+
+    try:
+        return bool(ctypes.CDLL(None).malloc_trim(0))
+    except (AttributeError, OSError):
+        return False
 
 
 async def give_back_unused() -> bool:
@@ -35,9 +46,9 @@ async def give_back_unused() -> bool:
     _forget_looked_up_names()
     gc.collect()  # gRPC leaves a small cycle for every call
     await asyncio.sleep(_SETTLES_S)
-    trimmed = _trim()
+    trimmed = trim()
     await renew_free_lists()  # after the first time, so that what is new lies among what stays
-    return _trim() or trimmed
+    return trim() or trimmed
 
 
 def _forget_looked_up_names() -> None:
@@ -50,17 +61,11 @@ def _forget_looked_up_names() -> None:
         sys._clear_type_cache()
 
 
-def _trim() -> bool:
-    import ctypes  # here, for most processes never need it
-
-    try:
-        return bool(ctypes.CDLL(None).malloc_trim(0))
-    except (AttributeError, OSError):
-        return False
-
-
 class MemoryKeeper:
-    """Gives back once when half of the clients or more have gone and it is quiet for a while."""
+    """Gives back when it is quiet for a while: what is free, and more when most clients have gone.
+
+    That is half of them, or more, and some number at least.
+    """
 
     def __init__(
         self,
@@ -68,35 +73,53 @@ class MemoryKeeper:
         quiet_s: float | None,
         clock: Clock,
         give_back: Callable[[], Awaitable[bool]] = give_back_unused,
+        trim: Callable[[], bool] = trim,
     ) -> None:
         self._quiet_s = quiet_s
         self._clock = clock
         self._give_back = give_back
+        self._trim = trim
         self._most = 0
         self._clients = 0
+        self._used = False
+        self._fallen = False
         self._changed_at = 0.0
-        self._fallen = asyncio.Event()
+        self._due = asyncio.Event()
 
     def count(self, clients: int) -> None:
         """There are so many clients now."""
+        self._used |= clients > self._clients
         self._clients = clients
         self._most = max(self._most, clients)
+        self._fallen = self._most - clients >= max(_WORTH_IT, self._most / 2)
+        self._changed()
+
+    def pushed(self) -> None:
+        """The clients are being pushed to."""
+        self._used = True
+        self._changed()
+
+    def _changed(self) -> None:
         self._changed_at = self._clock.monotonic()
-        many = self._most - clients >= max(_WORTH_IT, self._most / 2)
-        if many and self._quiet_s is not None:
-            self._fallen.set()
+        worth_it = self._fallen or (self._used and self._clients >= _WORTH_IT)
+        if worth_it and self._quiet_s is not None:
+            self._due.set()
         else:
-            self._fallen.clear()
+            self._due.clear()
 
     async def run(self) -> None:
-        """Wait for the clients to go, again and again."""
+        """Wait for it to be quiet, again and again."""
         while True:
-            await self._fallen.wait()
+            await self._due.wait()
             left_s = self._changed_at + (self._quiet_s or 0.0) - self._clock.monotonic()
             if left_s > 0:
                 await self._clock.sleep(left_s)
                 continue
+            fallen, self._fallen, self._used = self._fallen, False, False
+            self._due.clear()
+            if not fallen:
+                self._trim()
+                continue
             gone, self._most = self._most - self._clients, self._clients
-            self._fallen.clear()
             if await self._give_back():
                 log.info("memory given back", extra={"clients": self._clients, "gone": gone})

@@ -345,6 +345,7 @@ class XdsServer(Generic[C]):
         self._next_version()
         for reason in request.reasons or ("unknown",):
             self._metrics.triggers.inc(reason)
+        self._memory.pushed()
         for connection in tuple(self._connections.values()):
             if self._needs_push(connection.client, request):
                 self._queue.enqueue(connection, request)
