@@ -88,6 +88,8 @@ class MemoryKeeper:
 
     def count(self, clients: int) -> None:
         """There are so many clients now."""
+        if self._most < _WORTH_IT <= clients and self._quiet_s is not None:
+            import ctypes  # noqa: F401  needed later, when it would lie in holes and keep them
         self._used |= clients > self._clients
         self._clients = clients
         self._most = max(self._most, clients)
