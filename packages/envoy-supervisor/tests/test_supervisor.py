@@ -58,6 +58,11 @@ async def crashed(envoy: Envoy) -> None:
     await envoy.wait_down()
 
 
+def stands(thread: Path) -> bool:
+    _, _, facts = (thread / "stat").read_text().rpartition(")")
+    return facts.split()[0] == "T"
+
+
 async def test_going_back_to_what_serves_is_done_at_once(fake: Fake) -> None:
     config, files = fake()
     async with supervising(config) as supervisor:
@@ -244,6 +249,8 @@ async def test_an_admin_interface_that_hangs_does_not_prolong_the_stop(
     config, _ = fake(termination_drain=timedelta(seconds=0.1), stop_grace=timedelta(seconds=0.1))
     async with serving(config) as envoy:
         os.kill(envoy.pid, signal.SIGSTOP)
+        threads = [*Path(f"/proc/{envoy.pid}/task").iterdir()]
+        await until(lambda: all(map(stands, threads)), what="envoy to stand still")
     assert (await envoy.wait_exit()).signal == signal.SIGKILL
     (said,) = [r for r in caplog.records if r.getMessage() == "envoy was not told to drain"]
     assert said.__dict__["error"] == "envoy does not answer in the time that is left"
