@@ -171,15 +171,18 @@ def test_what_is_ending_is_waited_for(run: Run) -> None:
         ENDING
         + """
 async def test_cancelled():
-    await cancel(asyncio.create_task(end_when_cancelled(0.1)))
+    await cancel(asyncio.create_task(end_when_cancelled(1.2)))
 
 async def test_grpcs():
-    asyncio.create_task(grpcs["prepare"](0.1))
+    asyncio.create_task(grpcs["prepare"](1.2))
+
+async def test_by_itself():
+    asyncio.create_task(end_after(0.05))
 """,
         "-o",
         "leak_patience_s=60",
     )
-    result.assert_outcomes(passed=2)
+    result.assert_outcomes(passed=3)
 
 
 def test_what_only_seems_to_end_is_reported(run: Run) -> None:
@@ -212,7 +215,14 @@ async def never_there():
     await wait_for_nothing()
 
 async def test_that_hangs():
-    await asyncio.gather(asyncio.create_task(wait_for_nothing(), name="forlorn"))
+    import grpc.aio
+    server = grpc.aio.server()  # whose own tasks have no stack to show
+    server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    try:
+        await asyncio.gather(asyncio.create_task(wait_for_nothing(), name="forlorn"))
+    finally:
+        await server.stop(None)
 
 async def test_whose_fixture_hangs(never_there):
     pass

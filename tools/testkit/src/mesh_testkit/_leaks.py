@@ -11,14 +11,14 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from mesh_testkit._resources import Resources, socket_files
 
-_LOOP_TURNS = 20
+_BY_ITSELF_S = 1.0
 _GRPCS_FILES = ("grpc/_cython/", "/grpc/aio/")
 _MOST_NAMED = 10
 
@@ -74,25 +74,36 @@ def fail_on_socket_files(directory: Path) -> None:
 def check_tasks_before_close(loop: asyncio.AbstractEventLoop, patience_s: float) -> None:
     """Fail if tasks are still pending in a loop that is about to be closed.
 
-    A task that ends by itself gets a few turns of the loop for it. One that was cancelled, or that
-    is grpc's own and ends when its poller has heard of the end of a call, gets until the patience
-    runs out: how many turns that is depends on how busy the machine is.
+    A task that ends by itself, as the handler of a connection does when its client has gone, gets
+    a second for it. One that was cancelled, or that is grpc's own and ends when its poller has
+    heard of the end of a call, gets until the patience runs out. Turns of the loop are no measure:
+    how many it takes depends on how busy the machine is.
     """
     if loop.is_closed():
         return
-    for _ in range(_LOOP_TURNS):
-        if not asyncio.all_tasks(loop):
-            return
-        loop.run_until_complete(asyncio.sleep(0))
-    ending = [task for task in asyncio.all_tasks(loop) if task.cancelling() or _is_grpcs_own(task)]
-    if ending:
-        loop.run_until_complete(asyncio.wait(ending, timeout=patience_s))
+    _let_end(loop, lambda _: True, min(patience_s, _BY_ITSELF_S))
+    _let_end(loop, lambda task: bool(task.cancelling()) or is_grpcs_own(task), patience_s)
     left = [_describe_task(task) for task in asyncio.all_tasks(loop)]
     if left:
         pytest.fail(_message("this test", sorted(left)), pytrace=False)
 
 
-def _is_grpcs_own(task: asyncio.Task[object]) -> bool:
+def _let_end(
+    loop: asyncio.AbstractEventLoop,
+    which: Callable[[asyncio.Task[object]], bool],
+    limit_s: float,
+) -> None:
+    """Run the loop until these tasks, and those they start, have ended or the time has."""
+    deadline = time.monotonic() + limit_s
+    while tasks := [task for task in asyncio.all_tasks(loop) if which(task)]:
+        left_s = deadline - time.monotonic()
+        if left_s <= 0:
+            return
+        loop.run_until_complete(asyncio.wait(tasks, timeout=left_s))
+
+
+def is_grpcs_own(task: asyncio.Task[object]) -> bool:
+    """Tell a task that grpc.aio started for itself from those of tests and programs."""
     code = getattr(task.get_coro(), "cr_code", None)
     return code is not None and any(part in code.co_filename for part in _GRPCS_FILES)
 
