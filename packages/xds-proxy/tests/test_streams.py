@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 from collections.abc import AsyncIterator, Callable
@@ -177,6 +178,61 @@ async def test_a_restarted_control_plane_is_found_by_envoys_next_stream(
     ]
     (reason,) = _said(caplog, "cannot reach the control plane")
     assert "not ready yet" in reason
+
+
+async def test_a_control_plane_that_comes_just_after_it_was_away_is_reached(
+    start_relay: Any, messages: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The first connection ends as if nobody were there; the next, to find out why, meets it."""
+    async with control_plane() as plane, _front(plane.address, ending_first=1) as address:
+        async with start_relay(address) as running:
+            async with envoy_stream(running.socket_path) as envoy:
+                await _first_answer(plane, envoy, messages)
+                assert running.relay.counters.connection_failures == 0
+    assert _said(caplog, "cannot reach the control plane") == []
+
+
+async def test_no_connection_waits_for_the_garbage_collector_to_be_closed(
+    start_relay: Any, messages: Any
+) -> None:
+    gc.disable()
+    try:
+        async with control_plane() as plane, _front(plane.address) as address:
+            async with start_relay(address) as running:
+                async with envoy_stream(running.socket_path) as envoy:
+                    await _first_answer(plane, envoy, messages)
+    finally:
+        gc.enable()
+
+
+@asynccontextmanager
+async def _front(address: str, *, ending_first: int = 0) -> AsyncIterator[str]:
+    """Ends so many connections at once, and passes all later ones on until they are closed."""
+    host, _, port = address.rpartition(":")
+    came = 0
+    handlers: list[asyncio.Task[None] | None] = []
+
+    async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            while data := await reader.read(65536):
+                writer.write(data)
+        writer.close()
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal came
+        came += 1
+        handlers.append(asyncio.current_task())
+        if came <= ending_first:
+            writer.close()
+            return
+        to_plane = await asyncio.open_connection(host, int(port))
+        await asyncio.gather(copy(reader, to_plane[1]), copy(to_plane[0], writer))
+
+    server = await asyncio.start_server(accept, "127.0.0.1", 0)
+    async with server:
+        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with asyncio.timeout(60):
+        await asyncio.gather(*filter(None, handlers))
 
 
 @asynccontextmanager

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from enum import Enum, auto
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,44 @@ from xds_proxy._config import Address, SystemRoots, UpstreamConfig
 from xds_proxy._diagnosis import why_unreachable
 from xds_proxy._errors import UpstreamError
 
-ControlPlaneCall = (
-    Any  # grpc.aio.StreamStreamCall[bytes, bytes]; the class takes no parameters at run time
-)
+
+class ControlPlaneCall:
+    """A call that is lent for as long as its block runs.
+
+    gRPC keeps a connection open until the last of its calls is freed. The frames that an exception
+    passed hold on to what they were given, and asyncio's task groups leave such exceptions to the
+    garbage collector, which may not come for hours to an idle agent. So they are given this.
+    """
+
+    def __init__(self, call: Any) -> None:
+        # grpc.aio.StreamStreamCall[bytes, bytes]; the class takes no parameters at run time
+        self._call = call
+
+    def read(self) -> Awaitable[Any]:
+        """The next message, or EOF."""
+        reading: Awaitable[Any] = self._call.read()
+        return reading
+
+    def write(self, message: bytes) -> Awaitable[None]:
+        """Send a message."""
+        writing: Awaitable[None] = self._call.write(message)
+        return writing
+
+    def code(self) -> Awaitable[grpc.StatusCode]:
+        """How the call ended; waits for its end."""
+        code: Awaitable[grpc.StatusCode] = self._call.code()
+        return code
+
+    def details(self) -> Awaitable[str | None]:
+        """Why the call ended; waits for its end."""
+        details: Awaitable[str | None] = self._call.details()
+        return details
+
+    def give_back(self) -> None:
+        """Cancel the call and let go of it."""
+        self._call.cancel()
+        self._call = None
+
 
 _MAX_TOKEN_BYTES = 1024 * 1024
 
@@ -48,30 +84,63 @@ async def dialled(
         metadata.append(("authorization", f"Bearer {_read_token(config.token_path)}"))
 
     options = _channel_options(config.server_name, max_message_bytes)
-    if roots is None:
-        channel = grpc.aio.insecure_channel(config.address, options=options)
-    else:
+    credentials = None
+    if roots is not None:
         chain, key = _read_client_certificate(config)
         credentials = grpc.ssl_channel_credentials(roots.pem, key, chain)
-        channel = grpc.aio.secure_channel(config.address, credentials, options=options)
-    try:
-        if not await _connects(channel, config.connect_timeout_s):
-            reason = await why_unreachable(
-                address,
-                tls=_tls_context(roots) if roots else None,
-                server_name=server_name,
-                roots=roots.described if roots else "",
-                timeout_s=config.connect_timeout_s,
-            )
-            raise UpstreamError(reason or _NOT_GRPC[roots is None])
+
+    def open_channel() -> grpc.aio.Channel:
+        if credentials is None:
+            return grpc.aio.insecure_channel(config.address, options=options)
+        return grpc.aio.secure_channel(config.address, credentials, options=options)
+
+    async def why_not() -> str | None:
+        return await why_unreachable(
+            address,
+            tls=_tls_context(roots) if roots else None,
+            server_name=server_name,
+            roots=roots.described if roots else "",
+            timeout_s=config.connect_timeout_s,
+        )
+
+    async with _connected(
+        open_channel,
+        why_not,
+        timeout_s=config.connect_timeout_s,
+        otherwise=_NOT_GRPC[roots is None],
+    ) as channel:
         open_stream: Any = channel.stream_stream  # its stubs know no stream of raw bytes
-        call = open_stream(path)(metadata=metadata)
+        call = ControlPlaneCall(open_stream(path)(metadata=metadata))
         try:
             yield call
         finally:
-            call.cancel()
-    finally:
-        await channel.close(None)
+            call.give_back()
+
+
+@asynccontextmanager
+async def _connected(
+    open_channel: Callable[[], grpc.aio.Channel],
+    why_not: Callable[[], Awaitable[str | None]],
+    *,
+    timeout_s: float,
+    otherwise: str,
+) -> AsyncIterator[grpc.aio.Channel]:
+    """A ready channel. Raises UpstreamError with the reason, or `otherwise` if there is none."""
+    again = False
+    while True:
+        channel = open_channel()
+        try:
+            outcome = await _connect(channel, timeout_s)
+            if outcome is _Outcome.READY:
+                yield channel
+                return
+        finally:
+            await channel.close(None)
+        reason = await why_not()
+        # What fails though nothing is in the way has come up meanwhile, unless it fails again.
+        if reason is not None or again or outcome is _Outcome.SILENT:
+            raise UpstreamError(reason or otherwise)
+        again = True
 
 
 _NOT_GRPC = {
@@ -101,18 +170,24 @@ def _channel_options(
     return options
 
 
-async def _connects(channel: grpc.aio.Channel, timeout_s: float) -> bool:
+class _Outcome(Enum):
+    READY = auto()
+    FAILED = auto()
+    SILENT = auto()
+
+
+async def _connect(channel: grpc.aio.Channel, timeout_s: float) -> _Outcome:
     try:
         async with asyncio.timeout(timeout_s):
             state = channel.get_state(try_to_connect=True)
             while state is not grpc.ChannelConnectivity.READY:
                 if state is grpc.ChannelConnectivity.TRANSIENT_FAILURE:
-                    return False
+                    return _Outcome.FAILED
                 await channel.wait_for_state_change(state)
                 state = channel.get_state(try_to_connect=True)
     except TimeoutError:
-        return False
-    return True
+        return _Outcome.SILENT
+    return _Outcome.READY
 
 
 def _read_roots(source: Path | SystemRoots | None) -> _Roots | None:
