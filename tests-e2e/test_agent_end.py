@@ -16,9 +16,9 @@ from mesh_e2e import (
     requests_open,
     send,
     shared_memory_of,
-    until,
 )
 from mesh_local import OnExit, RunningMesh, RunningWorkload
+from mesh_testkit import until
 
 Record = Callable[[str, object], None]
 

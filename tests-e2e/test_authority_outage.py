@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from mesh_e2e import (
-    PATIENCE_S,
     Target,
     Unanswered,
     another_control_plane,
@@ -25,10 +24,10 @@ from mesh_e2e import (
     mesh_of,
     send,
     short_lived,
-    until,
     until_listening,
 )
 from mesh_local import RunningMesh
+from mesh_testkit import PATIENCE_S, until
 
 Record = Callable[[str, object], None]
 

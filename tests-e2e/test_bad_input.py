@@ -20,9 +20,9 @@ from mesh_e2e import (
     put,
     run_command,
     running_agent,
-    until,
 )
 from mesh_local import fetch_status
+from mesh_testkit import until
 
 ADDRESS = own_address(1)
 """For the commands run here by hand; mesh-local never uses it."""

@@ -22,7 +22,6 @@ from cryptography.hazmat.primitives.serialization import (
 import mesh_ca
 from mesh_ca import TokenIssuer
 from mesh_e2e import (
-    PATIENCE_S,
     Secret,
     Target,
     children_of,
@@ -34,9 +33,9 @@ from mesh_e2e import (
     secret_token,
     secrets_on_disk,
     send,
-    until,
 )
 from mesh_local import Child, ChildState, OnExit, RunningMesh, RunningWorkload
+from mesh_testkit import PATIENCE_S, until
 
 MESH = """\
     mesh: {certificateLifetime: 10s, drain: 1s}

@@ -5,15 +5,9 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from mesh_e2e import (
-    Target,
-    another_control_plane,
-    constant_load,
-    kill_control_plane,
-    mesh_of,
-    until,
-)
+from mesh_e2e import Target, another_control_plane, constant_load, kill_control_plane, mesh_of
 from mesh_local import RunningMesh
+from mesh_testkit import until
 
 Record = Callable[[str, object], None]
 

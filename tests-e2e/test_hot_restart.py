@@ -11,8 +11,9 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from mesh_e2e import Target, admin, alive, constant_load, mesh_of, run_command, send, until
+from mesh_e2e import Target, admin, alive, constant_load, mesh_of, run_command, send
 from mesh_local import RunningWorkload
+from mesh_testkit import until
 
 Record = Callable[[str, object], None]
 

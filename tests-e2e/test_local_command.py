@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from mesh_e2e import ECHO, alive, children_of, command_line, last_words, run_command, until
+from mesh_e2e import ECHO, alive, children_of, command_line, last_words, run_command
+from mesh_testkit import until
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "two-services" / "mesh.yaml"
 

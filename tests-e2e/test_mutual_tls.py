@@ -9,16 +9,9 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from mesh_e2e import (
-    ForeignAuthority,
-    Target,
-    Unanswered,
-    mesh_client_context,
-    mesh_of,
-    send,
-    until,
-)
+from mesh_e2e import ForeignAuthority, Target, Unanswered, mesh_client_context, mesh_of, send
 from mesh_local import RunningMesh
+from mesh_testkit import until
 
 MESH = """\
     mesh: {trustDomain: example.org}

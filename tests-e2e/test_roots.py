@@ -10,7 +10,6 @@ import pytest
 from cryptography import x509
 
 from mesh_e2e import (
-    PATIENCE_S,
     Target,
     Unanswered,
     constant_load,
@@ -22,9 +21,9 @@ from mesh_e2e import (
     run_command,
     send,
     trusted_roots,
-    until,
 )
 from mesh_local import RunningMesh, RunningWorkload
+from mesh_testkit import PATIENCE_S, until
 
 # Certificates that live for an hour: within the test they are renewed for the roots' sake only.
 MESH = """\

@@ -15,8 +15,8 @@ from mesh_e2e import (
     issued_to,
     mesh_of,
     short_lived,
-    until,
 )
+from mesh_testkit import until
 
 LIFETIME_S = 14
 

@@ -37,10 +37,10 @@ from mesh_e2e import (
     running_agent,
     send,
     servers,
-    until,
 )
 from mesh_sds import SdsConfig, TlsCertificate, serving
 from mesh_sds.testing import FakeSecrets, SecretSubscriber
+from mesh_testkit import until
 from xds_proxy.testing import ControlPlaneStream
 
 WEB = SpiffeId.parse("spiffe://cluster.local/ns/shop/sa/web")

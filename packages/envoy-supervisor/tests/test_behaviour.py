@@ -26,7 +26,8 @@ from envoy_supervisor import (
 )
 from envoy_supervisor.testing import FakeEnvoy
 from mesh_lifecycle.testing import ManualClock
-from supervised import PATIENCE_S, Fake, serving, until, until_state
+from mesh_testkit import PATIENCE_S, until
+from supervised import Fake, serving, until_state
 
 
 def names(directory: Path) -> set[str]:

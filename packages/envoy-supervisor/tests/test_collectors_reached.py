@@ -28,7 +28,8 @@ from envoy_supervisor import (
 from mesh_ca import Authority, load_or_create_authority
 from mesh_sds import SdsConfig, TlsCertificate, TrustBundle, serving
 from mesh_sds.testing import FakeSecrets
-from supervised import PATIENCE_S, WithoutControlPlane, until
+from mesh_testkit import PATIENCE_S, until
+from supervised import WithoutControlPlane
 
 HOST = "127.0.0.1"
 COLLECTOR = "spiffe://cluster.local/ns/monitoring/sa/collector"

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from envoy_supervisor.testing import FakeEnvoy, fake_envoy
-from supervised import PATIENCE_S
+from mesh_testkit import PATIENCE_S
 
 
 @contextmanager

@@ -18,7 +18,8 @@ from envoy_supervisor import (
 )
 from envoy_supervisor.testing import FakeEnvoy, fake_envoy
 from mesh_lifecycle import Backoff
-from supervised import Fake, crashed, until
+from mesh_testkit import until
+from supervised import Fake, crashed
 
 QUICK = Backoff(initial_s=0.001, maximum_s=0.002)
 

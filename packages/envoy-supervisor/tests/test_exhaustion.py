@@ -21,15 +21,8 @@ from envoy_supervisor import (
     running,
 )
 from mesh_lifecycle import Backoff
-from supervised import (
-    PATIENCE_S,
-    Fake,
-    FreePort,
-    ProxyConfig,
-    SlowApplication,
-    serving,
-    until,
-)
+from mesh_testkit import PATIENCE_S, until
+from supervised import Fake, FreePort, ProxyConfig, SlowApplication, serving
 
 PATIENT = CrashPolicy(budget=100_000, backoff=Backoff(initial_s=0.01, maximum_s=0.02))
 

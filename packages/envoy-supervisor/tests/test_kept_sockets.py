@@ -27,8 +27,8 @@ from envoy_supervisor import (
 )
 from envoy_supervisor._keeper import LOOK_S
 from mesh_lifecycle import Backoff, Clock, SystemClock
+from mesh_testkit import PATIENCE_S, until
 from supervised import (
-    PATIENCE_S,
     FreePort,
     Load,
     LongWaits,
@@ -46,7 +46,6 @@ from supervised import (
     saved,
     serving,
     stop_aside,
-    until,
     until_refused,
     until_said,
     until_state,

@@ -17,7 +17,8 @@ from envoy_supervisor import CrashPolicy, RestartRefused, running
 from envoy_supervisor._metrics import start_time
 from envoy_supervisor.metrics import EnvoyMetrics
 from mesh_lifecycle import Backoff
-from supervised import PATIENCE_S, Fake, FreePort, ProxyConfig, crashed, serving
+from mesh_testkit import PATIENCE_S
+from supervised import Fake, FreePort, ProxyConfig, crashed, serving
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from envoy_supervisor import CrashPolicy, EnvoyConfig, EnvoyState, RestartRefused, running
+from mesh_testkit import PATIENCE_S, until
 from supervised import (
-    PATIENCE_S,
     FreePort,
     Get,
     ProxyConfig,
@@ -31,7 +31,6 @@ from supervised import (
     saved,
     serving,
     stop_aside,
-    until,
     until_said,
 )
 

@@ -25,8 +25,8 @@ from envoy_supervisor import (
     UnixAddress,
     running,
 )
+from mesh_testkit import PATIENCE_S
 from supervised import (
-    PATIENCE_S,
     FreePort,
     Get,
     ProxyConfig,

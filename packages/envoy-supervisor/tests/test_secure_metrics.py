@@ -13,7 +13,8 @@ from envoy_supervisor import Address, BootstrapConfig, EnvoyConfig, render_boots
 from mesh_ca import Authority, load_or_create_authority
 from mesh_sds import SdsConfig, TlsCertificate, TrustBundle, serving
 from mesh_sds.testing import FakeSecrets
-from supervised import PATIENCE_S, FreePort, WithoutControlPlane, edited
+from mesh_testkit import PATIENCE_S
+from supervised import FreePort, WithoutControlPlane, edited
 
 HOST = "127.0.0.1"
 

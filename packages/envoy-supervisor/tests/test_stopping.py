@@ -12,6 +12,7 @@ import pytest
 
 from envoy_supervisor import AdminError, Envoy, EnvoyConfig, RestartRefused
 from envoy_supervisor._drain import MOST_FAILURES
+from mesh_testkit import until
 from supervised import (
     FreePort,
     Get,
@@ -22,7 +23,6 @@ from supervised import (
     saved,
     serving,
     stop_aside,
-    until,
 )
 
 

@@ -31,7 +31,8 @@ from envoy_supervisor._supervisor import Supervisor
 from envoy_supervisor._version import Version, read_version
 from envoy_supervisor.testing import FakeEnvoy, fake_envoy
 from mesh_lifecycle import Backoff, SystemClock
-from supervised import Fake, StandingClock, serving, until
+from mesh_testkit import until
+from supervised import Fake, StandingClock, serving
 
 QUICK = CrashPolicy(budget=9, backoff=Backoff(initial_s=0.001, maximum_s=0.002))
 GRACEFUL = "POST /drain_listeners?inboundonly&graceful&skip_exit"

@@ -13,6 +13,7 @@ from mesh_local import ChildState, OnExit, ProcessEnded
 from mesh_local._children import describe_exit, last_lines, running
 from mesh_local._guard import Guard, guarding
 from mesh_local._processes import ProcessSpec, Role
+from mesh_testkit import until
 
 LAUNCHER = Path(__file__).parents[1] / "src" / "mesh_local" / "_launch.py"
 
@@ -39,15 +40,6 @@ def make_spec(tmp_path: Path) -> MakeSpec:
         )
 
     return make
-
-
-async def until(condition: Callable[[], bool], *, what: str) -> None:
-    try:
-        async with asyncio.timeout(60):
-            while not condition():  # noqa: ASYNC110 - processes give no event
-                await asyncio.sleep(0.01)
-    except TimeoutError:
-        pytest.fail(f"waited 60 s in vain for {what}")
 
 
 def alive(pid: int) -> bool:

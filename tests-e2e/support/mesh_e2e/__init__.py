@@ -23,15 +23,7 @@ from mesh_e2e._control_plane import another_control_plane, kill_control_plane, u
 from mesh_e2e._envoy import admin, envoy_serials, requests_open
 from mesh_e2e._identity import Audited, is_below, issued_to, trusted_roots
 from mesh_e2e._load import Failure, Load, LoadReport, Target, Unanswered, constant_load, send
-from mesh_e2e._machine import (
-    PATIENCE_S,
-    alive,
-    children_of,
-    command_line,
-    last_words,
-    shared_memory_of,
-    until,
-)
+from mesh_e2e._machine import alive, children_of, command_line, last_words, shared_memory_of
 from mesh_e2e._meshes import ECHO, mesh_of, run_command
 from mesh_e2e._rotation import RotationOutcome, rotate
 from mesh_e2e._secrets import Secret, secret_key, secret_token, secrets_on_disk
@@ -40,7 +32,6 @@ from mesh_e2e._soaks import soaked
 
 __all__ = [
     "ECHO",
-    "PATIENCE_S",
     "ROOT",
     "SDS_SOCKET",
     "TOKEN",
@@ -90,6 +81,5 @@ __all__ = [
     "short_lived",
     "soaked",
     "trusted_roots",
-    "until",
     "until_listening",
 ]

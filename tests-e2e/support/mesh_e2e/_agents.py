@@ -19,8 +19,9 @@ import grpc
 from certclient.testing import FakeAuthority, FakeIstioCa, fake_istio_ca
 from mesh_ca import load_or_create_authority
 from mesh_e2e._load import Target, send
-from mesh_e2e._machine import PATIENCE_S, alive, children_of, last_words, until
+from mesh_e2e._machine import alive, children_of, last_words
 from mesh_sds.testing import SecretSubscriber, subscriber
+from mesh_testkit import PATIENCE_S, until
 from xds_proxy.testing import ControlPlane, ControlPlaneStream, control_plane
 
 SERVER_NAME = "istiod.istio-system.svc"

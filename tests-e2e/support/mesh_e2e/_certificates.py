@@ -12,8 +12,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from mesh_ca import Authority, load_or_create_authority
-from mesh_e2e._machine import PATIENCE_S
 from mesh_local import RunningMesh
+from mesh_testkit import PATIENCE_S
 
 
 class ForeignAuthority:

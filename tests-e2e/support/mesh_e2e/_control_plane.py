@@ -6,8 +6,8 @@ import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
-from mesh_e2e._machine import until
 from mesh_local import RunningMesh
+from mesh_testkit import until
 
 
 def kill_control_plane(mesh: RunningMesh, pid: int | None = None) -> None:

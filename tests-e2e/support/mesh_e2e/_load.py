@@ -17,7 +17,7 @@ from typing import Self
 
 import h11
 
-from mesh_e2e._machine import PATIENCE_S
+from mesh_testkit import PATIENCE_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,33 +1,10 @@
 """A look at this machine's processes and shared memory."""
 
-import asyncio
-import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-PATIENCE_S = 60.0
-"""Guards against hanging, and nothing else: a loaded machine takes its time."""
 _LAST_LINES = 15
-
-
-async def until(
-    condition: Callable[[], object], *, what: str, seen: Callable[[], object] | None = None
-) -> None:
-    """Wait for something that gives no event; fails with what was awaited and what was seen.
-
-    condition: may be a coroutine function.
-    """
-    try:
-        async with asyncio.timeout(PATIENCE_S):
-            while True:
-                held = condition()
-                if await held if inspect.isawaitable(held) else held:
-                    return
-                await asyncio.sleep(0.01)
-    except TimeoutError:
-        told = "" if seen is None else f"; there was {seen()}"
-        raise AssertionError(f"waited {PATIENCE_S:g} s in vain for: {what}{told}") from None
 
 
 def last_words(logs: Iterable[Path]) -> str:

@@ -7,8 +7,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from textwrap import dedent
 
-from mesh_e2e._machine import PATIENCE_S, last_words
+from mesh_e2e._machine import last_words
 from mesh_local import OnExit, RunningMesh, parse_mesh_file, prepared, running_mesh
+from mesh_testkit import PATIENCE_S
 
 ECHO = Path(__file__).parents[2] / "apps" / "echo.py"
 

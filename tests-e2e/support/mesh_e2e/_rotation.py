@@ -8,8 +8,8 @@ from pathlib import Path
 from mesh_e2e._certificates import mesh_client_context, presented_serial
 from mesh_e2e._envoy import envoy_serials
 from mesh_e2e._load import LoadReport, Target, constant_load
-from mesh_e2e._machine import until
 from mesh_e2e._meshes import mesh_of
+from mesh_testkit import until
 
 MESH = """\
     mesh: {{certificateLifetime: {lifetime}s}}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mesh_testkit import find_free_port
+from mesh_testkit import _waiting, find_free_port, until
 from mesh_testkit._ports import candidates, ephemeral_range, first_free
 
 Run = Callable[..., pytest.RunResult]
@@ -317,6 +317,26 @@ async def test_child():
 """
     )
     result.assert_outcomes(passed=1)
+
+
+async def test_waiting_ends_when_it_holds() -> None:
+    looks = iter([False, False, True])
+
+    async def look() -> bool:
+        return next(looks)
+
+    await until(look, what="the third look")
+    assert list(looks) == []
+
+
+async def test_waiting_in_vain_says_what_for_and_what_there_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_waiting, "PATIENCE_S", 0.02)
+    with pytest.raises(AssertionError, match=r"^waited 0\.02 s in vain for rain; there was sun$"):
+        await until(lambda: False, what="rain", seen=lambda: "sun")
+    with pytest.raises(AssertionError, match=r"in vain for rain$"):
+        await until(lambda: False, what="rain")
 
 
 def test_of_much_that_is_left_ten_are_named(run: Run) -> None:

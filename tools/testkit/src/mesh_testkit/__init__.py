@@ -2,5 +2,6 @@
 
 from mesh_testkit._golden import Golden
 from mesh_testkit._ports import find_free_port
+from mesh_testkit._waiting import PATIENCE_S, until
 
-__all__ = ["Golden", "find_free_port"]
+__all__ = ["PATIENCE_S", "Golden", "find_free_port", "until"]

@@ -18,6 +18,7 @@ from supervised._fixtures import (
     WithoutControlPlane,
 )
 from supervised._load import Load, load_on
+from supervised._ports import is_refused, until_refused
 from supervised._running import (
     crashed,
     gone,
@@ -28,7 +29,6 @@ from supervised._running import (
     until_said,
     until_state,
 )
-from supervised._waiting import PATIENCE_S, is_refused, until, until_refused
 
 __all__ = [
     # the fixtures' types
@@ -60,8 +60,6 @@ __all__ = [
     "load_on",
     "until_refused",
     # time
-    "PATIENCE_S",
     "LongWaits",
     "StandingClock",
-    "until",
 ]

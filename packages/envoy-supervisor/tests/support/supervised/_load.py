@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from supervised._waiting import until
+from mesh_testkit import until
 
 
 class Load:

@@ -13,7 +13,7 @@ import pytest
 
 from envoy_supervisor import Envoy, EnvoyConfig, EnvoyState, running
 from mesh_lifecycle import Clock
-from supervised._waiting import PATIENCE_S, until
+from mesh_testkit import PATIENCE_S, until
 
 
 @asynccontextmanager

@@ -1,0 +1,31 @@
+"""Waiting for what gives no event, with a bound that only guards against hanging."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable
+
+PATIENCE_S = 60.0
+"""No statement about speed: a loaded machine takes its time."""
+_LOOK_S = 0.005
+
+
+async def until(
+    condition: Callable[[], object], *, what: str, seen: Callable[[], object] | None = None
+) -> None:
+    """Wait until it holds.
+
+    condition: may be a coroutine function.
+    Raises AssertionError with what was awaited, and what there was instead.
+    """
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                held = condition()
+                if await held if inspect.isawaitable(held) else held:
+                    return
+                await asyncio.sleep(_LOOK_S)
+    except TimeoutError:
+        told = "" if seen is None else f"; there was {seen()}"
+        raise AssertionError(f"waited {PATIENCE_S:g} s in vain for {what}{told}") from None
