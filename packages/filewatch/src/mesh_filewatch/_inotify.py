@@ -1,0 +1,74 @@
+"""What the kernel says of directories, by watchdog's reader of inotify: one thread for all of them.
+
+watchdog's observers would take a thread a directory, wake for every file that anybody opens, hold
+the news of a removal back for half a second, and log and warn of what is nothing. The reader below
+them does none of that.
+"""
+
+import errno
+import os
+from itertools import count
+
+from watchdog.observers.inotify_c import (
+    CallbackId,
+    InotifyConstants,
+    InotifyEvent,
+    InotifyFD,
+    Mask,
+    WatchDescriptor,
+)
+
+from mesh_filewatch._happenings import Happening, Told, Unwatch
+
+_MASK = Mask(
+    InotifyConstants.IN_MODIFY
+    | InotifyConstants.IN_ATTRIB
+    | InotifyConstants.IN_CLOSE_WRITE
+    | InotifyConstants.IN_MOVED_FROM
+    | InotifyConstants.IN_MOVED_TO
+    | InotifyConstants.IN_CREATE
+    | InotifyConstants.IN_DELETE
+    | InotifyConstants.IN_DELETE_SELF
+    | InotifyConstants.IN_MOVE_SELF
+    | InotifyConstants.IN_ONLYDIR
+)
+_numbers = count()
+
+
+class Inotify:
+    """Started when it is made; `close` it."""
+
+    def __init__(self) -> None:
+        self._reader = InotifyFD()
+        self._reader.start()
+
+    def __call__(self, directory: str, told: Told) -> Unwatch:
+        """Watch a directory; see `Observe`. Its lock is held meanwhile: not for one that hangs."""
+        number = CallbackId(next(_numbers))
+        watch = self._reader.add_callback(os.fsencode(directory), _MASK, _Watch(told), number)
+        if watch < 0:
+            # watchdog passes over this one error.
+            self._reader.remove_callbacks([(watch, number)])
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), directory)
+        return lambda: self._reader.remove_callbacks([(watch, number)])
+
+    def close(self) -> None:
+        self._reader.stop()
+        self._reader.join()
+
+
+class _Watch:
+    """Called in the reader's thread."""
+
+    def __init__(self, told: Told) -> None:
+        self._told = told
+
+    def on_event(self, event: InotifyEvent) -> None:
+        written = event.is_modify and not event.is_directory
+        self._told(os.fsdecode(event.name), Happening.WRITTEN_TO if written else Happening.CHANGED)
+
+    def on_watch_deleted(self, wd: WatchDescriptor) -> None:  # noqa: ARG002 - as watchdog calls it
+        self._told("", Happening.ENDED)
+
+    def on_queue_overflow(self) -> None:
+        self._told("", Happening.CHANGED)
