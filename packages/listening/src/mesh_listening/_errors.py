@@ -1,0 +1,5 @@
+"""What can go wrong when a server starts to listen."""
+
+
+class ListenError(Exception):
+    """An address or a path that can't be listened on; says which, why, and what would be right."""

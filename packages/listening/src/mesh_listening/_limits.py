@@ -1,0 +1,82 @@
+"""How many connections a port takes, from one peer and from all, and how long each may be silent.
+
+The defaults are what real meshes live with, not what keeps memory smallest: hundreds of agents
+may come from one host or through one NAT, each with a stream and now and then a call to the CA,
+and all of them again at once when a control plane is replaced.
+"""
+
+import resource
+from typing import NamedTuple
+
+FILES_EACH_FRONTED = 3
+"""The client's, and both ends of the inner connection."""
+_FOREIGN = 4_096
+
+
+class ConnectionLimits(NamedTuple):
+    """Bounds of one port, Unix sockets included.
+
+    port: the most connections at once; above it new ones are closed as soon as they come.
+    peer: the most from one peer, which is an IPv4 address, an IPv6 network of 64 bits, or, on a
+        Unix socket, a process. Well below `port`, so that one peer can't keep the others out.
+        On Unix sockets all processes of another user together have `user`, half of the port.
+    first_byte_s: who has connected and says nothing is closed after this long, at little cost
+        until then.
+    handshake_s: the most time for a TLS handshake, HTTP/2's preface, or one request's HTTP headers.
+    idle_s: a connection with no request (HTTP) or no stream (gRPC) is ended after this long.
+    stalled_s: a connection whose peer takes nothing of what was sent to it ends after this long.
+    """
+
+    port: int
+    peer: int
+    first_byte_s: float = 10.0
+    handshake_s: float = 10.0
+    idle_s: float = 300.0
+    stalled_s: float = 60.0
+
+    @property
+    def user(self) -> int:
+        """The most from all processes of one user that is not ours, on a Unix socket."""
+        return max(self.peer, self.port // 2)
+
+    @property
+    def inside(self) -> int:
+        """The most connections of the server behind a front, which others can reach as well.
+
+        The front's own, and room for foreign ones: who fills that takes files, not places.
+        """
+        allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        foreign = max(self.port, _FOREIGN)
+        if allowed != resource.RLIM_INFINITY:
+            foreign = min(foreign, allowed // 8)
+        return self.port + foreign
+
+    def within_open_files(self, files_each: int) -> "ConnectionLimits":
+        """The same, as far as this process may open files for it: three quarters of RLIMIT_NOFILE.
+
+        So that a port that is full leaves enough for the program's own work.
+        """
+        allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if allowed == resource.RLIM_INFINITY:
+            return self
+        port = max(2, min(self.port, allowed * 3 // 4 // files_each))
+        return self._replace(port=port, peer=max(1, min(self.peer, port // 2)))
+
+
+GRPC_LIMITS = ConnectionLimits(port=16_384, peer=4_096)
+"""For ports that agents keep connections to."""
+HTTP_LIMITS = ConnectionLimits(port=2_048, peer=512, idle_s=75.0)
+"""For ports that probes and scrapers ask, a request at a time."""
+UNIX_LIMITS = ConnectionLimits(port=1_024, peer=256)
+"""For an Envoy and, without one, the programs that are their own proxies."""
+
+
+def raise_open_files_limit() -> None:
+    """Let this process open as many files as it may: the soft RLIMIT_NOFILE becomes the hard one.
+
+    For commands, at their start. Connections are files, and the usual soft limit of 1 024 is for
+    the sake of `select`, which nothing here uses.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,0 +1,127 @@
+"""The byte pipe between a connection of a client's and the one it has to the server inside.
+
+It is there for as long as the connection, so it is callbacks only: no task, no coroutine.
+"""
+
+import asyncio
+import os
+from contextlib import suppress
+from typing import Protocol, cast
+
+from mesh_listening._deadlines import Deadlines
+
+_RECORD_BYTES = 16 * 1024
+"""The most that one TLS record takes. More at once is encrypted into a buffer that stays as large
+as it once was for as long as the connection is there: 85 kB of memory for 100 kB sent."""
+
+
+class Link(Protocol):
+    """What two ends are parts of. stalls: the ends that wait for their peer to take something."""
+
+    stalls: "Deadlines[End]"
+
+    def lost(self, end: "End", /) -> None:
+        """`end` is gone; called before its socket is closed."""
+
+    def stalled(self) -> None:
+        """The peer of one of the ends takes nothing."""
+
+
+class End(asyncio.Protocol):
+    """One end; what it reads goes out at the other end, no faster than that can."""
+
+    __slots__ = ("_descriptor", "_early", "_other", "_transport", "heard", "link")
+
+    def __init__(self, link: Link) -> None:
+        self.link = link
+        self.heard = False
+        self._transport: asyncio.Transport | None = None
+        self._descriptor = -1
+        self._other: End | None = None
+        self._early: bytes | None = None
+
+    def join(self, other: "End") -> None:
+        """From now on, forward to `other`."""
+        if self._transport is None:
+            other.close()  # We have gone in the meantime.
+            return
+        self._other = other
+        with suppress(RuntimeError):  # closing already
+            self._transport.resume_reading()
+        early, self._early = self._early, None
+        if early:
+            other.write(early)
+
+    @property
+    def is_open(self) -> bool:
+        return self._transport is not None
+
+    def write(self, data: bytes) -> None:
+        if self._transport is None:
+            return
+        rest: bytes | memoryview = data
+        # uvloop sends at the end of its turn, and until then holds what a push to a thousand
+        # connections comes to. What the kernel takes now is not held.
+        if self._transport.get_write_buffer_size() == 0 and not self._transport.is_closing():
+            if self._descriptor < 0:
+                self._descriptor = self._transport.get_extra_info("socket").fileno()
+            with suppress(OSError):  # full, or broken: the transport finds out
+                sent = os.write(self._descriptor, data)
+                if sent == len(data):
+                    return
+                rest = memoryview(data)[sent:]
+        self._transport.write(rest)
+
+    def close(self) -> None:
+        """Send what is still to be sent, for as long as the peer takes it, and end."""
+        if self._transport is not None:
+            self.link.stalls.add(self)
+            self._transport.close()
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.pause_reading()  # until there is somewhere to write to
+
+    def data_received(self, data: bytes) -> None:
+        self.heard = True
+        if self._other is None:
+            self._early = data if self._early is None else self._early + data
+        else:
+            self._other.write(data)
+
+    def pause_writing(self) -> None:
+        self.link.stalls.add(self)
+        if self._other is not None and self._other._transport is not None:
+            with suppress(RuntimeError):  # closing already
+                self._other._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        self.link.stalls.discard(self)
+        if self._other is not None and self._other._transport is not None:
+            with suppress(RuntimeError):
+                self._other._transport.resume_reading()
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        self._transport = None
+        self.link.stalls.discard(self)
+        other, self._other = self._other, None
+        self.link.lost(self)
+        if other is not None:
+            other.close()
+
+
+class TlsEnd(End):
+    """An end whose transport encrypts."""
+
+    __slots__ = ()
+
+    def write(self, data: bytes) -> None:
+        if self._transport is None:
+            return
+        whole = memoryview(data)
+        for start in range(0, len(whole), _RECORD_BYTES):
+            self._transport.write(whole[start : start + _RECORD_BYTES])

@@ -1,0 +1,162 @@
+"""A port whose connections are served by an asyncio protocol of the caller's, such as HTTP's."""
+
+import asyncio
+import logging
+import socket
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import cast
+
+from mesh_listening._deadlines import Deadlines
+from mesh_listening._limits import ConnectionLimits
+from mesh_listening._port import Connection, Port
+from mesh_listening._refusals import Reason
+
+log = logging.getLogger("mesh_listening")
+
+_ENDS_OF_HEADERS = (b"\n\r\n", b"\n\n")
+
+
+@asynccontextmanager
+async def accepting(
+    sockets: Sequence[socket.socket],
+    protocol: Callable[[], asyncio.BaseProtocol],
+    *,
+    name: str,
+    limits: ConnectionLimits,
+    watch_headers: bool = False,
+) -> AsyncIterator[Port]:
+    """Serve each connection by a protocol of its own while the block runs.
+
+    watch_headers: end connections of HTTP/1 whose headers are not there within
+    `limits.handshake_s`, for protocols that don't look themselves. Connections that are open at the
+    end are aborted; a server that wants to say goodbye does so before.
+    """
+    server = _Server(sockets, protocol, name=name, limits=limits, watch_headers=watch_headers)
+    server.port.start()
+    try:
+        yield server.port
+    finally:
+        await server.close()
+
+
+class _Server:
+    def __init__(
+        self,
+        sockets: Sequence[socket.socket],
+        protocol: Callable[[], asyncio.BaseProtocol],
+        *,
+        name: str,
+        limits: ConnectionLimits,
+        watch_headers: bool,
+    ) -> None:
+        self.port = Port(sockets, self._serve, name=name, limits=limits)
+        self.connections: set[_Watched] = set()
+        self.headers = Deadlines["_Watched"](limits.handshake_s, self._late)
+        self.stalls = Deadlines["_Watched"](limits.stalled_s, self._stalled)
+        self.watches_headers = watch_headers
+        self._protocol = protocol
+
+    def _serve(self, connection: Connection) -> None:
+        self.port.run(self._hand_over(connection))
+
+    async def _hand_over(self, connection: Connection) -> None:
+        loop = asyncio.get_running_loop()
+        accepted = connection.take_socket()
+        try:
+            watched = _Watched(self, connection, self._protocol())
+            await loop.connect_accepted_socket(lambda: watched, accepted)
+        except OSError:
+            accepted.close()
+            connection.release()
+        except Exception:  # The caller's protocol may raise anything; it costs this connection.
+            log.exception("connection failed", extra={"listener": self.port.name})
+            accepted.close()
+            connection.release()
+        except BaseException:
+            accepted.close()
+            connection.release()
+            raise
+
+    async def close(self) -> None:
+        self.port.stop()
+        await self.port.close()
+        for watched in tuple(self.connections):
+            watched.abort()
+        await self.port.wait_gone()
+        self.headers.clear()
+        self.stalls.clear()
+
+    def _late(self, watched: "_Watched") -> None:
+        watched.connection.refuse(Reason.NO_HEADERS)
+        watched.abort()
+
+    def _stalled(self, watched: "_Watched") -> None:
+        watched.connection.refuse(Reason.STALLED)
+        watched.abort()
+
+
+class _Watched(asyncio.Protocol):
+    """Stands before the protocol, and sees how long its client takes."""
+
+    __slots__ = ("_inside", "_server", "_tail", "_transport", "connection")
+
+    def __init__(
+        self, server: _Server, connection: Connection, inside: asyncio.BaseProtocol
+    ) -> None:
+        self.connection = connection
+        self._server = server
+        self._inside = cast(asyncio.Protocol, inside)
+        self._tail = b""
+        self._transport: asyncio.WriteTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.WriteTransport, transport)
+        self._server.connections.add(self)
+        if self._server.watches_headers:
+            self._server.headers.add(self)
+        self._inside.connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        if self._server.watches_headers:
+            self._watch(data)
+        self._inside.data_received(data)
+
+    def _watch(self, data: bytes) -> None:
+        """Let the time for headers begin with their first byte and end with their last.
+
+        What follows them in one piece, such as a body, is taken for no further headers.
+        """
+        window = self._tail + data
+        self._tail = window[-2:]
+        if any(end in window for end in _ENDS_OF_HEADERS):
+            self._tail = b""
+            self._server.headers.discard(self)
+        else:
+            self._server.headers.add(self)
+
+    def eof_received(self) -> bool | None:
+        return self._inside.eof_received()
+
+    def pause_writing(self) -> None:
+        self._server.stalls.add(self)
+        self._inside.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._server.stalls.discard(self)
+        self._inside.resume_writing()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        server = self._server
+        server.headers.discard(self)
+        server.stalls.discard(self)
+        server.connections.discard(self)
+        self._transport = None
+        try:
+            self._inside.connection_lost(error)
+        finally:
+            self.connection.release()
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()

@@ -1,0 +1,94 @@
+"""What a port turns away, told as one beginning and one end, however often it happens."""
+
+from collections import Counter
+from enum import StrEnum
+from typing import NamedTuple
+
+_MOST_PEERS = 1000
+_MOST_NAMED = 3
+
+
+class Reason(StrEnum):
+    """Why a connection was turned away or ended."""
+
+    PORT_FULL = "port full"
+    PEER_FULL = "too many of one peer"
+    NOT_ALLOWED = "peer not allowed"
+    NO_FIRST_BYTE = "said nothing"
+    NO_HANDSHAKE = "handshake took too long"
+    NO_HEADERS = "headers took too long"
+    STALLED = "took nothing of what was sent"
+    OUT_OF_FILES = "out of file descriptors"
+    NOT_FORWARDED = "could not be passed on"
+
+    @property
+    def label(self) -> str:
+        """Its name in metrics, such as `port_full`."""
+        return self.name.lower()
+
+
+class Ended(NamedTuple):
+    """A time of refusing that is over. peers: who was refused and how often, the worst first."""
+
+    reason: Reason
+    refused: int
+    peers: str
+    lasted_s: float
+
+
+class _Episode:
+    __slots__ = ("began", "last", "peers", "refused")
+
+    def __init__(self, now: float) -> None:
+        self.began = self.last = now
+        self.refused = 0
+        self.peers: Counter[str] = Counter()
+
+
+class Refusals:
+    """Counts refusals. They begin with the first, and end when there was none for `quiet_s`."""
+
+    def __init__(self, *, quiet_s: float) -> None:
+        self._quiet_s = quiet_s
+        self._going_on: dict[Reason, _Episode] = {}
+        self.totals: Counter[Reason] = Counter()
+
+    def refused(self, reason: Reason, peer: str, *, now: float) -> bool:
+        """Count one; True if refusing for this reason begins with it."""
+        self.totals[reason] += 1
+        episode = self._going_on.get(reason)
+        begins = episode is None
+        if episode is None:
+            episode = self._going_on[reason] = _Episode(now)
+        episode.last = now
+        episode.refused += 1
+        if peer in episode.peers or len(episode.peers) < _MOST_PEERS:
+            episode.peers[peer] += 1
+        return begins
+
+    def next_end(self) -> float | None:
+        """When the next of them ends if nothing more is refused; None: none is going on."""
+        return min((each.last + self._quiet_s for each in self._going_on.values()), default=None)
+
+    def ended(self, *, now: float, all_of_them: bool = False) -> list[Ended]:
+        """Take out what is over by now."""
+        over = [
+            reason
+            for reason, each in self._going_on.items()
+            if all_of_them or each.last + self._quiet_s <= now
+        ]
+        return [_ended(reason, self._going_on.pop(reason)) for reason in over]
+
+
+def _ended(reason: Reason, episode: _Episode) -> Ended:
+    named = episode.peers.most_common(_MOST_NAMED)
+    words = [f"{peer} ({times})" for peer, times in named]
+    if (more := len(episode.peers) - len(named)) > 0:
+        plus = "or more " if len(episode.peers) == _MOST_PEERS else ""
+        words.append(f"and {more} {plus}others")
+    return Ended(
+        reason=reason,
+        refused=episode.refused,
+        peers=", ".join(words),
+        lasted_s=round(episode.last - episode.began, 3),
+    )

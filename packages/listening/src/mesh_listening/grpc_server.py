@@ -1,0 +1,109 @@
+"""The gRPC server behind a front: where it listens, its options, and whom it refuses.
+
+It listens in plaintext on loopback, so any process of the machine can connect to it. A call is let
+through only if its connection is one that a front opened itself.
+"""
+
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import grpc.aio
+
+from mesh_listening._behind import behind
+from mesh_listening._errors import ListenError
+from mesh_listening._limits import FILES_EACH_FRONTED, ConnectionLimits
+from mesh_listening._tcp import loopback_host
+
+if TYPE_CHECKING:
+    ServerInterceptor = grpc.aio.ServerInterceptor[Any, Any]
+else:  # gRPC's stubs know type parameters that its classes do not have.
+    ServerInterceptor = grpc.aio.ServerInterceptor
+
+_REFUSAL = (grpc.StatusCode.UNAUTHENTICATED, "this port is reached through its listener only")
+
+_MAKERS: dict[str, Callable[..., Any]] = {
+    "unary_unary": grpc.unary_unary_rpc_method_handler,
+    "unary_stream": grpc.unary_stream_rpc_method_handler,
+    "stream_unary": grpc.stream_unary_rpc_method_handler,
+    "stream_stream": grpc.stream_stream_rpc_method_handler,
+}
+
+
+def options(limits: ConnectionLimits) -> list[tuple[str, int]]:
+    """What makes gRPC end connections that do nothing, and take no more than there can be.
+
+    Any process of the machine can connect to the port inside. gRPC can't tell whose a connection
+    is, so its number is bounded at what the front may have and a part for foreign ones beside.
+    """
+    fitting = limits.within_open_files(FILES_EACH_FRONTED)
+    return [
+        ("grpc.max_allowed_incoming_connections", fitting.inside),
+        # Two servers on one port would each get some of the calls, without a word.
+        ("grpc.so_reuseport", 0),
+        ("grpc.server_handshake_timeout_ms", round(limits.handshake_s * 1000)),
+        ("grpc.max_connection_idle_ms", round(limits.idle_s * 1000)),
+    ]
+
+
+def listen_inside(server: grpc.aio.Server) -> tuple[str, int]:
+    """Let a server, made with `OnlyThroughFront`, listen where a front passes connections on to.
+
+    Raises ListenError.
+    """
+    host = loopback_host()
+    address = f"[{host}]:0" if ":" in host else f"{host}:0"
+    try:
+        port = server.add_insecure_port(address)
+    except RuntimeError as error:
+        reason = str(error).partition(";")[0]
+        raise ListenError(f"cannot listen on {address}: {reason}") from error
+    return host, port
+
+
+class OnlyThroughFront(ServerInterceptor):
+    """Refuses every call that did not come through a front, whatever service it is for."""
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Any]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> Any:
+        handler = await continuation(handler_call_details)
+        if handler is None:
+            return None
+        kind = next(kind for kind in _MAKERS if getattr(handler, kind) is not None)
+        return _MAKERS[kind](
+            _guarded(getattr(handler, kind)),
+            request_deserializer=handler.request_deserializer,
+            response_serializer=handler.response_serializer,
+        )
+
+
+def _guarded(behaviour: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """The same behaviour in the same shape: gRPC tells coroutines and generators apart."""
+    if inspect.isasyncgenfunction(behaviour):
+
+        async def generate(request: Any, context: Any) -> AsyncIterator[Any]:
+            if behind(context.peer()) is None:
+                await context.abort(*_REFUSAL)
+            async for response in behaviour(request, context):
+                yield response
+
+        return generate
+    if inspect.iscoroutinefunction(behaviour):
+
+        async def answer(request: Any, context: Any) -> Any:
+            if behind(context.peer()) is None:
+                await context.abort(*_REFUSAL)
+            return await behaviour(request, context)
+
+        return answer
+
+    def answer_in_thread(request: Any, context: Any) -> Any:
+        if behind(context.peer()) is None:
+            context.abort(*_REFUSAL)
+        return behaviour(request, context)
+
+    return answer_in_thread

@@ -1,0 +1,172 @@
+"""What the tests share: servers on real sockets, and clients that behave badly."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime as dt
+import socket
+import ssl
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import grpc
+import grpc.aio
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from mesh_listening import AllowedPeers, ConnectionLimits, Front, behind, fronting
+from mesh_listening.grpc_server import OnlyThroughFront, listen_inside, options
+
+HTTP2_HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+
+
+class WhoAmI(grpc.GenericRpcHandler):  # type: ignore[type-arg]
+    """One service that says who is behind the call, another that repeats what it is told."""
+
+    def service(self, handler_call_details: Any) -> Any:
+        async def who(_request: bytes, context: Any) -> bytes:
+            return repr(behind(context.peer())).encode()
+
+        async def echo(requests: AsyncIterator[bytes], _context: Any) -> Any:
+            async for request in requests:
+                yield request
+
+        return {
+            "/test.Who/AmI": grpc.unary_unary_rpc_method_handler(who),
+            "/test.Who/Echo": grpc.stream_stream_rpc_method_handler(echo),
+        }.get(handler_call_details.method)
+
+
+class Served:
+    """A gRPC server behind a front, and where it listens inside."""
+
+    def __init__(self, front: Front, inner: tuple[str, int]) -> None:
+        self.front = front
+        self.inner = inner
+
+
+@asynccontextmanager
+async def served_by_grpc(
+    sockets: list[socket.socket],
+    limits: ConnectionLimits,
+    *,
+    allowed: AllowedPeers | None = None,
+    context: Callable[[], ssl.SSLContext] | None = None,
+    handlers: Sequence[grpc.GenericRpcHandler[Any, Any]] = (),
+) -> AsyncIterator[Served]:
+    async with fronting(
+        sockets, name="test", limits=limits, allowed=allowed, context=context
+    ) as front:
+        server = grpc.aio.server(
+            handlers=[WhoAmI(), *handlers],
+            interceptors=[OnlyThroughFront()],
+            options=options(limits),
+        )
+        inner = listen_inside(server)
+        await server.start()
+        try:
+            with front.forwarding(inner):
+                yield Served(front, inner)
+        finally:
+            await server.stop(0.5)
+
+
+async def who_am_i(target: str, *, channel: Callable[[str], grpc.aio.Channel] | None = None) -> str:
+    options = [("grpc.use_local_subchannel_pool", 1)]
+    opened = channel(target) if channel else grpc.aio.insecure_channel(target, options=options)
+    async with opened as through:
+        answer: bytes = await through.unary_unary("/test.Who/AmI", None, None)(b"")
+    return answer.decode()
+
+
+class Echo(asyncio.Protocol):
+    """Says back what it is told."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        self.transport.write(data)
+
+
+@contextlib.contextmanager
+def idle_connections(connect: Callable[[], socket.socket], count: int) -> Iterator[list[Any]]:
+    """Connections that say nothing; those that were refused are closed already."""
+    held: list[socket.socket] = []
+    try:
+        held.extend(connect() for _ in range(count))
+        yield held
+    finally:
+        for each in held:
+            each.close()
+
+
+async def all_closed(held: list[socket.socket]) -> None:
+    """Wait until the other side has closed every one of them."""
+    loop = asyncio.get_running_loop()
+    for each in held:
+        each.setblocking(False)
+        with contextlib.suppress(ConnectionError):
+            while await loop.sock_recv(each, 65536):
+                pass
+
+
+def tcp_client(address: tuple[str, int]) -> Callable[[], socket.socket]:
+    return lambda: socket.create_connection(address)
+
+
+def unix_client(path: Path) -> Callable[[], socket.socket]:
+    def connect() -> socket.socket:
+        client = socket.socket(socket.AF_UNIX)
+        client.connect(str(path))
+        return client
+
+    return connect
+
+
+class Pki:
+    """A certificate for localhost that is its own root."""
+
+    def __init__(self, directory: Path) -> None:
+        key = ec.generate_private_key(ec.SECP256R1())
+        now = dt.datetime.now(dt.UTC)
+        localhost = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+        certificate = (
+            x509.CertificateBuilder()
+            .subject_name(localhost)
+            .issuer_name(localhost)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - dt.timedelta(hours=1))
+            .not_valid_after(now + dt.timedelta(hours=1))
+            .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+            .sign(key, hashes.SHA256())
+        )
+        self._pem = certificate.public_bytes(serialization.Encoding.PEM)
+        path = directory / "certificate.pem"
+        path.write_bytes(
+            self._pem
+            + key.private_bytes(
+                serialization.Encoding.PEM,
+                serialization.PrivateFormat.PKCS8,
+                serialization.NoEncryption(),
+            )
+        )
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._context.set_alpn_protocols(["h2"])
+        self._context.load_cert_chain(path)
+
+    def server_context(self) -> ssl.SSLContext:
+        return self._context
+
+    def channel(self, address: str) -> grpc.aio.Channel:
+        credentials = grpc.ssl_channel_credentials(self._pem)
+        options: list[tuple[str, str | int]] = [
+            ("grpc.ssl_target_name_override", "localhost"),
+            ("grpc.use_local_subchannel_pool", 1),
+        ]
+        return grpc.aio.secure_channel(address, credentials, options)

@@ -1,0 +1,157 @@
+"""The accept loop: how many, how long, and what the log says of it."""
+
+import asyncio
+import logging
+import os
+import resource
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from callers import Echo, all_closed, idle_connections, tcp_client, unix_client
+from mesh_listening import ConnectionLimits, Reason, accepting, listening_at, listening_on
+from mesh_testkit import until
+
+
+def lines(caplog: pytest.LogCaptureFixture, message: str) -> list[dict[str, object]]:
+    return [vars(r) for r in caplog.records if r.message == message]
+
+
+async def echoed(address: tuple[str, int], *, source: str = "127.0.0.1") -> bytes:
+    reader, writer = await asyncio.open_connection(*address, local_addr=(source, 0))
+    writer.write(b"hello")
+    answer = await reader.readexactly(5)
+    writer.close()
+    await writer.wait_closed()
+    return answer
+
+
+LIMITS = ConnectionLimits(port=40, peer=10)
+
+
+async def test_one_peer_is_held_to_its_part_and_others_are_served(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with listening_on("127.0.0.1", 0) as sockets:
+        address = sockets[0].getsockname()
+        async with accepting(sockets, Echo, name="test", limits=LIMITS) as port:
+            with idle_connections(tcp_client(address), 1000) as held:
+                assert await echoed(address, source="127.0.0.2") == b"hello"
+                await all_closed(held[10:])
+                assert port.open_connections <= 11
+                (begin,) = lines(caplog, "refusing connections")
+                assert begin["reason"] == "too many of one peer"
+                assert begin["peer"] == "127.0.0.1"
+            assert port.refused == {Reason.PEER_FULL: 990}
+    (end,) = lines(caplog, "no longer refusing connections")
+    assert (end["refused"], end["peers"]) == (990, "127.0.0.1 (990)")
+
+
+async def test_refusing_ends_in_the_log_by_itself(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mesh_listening._port._QUIET_S", 0.05)
+    with listening_on("127.0.0.1", 0) as sockets:
+        address = sockets[0].getsockname()
+        async with accepting(sockets, Echo, name="test", limits=LIMITS):
+            with idle_connections(tcp_client(address), 12) as held:
+                await all_closed(held[10:])
+                await until(
+                    lambda: bool(lines(caplog, "no longer refusing connections")),
+                    what="the end of refusing",
+                )
+    assert len(lines(caplog, "refusing connections")) == 1
+    assert len(lines(caplog, "no longer refusing connections")) == 1
+
+
+async def test_a_full_port_refuses_further_peers_and_takes_them_when_there_is_room() -> None:
+    with listening_on("127.0.0.1", 0) as sockets:
+        address = sockets[0].getsockname()
+        limits = LIMITS._replace(port=3, peer=1)
+        async with accepting(sockets, Echo, name="test", limits=limits) as port:
+            held = [
+                socket.create_connection(address, source_address=(f"127.0.1.{n}", 0))
+                for n in range(1, 5)
+            ]
+            await all_closed(held[3:])
+            assert port.refused == {Reason.PORT_FULL: 1}
+            for each in held:
+                each.close()
+            await port.wait_gone()
+            assert await echoed(address) == b"hello"
+
+
+async def test_who_says_nothing_is_closed_and_told_of_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    limits = ConnectionLimits(port=200, peer=100, first_byte_s=0.1)
+    with listening_on("127.0.0.1", 0) as sockets:
+        address = sockets[0].getsockname()
+        async with accepting(sockets, Echo, name="test", limits=limits) as port:
+            with idle_connections(tcp_client(address), 50) as held:
+                await all_closed(held)
+            assert port.refused == {Reason.NO_FIRST_BYTE: 50}
+            assert port.open_connections == 0
+    (begin,) = lines(caplog, "refusing connections")
+    assert (begin["reason"], begin["levelno"]) == ("said nothing", logging.WARNING)
+
+
+async def test_processes_on_a_unix_socket_are_held_to_their_part(
+    socket_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with listening_at(socket_path) as listening:
+        async with accepting([listening], Echo, name="test", limits=LIMITS):
+            with idle_connections(unix_client(socket_path), 30) as held:
+                await all_closed(held[10:])
+    (end,) = lines(caplog, "no longer refusing connections")
+    assert end["peers"] == f"pid {os.getpid()} uid {os.geteuid()} (20)"
+
+
+@pytest.fixture
+def few_files() -> Iterator[int]:
+    """A process that may open hardly more files than it has."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with socket.socket() as next_one:
+        limit = (
+            max(next_one.fileno(), *(int(each.name) for each in Path("/proc/self/fd").iterdir()))
+            + 12
+        )
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+    yield limit
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.usefixtures("few_files")
+async def test_without_file_descriptors_the_port_refuses_and_goes_on_later(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As if the rest of the program had taken what was left for it.
+    monkeypatch.setattr(ConnectionLimits, "within_open_files", lambda self, _: self)
+    limits = ConnectionLimits(port=1000, peer=1000)
+    with listening_on("127.0.0.1", 0) as sockets:
+        address = sockets[0].getsockname()
+        async with accepting(sockets, Echo, name="test", limits=limits) as port:
+            taken = []
+            with pytest.raises(OSError, match="Too many open files"):
+                while True:
+                    taken.append(os.open(os.devnull, os.O_RDONLY))
+            os.close(taken.pop())
+            with socket.create_connection(address) as waiting:
+                before = os.times()
+                await all_closed([waiting])
+                assert os.times().user - before.user < 1
+            for each in taken:
+                os.close(each)
+            assert await echoed(address) == b"hello"
+            assert port.refused[Reason.OUT_OF_FILES] >= 1
+    assert [line["reason"] for line in lines(caplog, "refusing connections")] == [
+        "out of file descriptors"
+    ]
+
+
+def test_limits_leave_files_for_the_program(few_files: int) -> None:
+    limits = ConnectionLimits(port=10_000, peer=5_000).within_open_files(3)
+    assert limits.port * 3 <= few_files * 3 // 4
+    assert limits.peer == limits.port // 2
