@@ -1,0 +1,19 @@
+"""What a workload shows its control plane and trusts it by, and what is wrong with either."""
+
+from mesh_identity._learned_roots import LearnedRoots
+from mesh_identity._token import TokenClaims, token_claims, token_facts, token_fault
+from mesh_identity._unreachable import ExpectedName, Trusted, why_unreachable
+
+__all__ = [
+    # the token that is shown
+    "TokenClaims",
+    "token_claims",
+    "token_facts",
+    "token_fault",
+    # the roots that are learned from the control plane
+    "LearnedRoots",
+    # why a server can't be connected to
+    "ExpectedName",
+    "Trusted",
+    "why_unreachable",
+]

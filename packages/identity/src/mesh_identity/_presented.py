@@ -1,0 +1,52 @@
+"""Certificates that did not fit, described so that an operator can tell which is which.
+
+The roots of a mesh bear one name, before and after they are replaced; the key's id tells them
+apart. RFC 5280, sections 4.2.1.1 and 4.2.1.2.
+"""
+
+from collections.abc import Iterable
+
+from mesh_identity._words import listed, shown
+
+_ID_BYTES = 6
+
+
+def described_issuer(chain_pem: Iterable[bytes]) -> str:
+    """Who issued the last certificate that a server presented; empty if that can't be read."""
+    from cryptography import x509
+
+    try:
+        *_, last = (x509.load_pem_x509_certificate(each) for each in chain_pem)
+        if last.issuer == last.subject:
+            return _described(last)
+        key = last.extensions.get_extension_for_class(x509.AuthorityKeyIdentifier).value
+        name = shown(last.issuer.rfc4514_string())
+    except (ValueError, x509.ExtensionNotFound, x509.InvalidVersion, x509.DuplicateExtension):
+        return ""
+    return f"{name} (key id {(key.key_identifier or b'')[:_ID_BYTES].hex()})"
+
+
+def described_roots(roots_pem: bytes) -> str:
+    """Return name, key id and end of each root; empty if that can't be read."""
+    from cryptography import x509
+
+    try:
+        roots = x509.load_pem_x509_certificates(roots_pem)
+        return listed((_described(root) for root in roots), none="")
+    except (ValueError, x509.InvalidVersion):
+        return ""
+
+
+def _described(root: "object") -> str:
+    from cryptography import x509
+
+    if not isinstance(root, x509.Certificate):
+        raise TypeError("a certificate is described")
+    try:
+        stated = root.extensions.get_extension_for_class(x509.SubjectKeyIdentifier)
+        key_id = stated.value.digest
+    except (x509.ExtensionNotFound, x509.DuplicateExtension):
+        key_id = x509.SubjectKeyIdentifier.from_public_key(root.public_key()).digest
+    name = shown(root.subject.rfc4514_string())
+    until = root.not_valid_after_utc.date().isoformat()
+    return f"{name} (key id {key_id[:_ID_BYTES].hex()}, until {until})"

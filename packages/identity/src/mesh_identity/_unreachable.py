@@ -1,0 +1,190 @@
+"""Why a control plane cannot be reached, in words.
+
+gRPC tells its own failures only as prose. So after a failure the same handshake is tried once with
+the standard library, whose exceptions have types and codes. Nothing is sent on that connection: no
+token, no client certificate. Only to describe what does not fit is a certificate looked at that was
+not verified, and nothing follows from it but a sentence.
+"""
+
+import asyncio
+import socket
+import ssl
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from mesh_identity._presented import described_issuer, described_roots
+from mesh_identity._words import listed
+
+# x509_vfy.h of OpenSSL
+_NOT_YET_VALID, _EXPIRED = 9, 10
+_HOSTNAME_MISMATCH, _IP_ADDRESS_MISMATCH = 62, 64
+_UNTRUSTED = frozenset({2, 7, 18, 19, 20, 21, 27})
+
+
+class Trusted(NamedTuple):
+    """What a server is verified by.
+
+    roots_pem: the roots. described: where they come from, as "a root in FILE".
+    remedy: what to do if the server's root is another one, as "put the new one into FILE".
+    own: whether the roots are the operator's own, few enough to be listed.
+    """
+
+    roots_pem: bytes
+    described: str
+    remedy: str = ""
+    own: bool = True
+
+
+class ExpectedName(NamedTuple):
+    """The name that a server's certificate must have, and the setting that says so."""
+
+    name: str
+    setting: str = "server_name"
+
+
+async def why_unreachable(
+    host: str,
+    port: int,
+    *,
+    trusted: Trusted | None,
+    expected: ExpectedName,
+    timeout_s: float,
+) -> str | None:
+    """The reason that connecting fails; None if all goes well up to the end of the handshake.
+
+    trusted: None for a server without TLS. Raises ValueError if there is no root among its roots.
+    """
+    probe = _Probe(host, port, timeout_s=timeout_s)
+    tls = _context(trusted) if trusted is not None else None
+    error = await probe.failure(tls, expected.name)
+    match error:
+        case None:
+            return None
+        case ssl.SSLCertVerificationError() if trusted is not None:
+            return await _certificate_in_words(error, probe, trusted, expected)
+        case _:
+            return in_words(error, timeout_s=timeout_s)
+
+
+class _Probe:
+    """Connects, shakes hands and hangs up."""
+
+    def __init__(self, host: str, port: int, *, timeout_s: float) -> None:
+        self._host, self._port, self._timeout_s = host, port, timeout_s
+        self.connection: Any = None
+
+    async def failure(self, tls: ssl.SSLContext | None, name: str) -> OSError | TimeoutError | None:
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                writer = await self._connect(tls, name)
+        except (OSError, TimeoutError) as error:
+            return error
+        self.connection = writer.get_extra_info("ssl_object")
+        writer.transport.abort()
+        with suppress(OSError, TimeoutError):
+            async with asyncio.timeout(self._timeout_s):
+                await writer.wait_closed()
+        return None
+
+    async def _connect(self, tls: ssl.SSLContext | None, name: str) -> asyncio.StreamWriter:
+        """Connect to the first of the host's addresses that answers.
+
+        One by one: asyncio makes one error of several that has neither type nor code.
+        """
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
+        refused: OSError = ConnectionRefusedError()
+        for *_, place in found:
+            try:
+                _, writer = await asyncio.open_connection(
+                    str(place[0]), self._port, ssl=tls, server_hostname=name if tls else None
+                )
+            except ssl.SSLError:
+                raise
+            except OSError as error:
+                refused = error
+            else:
+                return writer
+        raise refused
+
+
+def _context(trusted: Trusted) -> ssl.SSLContext:
+    """The same roots for the standard library; made when needed, for it costs a megabyte."""
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    tls.minimum_version = ssl.TLSVersion.TLSv1_2
+    tls.set_alpn_protocols(["h2"])
+    try:
+        tls.load_verify_locations(cadata=trusted.roots_pem.decode("ascii", "replace"))
+    except ssl.SSLError as error:
+        raise ValueError("there is no PEM certificate") from error
+    return tls
+
+
+def in_words(error: OSError | TimeoutError, *, timeout_s: float) -> str:
+    """A connection error as part of a sentence."""
+    match error:
+        case ssl.SSLError():
+            symbol = error.reason or "no reason given"
+            return f"the TLS handshake failed ({symbol}): does it speak TLS on this port?"
+        case TimeoutError():
+            return f"no answer within {timeout_s:g} s"
+        case ConnectionRefusedError():
+            return "connection refused"
+        case socket.gaierror():
+            return f"its host name cannot be resolved ({error.strerror})"
+        case ConnectionResetError() | ConnectionAbortedError():
+            return "it closed the connection before an answer: does it speak TLS on this port?"
+        case _:
+            return error.strerror or str(error)
+
+
+async def _certificate_in_words(
+    error: ssl.SSLCertVerificationError, probe: _Probe, trusted: Trusted, expected: ExpectedName
+) -> str:
+    code = error.verify_code
+    if code in {_HOSTNAME_MISMATCH, _IP_ADDRESS_MISMATCH}:
+        return await _name_in_words(probe, trusted, expected)
+    if code in _UNTRUSTED:
+        return await _root_in_words(probe, trusted, expected)
+    if code == _EXPIRED:
+        return "its certificate has expired"
+    if code == _NOT_YET_VALID:
+        return "its certificate is not valid yet: is this machine's clock right?"
+    return f"its certificate cannot be verified ({error.verify_message})"
+
+
+async def _name_in_words(probe: _Probe, trusted: Trusted, expected: ExpectedName) -> str:
+    """Which names there are: of a certificate that is verified in all else."""
+    tls = _context(trusted)
+    tls.check_hostname = False
+    said = f"name mismatch: its certificate is not for {expected.name}"
+    if await probe.failure(tls, expected.name) is None and probe.connection is not None:
+        certificate = probe.connection.getpeercert() or {}
+        names = [name for _, name in certificate.get("subjectAltName", ())]
+        said += f", it is for {listed(names, none='nobody')}"
+    return f"{said}; {expected.setting} sets the name that is expected"
+
+
+async def _root_in_words(probe: _Probe, trusted: Trusted, expected: ExpectedName) -> str:
+    said = f"wrong root certificate: its certificate is not signed by {trusted.described}"
+    if not trusted.own:
+        return said
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    tls.check_hostname = False
+    tls.verify_mode = ssl.CERT_NONE  # to describe what is presented, see the module's text
+    tls.minimum_version = ssl.TLSVersion.TLSv1_2
+    tls.set_alpn_protocols(["h2"])
+    issuer = ""
+    if await probe.failure(tls, expected.name) is None and probe.connection is not None:
+        # Public as `get_unverified_chain` from Python 3.13 on; this has been there since 3.10.
+        chain = probe.connection._sslobj.get_unverified_chain() or ()
+        issuer = described_issuer(each.public_bytes().encode() for each in chain)
+    known = described_roots(trusted.roots_pem)
+    if issuer and known:
+        said += f"; it is issued by {issuer}, and trusted is {known}"
+    if trusted.remedy:
+        said += (
+            "; if the mesh's root was replaced while this workload was away, or its trust was not "
+            f"updated, {trusted.remedy}"
+        )
+    return said
