@@ -1,0 +1,17 @@
+"""What callers can act on."""
+
+
+class DnsProxyError(Exception):
+    """The root of this package's errors."""
+
+
+class ConfigError(DnsProxyError):
+    """A setting that cannot be meant; the message names it and what would be right."""
+
+
+class AddressInUse(DnsProxyError):
+    """A configured address cannot be listened on."""
+
+
+class NameTableError(DnsProxyError):
+    """A name table that cannot be read; the message says where."""

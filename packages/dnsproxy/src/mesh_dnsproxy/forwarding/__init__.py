@@ -1,0 +1,1 @@
+"""What the mesh doesn't know: which servers to ask, in which order, and what they said."""

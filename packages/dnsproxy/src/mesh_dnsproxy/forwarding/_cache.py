@@ -1,0 +1,187 @@
+"""Replies that are kept for as long as their TTLs allow, and longer when no server answers.
+
+Bounded by bytes; what was not asked for the longest time goes first. Time is handed in.
+"""
+
+import struct
+from collections import OrderedDict
+from enum import StrEnum
+from typing import NamedTuple
+
+from mesh_dnsproxy.message._codes import AD, CD, OPT, RD
+from mesh_dnsproxy.message._query import HEADER_BYTES, Query, option_codes
+from mesh_dnsproxy.message._reply import Record, lifetime, records
+
+_TTL = struct.Struct("!I")
+_OVERHEAD_BYTES = 600
+"""What an entry takes beside its bytes, in Python's objects."""
+_COOKIE = 10
+_LARGEST_KEPT = 16 * 1024
+_OPT_LENGTH_AT = 9
+
+
+class CacheConfig(NamedTuple):
+    """What is kept.
+
+    max_bytes: for all entries; 0 keeps nothing. negative: also that there is no such name or
+    record. max_ttl_s, max_negative_ttl_s: a TTL above it is taken for it. serve_stale: what has
+    expired is used when no server answers (RFC 8767), for stale_for_s, with a TTL of stale_ttl_s;
+    while they don't, they are asked again every stale_retry_s; and it is used when they take
+    longer than stale_after_s.
+    """
+
+    max_bytes: int = 4 * 1024 * 1024
+    negative: bool = True
+    max_ttl_s: int = 3600
+    max_negative_ttl_s: int = 300
+    serve_stale: bool = True
+    stale_for_s: float = 86400.0
+    stale_ttl_s: int = 30
+    stale_retry_s: float = 30.0
+    stale_after_s: float = 1.8
+
+
+class State(StrEnum):
+    """What a lookup found."""
+
+    FRESH = "fresh"
+    STALE = "stale"
+    """expired; to be used only if no server answers"""
+    STALE_NOW = "stale_now"
+    """expired, and the servers did not answer a moment ago"""
+
+
+class Found(NamedTuple):
+    """A kept reply, its TTLs counted down; the id and question are those of its first asker."""
+
+    state: State
+    reply: bytes
+
+
+class _Entry(NamedTuple):
+    reply: bytes
+    ttls: tuple[tuple[int, int], ...]
+    stored_at: float
+    expires_at: float
+    size: int
+
+
+CacheKey = tuple[bytes, int, int]
+
+
+def cache_key(query: Query) -> CacheKey | None:
+    """What two queries have in common that may get the same reply; None: nobody else's will do."""
+    edns = query.edns
+    if edns is None:
+        kind = 0
+    elif option_codes(edns.options) <= {_COOKIE}:
+        kind = 2 if edns.dnssec_ok else 1
+    else:
+        return None
+    if not query.plain and (edns is None or not edns.options):
+        return None
+    question = query.name + query.question[len(query.name) :]
+    return question, query.flags & (RD | AD | CD), kind
+
+
+class ReplyCache:
+    """Replies by what was asked."""
+
+    def __init__(self, config: CacheConfig) -> None:
+        self._config = config
+        self._entries: OrderedDict[CacheKey, _Entry] = OrderedDict()
+        self._retry_at: dict[CacheKey, float] = {}
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def size_bytes(self) -> int:
+        """What the entries take."""
+        return self._bytes
+
+    def clear(self) -> None:
+        """Forget everything, as when other servers are asked from now on."""
+        self._entries.clear()
+        self._retry_at.clear()
+        self._bytes = 0
+
+    def get(self, key: CacheKey, now: float) -> Found | None:
+        """Look up what was kept."""
+        entry = self._entries.get(key)
+        if entry is None:
+            return None
+        config = self._config
+        if now < entry.expires_at:
+            self._entries.move_to_end(key)
+            return Found(State.FRESH, _aged(entry, int(now - entry.stored_at)))
+        if not config.serve_stale or now >= entry.expires_at + config.stale_for_s:
+            self._remove(key)
+            return None
+        self._entries.move_to_end(key)
+        state = State.STALE_NOW if now < self._retry_at.get(key, 0.0) else State.STALE
+        return Found(state, _with_ttl(entry, config.stale_ttl_s))
+
+    def put(self, key: CacheKey, reply: bytes, now: float) -> None:
+        """Keep a good reply, if its TTLs allow it."""
+        config = self._config
+        self._retry_at.pop(key, None)
+        found = records(reply, HEADER_BYTES + len(key[0]))
+        ttl_s, negative = lifetime(reply, found)
+        if negative and not config.negative:
+            ttl_s = None
+        if ttl_s is not None:
+            ttl_s = min(ttl_s, config.max_negative_ttl_s if negative else config.max_ttl_s)
+        if not ttl_s or len(reply) > _LARGEST_KEPT:
+            self._remove(key)
+            return
+        self._remove(key)
+        kept = _without_options(reply, found)
+        size = len(reply) + len(key[0]) + _OVERHEAD_BYTES
+        if kept is None or size > config.max_bytes:
+            return
+        most = config.max_ttl_s
+        ttls = tuple((each.ttl_at, min(each.ttl, most)) for each in found if each.kind != OPT)
+        self._entries[key] = _Entry(kept, ttls, now, now + ttl_s, size)
+        self._bytes += size
+        while self._bytes > config.max_bytes:
+            self._remove(next(iter(self._entries)))
+
+    def not_refreshed(self, key: CacheKey, now: float) -> None:
+        """Take notice that no server answered: what has expired is used at once for a while."""
+        if key in self._entries:
+            self._retry_at[key] = now + self._config.stale_retry_s
+
+    def _remove(self, key: CacheKey) -> None:
+        entry = self._entries.pop(key, None)
+        self._retry_at.pop(key, None)
+        if entry is not None:
+            self._bytes -= entry.size
+
+
+def _aged(entry: _Entry, age_s: int) -> bytes:
+    reply = bytearray(entry.reply)
+    for at, ttl in entry.ttls:
+        _TTL.pack_into(reply, at, max(0, ttl - age_s))
+    return bytes(reply)
+
+
+def _with_ttl(entry: _Entry, ttl_s: int) -> bytes:
+    reply = bytearray(entry.reply)
+    for at, _ in entry.ttls:
+        _TTL.pack_into(reply, at, ttl_s)
+    return bytes(reply)
+
+
+def _without_options(reply: bytes, found: tuple[Record, ...]) -> bytes | None:
+    """Take the options out of the OPT record: a cookie, say, was for its asker only.
+
+    None when it is not the last record, which no server sends.
+    """
+    for record in found:
+        if record.kind == OPT and record.end > record.data:
+            if record is not found[-1]:
+                return None
+            return reply[: record.start + _OPT_LENGTH_AT] + b"\0\0"
+    return reply

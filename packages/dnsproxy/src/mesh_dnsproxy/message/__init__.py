@@ -1,0 +1,1 @@
+"""DNS messages as bytes: names, queries, replies, and how answers are put together."""

@@ -1,0 +1,145 @@
+"""An upstream's reply: is it one, and to what was asked; its lifetimes; cutting it to a size.
+
+A reply is passed on unchanged but for the id, so all of this works on the bytes.
+"""
+
+import struct
+from enum import StrEnum
+from typing import NamedTuple
+
+from mesh_dnsproxy.message._codes import NOERROR, NXDOMAIN, OPCODE, OPT, QR, RCODE, SOA, TC
+from mesh_dnsproxy.message._names import name_end
+from mesh_dnsproxy.message._query import HEADER_BYTES
+
+_HEADER = struct.Struct("!6H")
+_RECORD = struct.Struct("!HHIH")
+_TTL = struct.Struct("!I")
+_MINIMUM_AT = 16
+"""Where, behind its two names, a SOA's data tells how long a negative answer holds (RFC 2308)."""
+
+
+class Verdict(StrEnum):
+    """What a packet from an upstream is worth."""
+
+    GOOD = "good"
+    TRUNCATED = "truncated"
+    FAILED = "failed"
+    """The server says that it cannot or does not want to: another one may."""
+    FOREIGN = "foreign"
+    """No reply to the question: dropped, as anybody may have sent it."""
+
+
+class Record(NamedTuple):
+    """Where a record stands. section: 0 answer, 1 authority, 2 additional."""
+
+    start: int
+    kind: int
+    ttl_at: int
+    ttl: int
+    data: int
+    end: int
+    section: int
+
+
+def judge(reply: bytes, packet: bytes, question: bytes) -> Verdict:
+    """Tell what a reply is worth to who sent `packet` with that question."""
+    if len(reply) < HEADER_BYTES or reply[:2] != packet[:2]:
+        return Verdict.FOREIGN
+    _, flags, questions, *counts = _HEADER.unpack_from(reply)
+    if not flags & QR or flags & OPCODE:
+        return Verdict.FOREIGN
+    good = flags & RCODE in (NOERROR, NXDOMAIN)
+    if questions == 0 and not good and not any(counts):
+        return Verdict.FAILED  # a server that reads no more than the header
+    end = HEADER_BYTES + len(question)
+    asked = questions == 1 and reply[HEADER_BYTES:end].lower() == question.lower()
+    # A reply that was cut may end anywhere.
+    if not asked or not (flags & TC or _is_whole(reply, end)):
+        return Verdict.FOREIGN
+    if flags & TC:
+        return Verdict.TRUNCATED
+    return Verdict.GOOD if good else Verdict.FAILED
+
+
+def _is_whole(reply: bytes, position: int) -> bool:
+    try:
+        records(reply, position)
+    except ValueError:
+        return False
+    return True
+
+
+def records(reply: bytes, position: int) -> tuple[Record, ...]:
+    """All records, from behind the question; raises ValueError if they are not what the header
+    tells of.
+    """
+    _, _, _, *counts = _HEADER.unpack_from(reply)
+    found = []
+    for section, count in enumerate(counts):
+        for _ in range(count):
+            after_name = name_end(reply, position)
+            data = after_name + _RECORD.size
+            if data > len(reply):
+                raise ValueError("a record without an end")
+            kind, _, ttl, length = _RECORD.unpack_from(reply, after_name)
+            end = data + length
+            if end > len(reply):
+                raise ValueError("a record without an end")
+            found.append(Record(position, kind, after_name + 4, ttl, data, end, section))
+            position = end
+    if position != len(reply):
+        raise ValueError("more than the header tells of")
+    return tuple(found)
+
+
+class Lifetime(NamedTuple):
+    """How long a reply holds; None: it is not to be kept."""
+
+    ttl_s: int | None
+    negative: bool
+
+
+def lifetime(reply: bytes, found: tuple[Record, ...]) -> Lifetime:
+    """What the TTLs of a good reply allow (RFC 1035; for "there is none", RFC 2308)."""
+    answers = [record for record in found if record.section == 0]
+    if answers and reply[3] & RCODE == NOERROR:
+        return Lifetime(min(_seconds(each.ttl) for each in found if each.kind != OPT), False)
+    for record in found:
+        if record.section == 1 and record.kind == SOA:
+            try:
+                minimum_at = name_end(reply, name_end(reply, record.data)) + _MINIMUM_AT
+                (minimum,) = _TTL.unpack_from(reply, minimum_at)
+            except (ValueError, struct.error):
+                return Lifetime(None, True)
+            return Lifetime(min(_seconds(record.ttl), _seconds(minimum)), True)
+    return Lifetime(None, True)
+
+
+def _seconds(ttl: int) -> int:
+    """A TTL with its first bit set means zero (RFC 2181, section 8)."""
+    return ttl if ttl < 1 << 31 else 0
+
+
+def cut(reply: bytes, question_end: int, limit: int) -> bytes:
+    """The reply in at most `limit` bytes: whole records, TC set, and the OPT record kept.
+
+    Raises ValueError for a reply whose records cannot be told apart.
+    """
+    if len(reply) <= limit:
+        return reply
+    return _cut_records(reply, records(reply, question_end), question_end, limit)
+
+
+def _cut_records(reply: bytes, found: tuple[Record, ...], question_end: int, limit: int) -> bytes:
+    opt = b"".join(reply[each.start : each.end] for each in found if each.kind == OPT)
+    counts = [0, 0, 0]
+    position = question_end
+    for record in found:
+        if record.kind == OPT or record.end + len(opt) > limit:
+            break
+        counts[record.section] += 1
+        position = record.end
+    identity, flags, questions, *_ = _HEADER.unpack_from(reply)
+    counts[2] += bool(opt)
+    header = _HEADER.pack(identity, flags | TC, questions, *counts)
+    return b"".join((header, reply[HEADER_BYTES:position], opt))

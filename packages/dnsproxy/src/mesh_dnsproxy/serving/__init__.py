@@ -1,0 +1,1 @@
+"""The sockets that queries come in by."""

@@ -1,0 +1,255 @@
+"""A table made ready for lookups, and the lookups.
+
+Only hosts are kept. That `a`, `a.ns`, `a.ns.svc` are short for `a.ns.svc.cluster.local`, and that
+a name with the first search domain behind it is an alias of the name, follows from the name that is
+asked for, so a table of 50 000 hosts has 50 000 names and not half a million.
+"""
+
+from collections.abc import Generator, Iterable, Iterator
+from typing import NamedTuple
+
+from mesh_dnsproxy.message._names import ROOT, BadName, to_text, to_wire
+from mesh_dnsproxy.table._name_table import KUBERNETES, NameEntry
+from mesh_dnsproxy.table._packed import (
+    SHORTENABLE,
+    is_shortenable,
+    pack,
+    pack_addresses,
+    unpack,
+)
+
+_WILDCARD = b"\x01*"
+_MOST_NAMED = 5
+_MOST_REVERSE_BYTES = 1024
+"""Of an address that hosts share, so many names are told at least; enough for an answer."""
+
+
+class Scope(NamedTuple):
+    """From where names are asked: it decides which short names there are.
+
+    domain: the mesh's, `svc.cluster.local`. namespace: the workload's own. search: the first
+    search domain, empty for none. Each in wire form.
+    """
+
+    domain: bytes
+    domain_label: bytes
+    own_namespace: bytes
+    search: bytes
+
+    @classmethod
+    def of(cls, *, domain: str, namespace: str, search: str) -> "Scope":
+        """Make one from texts; raises `BadName`."""
+        wire = to_wire(domain)
+        first = wire[: wire[0] + 1] if wire != ROOT else b""
+        own = to_wire(namespace)[:-1] if namespace else b""
+        return cls(wire, first, own, to_wire(search) if search else b"")
+
+
+class Hit(NamedTuple):
+    """A name that the table has.
+
+    entry: packed. target: the name that the one asked for is an alias of; None if it is no alias.
+    """
+
+    entry: bytes
+    target: bytes | None
+
+
+class CompiledTable(NamedTuple):
+    """Ready for lookups; what it holds is not changed again."""
+
+    scope: Scope
+    hosts: dict[bytes, bytes]
+    reverse: dict[bytes, bytes]
+    shortenable: bool
+    wildcards: bool
+    skipped: tuple[str, ...] = ()
+    skipped_count: int = 0
+
+    def within(self, scope: Scope) -> "CompiledTable":
+        """The same names, asked from elsewhere."""
+        return self._replace(scope=scope)
+
+    def find(self, name: bytes) -> Hit | None:
+        """Look a name up: as it is, as an alias, then by wildcards, the most specific first."""
+        hit = self._find_literally(name)
+        if hit is not None or not self.wildcards:
+            return hit
+        position = 0
+        while length := name[position]:
+            position += 1 + length
+            hit = self._find_literally(_WILDCARD + name[position:])
+            if hit is not None:
+                return hit
+        return None
+
+    def _find_literally(self, name: bytes) -> Hit | None:
+        entry = self._find_host(name)
+        if entry is not None:
+            return Hit(entry, None)
+        search = self.scope.search
+        if search and name.endswith(search):
+            target = name[: -len(search)] + ROOT
+            if not target.endswith(search) and target != ROOT:
+                entry = self._find_host(target)
+                if entry is not None:
+                    return Hit(entry, target)
+        return None
+
+    def _find_host(self, name: bytes) -> bytes | None:
+        hosts = self.hosts
+        entry = hosts.get(name)
+        if entry is not None or not self.shortenable:
+            return entry
+        scope = self.scope
+        stem = name[:-1]
+        entry = hosts.get(stem + scope.domain)  # short.namespace
+        if entry is not None and is_shortenable(entry):
+            return entry
+        if scope.domain_label and stem.endswith(scope.domain_label):  # short.namespace.svc
+            entry = hosts.get(stem[: -len(scope.domain_label)] + scope.domain)
+            if entry is not None and is_shortenable(entry):
+                return entry
+        if scope.own_namespace:  # short, from the same namespace
+            entry = hosts.get(stem + scope.own_namespace + scope.domain)
+            if entry is not None and is_shortenable(entry):
+                return entry
+        return None
+
+    def alternates(self, host: str, entry: NameEntry) -> list[str]:
+        """The other names of a host, without search domains."""
+        if entry.registry != KUBERNETES or not entry.short_name or not entry.namespace:
+            return list(entry.alternate_hosts)
+        found = [
+            to_text(name)
+            for name in _short_names(entry, self.scope)
+            if host.lower().endswith(to_text(self.scope.domain))
+        ]
+        return [*found, *entry.alternate_hosts]
+
+    def entries(self) -> Iterator[tuple[str, NameEntry]]:
+        """Each host once, as it was given."""
+        for name, packed in self.hosts.items():
+            host, entry = unpack(packed)
+            if to_wire(host) == name:
+                yield host, entry
+
+
+def compile_table(
+    items: Iterable[tuple[str, NameEntry]], scope: Scope
+) -> Generator[None, None, CompiledTable]:
+    """Make a table ready, one host a step, so that other work can be done in between."""
+    building = _Building(scope)
+    for host, entry in items:
+        try:
+            building.add(host, entry)
+        except BadName as error:
+            building.skip(str(error))
+        yield
+    yield from building.add_others()
+    return building.table()
+
+
+class _Building:
+    """A table that is being made."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+        self._hosts: dict[bytes, bytes] = {}
+        self._others: list[tuple[bytes, bytes]] = []
+        self._reverse: dict[bytes, bytes] = {}
+        self._skipped: list[str] = []
+        self._skipped_count = 0
+        self._shortenable = self._wildcards = False
+
+    def add(self, host: str, entry: NameEntry) -> None:
+        """Take a host in; raises `BadName` when it can't be looked up or has no address."""
+        scope = self._scope
+        name = to_wire(host)
+        v4, v6 = pack_addresses(entry.addresses)
+        if not v4 and not v6:
+            raise BadName(f"{host!r} has no address")
+        if name in (ROOT, _WILDCARD + ROOT):
+            raise BadName(f"{host!r} would be every name")
+        flags = _flags(host, name, entry, scope)
+        packed = pack(host, entry, v4, v6, flags=flags)
+        self._hosts[name] = packed
+        if flags:
+            self._shortenable = True
+        if name.startswith(_WILDCARD):
+            self._wildcards = True
+        else:
+            for address in (*v4, *v6):
+                _add_reverse(self._reverse, address, name)
+        if entry.registry == KUBERNETES and not host.endswith("."):
+            if not flags and name.endswith(scope.domain):
+                self._others += [(other, packed) for other in _short_names(entry, scope)]
+            self._others += [(to_wire(other), packed) for other in entry.alternate_hosts]
+
+    def skip(self, reason: str) -> None:
+        """Leave a host out."""
+        self._skipped_count += 1
+        if len(self._skipped) < _MOST_NAMED:
+            self._skipped.append(reason)
+
+    def add_others(self) -> Iterator[None]:
+        """Take the other names in: a host's own name is never hidden by another's short one."""
+        for number, (other, packed) in enumerate(self._others):
+            if self._hosts.setdefault(other, packed) is packed and other.startswith(_WILDCARD):
+                self._wildcards = True
+            if not number % 16:
+                yield
+
+    def table(self) -> CompiledTable:
+        """The table as it is now."""
+        return CompiledTable(
+            self._scope,
+            self._hosts,
+            self._reverse,
+            self._shortenable,
+            self._wildcards,
+            tuple(self._skipped),
+            self._skipped_count,
+        )
+
+
+def _flags(host: str, name: bytes, entry: NameEntry, scope: Scope) -> int:
+    """Whether a host's short names follow from its name, as they nearly always do."""
+    short, namespace = entry.short_name, entry.namespace
+    if entry.registry != KUBERNETES or not short or not namespace or host.endswith("."):
+        return 0
+    expected = f"{short}.{namespace}."
+    regular = len(name) == len(expected) + len(scope.domain) and name.endswith(scope.domain)
+    return SHORTENABLE if regular and host.lower().startswith(expected.lower()) else 0
+
+
+def _short_names(entry: NameEntry, scope: Scope) -> list[bytes]:
+    """`short.namespace`, `short.namespace.svc`, and from the same namespace `short`."""
+    if not entry.short_name or not entry.namespace:
+        return []
+    try:
+        short, namespace = to_wire(entry.short_name)[:-1], to_wire(entry.namespace)[:-1]
+    except BadName:
+        return []
+    names = [short + namespace + ROOT, short + namespace + scope.domain_label + ROOT]
+    if namespace == scope.own_namespace:
+        names.append(short + ROOT)
+    return names
+
+
+def _add_reverse(reverse: dict[bytes, bytes], address: bytes, name: bytes) -> None:
+    """Names of an address stand one behind the other; most have one, a few very many."""
+    before = reverse.get(address)
+    if before is None:
+        reverse[address] = name
+    elif len(before) < _MOST_REVERSE_BYTES:
+        reverse[address] = before + name
+
+
+def retire_table(table: CompiledTable) -> Generator[None, None, None]:
+    """Give a table's memory back step by step: all at once takes milliseconds."""
+    for part in (table.hosts, table.reverse):
+        while part:
+            for _ in range(min(16, len(part))):
+                part.popitem()
+            yield

@@ -1,0 +1,121 @@
+"""An upstream that does to each query what a test says."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import cast
+
+import dns.flags
+import dns.message
+import dns.rcode
+import dns.rdatatype
+import dns.rrset
+
+from mesh_dnsproxy import Upstream
+
+Behaviour = Callable[[bytes, bool], list[tuple[float, bytes]]]
+"""From a query, and whether it came over TCP, to what is sent back, each after so many seconds."""
+
+
+def reply_to(
+    packet: bytes,
+    *addresses: str,
+    ttl: int = 60,
+    rcode: int = 0,
+    soa: bool = False,
+    truncated: bool = False,
+) -> bytes:
+    """A well-behaved reply: these addresses, or a code."""
+    query = dns.message.from_wire(packet)
+    reply = dns.message.make_response(query, recursion_available=True)
+    reply.set_rcode(dns.rcode.Rcode(rcode))
+    (question,) = query.question
+    if addresses:
+        kind = "AAAA" if ":" in addresses[0] else "A"
+        reply.answer.append(dns.rrset.from_text(question.name, ttl, "IN", kind, *addresses))
+    if soa:
+        data = f"ns.example. admin.example. 1 3600 600 86400 {ttl}"
+        reply.authority.append(dns.rrset.from_text("example.", ttl, "IN", "SOA", data))
+    if truncated:
+        reply.flags |= dns.flags.TC
+    return reply.to_wire(max_size=65535)
+
+
+@dataclass
+class FakeUpstream:
+    """What it was asked, and what it does."""
+
+    address: Upstream
+    behaviour: Behaviour
+    queries: list[bytes] = field(default_factory=list)
+    sources: list[tuple[str, int]] = field(default_factory=list)
+    over_tcp: int = 0
+
+    @property
+    def names(self) -> list[str]:
+        return [str(dns.message.from_wire(each).question[0].name) for each in self.queries]
+
+
+class _Udp(asyncio.DatagramProtocol):
+    def __init__(self, fake: FakeUpstream) -> None:
+        self._fake = fake
+        self._timers: list[asyncio.TimerHandle] = []
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.DatagramTransport", transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        del exc
+        for timer in self._timers:
+            timer.cancel()
+
+    def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
+        self._fake.queries.append(data)
+        self._fake.sources.append(addr)
+        loop = asyncio.get_running_loop()
+        for delay_s, reply in self._fake.behaviour(data, False):
+            if delay_s:
+                self._timers.append(loop.call_later(delay_s, self._transport.sendto, reply, addr))
+            else:
+                self._transport.sendto(reply, addr)
+
+
+@asynccontextmanager
+async def upstream(behaviour: Behaviour, *, port: int = 0) -> AsyncIterator[FakeUpstream]:
+    """Run one on UDP and TCP."""
+    loop = asyncio.get_running_loop()
+    with socket.create_server(("127.0.0.1", port)) as listener:
+        chosen = listener.getsockname()[1]
+        fake = FakeUpstream(Upstream("127.0.0.1", chosen), behaviour)
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            try:
+                while True:
+                    length = int.from_bytes(await reader.readexactly(2), "big")
+                    packet = await reader.readexactly(length)
+                    fake.queries.append(packet)
+                    fake.over_tcp += 1
+                    for delay_s, reply in fake.behaviour(packet, True):
+                        await asyncio.sleep(delay_s)
+                        writer.write(reply)
+                    if writer.is_closing():
+                        break
+            except (asyncio.IncompleteReadError, ConnectionError):
+                pass
+            finally:
+                writer.close()
+
+        transport, _ = await loop.create_datagram_endpoint(
+            lambda: _Udp(fake), local_addr=("127.0.0.1", chosen)
+        )
+        server = await asyncio.start_server(serve, sock=listener)
+        try:
+            yield fake
+        finally:
+            transport.close()
+            server.close()
+            await server.wait_closed()

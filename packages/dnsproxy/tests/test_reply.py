@@ -1,0 +1,77 @@
+"""Replies of upstreams: which count, and cutting them to a size."""
+
+import dns.exception
+import dns.flags
+import dns.message
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dns_peers import reply_to
+from mesh_dnsproxy.message._query import Query, parse_query
+from mesh_dnsproxy.message._reply import Verdict, cut, judge, lifetime, records
+
+PACKET = dns.message.make_query("a.example.", "A", use_edns=0).to_wire()
+QUERY = parse_query(PACKET)
+assert isinstance(QUERY, Query)
+QUESTION = QUERY.question
+END = 12 + len(QUESTION)
+GOOD = reply_to(PACKET, "10.0.0.1", "10.0.0.2")
+
+
+@pytest.mark.parametrize(
+    ("what", "reply", "verdict"),
+    [
+        ("good", GOOD, Verdict.GOOD),
+        ("no such name", reply_to(PACKET, rcode=3, soa=True), Verdict.GOOD),
+        ("the question in other letters", GOOD.replace(b"example", b"eXaMple"), Verdict.GOOD),
+        ("refused", reply_to(PACKET, rcode=5), Verdict.FAILED),
+        ("failed", reply_to(PACKET, rcode=2), Verdict.FAILED),
+        ("a header with an error", PACKET[:2] + b"\x81\x01" + bytes(8), Verdict.FAILED),
+        ("cut", reply_to(PACKET, truncated=True), Verdict.TRUNCATED),
+        ("cut in a record", reply_to(PACKET, "10.0.0.1", truncated=True)[:-14], Verdict.TRUNCATED),
+        ("another id", b"\0\0" + GOOD[2:], Verdict.FOREIGN),
+        ("another question", GOOD.replace(b"example", b"exomple"), Verdict.FOREIGN),
+        ("a query", PACKET, Verdict.FOREIGN),
+        ("another opcode", GOOD[:2] + b"\xa0" + GOOD[3:], Verdict.FOREIGN),
+        ("a header without an error", PACKET[:2] + b"\x81\x00" + bytes(8), Verdict.FOREIGN),
+        ("half", GOOD[:-20], Verdict.FOREIGN),
+        ("more", GOOD + b"x", Verdict.FOREIGN),
+        ("nothing", b"", Verdict.FOREIGN),
+        ("garbage", PACKET[:2] + b"\xff" * 40, Verdict.FOREIGN),
+    ],
+)
+def test_only_a_reply_to_the_question_counts(what: str, reply: bytes, verdict: Verdict) -> None:
+    del what
+    assert judge(reply, PACKET, QUESTION) is verdict
+
+
+@given(st.binary(max_size=60), st.integers(0, len(GOOD)), st.integers(0, 30))
+def test_any_bytes_are_judged_and_good_ones_can_be_read(junk: bytes, at: int, drop: int) -> None:
+    reply = GOOD[:at] + junk + GOOD[at + drop :]
+    verdict = judge(reply, PACKET, QUESTION)
+    if verdict in (Verdict.GOOD, Verdict.FAILED) and reply[4:6] == b"\0\1":
+        found = records(reply, END)
+        lifetime(reply, found)
+        for limit in (512, 40, 100):
+            assert len(cut(reply, END, limit)) <= max(limit, END + 60)
+
+
+@given(count=st.integers(1, 120), limit=st.integers(512, 2500), edns=st.booleans())
+def test_a_reply_is_cut_between_records_and_keeps_its_edns(
+    count: int, limit: int, *, edns: bool
+) -> None:
+    packet = dns.message.make_query("a.example.", "A", use_edns=0 if edns else -1).to_wire()
+    whole = reply_to(packet, *(f"10.0.0.{n}" for n in range(count)))
+    short = cut(whole, END, limit)
+    assert len(short) <= limit
+    if len(whole) <= limit:
+        assert short == whole
+        return
+    message = dns.message.from_wire(short)
+    assert message.flags & dns.flags.TC
+    assert (message.edns == 0) == edns
+    assert len(short) > limit - 16
+    assert not message.answer or {each.address for each in message.answer[0]} <= {
+        f"10.0.0.{n}" for n in range(count)
+    }
