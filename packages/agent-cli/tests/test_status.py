@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -60,6 +62,17 @@ STATUS = {
 
 def test_the_table(golden: Callable[[str, object], None]) -> None:
     golden("ready.txt", render_status(STATUS, now=NOW) + "\n")
+
+
+def test_the_table_of_a_workload_without_identity(golden: Callable[[str, object], None]) -> None:
+    status = {
+        **STATUS,
+        "ready": False,
+        "reasons": ["certificate: it expired and was not renewed: token has expired"],
+        "certificate": {"last_error": "istiod:15012 answered\nUNAUTHENTICATED: token has expired"},
+        "token": {"path": "./var/run/secrets/tokens/istio-token", "fault": "expired 12 min ago"},
+    }
+    golden("no_identity.txt", render_status(status, now=NOW) + "\n")
 
 
 def test_the_table_of_an_agent_in_trouble(golden: Callable[[str, object], None]) -> None:
@@ -122,6 +135,25 @@ def test_a_stranger_on_the_port_is_recognised(
         called = call("status", "--address", "127.0.0.1", "--port", str(server.port))
     assert called.status == 1
     assert words in called.error
+
+
+def test_somebody_who_speaks_another_language_is_not_called_absent(call: Any) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(1000)
+                connection.sendall(b"220 mail.example ESMTP\r\n")
+
+        talking = threading.Thread(target=answer)
+        talking.start()
+        port = str(listener.getsockname()[1])
+        called = call("status", "--address", "127.0.0.1", "--port", port)
+        talking.join()
+    assert called.status == 1
+    assert "is it a mesh-agent?" in called.error
+    assert "running" not in called.error
 
 
 def test_no_agent_is_said_in_words(call: Any, serve: Any) -> None:

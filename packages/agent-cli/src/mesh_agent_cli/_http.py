@@ -22,6 +22,10 @@ class Unanswered(Exception):
     """No HTTP answer came; the text says why, in words."""
 
 
+class NotHttp(Unanswered):
+    """Somebody answered, and not in HTTP."""
+
+
 def send(method: str, url: str, *, body: bytes | None = None, timeout_s: float) -> Answer:
     """Send one request; no redirects, no proxies.
 
@@ -54,7 +58,7 @@ def send(method: str, url: str, *, body: bytes | None = None, timeout_s: float) 
     except http.client.InvalidURL:
         raise CliError(f"URL {url!r} holds characters that a URL cannot have") from None
     except (http.client.HTTPException, ValueError) as error:
-        raise Unanswered(f"{where} did not answer in HTTP ({type(error).__name__})") from None
+        raise NotHttp(f"{where} did not answer in HTTP ({type(error).__name__})") from None
     finally:
         connection.close()
 

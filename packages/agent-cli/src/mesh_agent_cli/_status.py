@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from mesh_agent_cli._errors import CliError
-from mesh_agent_cli._http import Unanswered, local_url, send
+from mesh_agent_cli._http import NotHttp, Unanswered, local_url, send
 
 _TIMEOUT_S = 5.0
 _TYPE_PREFIX = "type.googleapis.com/"
@@ -18,6 +18,10 @@ def fetch_status(*, address: str, port: int) -> Mapping[str, object]:
     url = local_url(address, port, "debug/status")
     try:
         answer = send("GET", url, timeout_s=_TIMEOUT_S)
+    except NotHttp as error:
+        raise CliError(
+            f"cannot ask the agent for its status: {error}: is it a mesh-agent?"
+        ) from None
     except Unanswered as error:
         raise CliError(f"cannot ask the agent for its status: {error}: is it running?") from None
     if answer.status != 200:
@@ -40,9 +44,11 @@ def render_status(status: Mapping[str, object], *, now: datetime) -> str:
         ("ready", _ready(status)),
         ("SPIFFE id", _text(status.get("spiffe_id"))),
         ("certificate", _certificate(certificate, now)),
+        *_certificate_troubles(certificate, _mapping(status, "token")),
         ("Envoy", _envoy(envoy)),
         *_envoy_history(envoy),
         ("control plane", _control_plane(xds)),
+        *_learned_roots(_mapping(status, "learned_roots")),
     ]
     lines = list(_columns(rows))
     types = [
@@ -67,6 +73,8 @@ def _ready(status: Mapping[str, object]) -> str:
 
 def _certificate(certificate: Mapping[str, object], now: datetime) -> str:
     serial = _text(certificate.get("serial"))
+    if serial == "-" and "last_error" in certificate:
+        return "NONE"
     ends = certificate.get("not_after")
     try:
         moment = datetime.fromisoformat(str(ends))
@@ -75,6 +83,16 @@ def _certificate(certificate: Mapping[str, object], now: datetime) -> str:
     left = int((moment.replace(tzinfo=moment.tzinfo or UTC) - now).total_seconds())
     word = f"expires in {_duration(left)}" if left >= 0 else f"EXPIRED {_duration(-left)} ago"
     return f"{serial}, {word} ({ends})"
+
+
+def _certificate_troubles(
+    certificate: Mapping[str, object], token: Mapping[str, object]
+) -> Iterator[tuple[str, str]]:
+    """Why there is none, or will be none, as far as that is known."""
+    if certificate.get("last_error"):
+        yield "  last attempt", f"FAILED, trying again: {_one_line(certificate['last_error'])}"
+    if token.get("fault"):
+        yield "  token", f"{_text(token.get('path'))} {_one_line(token['fault'])}"
 
 
 def _envoy(envoy: Mapping[str, object]) -> str:
@@ -108,6 +126,14 @@ def _control_plane(xds: Mapping[str, object]) -> str:
         return f"connected{since}"
     reason = f": {xds['last_error']}" if xds.get("last_error") else ""
     return f"not connected{since}{reason}"
+
+
+def _learned_roots(learned: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """What it is trusted by beyond the root file, and what of that is not believed; if anything."""
+    if learned.get("roots"):
+        yield "  also trusted", _one_line(learned["roots"])
+    if learned.get("problem"):
+        yield "  PROBLEM", _one_line(learned["problem"])
 
 
 def _verdict(entry: Mapping[str, object]) -> str:
