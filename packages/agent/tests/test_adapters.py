@@ -2,6 +2,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from envoy.service.discovery.v3.discovery_pb2 import DiscoveryResponse
@@ -11,9 +12,18 @@ import mesh_sds
 import xds_proxy
 from certclient.testing import FakeAuthority
 from mesh_agent._adapters import CertificateSecrets, ListenerChanges, TrustBundleUpdates
+from mesh_agent._root_learning import (
+    CERTIFICATE_AUTHORITY,
+    CONFIGURATION,
+    further_roots,
+    learn_from_answers,
+)
+from mesh_identity import LearnedRoots
+from mesh_lifecycle import in_background
 from mesh_lifecycle.testing import ManualClock
 from mesh_protos import type_urls
 from mesh_protos.proxy_config_pb2 import ProxyConfig
+from mesh_testkit import until
 
 SPIFFE_ID = certclient.SpiffeId(
     trust_domain="mesh.example", namespace="shop", service_account="web"
@@ -129,6 +139,45 @@ async def test_a_new_root_is_trusted_at_once_and_a_certificate_asked_for() -> No
         assert old.strip() in trusted.trust_bundle_pem
         await clock.advance(5)
         assert len(authority.requests) == 2
+
+
+async def test_announced_roots_are_learned_for_the_agents_own_connections(tmp_path: Path) -> None:
+    clock = ManualClock()
+    authority = FakeAuthority(clock=clock)
+    learned = LearnedRoots(tmp_path / "learned-roots.json", now=clock.now)
+    async with trusting(authority, clock) as certificates:
+        old = (await certificates.wait_for_first()).trust_bundle_pem
+        new, refused = FakeAuthority(clock=clock).root_pem, b"no certificate"
+        for_stream = further_roots(learned, CONFIGURATION)
+        assert for_stream is not None
+        assert for_stream(old) == b""
+        updates = TrustBundleUpdates(certificates, learned)
+        with pytest.raises(xds_proxy.InterceptorRefused):
+            updates.take(bundle_response(refused))
+        updates.take(bundle_response(old, new))
+        assert for_stream(old) == new
+
+
+async def test_an_answers_root_is_learned_for_the_agents_own_connections(tmp_path: Path) -> None:
+    clock = ManualClock()
+    authority = FakeAuthority(clock=clock)
+    learned = LearnedRoots(tmp_path / "learned-roots.json", now=clock.now)
+    old = authority.root_pem
+    for_calls = further_roots(learned, CERTIFICATE_AUTHORITY)
+    assert for_calls is not None
+    assert for_calls(old) == b""
+    async with certclient.keep_fresh(ROTATION, authority, clock=clock) as certificates:
+        async with in_background(learning(certificates, learned), name="learning"):
+            await certificates.wait_for_first()
+            authority.change_root()
+            await clock.advance(5)
+            certificates.request_renewal()
+            await until(lambda: for_calls(old) == authority.root_pem, what="the new root")
+
+
+async def learning(certificates: certclient.Certificates, learned: LearnedRoots) -> None:
+    await learn_from_answers(certificates, learned)
+    await asyncio.Event().wait()
 
 
 async def test_the_roots_that_are_trusted_already_are_no_news() -> None:

@@ -1,3 +1,4 @@
+import os
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -102,6 +103,27 @@ def test_the_machines_own_roots_can_be_asked_for(load: Load, workload: Path) -> 
     config = load({**system, "SSL_CERT_FILE": str(elsewhere)})
     assert config.relay.upstream.root_certificate == elsewhere
     assert authority(config).root_certificate == elsewhere
+
+
+def test_roots_are_learned_only_where_one_file_of_the_meshs_own_is_believed(
+    load: Load, workload: Path
+) -> None:
+    kept = load({}).learned_roots
+    assert kept == load({}).relay.socket_path.parent / "learned-roots.json"
+    other = workload / "other.pem"
+    other.touch()
+    system = {"XDS_ROOT_CA": "SYSTEM", "CA_ROOT_CA": "SYSTEM"}
+    changes: tuple[dict[str, str], ...] = (
+        {"CA_ROOT_CA": str(other)},
+        {"XDS_ROOT_CA": str(other)},
+        system,
+        {**system, "SSL_CERT_FILE": str(other)},
+        {"PROXY_CONFIG_XDS_AGENT": "false"},
+        {"PROXY_CONFIG": "discoveryAddress: istiod:15010"},
+    )
+    for change in changes:
+        assert load(change).learned_roots is None, change
+    assert load({"CA_ROOT_CA": str(other), "XDS_ROOT_CA": str(other)}).learned_roots == kept
 
 
 def test_settings_reach_the_parts_they_are_for(load: Load) -> None:
@@ -288,3 +310,14 @@ def test_all_mistakes_are_told_at_once(load: Load) -> None:
     with pytest.raises(ConfigError) as caught:
         load({"INSTANCE_IP": "here", "SECRET_TTL": "soon"}, role="gateway")
     assert len(caught.value.problems) == 3
+
+
+@pytest.mark.parametrize("name", ["labels", "annotations"])
+def test_a_fifo_among_the_pods_files_is_a_problem_and_no_wait(
+    load: Load, workload: Path, name: str
+) -> None:
+    path = workload / "etc/istio/pod" / name
+    path.parent.mkdir(parents=True)
+    os.mkfifo(path)
+    with pytest.raises(ConfigError, match=f"{name} can't be read: it is a FIFO, a regular file"):
+        load()

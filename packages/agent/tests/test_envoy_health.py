@@ -10,8 +10,14 @@ GOOD: dict[str, int | str] = {
 }
 
 
+SAID = "connection refused"
+
+
 def test_configured_and_live_is_good() -> None:
-    assert judge(EnvoyHealth(), GOOD) == (EnvoyHealth(configured=True, live=True), None)
+    assert judge(EnvoyHealth(), GOOD, control_plane=SAID) == (
+        EnvoyHealth(configured=True, live=True),
+        None,
+    )
 
 
 @pytest.mark.parametrize(
@@ -22,7 +28,7 @@ def test_configured_and_live_is_good() -> None:
                 "cluster_manager.cds.update_success": 0,
                 "listener_manager.lds.update_success": 0,
             },
-            "not received from the control plane",
+            "not received from the control plane (connection refused): cds 0",
         ),
         ({"listener_manager.lds.update_success": 0}, "not fully received"),
         (
@@ -38,19 +44,19 @@ def test_configured_and_live_is_good() -> None:
     ],
 )
 def test_each_fault_has_its_reason(change: dict[str, int | str], reason: str) -> None:
-    health, fault = judge(EnvoyHealth(), {**GOOD, **change})
+    health, fault = judge(EnvoyHealth(), {**GOOD, **change}, control_plane=SAID)
     assert not health.good
     assert fault is not None
     assert reason in fault
 
 
 def test_no_stats_at_all_is_not_good() -> None:
-    health, fault = judge(EnvoyHealth(), {})
+    health, fault = judge(EnvoyHealth(), {}, control_plane=SAID)
     assert not health.good
     assert fault is not None
 
 
 def test_what_was_good_once_stays_good() -> None:
-    health, _ = judge(EnvoyHealth(), GOOD)
+    health, _ = judge(EnvoyHealth(), GOOD, control_plane=SAID)
     draining = {**GOOD, "server.state": 1, "cluster_manager.cds.update_success": 0}
-    assert judge(health, draining) == (health, None)
+    assert judge(health, draining, control_plane=SAID) == (health, None)

@@ -44,7 +44,9 @@ async def test_an_envoy_that_ends_is_not_ready_until_the_next_one_is_at_work() -
     def count() -> None:
         times[0] += 1
 
-    watch = watch_health(envoy, ready, poll_s=0, on_ready=count)
+    watch = watch_health(
+        envoy, ready, poll_s=0, on_ready=count, control_plane=lambda: "connection refused"
+    )
     async with in_background(watch, name="watch"):
         await envoy.asked.wait()
         assert readiness.reasons() == ("envoy: connection refused",)

@@ -13,7 +13,7 @@ values = st.floats(allow_nan=False) | st.integers(-(2**53), 2**53)
 
 @given(
     name=names,
-    kind=st.sampled_from(Kind),
+    kind=st.sampled_from([Kind.COUNTER, Kind.GAUGE]),
     text=texts,
     samples=st.lists(
         st.builds(lambda v, t: (v, {"path": t, "type": "a"}), values, texts), min_size=1
@@ -46,3 +46,23 @@ def test_infinity_and_large_numbers_are_read_back() -> None:
     text = render([gauge("a", "b", math.inf), counter("c_total", "d", 10**15)]).decode()
     first, second = text_string_to_metric_families(text)
     assert [first.samples[0].value, second.samples[0].value] == [math.inf, 10**15]
+
+
+def test_a_histogram_is_read_as_one() -> None:
+    samples = (
+        Sample(value=1, labels={"le": "0.1"}, suffix="_bucket"),
+        Sample(value=2, labels={"le": "+Inf"}, suffix="_bucket"),
+        Sample(value=0.5, suffix="_sum"),
+        Sample(value=2, suffix="_count"),
+    )
+    family = Family(name="seconds", kind=Kind.HISTOGRAM, text="Time.", samples=samples)
+
+    (read,) = text_string_to_metric_families(render([family]).decode())
+
+    assert (read.name, read.type) == ("seconds", "histogram")
+    assert [(each.name, each.value) for each in read.samples] == [
+        ("seconds_bucket", 1),
+        ("seconds_bucket", 2),
+        ("seconds_sum", 0.5),
+        ("seconds_count", 2),
+    ]

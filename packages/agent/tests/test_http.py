@@ -1,12 +1,15 @@
 import asyncio
+import contextlib
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 
 import pytest
 
 from mesh_agent._http import ListenError, Request, Response, Send, http_server
+from mesh_listening import HTTP_LIMITS
+from mesh_testkit import until
 
 
 async def pieces(send: Send) -> None:
@@ -127,3 +130,102 @@ async def test_a_port_in_use_is_said_with_the_address() -> None:
         with pytest.raises(ListenError, match=f"can't listen on 127.0.0.1:{port}: .*in use"):
             async with http_server("127.0.0.1", port, echo):
                 pass
+
+
+@contextlib.contextmanager
+def holding(port: int, count: int, said: bytes = b"") -> Iterator[list[socket.socket]]:
+    held: list[socket.socket] = []
+    try:
+        for _ in range(count):
+            held.append(socket.create_connection(("127.0.0.1", port)))
+            with contextlib.suppress(OSError):
+                held[-1].sendall(said)
+        yield held
+    finally:
+        for each in held:
+            each.close()
+
+
+async def closed(held: list[socket.socket]) -> None:
+    loop = asyncio.get_running_loop()
+    for each in held:
+        each.setblocking(False)
+        with contextlib.suppress(ConnectionError):
+            while await loop.sock_recv(each, 65536):
+                pass
+
+
+async def answered(port: int) -> int:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=("127.0.0.2", 0))
+    writer.write(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+    status, _ = await read_response(reader)
+    writer.close()
+    await writer.wait_closed()
+    return status
+
+
+def reasons(caplog: pytest.LogCaptureFixture, message: str) -> list[str]:
+    return [vars(r)["reason"] for r in caplog.records if r.getMessage() == message]
+
+
+async def test_a_thousand_idle_connections_keep_no_other_caller_out_and_are_told_of_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    limits = HTTP_LIMITS._replace(first_byte_s=0.5)
+    async with http_server("127.0.0.1", 0, echo, limits=limits) as port:
+        with holding(port, 1000) as held:
+            assert await answered(port) == 200
+            await closed(held)
+            assert await answered(port) == 200
+    told = ["too many of one peer", "said nothing"]
+    assert reasons(caplog, "refusing connections") == told
+    assert reasons(caplog, "no longer refusing connections") == told
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"GET / HTTP/1.1\r\nhost: a\r\nx: ",
+        b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\nx",
+        b"GET / HTTP/1.1\r\nhost: a\r\n\r\nGET / HTT",
+    ],
+)
+async def test_a_request_that_comes_too_slowly_is_ended(
+    caplog: pytest.LogCaptureFixture, said: bytes
+) -> None:
+    limits = HTTP_LIMITS._replace(handshake_s=0.3)
+    async with http_server("127.0.0.1", 0, echo, limits=limits) as port:
+        with holding(port, 100, said) as held:
+            assert await answered(port) == 200
+            await closed(held)
+    assert reasons(caplog, "refusing connections") == ["headers took too long"]
+
+
+async def test_a_hundred_that_never_read_are_ended_and_others_are_answered(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def large(request: Request) -> Response:
+        return Response(body=b"x" * (4_000_000 if request.path == "/large" else 1))
+
+    limits = HTTP_LIMITS._replace(stalled_s=0.3)
+    async with http_server("127.0.0.1", 0, large, limits=limits) as port:
+        with holding(port, 100, b"GET /large HTTP/1.1\r\nhost: a\r\n\r\n" * 4):
+            assert await answered(port) == 200
+            await until(lambda: reasons(caplog, "refusing connections"), what="a word in the log")
+    assert reasons(caplog, "refusing connections") == ["took nothing of what was sent"]
+
+
+async def test_a_connection_between_requests_ends_when_its_time_is_over() -> None:
+    limits = HTTP_LIMITS._replace(idle_s=0.2)
+    async with http_server("127.0.0.1", 0, echo, limits=limits) as port:
+        with holding(port, 10, b"GET / HTTP/1.1\r\nhost: a\r\n\r\n") as held:
+            await closed(held)
+
+
+async def test_a_caller_from_this_machine_is_known_on_a_socket_for_every_address() -> None:
+    async with http_server("", 0, echo) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+        assert await read_response(reader) == (200, b"GET / True")
+        writer.close()
+        await writer.wait_closed()

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -9,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from envoy_supervisor import Envoy, EnvoyConfig, RestartRefused, running
+from envoy_supervisor import BootstrapError, Envoy, EnvoyConfig, RestartRefused, running
 from mesh_agent._bootstrap_files import BootstrapFiles
 from mesh_agent._restart import Restarts, signature
 from mesh_lifecycle import in_background
-from mesh_lifecycle.testing import ManualClock
+from mesh_testkit import hanging_mount, until
 
 
 class Proxy:
@@ -24,9 +25,12 @@ class Proxy:
         self.restarts = restarts
         self.override = override
         self.obstacle: str | None = None
+        self.asked = 0
 
     def wants(self, cluster: object) -> None:
-        self.override.write_text(json.dumps({"node": {"cluster": cluster}}))
+        new = self.override.with_suffix(".new")
+        new.write_text(json.dumps({"node": {"cluster": cluster}}))
+        new.rename(self.override)
 
     async def cluster(self) -> object:
         """What the serving Envoy says it was started with."""
@@ -34,7 +38,7 @@ class Proxy:
 
 
 @asynccontextmanager
-async def proxy(directory: Path, binary: Path, clock: ManualClock) -> AsyncIterator[Proxy]:
+async def proxy(directory: Path, binary: Path) -> AsyncIterator[Proxy]:
     admin = {"address": {"pipe": {"path": str(directory / "admin")}}}
     bootstrap, override = directory / "bootstrap.json", directory / "override.json"
     bootstrap.write_text(json.dumps({"node": {"id": "a", "cluster": "a"}, "admin": admin}))
@@ -50,7 +54,12 @@ async def proxy(directory: Path, binary: Path, clock: ManualClock) -> AsyncItera
     async with running(config) as envoy:
         await envoy.wait_ready(timeout_s=60)
         there: Proxy
-        restarts = Restarts(envoy, config, files, obstacle=lambda: there.obstacle, clock=clock)
+
+        def there_is() -> str | None:
+            there.asked += 1
+            return there.obstacle
+
+        restarts = Restarts(envoy, config, files, obstacle=there_is, obstacle_look_s=0.05)
         there = Proxy(envoy, restarts, override)
         yield there
 
@@ -58,7 +67,7 @@ async def proxy(directory: Path, binary: Path, clock: ManualClock) -> AsyncItera
 async def test_envoy_is_replaced_by_what_its_files_say_or_kept(
     socket_dir: Path, envoy_binary: Path
 ) -> None:
-    async with proxy(socket_dir, envoy_binary, ManualClock()) as there:
+    async with proxy(socket_dir, envoy_binary) as there:
         assert not await there.restarts.restart()
         there.wants("b")
         assert await there.restarts.restart()
@@ -71,58 +80,77 @@ async def test_envoy_is_replaced_by_what_its_files_say_or_kept(
         assert (await there.cluster(), there.envoy.pid) == ("b", pid)
 
 
-async def test_a_changed_file_is_followed_when_it_has_settled(
-    socket_dir: Path, envoy_binary: Path
-) -> None:
-    clock = ManualClock()
-    async with proxy(socket_dir, envoy_binary, clock) as there:
-        async with in_background(there.restarts.follow(), name="follow"):
-            await clock.advance(4)
-            there.wants("b")
-            await clock.advance(2)
-            there.wants("bb")  # it is still being written
-            await clock.advance(2)
-            assert there.envoy.status.epoch == 0
-            await clock.advance(2)
-            await _until_epoch(there.envoy, 1)
+async def test_a_changed_file_is_followed(socket_dir: Path, envoy_binary: Path) -> None:
+    async with proxy(socket_dir, envoy_binary) as there:
+        there.wants("b")
+        await there.restarts.restart()
+        async with following(there):
+            there.wants("bb")
+            await _until_epoch(there.envoy, 2)
             assert await there.cluster() == "bb"
 
 
 async def test_nothing_is_tried_while_it_could_not_succeed(
     socket_dir: Path, envoy_binary: Path
 ) -> None:
-    clock = ManualClock()
-    async with proxy(socket_dir, envoy_binary, clock) as there:
+    async with proxy(socket_dir, envoy_binary) as there:
+        there.wants("b")
+        await there.restarts.restart()
         there.obstacle = "the control plane does not answer"
-        async with in_background(there.restarts.follow(), name="follow"):
-            await clock.settle()
-            there.wants("b")
-            await clock.advance(10)
+        async with following(there):
+            asked = there.asked
+            there.wants("c")
+            await until(lambda: there.asked > asked + 2, what="the obstacle is asked for")
             with pytest.raises(RestartRefused, match="does not answer"):
                 await there.restarts.restart()
-            assert await there.cluster() == "a"
-            there.obstacle = None
-            await clock.advance(2)
-            await _until_epoch(there.envoy, 1)
             assert await there.cluster() == "b"
+            there.obstacle = None
+            await _until_epoch(there.envoy, 2)
+            assert await there.cluster() == "c"
 
 
 async def test_a_file_that_is_gone_is_no_reason_to_restart(
     socket_dir: Path, envoy_binary: Path
 ) -> None:
-    clock = ManualClock()
-    async with proxy(socket_dir, envoy_binary, clock) as there:
+    async with proxy(socket_dir, envoy_binary) as there:
         there.wants("b")
         await there.restarts.restart()
-        async with in_background(there.restarts.follow(), name="follow"):
-            await clock.settle()
+        async with following(there):
             there.override.unlink()
-            await clock.advance(10)
-            assert there.envoy.status.epoch == 1
             there.wants("c")
-            await clock.advance(4)
             await _until_epoch(there.envoy, 2)
             assert await there.cluster() == "c"
+
+
+async def test_a_mount_that_hangs_holds_up_neither_the_loop_nor_what_runs(
+    socket_dir: Path, envoy_binary: Path
+) -> None:
+    async with proxy(socket_dir, envoy_binary) as there:
+        (socket_dir / "mount").mkdir()
+        there.wants("b")
+        await there.restarts.restart()
+        async with following(there):
+            with hanging_mount(socket_dir / "mount") as mount:
+                link = socket_dir / "link"
+                link.symlink_to(mount / "override.json")
+                link.rename(there.override)
+                with pytest.raises(BootstrapError, match="its file system did not answer"):
+                    await there.restarts.restart()
+                assert (await there.cluster(), there.envoy.status.epoch) == ("b", 1)
+            there.wants("c")
+            await _until_epoch(there.envoy, 2)
+            assert await there.cluster() == "c"
+    for each in threading.enumerate():
+        if each.name.startswith("files in"):
+            each.join()
+
+
+@asynccontextmanager
+async def following(there: Proxy) -> AsyncIterator[None]:
+    """Follow its files, and have them been looked at once."""
+    async with in_background(there.restarts.follow(), name="follow"):
+        await until(lambda: there.restarts.follows, what="the files are followed")
+        yield
 
 
 async def _until_epoch(envoy: Envoy, epoch: int) -> None:
@@ -134,16 +162,16 @@ async def _until_epoch(envoy: Envoy, epoch: int) -> None:
         pytest.fail(f"waited 60 s in vain for epoch {epoch}; there was {envoy.status}")
 
 
-def test_a_file_that_comes_changes_or_goes_is_seen(tmp_path: Path) -> None:
+async def test_a_file_that_comes_changes_or_goes_is_seen(tmp_path: Path) -> None:
     path = tmp_path / "a"
-    seen = [signature([path])]
+    seen = [await signature([path])]
     for text in ("1", "22"):
         path.write_text(text)
-        seen.append(signature([path]))
+        seen.append(await signature([path]))
     replacement = tmp_path / "b"
     replacement.write_text("33")
     replacement.rename(path)
-    seen.append(signature([path]))
+    seen.append(await signature([path]))
     assert len(set(seen)) == 4
     path.unlink()
-    assert signature([path]) == seen[0]
+    assert await signature([path]) == seen[0]

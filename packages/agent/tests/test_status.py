@@ -13,6 +13,7 @@ class Parts:
         self.stopping = stopping
         self.readiness = Readiness()
         self.drained = 0
+        self.table: bytes | None = None
         self.deaf: AdminError | None = None
         self.changed: bool | Exception = True
         self.endpoints = StatusEndpoints(
@@ -20,10 +21,17 @@ class Parts:
             stopping,
             drain=self.drain,
             restart=self.restart,
-            describe=lambda: {"workload": "web.shop"},
+            describe=self.describe,
             scrape=self.scrape,
+            names=self.names,
             metrics_local_only=local_metrics,
         )
+
+    async def describe(self) -> dict[str, object]:
+        return {"workload": "web.shop"}
+
+    async def names(self) -> bytes | None:
+        return self.table
 
     async def drain(self) -> None:
         if self.deaf is not None:
@@ -126,3 +134,13 @@ async def test_metrics_are_for_all_unless_kept_on_the_machine() -> None:
             kept = Parts(stopping, local_metrics=True)
             assert (await kept.ask("GET", path, "10.0.0.1"))[0] == 403
             assert (await kept.ask("GET", path))[0] == 200
+
+
+async def test_the_name_table_is_shown_to_this_machine_and_nobody_else() -> None:
+    with stop_signals(signal.SIGUSR1) as stopping:
+        parts = Parts(stopping)
+        status, text = await parts.ask("GET", "/debug/ndsz")
+        assert (status, "ISTIO_META_DNS_CAPTURE" in text) == (404, True)
+        parts.table = b'{"table": {}}'
+        assert await parts.ask("GET", "/debug/ndsz") == (200, '{"table": {}}\n')
+        assert (await parts.ask("GET", "/debug/ndsz", "10.0.0.1"))[0] == 403

@@ -8,6 +8,8 @@ from google.protobuf.message import DecodeError
 import certclient
 import mesh_sds
 import xds_proxy
+from mesh_agent._root_learning import CONFIGURATION
+from mesh_identity import LearnedRoots
 from mesh_protos import type_urls
 from mesh_protos.proxy_config_pb2 import ProxyConfig
 
@@ -58,8 +60,12 @@ class TrustBundleUpdates:
 
     type_url = type_urls.PROXY_CONFIG
 
-    def __init__(self, certificates: certclient.TrustingCertificates) -> None:
+    def __init__(
+        self, certificates: certclient.TrustingCertificates, learned: LearnedRoots | None = None
+    ) -> None:
+        """learned: takes them for the agent's own connections."""
         self._certificates = certificates
+        self._learned = learned
         self._announced = b""
 
     def take(self, response: bytes) -> None:
@@ -75,6 +81,8 @@ class TrustBundleUpdates:
         except (DecodeError, certclient.InvalidPem) as error:
             raise xds_proxy.InterceptorRefused(str(error)) from error
         self._announced = roots
+        if self._learned is not None:
+            self._learned.learn(CONFIGURATION, roots, whole=True)
 
     def _is_known(self, roots_pem: bytes) -> bool:
         """Whether these are the roots that came with the certificate, in whatever order."""

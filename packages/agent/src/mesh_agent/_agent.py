@@ -6,7 +6,8 @@ depends on still answers.
 
 import asyncio
 import logging
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import envoy_supervisor
 import xds_proxy
@@ -14,11 +15,14 @@ from mesh_agent._adapters import ListenerChanges, TrustBundleUpdates
 from mesh_agent._config import AgentConfig
 from mesh_agent._envoy_watch import watch_health
 from mesh_agent._http import http_server
+from mesh_agent._identity_watch import watch_identity
 from mesh_agent._restart import Restarts
+from mesh_agent._root_learning import CONFIGURATION, further_roots, learned_roots
 from mesh_agent._scrape import Scrapes
 from mesh_agent._status import StatusEndpoints
 from mesh_agent._view import AgentView
 from mesh_agent._workload_secrets import ForeignSecrets, OwnSecrets, workload_secrets
+from mesh_identity import LearnedRoots
 from mesh_lifecycle import Readiness, Stopping, in_background, stop_signals
 
 log = logging.getLogger(__name__)
@@ -36,17 +40,34 @@ async def run(config: AgentConfig) -> None:
     async with AsyncExitStack() as stack:
         stopping = stack.enter_context(stop_signals())
         readiness = Readiness()
+        identity_held = readiness.register("certificate")
         envoy_ready = readiness.register("envoy")
         view = AgentView(config, readiness)
         endpoints = status_endpoints(config, view, readiness, stopping)
         await stack.enter_async_context(
-            http_server(config.status.host, config.status.port, endpoints)
+            http_server(
+                config.status.host,
+                config.status.port,
+                endpoints,
+                limits=config.status.limits,
+                ports=view.ports,
+            )
         )
-        view.secrets = await stack.enter_async_context(workload_secrets(config))
+        learned = view.learned_roots = learned_roots(config.learned_roots)
+        view.secrets = await stack.enter_async_context(workload_secrets(config, learned))
+        if isinstance(view.secrets, OwnSecrets):
+            watching = watch_identity(view.secrets.certificates, identity_held)
+            await stack.enter_async_context(in_background(watching, name="identity"))
+        else:
+            identity_held.set()  # Envoy's configuration is not there without one, and that is seen
+        names = await stack.enter_async_context(answering(config, view, readiness))
         listener_changes = ListenerChanges()
         view.relay = await stack.enter_async_context(
             xds_proxy.relaying(
-                config.relay, interceptors(config, view.secrets), observer=listener_changes
+                config.relay,
+                (*interceptors(config, view.secrets, learned), *names),
+                observer=listener_changes,
+                further_roots=further_roots(learned, CONFIGURATION),
             )
         )
         envoy = view.envoy = await stack.enter_async_context(envoy_supervisor.running(config.envoy))
@@ -61,7 +82,11 @@ async def run(config: AgentConfig) -> None:
         await stack.enter_async_context(
             in_background(
                 watch_health(
-                    envoy, envoy_ready, poll_s=config.ready_poll_s, on_ready=view.became_ready
+                    envoy,
+                    envoy_ready,
+                    poll_s=config.ready_poll_s,
+                    on_ready=view.became_ready,
+                    control_plane=view.control_plane_said,
                 ),
                 name="envoy-health",
             )
@@ -86,16 +111,32 @@ def status_endpoints(
         restart=view.restart,
         describe=view.describe,
         scrape=Scrapes(view.metrics, envoy=view.envoy_metrics).answer,
+        names=view.name_table,
         metrics_local_only=config.status.local_metrics,
     )
 
 
+@asynccontextmanager
+async def answering(
+    config: AgentConfig, view: AgentView, readiness: Readiness
+) -> AsyncIterator[tuple[xds_proxy.Interceptor, ...]]:
+    """Answer the workload's DNS queries, if it is to be; yields what takes the name tables."""
+    if config.names is None:
+        yield ()
+        return
+    from mesh_agent._names import NameTableUpdates, answering_names  # few agents need the server
+
+    async with answering_names(config.names, readiness) as server:
+        view.names = server
+        yield (NameTableUpdates(server),)
+
+
 def interceptors(
-    config: AgentConfig, secrets: OwnSecrets | ForeignSecrets
+    config: AgentConfig, secrets: OwnSecrets | ForeignSecrets, learned: LearnedRoots | None
 ) -> tuple[xds_proxy.Interceptor, ...]:
     """What the agent itself takes from the configuration stream."""
     if isinstance(secrets, OwnSecrets) and config.trust_updates:
-        return (TrustBundleUpdates(secrets.certificates),)
+        return (TrustBundleUpdates(secrets.certificates, learned),)
     return ()
 
 

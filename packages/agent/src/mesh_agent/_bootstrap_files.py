@@ -9,6 +9,7 @@ import envoy_supervisor
 from mesh_agent._proxy_config import LayerError, ProxyConfig, parse_document
 from mesh_agent._settings import Settings
 
+_MAX_FILE_BYTES = 64 << 20
 _TEMPLATE_ACTION = re.compile(r"\{\{-?\s*(?:[.$/]|(?:if|else|end|range|with|toJSON)\b)")
 
 
@@ -57,7 +58,7 @@ def bootstrap_files(settings: Settings, proxy: ProxyConfig) -> BootstrapFiles:
 
 def _read(name: str, path: Path, settings: Settings) -> str | None:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = settings.read_file(path, max_bytes=_MAX_FILE_BYTES).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         settings.problems.append(f"{name}: {path} can't be read: {why}")

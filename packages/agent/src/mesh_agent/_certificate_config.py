@@ -35,17 +35,17 @@ def files_config(settings: Settings) -> certclient.FilesConfig | None:
             "FILE_MOUNTED_CERTS and PROV_CERT are both set; a certificate is either the workload's "
             "own or what the machine is known by until it has one"
         )
-    found = certclient.mounted_files(settings.under("."))
+    found = certclient.mounted_files(settings.under("."), is_file=settings.is_file)
     if found is None and demanded:
         return certclient.FilesConfig.in_directory(settings.under(_MOUNTED))
+    if found is None:
+        return None
     own = {
-        settings.under(name).resolve()
+        settings.resolved(settings.under(name))
         for variable in ("OUTPUT_CERTS", "PROV_CERT")
         if (name := settings.text(variable))
     }
-    if found is not None and found.certificate_path.parent.resolve() in own:
-        return None
-    return found
+    return None if settings.resolved(found.certificate_path.parent) in own else found
 
 
 def rotation_config(

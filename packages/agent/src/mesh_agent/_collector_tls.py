@@ -82,7 +82,7 @@ def _file(fields: Fields, settings: Settings, key: str) -> Path | None:
     if not text:
         return None
     path = settings.under(text)
-    if not path.is_file():
+    if not settings.is_file(path):
         fields.complain(key, f"is {text!r}, which is not a file")
         return None
     return path

@@ -23,12 +23,21 @@ from mesh_agent._certificate_config import (
     spiffe_id_of,
     trust_config,
 )
-from mesh_agent._control_plane_config import authority_config, relay_config
+from mesh_agent._control_plane_config import (
+    authority_config,
+    learned_roots_file,
+    relay_config,
+)
 from mesh_agent._envoy_config import envoy_config
 from mesh_agent._flags import Flags
+from mesh_agent._names_config import NamesConfig, names_config
 from mesh_agent._settings import ConfigError, Settings, is_address
 from mesh_agent._sockets import gateway_credentials_socket, sds_socket
+from mesh_listening import HTTP_LIMITS, ConnectionLimits
 
+_MAX_FILE_BYTES = 1 << 20
+_MAX_SECRETS = 100
+"""Of one stream; Envoy has a stream for each. Together they may name 1 000 files."""
 _POD_LABELS = "./etc/istio/pod/labels"
 _POD_ANNOTATIONS = "./etc/istio/pod/annotations"
 _GRPC_BOOTSTRAP = "./etc/istio/proxy/grpc-bootstrap.json"
@@ -41,12 +50,14 @@ class StatusConfig:
 
     local_metrics: metrics are for callers on this machine only.
     envoy_metrics: Envoy's are told behind the agent's own.
+    limits: how many connections, of one address and in all.
     """
 
     host: str
     port: int
     local_metrics: bool = False
     envoy_metrics: bool = True
+    limits: ConnectionLimits = HTTP_LIMITS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +68,9 @@ class AgentConfig:
     gateway_credentials: the socket where somebody else may serve the certificates of gateways.
     grpc_bootstrap: the file that tells a gRPC application where its configuration is; None where
         there is an Envoy. With it no Envoy is run.
+    names: how the workload's DNS queries are answered; None: they are not.
     trust_updates: take roots from the configuration stream.
+    learned_roots: the file that keeps roots learned from the control plane; None to learn none.
     ready_poll_s: how often an Envoy that is not ready yet is looked at.
     """
 
@@ -69,6 +82,7 @@ class AgentConfig:
     secrets: mesh_sds.SdsConfig
     gateway_credentials: Path
     relay: xds_proxy.RelayConfig
+    names: NamesConfig | None
     envoy: envoy_supervisor.EnvoyConfig
     bootstrap_files: BootstrapFiles
     status: StatusConfig
@@ -76,6 +90,7 @@ class AgentConfig:
     trust: certclient.TrustConfig
     grpc_bootstrap: Path | None
     trust_updates: bool
+    learned_roots: Path | None
     ready_poll_s: float = field(default=0.05)
 
 
@@ -91,15 +106,19 @@ def load_config(
     spiffe_id = spiffe_id_of(settings, identity)
     files = files_config(settings)
     bootstrap = bootstrap_files(settings, proxy)
+    authority = None if files is not None else authority_config(settings, proxy)
+    relay = relay_config(settings, proxy, files)
+    trust_updates = settings.flag("PROXY_CONFIG_XDS_AGENT", default=True)
     config = AgentConfig(
         identity=identity,
         spiffe_id=spiffe_id,
-        authority=None if files is not None else authority_config(settings, proxy),
+        authority=authority,
         files=files,
         rotation=rotation_config(settings, spiffe_id),
-        secrets=mesh_sds.SdsConfig(socket_path=sds_socket(settings)),
+        secrets=mesh_sds.SdsConfig(socket_path=sds_socket(settings), max_names=_MAX_SECRETS),
         gateway_credentials=gateway_credentials_socket(settings),
-        relay=relay_config(settings, proxy, files),
+        relay=relay,
+        names=names_config(settings, proxy, identity),
         envoy=envoy_config(
             settings,
             flags=flags,
@@ -113,17 +132,31 @@ def load_config(
         output=output_config(settings),
         trust=trust_config(settings),
         grpc_bootstrap=_grpc_bootstrap(settings),
-        trust_updates=settings.flag("PROXY_CONFIG_XDS_AGENT", default=True),
+        trust_updates=trust_updates,
+        learned_roots=learned_roots_file(settings, authority, relay) if trust_updates else None,
         status=StatusConfig(
             host=settings.text("MESH_AGENT_BIND_ADDRESS"),
             port=proxy.status_port,
             local_metrics=settings.flag("METRICS_LOCALHOST_ACCESS_ONLY"),
             envoy_metrics=settings.flag("PILOT_AGENT_MERGE_ENVOY_STATS", default=True),
+            limits=_status_limits(settings),
         ),
     )
     if problems:
         raise ConfigError(tuple(dict.fromkeys(problems)))
     return config
+
+
+def _status_limits(settings: Settings) -> ConnectionLimits:
+    of_port, of_peer = "MESH_AGENT_STATUS_CONNECTIONS", "MESH_AGENT_STATUS_CONNECTIONS_PER_PEER"
+    port = settings.count(of_port, HTTP_LIMITS.port)
+    peer = settings.count(of_peer, min(HTTP_LIMITS.peer, max(1, port // 4)))
+    if peer > port:
+        settings.problems.append(
+            f"{of_peer} ({peer}) is above {of_port} ({port}): one caller could keep all others "
+            "out; lower one or raise the other"
+        )
+    return HTTP_LIMITS._replace(port=port, peer=peer)
 
 
 def _grpc_bootstrap(settings: Settings) -> Path | None:
@@ -188,9 +221,10 @@ def _identity(flags: Flags, settings: Settings) -> node.NodeIdentity:
 def _read_if_there(settings: Settings, path: str) -> str:
     file = settings.under(path)
     try:
-        return file.read_text(encoding="utf-8")
+        return settings.read_file(file, max_bytes=_MAX_FILE_BYTES).decode("utf-8")
     except FileNotFoundError:
         return ""
     except (OSError, UnicodeDecodeError) as error:
-        settings.problems.append(f"{file} can't be read: {error}")
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        settings.problems.append(f"{file} can't be read: {why}")
         return ""

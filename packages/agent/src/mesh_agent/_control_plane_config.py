@@ -10,6 +10,8 @@ from mesh_agent._sockets import xds_socket
 
 _TOKEN = "./var/run/secrets/tokens/istio-token"  # noqa: S105 - a path
 _ROOT_CERTIFICATE = "./var/run/secrets/istio/root-cert.pem"
+_LEARNED_ROOTS = "learned-roots.json"
+_SERVER_NAME = "ISTIOD_SAN"
 _CONTROL_PLANE_NAME = "istiod.istio-system.svc"
 
 
@@ -21,6 +23,7 @@ def authority_config(settings: Settings, proxy: ProxyConfig) -> certclient.Istio
     return certclient.IstioCaConfig(
         address=address,
         server_name=_server_name(settings, address),
+        server_name_setting=_SERVER_NAME,
         root_certificate=(
             None if plaintext else _root_certificate(settings, "CA_ROOT_CA") or certclient.SYSTEM
         ),
@@ -52,6 +55,7 @@ def relay_config(
                 else _root_certificate(settings, "XDS_ROOT_CA", files) or xds_proxy.SYSTEM
             ),
             server_name=_server_name(settings, proxy.discovery_address),
+            server_name_setting=_SERVER_NAME,
             token_path=None if plaintext or files is not None else _token(settings),
             client_certificate_path=chain,
             client_key_path=key,
@@ -61,6 +65,22 @@ def relay_config(
             ),
         ),
     )
+
+
+def learned_roots_file(
+    settings: Settings, authority: certclient.IstioCaConfig | None, relay: xds_proxy.RelayConfig
+) -> Path | None:
+    """Where roots learned from the control plane are kept; None if there are none to learn.
+
+    Only one file of roots for both connections says that both are the mesh's own: who names two,
+    or the machine's, has said whom to believe, and nothing is added to that.
+    """
+    source = relay.upstream.root_certificate
+    if authority is None or not isinstance(source, Path) or authority.root_certificate != source:
+        return None
+    if settings.text("XDS_ROOT_CA") == "SYSTEM":  # a file all the same, with SSL_CERT_FILE
+        return None
+    return relay.socket_path.parent / _LEARNED_ROOTS
 
 
 def _client_certificate(settings: Settings) -> tuple[Path, Path] | tuple[None, None]:
@@ -74,15 +94,15 @@ def _client_certificate(settings: Settings) -> tuple[Path, Path] | tuple[None, N
 def _token(settings: Settings) -> Path | None:
     """The token file; None where there is none and a provisioned certificate serves instead."""
     path = settings.under(_TOKEN)
-    if path.is_file():
+    if settings.is_file(path):
         return path
     chain, _ = _client_certificate(settings)
     if chain is None:
         settings.problems.append(
-            f"token file {path} does not exist; the agent proves with it who it is: mount the "
-            "workload's token there, or name a directory with a certificate in PROV_CERT"
+            f"token file {path} {settings.absence(path)}; the agent proves with it who it is: "
+            "mount the workload's token there, or name a directory with a certificate in PROV_CERT"
         )
-    elif not chain.is_file():
+    elif not settings.is_file(chain):
         settings.problems.append(
             f"neither token file {path} nor certificate {chain} exists; the agent proves with "
             "one of them who it is"
@@ -103,10 +123,10 @@ def _root_certificate(
     path = settings.path(variable, default)
     if files is not None and not settings.text(variable):
         path = files.root_path
-    if not path.is_file():
+    if not settings.is_file(path):
         settings.problems.append(
-            f"root certificate {path} does not exist; the control plane is checked against it: "
-            "mount it there or name another file in XDS_ROOT_CA and CA_ROOT_CA"
+            f"root certificate {path} {settings.absence(path)}; the control plane is checked "
+            "against it: mount it there or name another file in XDS_ROOT_CA and CA_ROOT_CA"
         )
     return path
 
@@ -115,4 +135,4 @@ def _server_name(settings: Settings, address: str) -> str:
     host = address.rpartition(":")[0].strip("[]")
     if "localhost" in host:
         host = _CONTROL_PLANE_NAME
-    return settings.text("ISTIOD_SAN", host)
+    return settings.text(_SERVER_NAME, host)

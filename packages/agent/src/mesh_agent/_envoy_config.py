@@ -210,7 +210,7 @@ def _envoy_binary(flags: Flags, settings: Settings, proxy: ProxyConfig) -> Path:
     configured = Path(proxy.binary_path)
     if settings.flag("DISABLE_ENVOY"):
         return configured  # which is never run, and need not be there
-    if explicit is None and "ENVOY_PATH" not in settings.environ and configured.is_file():
+    if explicit is None and "ENVOY_PATH" not in settings.environ and settings.is_file(configured):
         explicit = configured
     try:
         return envoy_supervisor.find_envoy(explicit, settings.environ)

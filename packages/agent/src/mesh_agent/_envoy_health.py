@@ -27,11 +27,16 @@ class EnvoyHealth:
         return self.configured and self.live
 
 
-def judge(seen: EnvoyHealth, stats: Mapping[str, int | str]) -> tuple[EnvoyHealth, str | None]:
-    """Take in a reading; returns what is known now and, if that is not good, the reason."""
-    configured = seen.configured or _configuration_fault(stats) is None
-    if not configured:
-        return EnvoyHealth(configured=False, live=seen.live), _configuration_fault(stats)
+def judge(
+    seen: EnvoyHealth, stats: Mapping[str, int | str], *, control_plane: str
+) -> tuple[EnvoyHealth, str | None]:
+    """Take in a reading; returns what is known now and, if that is not good, the reason.
+
+    control_plane: how it stands with the control plane, for an Envoy that has nothing from it.
+    """
+    fault = None if seen.configured else _configuration_fault(stats, control_plane)
+    if fault is not None:
+        return EnvoyHealth(configured=False, live=seen.live), fault
     live = seen.live or _liveness_fault(stats) is None
     if not live:
         return EnvoyHealth(configured=True, live=False), _liveness_fault(stats)
@@ -43,7 +48,7 @@ def _count(stats: Mapping[str, int | str], name: str) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _configuration_fault(stats: Mapping[str, int | str]) -> str | None:
+def _configuration_fault(stats: Mapping[str, int | str], control_plane: str) -> str | None:
     cds_ok = _count(stats, "cluster_manager.cds.update_success")
     cds_bad = _count(stats, "cluster_manager.cds.update_rejected")
     lds_ok = _count(stats, "listener_manager.lds.update_success")
@@ -53,7 +58,7 @@ def _configuration_fault(stats: Mapping[str, int | str]) -> str | None:
     if cds_bad or lds_bad:
         fault = "configuration received from the control plane, but rejected"
     elif not cds_ok and not lds_ok:
-        fault = "configuration not received from the control plane (is it running?)"
+        fault = f"configuration not received from the control plane ({control_plane})"
     else:
         fault = "configuration not fully received from the control plane"
     return (

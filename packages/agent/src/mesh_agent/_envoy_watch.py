@@ -33,14 +33,20 @@ class WatchedEnvoy(Protocol):
 
 
 async def watch_health(
-    envoy: WatchedEnvoy, ready: Condition, *, poll_s: float, on_ready: Callable[[], None]
+    envoy: WatchedEnvoy,
+    ready: Condition,
+    *,
+    poll_s: float,
+    on_ready: Callable[[], None],
+    control_plane: Callable[[], str],
 ) -> None:
     """Read Envoy's stats until all is good, then wait for its end, and again. Runs until cancelled.
 
-    on_ready: called each time it is good.
+    on_ready: called each time it is good. control_plane: how it stands with the control plane, for
+    an Envoy that has nothing from it.
     """
     while True:
-        await _until_good(envoy, ready, poll_s)
+        await _until_good(envoy, ready, poll_s, control_plane)
         ready.set()
         on_ready()
         log.info("envoy ready", extra={"pid": envoy.pid})
@@ -49,7 +55,9 @@ async def watch_health(
         ready.unset("envoy ended by itself and is being started again")
 
 
-async def _until_good(envoy: WatchedEnvoy, ready: Condition, poll_s: float) -> None:
+async def _until_good(
+    envoy: WatchedEnvoy, ready: Condition, poll_s: float, control_plane: Callable[[], str]
+) -> None:
     seen = EnvoyHealth()
     while True:
         try:
@@ -57,7 +65,7 @@ async def _until_good(envoy: WatchedEnvoy, ready: Condition, poll_s: float) -> N
         except envoy_supervisor.AdminError as error:
             ready.unset(str(error))
         else:
-            seen, fault = judge(seen, stats)
+            seen, fault = judge(seen, stats, control_plane=control_plane())
             if seen.good:
                 return
             ready.unset(fault or "not yet")

@@ -1,4 +1,4 @@
-"""Prometheus' text format, as much of it as gauges and counters need.
+"""Prometheus' text format, as much of it as the agent needs.
 
 Written here rather than imported: prometheus_client would add 2 MB to every agent that is
 scraped; see docs/decisions/0006-metrics-text.md.
@@ -19,12 +19,16 @@ class Kind(StrEnum):
 
     COUNTER = "counter"
     GAUGE = "gauge"
+    HISTOGRAM = "histogram"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
+    """A value. suffix: what a histogram's samples have behind the family's name."""
+
     value: float
     labels: Mapping[str, str] = field(default_factory=dict)
+    suffix: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +63,10 @@ def render(families: Iterable[Family]) -> bytes:
             continue
         lines.append(f"# HELP {family.name} {_escaped(family.text)}\n")
         lines.append(f"# TYPE {family.name} {family.kind}\n")
-        lines += [f"{family.name}{_labels(each.labels)} {each.value}\n" for each in family.samples]
+        lines += [
+            f"{family.name}{each.suffix}{_labels(each.labels)} {each.value}\n"
+            for each in family.samples
+        ]
     return "".join(lines).encode()
 
 

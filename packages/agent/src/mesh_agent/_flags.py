@@ -10,8 +10,9 @@ from typing import NoReturn
 _ENVIRONMENT = {
     # glibc gives each of gRPC's threads an arena of its own to grow; two are enough for this load.
     "MALLOC_ARENA_MAX": "2",
-    # gRPC's core reports every peer that leaves on stderr; the agent logs what matters of it.
-    "GRPC_VERBOSITY": "ERROR",
+    # gRPC's core reports on stderr every peer that leaves and every handshake that fails; the agent
+    # logs what matters of it.
+    "GRPC_VERBOSITY": "NONE",
 }
 
 

@@ -6,7 +6,7 @@ Names beginning with istio_agent_ are Istio's, and mean what they mean there.
 import os
 import resource
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,6 +18,7 @@ import certclient
 import envoy_supervisor
 import xds_proxy
 from mesh_agent._exposition import Family, Kind, Sample, counter, gauge
+from mesh_listening import PortCounts
 
 _DEFAULT = {"resource_name": "default"}
 
@@ -176,6 +177,41 @@ def process_age_s() -> float:
     # The name, in parentheses, may hold anything; the start is the 20th field behind it, proc(5).
     started = int(stat.rpartition(b")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
     return time.clock_gettime(time.CLOCK_BOOTTIME) - started
+
+
+def listener_families(ports: Iterable[PortCounts]) -> Iterator[Family]:
+    """The connections of each port and Unix socket the agent listens on."""
+    every = tuple(ports)
+
+    def family(name: str, kind: Kind, text: str, values: Iterable[int]) -> Family:
+        samples = tuple(
+            Sample(value=value, labels={"listener": port.listener})
+            for port, value in zip(every, values, strict=True)
+        )
+        return Family(name=name, kind=kind, text=text, samples=samples)
+
+    yield family(
+        "mesh_listener_connections_accepted_total",
+        Kind.COUNTER,
+        "Connections that came, those refused included.",
+        [port.accepted for port in every],
+    )
+    yield family(
+        "mesh_listener_connections_open",
+        Kind.GAUGE,
+        "Connections open now.",
+        [port.open for port in every],
+    )
+    yield Family(
+        name="mesh_listener_connections_refused_total",
+        kind=Kind.COUNTER,
+        text="Connections turned away, or ended for what they did, by reason.",
+        samples=tuple(
+            Sample(value=number, labels={"listener": port.listener, "reason": reason.label})
+            for port in every
+            for reason, number in port.refused.items()
+        ),
+    )
 
 
 def process_families(figures: ProcessFigures) -> Iterator[Family]:

@@ -27,12 +27,14 @@ from mesh_agent._http import ListenError
 from mesh_agent._proxyless import BootstrapNotWritten, run_without_envoy
 from mesh_agent._settings import ConfigError
 from mesh_lifecycle import LogLevelError, configure_logging
+from mesh_listening import raise_open_files_limit
 
 
 def main(flags: Flags) -> int:
     """Run the agent until it is told to stop; returns the exit status."""
     # A core file would hold the workload's key, Envoy's too: it inherits the limit.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    raise_open_files_limit()
     try:
         configure_logging(flags.log_levels, as_json=flags.log_as_json, stream=sys.stdout)
         config = load_config(flags, environ=os.environ, directory=Path(), version=flags.version)

@@ -4,29 +4,31 @@ The application reads a bootstrap file that names the relay's socket and the cer
 the agent keeps all three up.
 """
 
-import asyncio
 import json
 import logging
 import os
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import certclient
 import envoy_supervisor
 import xds_proxy
 from envoy_supervisor import JSON
-from mesh_agent._agent import interceptors, status_endpoints
+from mesh_agent._agent import answering, interceptors, status_endpoints
 from mesh_agent._config import AgentConfig
 from mesh_agent._http import http_server
+from mesh_agent._identity_watch import watch_identity
+from mesh_agent._root_learning import CONFIGURATION, further_roots, learned_roots
 from mesh_agent._view import AgentView
 from mesh_agent._workload_secrets import certificates_alone
+from mesh_filewatch import ReadTimedOut, run_aside, watching
 from mesh_lifecycle import Condition, Readiness, in_background, stop_signals
 
 log = logging.getLogger(__name__)
 
-_FILES_POLL_S = 1.0
 _MODE = 0o644
 _INBOUND_LISTENER = "xds.istio.io/grpc/lds/inbound/%s"
 
@@ -39,6 +41,7 @@ async def run_without_envoy(config: AgentConfig, bootstrap_path: Path) -> None:
     async with AsyncExitStack() as stack:
         stopping = stack.enter_context(stop_signals())
         readiness = Readiness()
+        identity_held = readiness.register("certificate")
         files_ready = readiness.register("files")
         view = AgentView(config, readiness)
         await stack.enter_async_context(
@@ -46,13 +49,25 @@ async def run_without_envoy(config: AgentConfig, bootstrap_path: Path) -> None:
                 config.status.host,
                 config.status.port,
                 status_endpoints(config, view, readiness, stopping),
+                limits=config.status.limits,
+                ports=view.ports,
             )
         )
-        secrets = view.secrets = await stack.enter_async_context(certificates_alone(config))
-        view.relay = await stack.enter_async_context(
-            xds_proxy.relaying(config.relay, interceptors(config, secrets))
+        learned = view.learned_roots = learned_roots(config.learned_roots)
+        secrets = view.secrets = await stack.enter_async_context(
+            certificates_alone(config, learned)
         )
-        await asyncio.to_thread(_write, bootstrap_path, grpc_bootstrap(config))
+        watching = watch_identity(secrets.certificates, identity_held)
+        await stack.enter_async_context(in_background(watching, name="identity"))
+        names = await stack.enter_async_context(answering(config, view, readiness))
+        view.relay = await stack.enter_async_context(
+            xds_proxy.relaying(
+                config.relay,
+                (*interceptors(config, secrets, learned), *names),
+                further_roots=further_roots(learned, CONFIGURATION),
+            )
+        )
+        await _write_aside(bootstrap_path, grpc_bootstrap(config))
         await stack.enter_async_context(
             in_background(
                 _watch_files(_needed(config, bootstrap_path), files_ready, view), name="files"
@@ -110,6 +125,13 @@ def grpc_bootstrap(config: AgentConfig) -> Mapping[str, JSON]:
     return bootstrap
 
 
+async def _write_aside(path: Path, bootstrap: Mapping[str, JSON]) -> None:
+    try:
+        await run_aside(partial(_write, path, bootstrap), about=path)
+    except ReadTimedOut as error:
+        raise BootstrapNotWritten(f"{path} can't be written: {error.strerror}") from error
+
+
 def _write(path: Path, bootstrap: Mapping[str, JSON]) -> None:
     import tempfile  # here: it brings the archive formats, and an agent with an Envoy needs neither
 
@@ -133,11 +155,21 @@ def _needed(config: AgentConfig, bootstrap_path: Path) -> tuple[Path, ...]:
 
 
 async def _watch_files(paths: tuple[Path, ...], ready: Condition, view: AgentView) -> None:
-    while True:
-        missing = [str(path) for path in paths if not path.is_file()]
-        if missing:
-            ready.unset(f"{', '.join(missing)} not there")
-        else:
-            ready.set()
-            view.became_ready()
-        await asyncio.sleep(_FILES_POLL_S)
+    async with watching() as watch:
+        while True:
+            await watch.follow(paths)
+            faults = [fault for path in paths if (fault := await _fault(path)) is not None]
+            if faults:
+                ready.unset(", ".join(faults))
+            else:
+                ready.set()
+                view.became_ready()
+            await watch.wait()
+
+
+async def _fault(path: Path) -> str | None:
+    try:
+        there = await run_aside(path.is_file, about=path, key=("is file", path))
+    except ReadTimedOut as error:
+        return str(error)
+    return None if there else f"{path} not there"

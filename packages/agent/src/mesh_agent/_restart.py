@@ -1,25 +1,26 @@
 """Replaces the running Envoy when what it is started with has changed; no request is lost."""
 
+import asyncio
 import contextlib
 import dataclasses
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from envoy_supervisor import Envoy, EnvoyConfig, EnvoySupervisorError, RestartRefused
 from mesh_agent._bootstrap_files import BootstrapFiles
-from mesh_lifecycle import Clock, SystemClock
+from mesh_filewatch import ReadTimedOut, Stamp, run_aside, stamp, watching
 
 log = logging.getLogger(__name__)
-
-_POLL_S = 2.0
 
 
 class Restarts:
     """Hot restarts of one Envoy, asked for or when a file changes.
 
     obstacle: why a new Envoy could not get ready now, None if it could. One that is tried all the
-    same would cost the old one its admin interface before it is given up.
+    same would cost the old one its admin interface before it is given up. While a change waits
+    for it, it is asked for again after `obstacle_look_s`.
     """
 
     def __init__(
@@ -29,13 +30,15 @@ class Restarts:
         files: BootstrapFiles,
         *,
         obstacle: Callable[[], str | None],
-        clock: Clock | None = None,
+        obstacle_look_s: float = 2.0,
     ) -> None:
         self._envoy = envoy
         self._config = config
         self._files = files
         self._obstacle = obstacle
-        self._clock = clock or SystemClock()
+        self._obstacle_look_s = obstacle_look_s
+        self.follows = False
+        """Whether a change of the files from now on is seen."""
 
     async def restart(self) -> bool:
         """Look at binary, bootstrap and override anew; False if they are what runs already.
@@ -45,7 +48,7 @@ class Restarts:
         try:
             if (reason := self._obstacle()) is not None:
                 raise RestartRefused(reason)
-            arguments = self._files.override_arguments()
+            arguments = await self._override_arguments()
             wanted = dataclasses.replace(self._config, extra_args=arguments)
             replaced = await self._envoy.restart(wanted)
         except EnvoySupervisorError as error:
@@ -59,32 +62,40 @@ class Restarts:
     async def follow(self) -> None:
         """Restart whenever one of the user's own files has changed. Runs until cancelled.
 
-        A look every other second, at files that few have: cheaper than a thread that the kernel
-        tells. A change is acted on when it has stayed for one look, so that a file is not read
-        while it is being written. A file that is gone is no reason to give up what runs.
+        A file that is gone, or whose mount hangs, is no reason to give up what runs.
         """
         paths = self._files.paths
-        used = seen = signature(paths)
-        while True:
-            await self._clock.sleep(_POLL_S)
-            now = signature(paths)
-            settled = now == seen and None not in now
-            if settled and now != used and self._obstacle() is None:
-                used = now
-                # A refusal is in the log, and the next change may be better.
-                with contextlib.suppress(EnvoySupervisorError):
-                    await self.restart()
-            seen = now
+        used: tuple[Stamp | None, ...] | None = None
+        async with watching() as watch:
+            while True:
+                await watch.follow(paths)
+                now = await signature(paths)
+                waiting = False
+                if used is None:
+                    used, self.follows = now, True
+                elif now != used and None not in now:
+                    waiting = self._obstacle() is not None
+                    if not waiting:
+                        used = now
+                        # A refusal is in the log, and the next change may be better.
+                        with contextlib.suppress(EnvoySupervisorError):
+                            await self.restart()
+                await watch.wait(self._obstacle_look_s if waiting else None)
+
+    async def _override_arguments(self) -> tuple[str, ...]:
+        override = self._files.override
+        if override is None:
+            return ()
+        return await run_aside(self._files.override_arguments, about=override, timeout_s=None)
 
 
-def signature(paths: Sequence[Path]) -> tuple[object, ...]:
+async def signature(paths: Sequence[Path]) -> tuple[Stamp | None, ...]:
     """What becomes another when a file is written, replaced, made or removed."""
-    return tuple(_facts(path) for path in paths)
+    return tuple(await asyncio.gather(*map(_stamp, paths)))
 
 
-def _facts(path: Path) -> tuple[int, ...] | None:
+async def _stamp(path: Path) -> Stamp | None:
     try:
-        status = path.stat()
-    except OSError:
+        return await run_aside(partial(stamp, path), about=path, key=("stamp", path))
+    except ReadTimedOut:
         return None
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns

@@ -1,14 +1,19 @@
 """Typed reading of environment variables that keeps every complaint until the end."""
 
 import ipaddress
+import time
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
 
 from mesh_agent._durations import parse_duration
+from mesh_filewatch import FETCH_TIMEOUT_S, ReadTimedOut, read_within, run_within
 
 T = TypeVar("T")
+
+_LEAST_S = 0.5
+"""What a file gets when others have used up the time there is for all."""
 
 
 class ConfigError(Exception):
@@ -20,18 +25,25 @@ class ConfigError(Exception):
 
 
 class Settings:
-    """Variables by name; what can't be read is noted in `problems` and its default returned."""
+    """Variables by name; what can't be read is noted in `problems` and its default returned.
+
+    The files that they name are looked at within a time that is bounded for all of them together.
+    """
 
     def __init__(self, environ: Mapping[str, str], directory: Path) -> None:
         self.environ = environ
         self._directory = directory
         self.problems: list[str] = []
+        self._files_left_s = FETCH_TIMEOUT_S
 
     def text(self, name: str, default: str = "") -> str:
         return self.environ.get(name) or default
 
-    def flag(self, name: str, *, default: bool = False) -> bool:
-        text = self.text(name)
+    def flag(
+        self, name: str, *, default: bool = False, fallback: Mapping[str, str] | None = None
+    ) -> bool:
+        """fallback: further variables, which count where this one is not set."""
+        text = self.text(name) or (fallback or {}).get(name, "")
         if not text:
             return default
         if text.lower() in ("true", "1", "t", "yes"):
@@ -65,6 +77,14 @@ class Settings:
             return default
         return value
 
+    def count(self, name: str, default: int) -> int:
+        """A whole number, at least 1."""
+        value = self._read(name, default, int)
+        if value < 1:
+            self.problems.append(f"{name} is {self.text(name)!r}, it must be 1 or more")
+            return default
+        return value
+
     def optional_port(self, name: str) -> int | None:
         """A port; None if there is none, or 0."""
         if self.text(name, "0") == "0":
@@ -79,6 +99,39 @@ class Settings:
     def under(self, path: str) -> Path:
         """A path as given, relative ones below the agent's directory."""
         return self._directory / path
+
+    def read_file(self, path: Path, *, max_bytes: int) -> bytes:
+        """Raises OSError."""
+        return self._in_time(
+            lambda within_s: read_within(path, max_bytes=max_bytes, timeout_s=within_s)
+        )
+
+    def is_file(self, path: Path) -> bool:
+        """Whether a file is there; one whose file system hangs is, and is a problem."""
+        return self._look(path, path.is_file, otherwise=True)
+
+    def absence(self, path: Path) -> str:
+        """Say what is so of a path where `is_file` found no file."""
+        there = self._look(path, path.exists, otherwise=True)
+        return "is not a regular file" if there else "does not exist"
+
+    def resolved(self, path: Path) -> Path:
+        """The path without links; a file system that hangs is a problem."""
+        return self._look(path, path.resolve, otherwise=path)
+
+    def _look(self, path: Path, work: Callable[[], T], *, otherwise: T) -> T:
+        try:
+            return self._in_time(lambda within_s: run_within(work, about=path, timeout_s=within_s))
+        except ReadTimedOut as error:
+            self.problems.append(str(error))
+            return otherwise
+
+    def _in_time(self, work: Callable[[float], T]) -> T:
+        begun_s = time.monotonic()
+        try:
+            return work(max(_LEAST_S, self._files_left_s))
+        finally:
+            self._files_left_s -= time.monotonic() - begun_s
 
     def prefixed(self, prefix: str) -> tuple[tuple[str, str], ...]:
         """Variables whose names begin with `prefix`, without it, sorted."""

@@ -36,8 +36,9 @@ class StatusEndpoints:
         *,
         drain: Callable[[], Awaitable[None]],
         restart: Callable[[], Awaitable[bool]],
-        describe: Callable[[], Mapping[str, object]],
+        describe: Callable[[], Awaitable[Mapping[str, object]]],
         scrape: Route,
+        names: Callable[[], Awaitable[bytes | None]],
         metrics_local_only: bool = False,
     ) -> None:
         self._readiness = readiness
@@ -45,10 +46,12 @@ class StatusEndpoints:
         self._drain = drain
         self._restart = restart
         self._describe = describe
+        self._names = names
         self._said = ""
         self._endpoints: Mapping[str, Endpoint] = {
             "/healthz/ready": Endpoint(method="GET", loopback_only=False, answer=self._ready),
             "/debug/status": Endpoint(method="GET", loopback_only=True, answer=self._status),
+            "/debug/ndsz": Endpoint(method="GET", loopback_only=True, answer=self._name_table),
             "/quitquitquit": Endpoint(method="POST", loopback_only=True, answer=self._quit),
             "/drain": Endpoint(method="POST", loopback_only=True, answer=self._start_drain),
             "/restart": Endpoint(method="POST", loopback_only=True, answer=self._restart_envoy),
@@ -88,7 +91,16 @@ class StatusEndpoints:
         return Response()
 
     async def _status(self, _: Request) -> Response:
-        return Response.json(self._describe())
+        return Response.json(await self._describe())
+
+    async def _name_table(self, _: Request) -> Response:
+        table = await self._names()
+        if table is None:
+            reason = (
+                "no names are answered here; ISTIO_META_DNS_CAPTURE=true makes the agent do so\n"
+            )
+            return Response.text(reason, HTTPStatus.NOT_FOUND)
+        return Response(body=table + b"\n", content_type="application/json")
 
     async def _quit(self, _: Request) -> Response:
         self._stopping.request("/quitquitquit")

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 import envoy_supervisor
 import xds_proxy
@@ -10,8 +11,14 @@ from mesh_agent import _metrics as metrics
 from mesh_agent._config import AgentConfig
 from mesh_agent._exposition import Family, gauge
 from mesh_agent._restart import Restarts
+from mesh_agent._token_status import described_token
 from mesh_agent._workload_secrets import ForeignSecrets, OwnSecrets
+from mesh_identity import LearnedRoots
 from mesh_lifecycle import Readiness
+from mesh_listening import Port
+
+if TYPE_CHECKING:
+    from mesh_dnsproxy import DnsServer
 
 
 class AgentView:
@@ -21,9 +28,13 @@ class AgentView:
         self._config = config
         self._readiness = readiness
         self.secrets: OwnSecrets | ForeignSecrets | None = None
+        self.learned_roots: LearnedRoots | None = None
         self.relay: xds_proxy.Relay | None = None
         self.envoy: envoy_supervisor.Envoy | None = None
         self.restarts: Restarts | None = None
+        self.names: DnsServer | None = None
+        self.ports: list[Port] = []
+        """The status server's; those of the secrets and of the relay are asked there."""
         self._startup_s: float | None = None
 
     def became_ready(self) -> None:
@@ -53,6 +64,15 @@ class AgentView:
             f"({status.last_error or 'no connection yet'}): try again when it does"
         )
 
+    def control_plane_said(self) -> str:
+        """How it stands with the control plane, in words."""
+        if self.relay is None:
+            return "it has not been called yet"
+        status = self.relay.status
+        if status.connected:
+            return "it answers, and has sent none that is complete"
+        return status.last_error or "it has not answered yet"
+
     def metrics(self) -> Iterator[Family]:
         """The agent's own, as far as there is something to tell."""
         yield gauge("mesh_agent_ready", "1 if the workload is ready.", float(self._readiness.ready))
@@ -72,7 +92,19 @@ class AgentView:
             yield from metrics.relay_families(self.relay.status, self.relay.counters)
         if self.envoy is not None:
             yield from metrics.envoy_families(self.envoy.status)
+        if self.names is not None:
+            from mesh_agent._names import dns_families  # it brings the DNS server along
+
+            yield from dns_families(self.names.counts)
+        yield from metrics.listener_families(port.counts() for port in self._every_port())
         yield from metrics.process_families(metrics.this_process())
+
+    def _every_port(self) -> Iterator[Port]:
+        yield from self.ports
+        if isinstance(self.secrets, OwnSecrets) and self.secrets.server is not None:
+            yield self.secrets.server.port
+        if self.relay is not None:
+            yield self.relay.port
 
     def envoy_metrics(self) -> Address | UnixAddress | None:
         """Where Envoy tells its own; None where nobody wants them, or there is none to tell."""
@@ -80,7 +112,12 @@ class AgentView:
             return None
         return self.envoy.admin.address
 
-    def describe(self) -> Mapping[str, object]:
+    async def name_table(self) -> bytes | None:
+        """The table that names are answered from, as JSON; None if none are answered."""
+        return await self.names.table_json() if self.names is not None else None
+
+    async def describe(self) -> Mapping[str, object]:
+        """Everything, for a person who asks."""
         return {
             "workload": f"{self._config.identity.pod_name}.{self._config.identity.namespace}",
             "node_id": self._config.identity.node_id,
@@ -88,8 +125,20 @@ class AgentView:
             "ready": self._readiness.ready,
             "reasons": self._readiness.reasons(),
             "certificate": {} if self.secrets is None else self.secrets.describe(),
+            "learned_roots": {} if self.learned_roots is None else self.learned_roots.describe(),
+            "token": await described_token(self._config.authority),
             "xds": self._xds(),
             "envoy": self._envoy(),
+            "names": self._names(),
+        }
+
+    def _names(self) -> Mapping[str, object]:
+        if self.names is None:
+            return {}
+        return {
+            "addresses": [f"{each.host}:{each.port}" for each in self.names.addresses],
+            "upstreams": [str(each) for each in self.names.upstreams],
+            "table": self.names.ready,
         }
 
     def _xds(self) -> Mapping[str, object]:

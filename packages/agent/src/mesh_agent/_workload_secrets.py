@@ -1,5 +1,6 @@
 """Where Envoy gets the workload certificate: from us, or from who serves its socket already."""
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -9,6 +10,14 @@ import certclient
 import mesh_sds
 from mesh_agent._adapters import WORKLOAD_CERTIFICATE, CertificateSecrets
 from mesh_agent._config import AgentConfig
+from mesh_agent._file_secrets import NamedSecrets, file_secrets, forgetting_unwatched
+from mesh_agent._root_learning import (
+    CERTIFICATE_AUTHORITY,
+    further_roots,
+    learn_from_answers,
+)
+from mesh_identity import LearnedRoots
+from mesh_lifecycle import in_background
 
 log = logging.getLogger(__name__)
 
@@ -19,6 +28,7 @@ class OwnSecrets:
 
     certificates: certclient.TrustingCertificates
     server: mesh_sds.SdsServer | None = None
+    files: certclient.FileSecrets | None = None
 
     def describe(self) -> Mapping[str, object]:
         """The certificate held, and the serials that Envoy works with: they should be one."""
@@ -60,7 +70,9 @@ class ForeignSecrets:
 
 
 @asynccontextmanager
-async def workload_secrets(config: AgentConfig) -> AsyncIterator[OwnSecrets | ForeignSecrets]:
+async def workload_secrets(
+    config: AgentConfig, learned: LearnedRoots | None = None
+) -> AsyncIterator[OwnSecrets | ForeignSecrets]:
     """See that Envoy finds its secrets at the socket for as long as the block runs.
 
     Raises `mesh_sds.SdsError` when the socket can be neither served nor used.
@@ -75,17 +87,23 @@ async def workload_secrets(config: AgentConfig) -> AsyncIterator[OwnSecrets | Fo
         yield ForeignSecrets(socket=choice)
         return
     async with (
-        certificates_alone(config) as own,
-        mesh_sds.serving(config.secrets, CertificateSecrets(own.certificates)) as server,
+        certificates_alone(config, learned) as own,
+        file_secrets(config.output) as files,
+        mesh_sds.serving(
+            config.secrets, NamedSecrets(CertificateSecrets(own.certificates), files)
+        ) as server,
+        forgetting_unwatched(files, server),
     ):
-        yield replace(own, server=server)
+        yield replace(own, server=server, files=files)
 
 
 @asynccontextmanager
-async def certificates_alone(config: AgentConfig) -> AsyncIterator[OwnSecrets]:
+async def certificates_alone(
+    config: AgentConfig, learned: LearnedRoots | None = None
+) -> AsyncIterator[OwnSecrets]:
     """Keep the certificate fresh, and in its files if they are wanted; serve it to nobody."""
     async with AsyncExitStack() as stack:
-        kept = await stack.enter_async_context(_kept_certificates(config))
+        kept = await stack.enter_async_context(_kept_certificates(config, learned))
         certificates = await stack.enter_async_context(certclient.with_trust(kept, config.trust))
         if config.output is not None:
             await stack.enter_async_context(certclient.output_files(config.output, certificates))
@@ -93,7 +111,9 @@ async def certificates_alone(config: AgentConfig) -> AsyncIterator[OwnSecrets]:
 
 
 @asynccontextmanager
-async def _kept_certificates(config: AgentConfig) -> AsyncIterator[certclient.Certificates]:
+async def _kept_certificates(
+    config: AgentConfig, learned: LearnedRoots | None
+) -> AsyncIterator[certclient.Certificates]:
     """Certificates that we renew, or that somebody else puts into files."""
     if config.authority is None:
         if config.files is None:
@@ -101,8 +121,21 @@ async def _kept_certificates(config: AgentConfig) -> AsyncIterator[certclient.Ce
         async with certclient.follow_files(config.files) as certificates:
             yield certificates
         return
-    async with (
-        certclient.istio_ca(config.authority) as authority,
-        certclient.keep_fresh(config.rotation, authority) as certificates,
-    ):
+    async with AsyncExitStack() as stack:
+        authority = await stack.enter_async_context(
+            certclient.istio_ca(
+                config.authority, further_roots=further_roots(learned, CERTIFICATE_AUTHORITY)
+            )
+        )
+        certificates = await stack.enter_async_context(
+            certclient.keep_fresh(config.rotation, authority, depends_on=config.authority.files)
+        )
+        if learned is not None:
+            learning = _learn(certificates, learned)
+            await stack.enter_async_context(in_background(learning, name="learned roots"))
         yield certificates
+
+
+async def _learn(certificates: certclient.Certificates, learned: LearnedRoots) -> None:
+    await learn_from_answers(certificates, learned)
+    await asyncio.Event().wait()  # rotation has stopped, and whoever nested the blocks leaves ours
