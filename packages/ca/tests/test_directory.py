@@ -249,7 +249,7 @@ def key_is_a_huge_file(path: Path) -> None:
     ("arrange", "message"),
     [
         (a_file, "Not a directory"),
-        (key_is_a_directory, "Is a directory"),
+        (key_is_a_directory, "it is a directory, a regular file is needed"),
         (symlink_loop, "symbolic links"),
         (writable_by_others, r"may be written by other users \(mode 0777\)"),
         (key_is_a_huge_file, "larger than"),
@@ -291,14 +291,32 @@ def test_directory_of_another_user_is_a_clear_error(tmp_path: Path) -> None:
     assert shown == f"can't read {directory}/ca-key.pem: Permission denied\n"
 
 
-def test_key_that_everyone_may_read_is_warned_of(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("mode", "readers"),
+    [(0o644, ["every user", "group"]), (0o604, ["every user"]), (0o640, ["group"])],
+)
+def test_key_that_others_may_read_is_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, mode: int, readers: list[str]
 ) -> None:
     load(tmp_path / "ca")
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
-    (tmp_path / "ca" / "ca-key.pem").chmod(0o644)
+    (tmp_path / "ca" / "ca-key.pem").chmod(mode)
     load(tmp_path / "ca")
-    assert "every user may read the authority's key" in caplog.messages
+    (warned,) = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert warned.getMessage().startswith("the authority's key may be read by others")
+    found = vars(warned)["readable_by"]
+    assert [reader for reader in ("every user", "group") if reader in found] == readers
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="giving a file to another user takes root")
+def test_key_that_belongs_to_another_user_is_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    load(tmp_path / "ca")
+    os.chown(tmp_path / "ca" / "ca-key.pem", 12345, -1)
+    load(tmp_path / "ca")
+    (warned,) = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert vars(warned)["readable_by"] == "its owner, user 12345"
 
 
 @pytest.mark.parametrize("chain", [(1,), (1, 0), (2, 1), (2, 1, 0), (0, 1, 2), (1, 1, 1)])

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
+import mesh_filewatch
 from mesh_ca import JwksSource, StorageError
 from mesh_ca._jwks import parse_jwks
 
@@ -58,18 +59,27 @@ async def test_replaced_file_is_read_again_and_removed_keys_are_gone(tmp_path: P
     assert await source.find("a") == ()
 
 
-async def test_unknown_id_reads_again_what_looks_unchanged_once_a_second(tmp_path: Path) -> None:
+async def test_a_change_that_leaves_size_and_time_is_seen(tmp_path: Path) -> None:
     file = tmp_path / "jwks.json"
     put(file, entry("a"))
-    monotonic = Monotonic()
-    source = JwksSource(file, monotonic=monotonic)
+    source = JwksSource(file)
     assert await source.find("b") == ()
     before = file.stat()
     file.write_bytes(file.read_bytes().replace(b'"kid": "a"', b'"kid": "b"'))
     os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert await source.find("b") == ()
-    monotonic.now = 1.0
     assert await source.find("b")
+
+
+async def test_a_fifo_in_the_place_of_a_key_set_leaves_the_last_good_keys(tmp_path: Path) -> None:
+    file = tmp_path / "jwks.json"
+    put(file, entry("a"))
+    source = JwksSource(file)
+    assert await source.find("a")
+    file.unlink()
+    os.mkfifo(file)
+    assert await source.find("a")
+    with pytest.raises(StorageError, match="it is a FIFO, a regular file is needed"):
+        await JwksSource(file).find("a")
 
 
 async def test_projected_volume_swap_is_seen(tmp_path: Path) -> None:
@@ -90,12 +100,14 @@ async def test_damaged_file_leaves_the_last_good_keys(
 ) -> None:
     file = tmp_path / "jwks.json"
     put(file, entry("a"))
-    source = JwksSource(file)
+    monotonic = Monotonic()
+    source = JwksSource(file, monotonic=monotonic)
     assert await source.find("a")
     file.write_text("{")
-    assert await source.find("a")
-    assert await source.find("a")
+    for monotonic.now in (0.3, 0.6):
+        assert await source.find("a")
     file.unlink()
+    monotonic.now = 0.9
     assert await source.find("a")
     warnings = [record for record in caplog.records if record.levelno == logging.WARNING]
     assert [record.message for record in warnings] == [
@@ -167,3 +179,43 @@ def test_endless_key_sets_are_refused() -> None:
 def test_any_entry_is_used_or_left_out(members: dict[str, object]) -> None:
     keys = parse_jwks(json.dumps({"keys": [members, entry("good")]}).encode())
     assert keys[-1].kid == "good"
+
+
+async def test_a_key_asked_for_in_vain_has_the_file_read_again_once_a_second(
+    tmp_path: Path,
+) -> None:
+    """Where the file's stamp does not tell that it is another."""
+    file = tmp_path / "jwks.json"
+    put(file, entry("a"))
+    monotonic = Monotonic()
+    source = JwksSource(file, monotonic=monotonic)
+    await source.find("a")
+    source._seen = mesh_filewatch.stamp(_with(file, entry("b")))  # as if it were the same still
+    assert await source.find("b") == ()
+    monotonic.now = 0.9
+    assert await source.find("b") == ()
+    monotonic.now = 1.0
+    assert await source.find("b")
+    source._seen = mesh_filewatch.stamp(_with(file, entry("c")))
+    monotonic.now = 1.9
+    assert await source.find("c") == ()
+    monotonic.now = 2.0
+    assert await source.find("c")
+
+
+async def test_the_file_is_looked_at_no_more_often_than_needed(tmp_path: Path) -> None:
+    file = tmp_path / "jwks.json"
+    put(file, entry("a"), entry("b"))
+    monotonic = Monotonic()
+    source = JwksSource(file, monotonic=monotonic)
+    assert await source.find("a")
+    put(file, entry("b"))
+    monotonic.now = 0.1
+    assert await source.find("a")
+    monotonic.now = 0.2
+    assert await source.find("a") == ()
+
+
+def _with(file: Path, *entries: object) -> Path:
+    put(file, *entries)
+    return file

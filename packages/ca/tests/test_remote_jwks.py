@@ -288,3 +288,25 @@ async def test_root_file_without_certificates_is_told(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match=r"root\.pem holds no readable PEM"):
         async with remote_jwks(config):
             pass
+
+
+async def test_the_token_is_shown_to_the_issuer_and_to_no_other_host(tmp_path: Path) -> None:
+    shown: dict[str, str | None] = {}
+    (tmp_path / "token").write_text("canary")
+
+    async def elsewhere(request: web.Request) -> web.Response:
+        shown["elsewhere"] = request.headers.get("Authorization")
+        return web.Response(status=401)
+
+    async with answering(elsewhere) as other:
+
+        async def document(request: web.Request) -> web.Response:
+            shown["issuer"] = request.headers.get("Authorization")
+            return web.json_response({"issuer": issuer, "jwks_uri": f"{other}/keys"})
+
+        async with answering(document) as issuer:
+            config = RemoteJwksConfig(issuer=issuer, token_path=tmp_path / "token")
+            async with remote_jwks(config) as source:
+                with pytest.raises(FetchError, match="401, not 200; the token is not shown to"):
+                    await source.find("a")
+    assert shown == {"issuer": "Bearer canary", "elsewhere": None}

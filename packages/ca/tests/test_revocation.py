@@ -13,6 +13,8 @@ from mesh_ca import (
     Authority,
     ClientCertificateAuthenticator,
     Credentials,
+    CsrError,
+    IdentityError,
     KeyType,
     NotAuthenticated,
     RevocationList,
@@ -24,7 +26,7 @@ from mesh_ca import (
     signer_from_pem,
 )
 from mesh_ca._keys import key_pem, new_key
-from mesh_ca._revocation import _from_json
+from mesh_ca._revoked import from_json
 from mesh_ca._signer import signer_files
 from mesh_ca.testing import signing_request, throwaway_authority
 
@@ -97,8 +99,8 @@ def test_revoked_certificate_is_listed_at_once_and_after_a_restart(
     again.refresh()
     assert serials(again) == [0xABC, 0xDEF]
     assert number(again) == 4
-    assert again.is_revoked(0xABC)
-    assert not again.is_revoked(0xABD)
+    assert 0xABC in again.serials
+    assert 0xABD not in again.serials
     reason = listed(again).get_revoked_certificate_by_serial_number(0xABC)
     assert reason is not None
     given_reason = reason.extensions.get_extension_for_class(x509.CRLReason).value.reason
@@ -133,9 +135,58 @@ def test_what_another_process_revoked_is_seen(
 ) -> None:
     revocations.refresh()
     RevocationList(tmp_path / "ca", ours, clock=clock).revoke(7)
-    assert not revocations.is_revoked(7)
+    assert 7 not in revocations.serials
     assert revocations.refresh()
-    assert revocations.is_revoked(7)
+    assert 7 in revocations.serials
+
+
+def leaf_of(authority: Authority, *, proven_at: datetime | None = None) -> x509.Certificate:
+    issued = authority.sign(signing_request()[1], identities=[CART], proven_at=proven_at)
+    return x509.load_pem_x509_certificate(issued.chain_pem[0])
+
+
+def test_a_revoked_identity_is_believed_again_once_it_was_proved_anew(
+    tmp_path: Path, revocations: RevocationList, ours: Authority, clock: FakeClock
+) -> None:
+    stolen = leaf_of(ours)
+    clock.now += 60
+    revocations.revoke_identity(CART)
+    renewed = leaf_of(ours, proven_at=datetime.fromtimestamp(clock.now - 60, UTC))
+    again = RevocationList(tmp_path / "ca", ours, clock=clock)
+    again.refresh()
+    clock.now += 1
+    for each in (revocations, again):
+        assert each.is_revoked(stolen)
+        assert each.is_revoked(renewed)
+        assert not each.is_revoked(leaf_of(ours))
+
+
+def test_a_revoked_key_gets_no_certificate_and_keeps_none(
+    tmp_path: Path, revocations: RevocationList, ours: Authority, clock: FakeClock
+) -> None:
+    csr = signing_request()[1]
+    issued = ours.sign(csr, identities=[CART])
+    running = RevocationList(tmp_path / "ca", ours, clock=clock)
+    running.refresh()
+    revocations.revoke_key(issued.public_key_sha256)
+    assert running.refresh()
+    for each in (revocations, running):
+        assert each.is_revoked(x509.load_pem_x509_certificate(issued.chain_pem[0]))
+        assert not each.is_revoked(leaf_of(ours))
+        with pytest.raises(CsrError, match="key of the certificate request is revoked"):
+            ours.sign(csr, identities=[CART], is_key_revoked=each.is_key_revoked)
+
+
+@pytest.mark.parametrize("text", ["", "zz", "A" * 64, "a" * 63])
+def test_what_is_no_fingerprint_of_a_key_is_refused(text: str, revocations: RevocationList) -> None:
+    with pytest.raises(ValueError, match="64 hexadecimal digits"):
+        revocations.revoke_key(text)
+
+
+@pytest.mark.parametrize("text", ["", "spiffe://A/b", "spiffe://a/../b", "a b"])
+def test_what_is_no_identity_is_refused(text: str, revocations: RevocationList) -> None:
+    with pytest.raises(IdentityError, match="identity"):
+        revocations.revoke_identity(text)
 
 
 @pytest.mark.parametrize("text", [b"", b"{}", b"[]", b'{"version": 2}', b"[" * 9000])
@@ -148,7 +199,7 @@ def test_damaged_file_is_told_and_the_list_stays(text: bytes, revocations: Revoc
     with pytest.raises(StorageError, match=r"revoked\.json is damaged"):
         revocations.revoke(2)
     assert revocations.pem == before
-    assert revocations.is_revoked(1)
+    assert 1 in revocations.serials
     assert revocations.file.read_bytes() == text
 
 
@@ -173,7 +224,7 @@ def test_unknown_reason_is_refused_with_those_that_are_right(revocations: Revoca
 @given(st.binary() | st.text().map(str.encode))
 def test_any_bytes_are_a_file_or_an_ordinary_error(text: bytes) -> None:
     with pytest.raises((ValueError, TypeError, KeyError, OverflowError, RecursionError)):
-        _from_json(text)
+        from_json(text)
 
 
 async def test_revoked_client_certificate_gets_no_other(

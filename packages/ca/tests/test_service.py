@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry
 
 from mesh_ca import (
     Authority,
+    Caller,
     ClientCertificateAuthenticator,
     Credentials,
     FirstOf,
@@ -95,6 +96,29 @@ def authenticator(tmp_path: Path) -> FirstOf:
     return FirstOf([ClientCertificateAuthenticator(), tokens])
 
 
+async def test_a_request_is_refused_by_its_size_before_anyone_looks_at_it(
+    serve: Serve, authority: Authority
+) -> None:
+    seen = []
+
+    class Watching(FixedAuthenticator):
+        async def authenticate(self, credentials: Credentials) -> Caller:
+            seen.append(credentials)
+            return await super().authenticate(credentials)
+
+    handler = certificate_service(authority, Watching(CART), credentials_of=grpc_credentials)
+    async with serve(authority, handler) as port, trusting(authority, port) as channel:
+        code, details = await refused(channel, request(csr=b"x" * 100_000))
+        assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert details is not None
+        assert "at most 65536 are taken" in details
+        assert seen == []
+        create = channel.unary_unary(CREATE_CERTIFICATE, None, None)
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await create(b"\xff\xff")
+        assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
 async def test_token_over_tls_gets_a_certificate_for_its_service_account(
     serve: Serve, authority: Authority, authenticator: FirstOf, tokens: TokenIssuer
 ) -> None:
@@ -139,7 +163,7 @@ async def test_client_certificate_of_another_authority_does_not_get_in(
     assert code is grpc.StatusCode.UNAVAILABLE
 
 
-async def test_caller_learns_nothing_and_the_log_the_reason(
+async def test_a_caller_that_is_not_known_learns_what_is_wrong_with_what_it_showed(
     serve: Serve,
     authority: Authority,
     authenticator: FirstOf,
@@ -154,13 +178,35 @@ async def test_caller_learns_nothing_and_the_log_the_reason(
             await refused(channel, request(), {"authorization": "Bearer garbage"}),
             await refused(channel, request()),
         ]
-    assert answers == [(grpc.StatusCode.UNAUTHENTICATED, "request authenticate failure")] * 3
+    assert [code for code, _ in answers] == [grpc.StatusCode.UNAUTHENTICATED] * 3
+    assert [details for _, details in answers] == [
+        "request authenticate failure: no client certificate; token for another audience",
+        "request authenticate failure: no client certificate; token is not a JSON Web Token",
+        "request authenticate failure: no client certificate; no bearer token",
+    ]
     reasons = [record.__dict__.get("reason") for record in caplog.records]
     assert [reason for reason in reasons if reason] == [
         "no client certificate; token for another audience",
         "no client certificate; token is not a JSON Web Token",
         "no client certificate; no bearer token",
     ]
+
+
+async def test_a_caller_learns_nothing_of_keys_files_and_names_that_it_did_not_show(
+    serve: Serve, authority: Authority, tokens: TokenIssuer, tmp_path: Path
+) -> None:
+    secret = tmp_path / "secret-place.json"
+    nowhere = JwtAuthenticator(
+        ISSUER, ["istio-ca"], jwks=JwksSource(secret), trust_domain="cluster.local"
+    )
+    handler = certificate_service(authority, nowhere, credentials_of=grpc_credentials)
+    bearer = {"authorization": f"Bearer {tokens.issue('shop', 'cart', 'istio-ca')}"}
+    async with serve(authority, handler) as port, trusting(authority, port) as channel:
+        code, details = await refused(channel, request(), bearer)
+    assert (code, details) == (
+        grpc.StatusCode.UNAUTHENTICATED,
+        "request authenticate failure: the control plane has no keys to check tokens with",
+    )
 
 
 async def test_plaintext_caller_is_not_authenticated(

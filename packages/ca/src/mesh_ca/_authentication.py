@@ -10,6 +10,8 @@ from cryptography import x509
 
 from mesh_ca._errors import IdentityError, NotAuthenticated
 from mesh_ca._identity import trust_domain_of
+from mesh_ca._profile import CLOCK_SKEW
+from mesh_ca._self_renewal import ShownCertificate, shown_certificate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,13 +30,15 @@ class Caller:
 
     identities: tuple[str, ...]
     method: str
+    shown: ShownCertificate | None = None
+    """The certificate of this authority's that was the only proof; None: there was another."""
 
 
 class Authenticator(Protocol):
     """One way to tell who calls."""
 
     async def authenticate(self, credentials: Credentials) -> Caller:
-        """Who calls; raises NotAuthenticated with a reason for the log."""
+        """Who calls; raises NotAuthenticated with a reason for the log, and what of it is told."""
         ...
 
 
@@ -44,10 +48,10 @@ class ClientCertificateAuthenticator:
     def __init__(
         self,
         *,
-        is_revoked: Callable[[int], bool] = lambda _serial: False,
+        is_revoked: Callable[[x509.Certificate], bool] = lambda _leaf: False,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Refuse certificates whose serial number `is_revoked`; `clock` tells the Unix time.
+        """Refuse certificates that are revoked; `clock` tells the Unix time.
 
         A connection may outlive the certificate it began with.
         """
@@ -57,12 +61,19 @@ class ClientCertificateAuthenticator:
     async def authenticate(self, credentials: Credentials) -> Caller:
         """The URI and DNS names of the leaf; of URIs one at most, and that a SPIFFE id."""
         if not credentials.certificate_chain:
-            raise NotAuthenticated("no client certificate")
+            raise NotAuthenticated.openly("no client certificate")
         leaf = _readable(credentials.certificate_chain[0])
         identities = _certified_names(leaf, datetime.fromtimestamp(self._clock(), UTC))
-        if self._is_revoked(leaf.serial_number):
-            raise NotAuthenticated(f"client certificate {leaf.serial_number:x} is revoked")
-        return Caller(identities=identities, method="client certificate")
+        if self._is_revoked(leaf):
+            raise NotAuthenticated(
+                f"client certificate {leaf.serial_number:x} is revoked",
+                told="client certificate is revoked",
+            )
+        return Caller(
+            identities=identities,
+            method="client certificate",
+            shown=shown_certificate(leaf, skew=CLOCK_SKEW),
+        )
 
 
 class FirstOf:
@@ -74,20 +85,24 @@ class FirstOf:
 
     async def authenticate(self, credentials: Credentials) -> Caller:
         """What the first one says that does not raise NotAuthenticated; else all their reasons."""
-        reasons = []
+        reasons, told = [], []
         for authenticator in self._authenticators:
             try:
                 return await authenticator.authenticate(credentials)
             except NotAuthenticated as error:
                 reasons.append(str(error))
-        raise NotAuthenticated("; ".join(reasons) or "no way to authenticate is configured")
+                told.append(error.told)
+        raise NotAuthenticated(
+            "; ".join(reasons) or "no way to authenticate is configured",
+            told="; ".join(filter(None, told)),
+        )
 
 
 def _readable(der: bytes) -> x509.Certificate:
     try:
         return x509.load_der_x509_certificate(der)
     except (ValueError, x509.InvalidVersion) as error:
-        raise NotAuthenticated("client certificate without readable contents") from error
+        raise NotAuthenticated.openly("client certificate without readable contents") from error
 
 
 def _certified_names(leaf: x509.Certificate, now: datetime) -> tuple[str, ...]:
@@ -99,19 +114,25 @@ def _certified_names(leaf: x509.Certificate, now: datetime) -> tuple[str, ...]:
         x509.ExtensionNotFound,
         x509.UnsupportedGeneralNameType,
     ) as error:
-        raise NotAuthenticated("client certificate without readable alternative names") from error
+        raise NotAuthenticated.openly(
+            "client certificate without readable alternative names"
+        ) from error
     if not leaf.not_valid_before_utc <= now < leaf.not_valid_after_utc:
-        raise NotAuthenticated("client certificate is not valid now")
+        raise NotAuthenticated.openly("client certificate is not valid now")
     uris = names.get_values_for_type(x509.UniformResourceIdentifier)
     if len(uris) > 1:  # X509-SVID section 2: exactly one
-        raise NotAuthenticated(f"client certificate with {len(uris)} URI names, one is allowed")
+        raise NotAuthenticated.openly(
+            f"client certificate with {len(uris)} URI names, one is allowed"
+        )
     try:
         for uri in uris:
             if trust_domain_of(uri) is None:
-                raise NotAuthenticated("client certificate with a URI name that is no SPIFFE id")
+                raise NotAuthenticated.openly(
+                    "client certificate with a URI name that is no SPIFFE id"
+                )
     except IdentityError as error:
         raise NotAuthenticated(f"client certificate: {error}") from error
     identities = (*uris, *names.get_values_for_type(x509.DNSName))
     if not identities:
-        raise NotAuthenticated("client certificate has no URI or DNS name")
+        raise NotAuthenticated.openly("client certificate has no URI or DNS name")
     return identities

@@ -1,6 +1,5 @@
 """The authority: signs what it is given for identities it is told, within limits of its own."""
 
-import secrets
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,10 +8,11 @@ from datetime import datetime, timedelta
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from mesh_ca._csr import parse_csr
-from mesh_ca._errors import LifetimeError, NotReadyError
+from mesh_ca._errors import CsrError, LifetimeError, NotReadyError
 from mesh_ca._identity import alternative_names, checked_trust_domain
-from mesh_ca._keys import KeyType, key_pem, new_key
+from mesh_ca._keys import KeyType, key_pem, new_key, public_key_sha256
 from mesh_ca._profile import CLOCK_SKEW, Leaf, signed_leaf, whole_second
+from mesh_ca._self_renewal import serial_number
 from mesh_ca._signer import Signer
 
 DEFAULT_LIFETIME = timedelta(hours=24)
@@ -73,20 +73,35 @@ class Authority:
         """Sign with `signer` from the next call on."""
         self._signer = signer
 
+    def now(self) -> datetime:
+        """The time by this authority's clock, in whole seconds."""
+        return whole_second(self._clock())
+
     def sign(
-        self, csr_pem: bytes, *, identities: Sequence[str], lifetime: timedelta | None = None
+        self,
+        csr_pem: bytes,
+        *,
+        identities: Sequence[str],
+        lifetime: timedelta | None = None,
+        proven_at: datetime | None = None,
+        is_key_revoked: Callable[[str], bool] = lambda _sha256: False,
     ) -> Issued:
         """Certify the key of a CSR for `identities`, whatever else the CSR says.
 
-        The certificate expires after `lifetime` (24 hours if None), earlier if the signer does.
-        Raises CsrError, LifetimeError, IdentityError, NotReadyError.
+        The certificate expires after `lifetime` (24 hours if None), earlier if the signer does. It
+        says when its holder proved who it is: `proven_at`, now if None. `is_key_revoked` is asked
+        for the key by the SHA-256 of its SubjectPublicKeyInfo, hexadecimal. Raises CsrError,
+        LifetimeError, IdentityError, NotReadyError.
         """
         request = parse_csr(csr_pem)
+        if is_key_revoked(public_key_sha256(request.public_key)):
+            raise CsrError("the key of the certificate request is revoked, make another")
         return self._issue(
             request.public_key,
             tuple(identities),
             common_name=identities[0] if identities and request.has_common_name else None,
             lifetime=DEFAULT_LIFETIME if lifetime is None else lifetime,
+            proven_at=proven_at,
         )
 
     def issue_server_certificate(
@@ -109,11 +124,12 @@ class Authority:
         *,
         common_name: str | None,
         lifetime: timedelta,
+        proven_at: datetime | None = None,
     ) -> Issued:
         signer = self._signer
         names = alternative_names(identities, trust_domain=self._trust_domain)
-        not_before, not_after = _validity(whole_second(self._clock()), lifetime, signer)
-        serial = secrets.randbits(128) or 1
+        not_before, not_after = _validity(self.now(), lifetime, signer)
+        serial = serial_number(proven_at or self.now())
         leaf = Leaf(
             public_key=public_key,
             names=names,

@@ -7,6 +7,7 @@ what was plugged in is only ever read.
 
 import logging
 import math
+import os
 import secrets
 import stat
 import time
@@ -141,9 +142,27 @@ def _read_signer(directory: Path) -> Signer:
         signer = signer_from_pem(files)
     except StorageError as error:
         raise StorageError(f"in {directory}: {error}") from error
-    if key_path.stat().st_mode & stat.S_IROTH:
-        log.warning("every user may read the authority's key", extra={"file": str(key_path)})
+    _warn_of_readers(key_path)
     return signer
+
+
+def _warn_of_readers(key_path: Path) -> None:
+    """Tell who else may read the key. Not refused: Kubernetes mounts secrets in such modes."""
+    status = key_path.stat()
+    readers = [
+        who
+        for who, may in (
+            ("every user", status.st_mode & stat.S_IROTH),
+            (f"group {status.st_gid}", status.st_mode & stat.S_IRGRP),
+            (f"its owner, user {status.st_uid}", status.st_uid not in {0, os.geteuid()}),
+        )
+        if may
+    ]
+    if readers:
+        log.warning(
+            "the authority's key may be read by others, who can be anyone in the mesh with it",
+            extra={"file": str(key_path), "readable_by": ", ".join(readers), "remedy": "chmod 600"},
+        )
 
 
 def turn_root(directory: Path, policy: RootPolicy, *, now: float) -> tuple[Step, ...]:

@@ -33,4 +33,26 @@ class FetchError(CaError):
 
 
 class NotAuthenticated(CaError):
-    """Who calls could not be established. The reason is for the log, never for the caller."""
+    """Who calls could not be established.
+
+    The text is for the log, and may name other identities, keys and files. `told` is what of it the
+    caller may hear, empty for nothing: only what follows from the credentials it has shown, in
+    words of ours, so that an operator need not look into the control plane's log for it.
+    """
+
+    def __init__(self, reason: str, *, told: str = "") -> None:
+        super().__init__(reason)
+        self.told = told
+
+    @classmethod
+    def openly(cls, reason: str) -> "NotAuthenticated":
+        """One whose reason the caller may hear."""
+        return cls(reason, told=reason)
+
+    @property
+    def answer(self) -> str:
+        """The text of the answer; it begins as that of Istio's control plane."""
+        return f"{NOT_AUTHENTICATED}: {self.told}" if self.told else NOT_AUTHENTICATED
+
+
+NOT_AUTHENTICATED = "request authenticate failure"

@@ -14,6 +14,7 @@ from pathlib import Path
 from secrets import token_hex
 
 from mesh_ca._errors import StorageError
+from mesh_filewatch import fetch_bytes, read_bytes
 
 MAX_FILE_BYTES = 1024 * 1024
 _STAGING = ".new"
@@ -24,24 +25,17 @@ _LOCK = ".lock"
 def read_file(path: Path) -> bytes:
     """The bytes of a small file; StorageError if it can't be read or is not small."""
     try:
-        with path.open("rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise StorageError(f"{path} is not a regular file")
-            content = file.read(MAX_FILE_BYTES + 1)
+        return read_bytes(path, max_bytes=MAX_FILE_BYTES)
     except OSError as error:
         raise StorageError(f"can't read {path}: {error.strerror}") from error
-    if len(content) > MAX_FILE_BYTES:
-        raise StorageError(f"{path} is larger than {MAX_FILE_BYTES} bytes")
-    return content
 
 
-def stamp(path: Path) -> tuple[int, ...] | None:
-    """What tells a file from another one, or from itself before it was written; None: not there."""
+async def fetch_file(path: Path) -> bytes:
+    """What `read_file` returns and raises, without holding up the event loop."""
     try:
-        status = path.stat()
-    except OSError:
-        return None
-    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+        return await fetch_bytes(path, max_bytes=MAX_FILE_BYTES)
+    except OSError as error:
+        raise StorageError(f"can't read {path}: {error.strerror}") from error
 
 
 def write_file(path: Path, content: bytes, *, mode: int) -> None:

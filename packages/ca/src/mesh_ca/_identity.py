@@ -56,6 +56,12 @@ def trust_domain_of(identity: str) -> str | None:
     return match["trust_domain"]
 
 
+def checked_identity(identity: str) -> str:
+    """Return `identity` if a certificate can bear it, else raise IdentityError."""
+    alternative_names([identity], trust_domain=trust_domain_of(identity) or "")
+    return identity
+
+
 def service_account_identity(trust_domain: str, namespace: str, service_account: str) -> str:
     """The SPIFFE id of a service account; IdentityError if a name is not a Kubernetes name."""
     if not _NAMESPACE.fullmatch(namespace):

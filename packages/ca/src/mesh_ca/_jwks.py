@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -13,13 +14,16 @@ from jwt import PyJWK
 from jwt.exceptions import PyJWTError
 
 from mesh_ca._errors import StorageError
-from mesh_ca._files import read_file, stamp
+from mesh_ca._files import fetch_file
 from mesh_ca._keys import weakness
+from mesh_filewatch import ReadTimedOut, Stamp, run_aside, stamp
 
 log = logging.getLogger("mesh_ca")
 
 _MAX_KEYS = 64
 _REREAD_AFTER_S = 1.0
+_LOOK_AFTER_S = 0.2
+"""A look at the file takes a thread, and many may ask at once."""
 
 PublicKey = rsa.RSAPublicKey | ec.EllipticCurvePublicKey
 
@@ -78,27 +82,31 @@ class JwksSource:
         self._file = file
         self._monotonic = monotonic
         self._keys: tuple[VerificationKey, ...] = ()
-        self._seen: tuple[int, ...] | None = None
+        self._seen: Stamp | None = None
         self._problem = ""
         self._read_at = float("-inf")
+        self._looked_at = float("-inf")
 
     async def find(self, kid: str | None) -> Sequence[VerificationKey]:
         """The keys of this id, all keys for None."""
-        self._refresh(forced=False)
+        await self._refresh(forced=False)
         found = self._matching(kid)
         if not found:
             # A change that size and time of the file did not tell. Unknown ids come from anyone,
             # so they buy one reading a second.
-            self._refresh(forced=True)
+            await self._refresh(forced=True)
             found = self._matching(kid)
         return found
 
     def _matching(self, kid: str | None) -> tuple[VerificationKey, ...]:
         return tuple(key for key in self._keys if kid is None or key.kid == kid)
 
-    def _refresh(self, *, forced: bool) -> None:
-        seen = stamp(self._file)
+    async def _refresh(self, *, forced: bool) -> None:
         now = self._monotonic()
+        if self._keys and not forced and now - self._looked_at < _LOOK_AFTER_S:
+            return
+        seen = await self._stamp()
+        self._looked_at = now
         again = (forced or not self._keys) and now - self._read_at >= _REREAD_AFTER_S
         if seen == self._seen and not again:
             if not self._keys:
@@ -107,7 +115,7 @@ class JwksSource:
         self._seen = seen
         self._read_at = now
         try:
-            self._keys = parse_jwks(read_file(self._file))
+            self._keys = parse_jwks(await fetch_file(self._file))
         except StorageError as error:
             text = str(error)
             self._problem = text if str(self._file) in text else f"{self._file}: {text}"
@@ -116,6 +124,15 @@ class JwksSource:
             log.warning(
                 "key set not usable, the last good keys stay", extra={"reason": self._problem}
             )
+
+    async def _stamp(self) -> Stamp | None:
+        look = partial(stamp, self._file)
+        try:
+            return await run_aside(look, about=self._file, key=("stamp", str(self._file)))
+        except ReadTimedOut as error:
+            if not self._keys:
+                raise StorageError(str(error)) from error
+            return self._seen
 
 
 def _verification_key(entry: object) -> VerificationKey:

@@ -61,7 +61,7 @@ class JwtAuthenticator:
         """The service account named by the token."""
         token = bearer_token(credentials.metadata)
         if not (credentials.encrypted or self._allow_plaintext):
-            raise NotAuthenticated("token over a plaintext connection")
+            raise NotAuthenticated.openly("token over a plaintext connection")
         claims = await self._verified_claims(token)
         namespace, service_account = service_account_of(
             claims, issuer=self._issuer, audiences=self._audiences, now=self._clock()
@@ -69,20 +69,28 @@ class JwtAuthenticator:
         try:
             identity = service_account_identity(self._trust_domain, namespace, service_account)
         except IdentityError as error:
-            raise NotAuthenticated(f"token subject: {error}") from error
+            raise NotAuthenticated(
+                f"token subject: {error}", told="token subject makes no SPIFFE id"
+            ) from error
         return Caller(identities=(identity,), method="token")
 
     async def _verified_claims(self, token: str) -> Mapping[str, object]:
         algorithm, kid = _signed_with(token)
         if algorithm not in _ALGORITHMS:
-            raise NotAuthenticated("token is signed with neither RS256 nor ES256")
+            raise NotAuthenticated.openly("token is signed with neither RS256 nor ES256")
         try:
             keys = await self._jwks.find(kid)
         except (StorageError, FetchError) as error:
-            raise NotAuthenticated(f"no keys to check tokens with: {error}") from error
+            raise NotAuthenticated(
+                f"no keys to check tokens with: {error}",
+                told="the control plane has no keys to check tokens with",
+            ) from error
         fitting = [key for key in keys if key.algorithm == algorithm]
         if not fitting:
-            raise NotAuthenticated(f"token is signed with an unknown key {str(kid)[:100]!r}")
+            raise NotAuthenticated(
+                f"token is signed with an unknown key {str(kid)[:100]!r}",
+                told="token is signed with a key that is not known here",
+            )
         known = self._good_signatures.find(token, fitting)
         if known is not None:
             return known
@@ -94,7 +102,7 @@ class JwtAuthenticator:
             claims = _claims(verified["payload"])
             self._good_signatures.add(token, key, claims)
             return claims
-        raise NotAuthenticated("token signature is wrong")
+        raise NotAuthenticated.openly("token signature is wrong")
 
 
 class GoodSignatures:
@@ -137,10 +145,10 @@ def _signed_with(token: str) -> tuple[object, str | None]:
         header = json.loads(base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)))
     except (ValueError, RecursionError):
         # The cause may quote the token.
-        raise NotAuthenticated("token is not a JSON Web Token") from None
+        raise NotAuthenticated.openly("token is not a JSON Web Token") from None
     kid = header.get("kid") if isinstance(header, dict) else 0
     if not isinstance(kid, str | None):
-        raise NotAuthenticated("token is not a JSON Web Token")
+        raise NotAuthenticated.openly("token is not a JSON Web Token")
     return header.get("alg"), kid
 
 
@@ -149,9 +157,11 @@ def bearer_token(metadata: Mapping[str, str]) -> str:
     scheme, _, token = metadata.get("authorization", "").partition(" ")
     token = token.strip()
     if scheme.lower() != "bearer" or not token:
-        raise NotAuthenticated("no bearer token")
+        raise NotAuthenticated.openly("no bearer token")
     if len(token) > _MAX_TOKEN_BYTES:
-        raise NotAuthenticated(f"token of {len(token)} bytes, {_MAX_TOKEN_BYTES} are allowed")
+        raise NotAuthenticated.openly(
+            f"token of {len(token)} bytes, {_MAX_TOKEN_BYTES} are allowed"
+        )
     return token
 
 
@@ -164,28 +174,30 @@ def service_account_of(
     A clock one minute off is borne with at the beginning of a token's life, not at its end.
     """
     if claims.get("iss") != issuer:
-        raise NotAuthenticated("token of another issuer")
+        raise NotAuthenticated.openly("token of another issuer")
     audience = claims.get("aud")
     if not isinstance(audience, list):
-        raise NotAuthenticated("token audience is not an array")
+        raise NotAuthenticated.openly("token audience is not an array")
     if audiences.isdisjoint(value for value in audience if isinstance(value, str)):
-        raise NotAuthenticated("token for another audience")
+        raise NotAuthenticated.openly("token for another audience")
     if now >= _time(claims, "exp"):
-        raise NotAuthenticated("token has expired")
+        raise NotAuthenticated.openly("token has expired")
     for name in ("nbf", "iat"):
         if name in claims and _time(claims, name) > now + _CLOCK_SKEW_S:
-            raise NotAuthenticated(f"token is not valid yet ({name})")
+            raise NotAuthenticated.openly(f"token is not valid yet ({name})")
     subject = claims.get("sub")
     parts = subject.split(":") if isinstance(subject, str) else []
     if len(parts) != _SUBJECT_PARTS or parts[:2] != ["system", "serviceaccount"]:
-        raise NotAuthenticated("token subject is not system:serviceaccount:<namespace>:<name>")
+        raise NotAuthenticated.openly(
+            "token subject is not system:serviceaccount:<namespace>:<name>"
+        )
     return parts[2], parts[3]
 
 
 def _time(claims: Mapping[str, object], name: str) -> float:
     value = claims.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise NotAuthenticated(f"token without a proper time of {name}")
+        raise NotAuthenticated.openly(f"token without a proper time of {name}")
     return value
 
 
@@ -193,9 +205,9 @@ def _claims(payload: bytes) -> Mapping[str, object]:
     try:
         claims = json.loads(payload, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
-        raise NotAuthenticated("token claims are not JSON") from None
+        raise NotAuthenticated.openly("token claims are not JSON") from None
     if not isinstance(claims, dict):
-        raise NotAuthenticated("token claims are not an object")
+        raise NotAuthenticated.openly("token claims are not an object")
     return claims
 
 

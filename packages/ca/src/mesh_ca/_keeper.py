@@ -10,28 +10,32 @@ import math
 import random
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from prometheus_client import CollectorRegistry
 
 from mesh_ca._authority import Authority
 from mesh_ca._directory import load_signer, next_step_at, turn_root
-from mesh_ca._directory_watch import SCAN_S, watching
 from mesh_ca._errors import CaError, StorageError
-from mesh_ca._files import stamp
 from mesh_ca._metrics import KeeperMetrics
 from mesh_ca._profile import whole_second
 from mesh_ca._revocation import RevocationList
 from mesh_ca._root import ROOT_STATE, RootPolicy
 from mesh_ca._signer import CA_CERT, CA_KEY, CERT_CHAIN, ROOT_CERT, Signer
+from mesh_filewatch import Pace, ReadTimedOut, run_aside, stamp, watching
 
 log = logging.getLogger("mesh_ca")
 
 CHECK_INTERVAL = timedelta(hours=1)
-_SETTLE_S = 0.05
-_MAX_SETTLE_S = 1.0
+_PACE = Pace(settle_s=0.05, max_settle_s=1.0)
+_ASIDE_S = 60.0
+"""Making a root's key may take seconds; longer than this, it is the file system."""
+
+T = TypeVar("T")
 
 
 class AuthorityKeeper:
@@ -57,7 +61,6 @@ class AuthorityKeeper:
         self._clock = clock
         self._problem: str | None = None
         self._turn = asyncio.Lock()
-        self._changed = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._seen: object = None
         self._step_at: float | None = None  # wall clock; when the next step of a replacement is due
@@ -71,13 +74,14 @@ class AuthorityKeeper:
         """Do what is due and read the directory now; tells whether the authority has changed."""
         async with self._turn:
             problems: list[str] = []
-            signer = await asyncio.to_thread(self._work, problems)
-            changed = signer is not None and self._take(signer, problems)
-            if self._revocations is not None:
-                try:
-                    await asyncio.to_thread(self._revocations.refresh)
-                except CaError as error:
-                    problems.append(str(error))
+            changed = False
+            try:
+                signer = await self._aside(partial(self._work, problems), key="work")
+                changed = signer is not None and self._take(signer, problems)
+                if self._revocations is not None:
+                    await self._aside(self._revocations.refresh, key="revocations")
+            except (CaError, ReadTimedOut) as error:
+                problems.append(str(error))
             self._tell("; ".join(problems) or None)
         if changed:
             self._on_change()
@@ -141,40 +145,42 @@ class AuthorityKeeper:
         """Look whenever something may have changed or be due, for ever."""
         interval_s = check_interval.total_seconds()
         due = self._loop.time() + rng.uniform(0, interval_s)
-        async with watching(self._changed.set) as watch:
+        async with watching(pace=_PACE) as watch:
             while True:
-                await asyncio.to_thread(watch.follow, self._directory)
+                await watch.follow(self._files())
                 if (
                     self._loop.time() >= due
                     or self._seconds_to_step() <= 0
-                    or await asyncio.to_thread(self._differs)
+                    or await self._differs()
                 ):
                     await self.look()
                     while due <= self._loop.time():
                         due += interval_s * rng.uniform(0.9, 1.1)
-                pause = min(SCAN_S, due - self._loop.time(), self._seconds_to_step())
-                await self._wait(max(pause, 0.0))
-
-    async def _wait(self, timeout_s: float) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(timeout_s):
-                await self._changed.wait()
-        end = self._loop.time() + _MAX_SETTLE_S
-        while self._changed.is_set() and self._loop.time() < end:
-            self._changed.clear()
-            await asyncio.sleep(_SETTLE_S)
+                pause = min(due - self._loop.time(), self._seconds_to_step())
+                await watch.wait(max(pause, 0.0))
 
     def _seconds_to_step(self) -> float:
         return math.inf if self._step_at is None else self._step_at - self._clock()
 
-    def _differs(self) -> bool:
-        return self._stamps() != self._seen
+    async def _differs(self) -> bool:
+        try:
+            return await self._aside(self._stamps, key="stamps") != self._seen
+        except ReadTimedOut:
+            return False
+
+    async def _aside(self, work: Callable[[], T], *, key: str) -> T:
+        """Do what a mount that hangs may hold up; one at a time, so that no step is done twice."""
+        about = self._directory / CA_CERT
+        whole_key = (key, str(self._directory))
+        return await run_aside(work, about=about, key=whole_key, timeout_s=_ASIDE_S)
 
     def _stamps(self) -> object:
+        return tuple(map(stamp, self._files()))
+
+    def _files(self) -> tuple[Path, ...]:
         names = (CA_CERT, CA_KEY, CERT_CHAIN, ROOT_CERT, ROOT_STATE)
-        files = tuple(stamp(self._directory / name) for name in names)
-        revoked = stamp(self._revocations.file) if self._revocations is not None else None
-        return (*files, revoked)
+        revoked = () if self._revocations is None else (self._revocations.file,)
+        return (*(self._directory / name for name in names), *revoked)
 
 
 @asynccontextmanager

@@ -1,5 +1,6 @@
 """The kinds of key this authority signs with and signs for."""
 
+import hashlib
 from collections.abc import Callable
 from enum import StrEnum
 from functools import partial
@@ -40,6 +41,15 @@ def new_key(key_type: KeyType) -> SigningKey:
             return rsa.generate_private_key(public_exponent=65537, key_size=bits)
         case _:
             assert_never(key_type)
+
+
+def public_key_sha256(key: PublicKeyTypes) -> str:
+    """The SHA-256 of a key's DER SubjectPublicKeyInfo, hexadecimal."""
+    return hashlib.sha256(
+        key.public_bytes(
+            serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+        )
+    ).hexdigest()
 
 
 def weakness(key: PublicKeyTypes) -> str | None:

@@ -18,7 +18,7 @@ from typing import Protocol
 from urllib.parse import urlsplit
 
 from mesh_ca._errors import CaError, FetchError, StorageError
-from mesh_ca._files import read_file
+from mesh_ca._files import fetch_file
 from mesh_ca._jwks import VerificationKey, parse_jwks
 
 log = logging.getLogger("mesh_ca")
@@ -39,7 +39,9 @@ class RemoteJwksConfig:
         for that long still.
     timeout_s: for one fetch, connecting and discovery included.
     root_certificate: PEM file of the roots that vouch for the server; None: the system's.
-    token_path: a bearer token to show, read anew for each fetch; Kubernetes asks for one.
+    token_path: a bearer token to show, read anew for each fetch; Kubernetes asks for one. It is
+        shown to the host of `url`, or without `url` to the issuer's, and to no other: where the
+        issuer's document names another host, that one gets no token.
     allow_http: take keys from plain http URLs of other machines too. Whoever can change what is
         fetched can make tokens for anyone.
     """
@@ -179,15 +181,19 @@ async def _http(config: RemoteJwksConfig) -> AsyncIterator[Fetch]:
             "key sets by URL need aiohttp: install mesh-ca[remote], or give a file"
         ) from error
 
+    trusted = _origin(config.url or config.issuer)
+
     async def fetch(url: str) -> bytes:
         headers = {"Accept": "application/json"}
-        if config.token_path is not None:
-            token = read_file(config.token_path).decode("ascii", "replace").strip()
+        if config.token_path is not None and _origin(url) == trusted:
+            token = (await fetch_file(config.token_path)).decode("ascii", "replace").strip()
             headers["Authorization"] = f"Bearer {token}"
         try:
             async with session.get(url, headers=headers, allow_redirects=False) as response:
                 if response.status != _OK:
-                    raise FetchError(f"{url}: answered with status {response.status}, not 200")
+                    raise FetchError(
+                        f"{url}: answered with status {response.status}, not 200{hint(url)}"
+                    )
                 body = bytearray()
                 async for chunk in response.content.iter_chunked(65536):
                     body += chunk
@@ -197,7 +203,12 @@ async def _http(config: RemoteJwksConfig) -> AsyncIterator[Fetch]:
             raise FetchError(f"{url}: {error}") from error
         return bytes(body)
 
-    connector = aiohttp.TCPConnector(ssl=_tls_context(config.root_certificate), limit=2)
+    def hint(url: str) -> str:
+        if config.token_path is None or _origin(url) == trusted:
+            return ""
+        return "; the token is not shown to another host than the issuer's, give the key set's URL"
+
+    connector = aiohttp.TCPConnector(ssl=await _tls_context(config.root_certificate), limit=2)
     async with aiohttp.ClientSession(connector=connector, trust_env=False) as session:
         yield fetch
 
@@ -206,7 +217,7 @@ def checked_url(url: str, *, allow_http: bool) -> str:
     """Return `url` if keys may be fetched there, else raise FetchError."""
     try:
         parts = urlsplit(url)
-        host = parts.hostname or ""
+        host, _ = parts.hostname or "", parts.port
     except ValueError as error:
         raise FetchError(f"{url[:200]!r} is no URL") from error
     if not host or parts.scheme not in {"https", "http"} or parts.username is not None:
@@ -216,6 +227,13 @@ def checked_url(url: str, *, allow_http: bool) -> str:
     return url
 
 
+def _origin(url: str) -> tuple[str, str, int | None]:
+    """Scheme, host and port, with the port that the scheme implies (RFC 6454 section 4)."""
+    parts = urlsplit(url)
+    port = parts.port or {"https": 443, "http": 80}.get(parts.scheme)
+    return parts.scheme, parts.hostname or "", port
+
+
 def _is_loopback(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_loopback
@@ -223,10 +241,11 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _tls_context(root_certificate: Path | None) -> ssl.SSLContext:
+async def _tls_context(root_certificate: Path | None) -> ssl.SSLContext:
     if root_certificate is None:
         return ssl.create_default_context()
     try:
-        return ssl.create_default_context(cadata=read_file(root_certificate).decode("ascii"))
+        roots = (await fetch_file(root_certificate)).decode("ascii")
+        return ssl.create_default_context(cadata=roots)
     except (ssl.SSLError, ValueError) as error:
         raise StorageError(f"{root_certificate} holds no readable PEM certificates") from error

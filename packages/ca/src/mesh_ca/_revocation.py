@@ -1,15 +1,16 @@
 """Certificates that are not to be believed any more, and the list (CRL) that says so.
 
-The serial numbers are kept in a file; the list is signed anew when they change, when the signing
-certificate does, and when half of its own life is over.
+What is revoked is kept in a file; the list is signed anew when it changes, when the signing
+certificate does, and when half of its own life is over. A list names serial numbers only: a revoked
+key or identity is refused by this authority and by who asks `is_revoked`.
 """
 
-import json
 import logging
+import re
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from cryptography import x509
@@ -18,8 +19,10 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from mesh_ca._authority import Authority
 from mesh_ca._errors import StorageError
 from mesh_ca._files import finish_replacement, read_file, replacing_files
+from mesh_ca._identity import checked_identity
 from mesh_ca._keys import signature_hash
 from mesh_ca._profile import CLOCK_SKEW, whole_second
+from mesh_ca._revoked import REASONS, Entry, Reason, Revoked, from_json, to_json
 from mesh_ca._signer import CA_CERT, Signer, key_id, may_sign_lists
 
 log = logging.getLogger("mesh_ca")
@@ -27,36 +30,17 @@ log = logging.getLogger("mesh_ca")
 REVOKED = "revoked.json"
 REVOCATION_LIST = "ca-crl.pem"
 
-Reason = x509.ReasonFlags
-
 _LIFETIME = timedelta(hours=24)
 _KEPT = timedelta(days=90)
-_VERSION = 1
 _MAX_SERIAL_BITS = 160  # RFC 5280 section 4.1.2.2
 _MAX_REVOKED = 10_000
-_REASONS: Mapping[str, x509.ReasonFlags] = {
-    reason.value: reason for reason in Reason if reason is not Reason.remove_from_crl
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Entry:
-    serial: int
-    at: datetime
-    until: datetime  # when the certificate has expired anyhow
-    reason: x509.ReasonFlags
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Revoked:
-    number: int  # of the list that was signed last
-    entries: tuple[_Entry, ...]
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Signed:
     list: x509.CertificateRevocationList
-    entries: tuple[_Entry, ...]
+    entries: tuple[Entry, ...]
     signer: Signer
     renew_at: datetime
 
@@ -78,6 +62,7 @@ class RevocationList:
         self._lifetime = lifetime
         self._clock = clock
         self._signed: _Signed | None = None
+        self._revoked = Revoked(identities={})
         self._serials: frozenset[int] = frozenset()
 
     @property
@@ -95,9 +80,21 @@ class RevocationList:
         """The list; raises StorageError before the first `refresh`."""
         return self._list.public_bytes(Encoding.DER)
 
-    def is_revoked(self, serial: int) -> bool:
-        """Whether a certificate is revoked, as of the last `refresh` or `revoke`."""
-        return serial in self._serials
+    @property
+    def serials(self) -> frozenset[int]:
+        """The serial numbers on the list, as of the last `refresh` or `revoke`."""
+        return self._serials
+
+    def is_revoked(self, leaf: x509.Certificate) -> bool:
+        """Whether a certificate is revoked, itself, by its key or by an identity it has.
+
+        As of the last `refresh` or `revoke`.
+        """
+        return self._revoked.covers(leaf, serials=self._serials)
+
+    def is_key_revoked(self, sha256: str) -> bool:
+        """Whether a key is, by the SHA-256 of its DER SubjectPublicKeyInfo, hexadecimal."""
+        return sha256 in self._revoked.keys
 
     def revoke(
         self, serial: int, *, reason: str = "unspecified", not_after: datetime | None = None
@@ -109,21 +106,45 @@ class RevocationList:
         """
         if not 0 < serial < 1 << _MAX_SERIAL_BITS:
             raise ValueError("serial number out of range, 1 to 2**160 - 1 is right")
-        if reason not in _REASONS:
-            raise ValueError(f"reason {reason!r}, one of {', '.join(_REASONS)} is right")
+        if reason not in REASONS:
+            raise ValueError(f"reason {reason!r}, one of {', '.join(REASONS)} is right")
         now = whole_second(self._clock())
-        entry = _Entry(
-            serial=serial, at=now, until=not_after or now + _KEPT, reason=_REASONS[reason]
-        )
+        entry = Entry(serial=serial, at=now, until=not_after or now + _KEPT, reason=REASONS[reason])
         with replacing_files(self._directory, private=frozenset()) as files:
             revoked = self._read()
             if serial not in {known.serial for known in revoked.entries}:
-                self._sign(
-                    _Revoked(number=revoked.number, entries=(*revoked.entries, entry)), files
-                )
+                self._sign(replace(revoked, entries=(*revoked.entries, entry)), files)
                 log.warning(
                     "certificate revoked", extra={"serial": f"{serial:x}", "reason": reason}
                 )
+
+    def revoke_identity(self, identity: str) -> None:
+        """Revoke the certificates of an identity that lead back to a proof given until now.
+
+        Whoever proves the identity anew, by a token for example, gets certificates again. Returns
+        when it is on disk. Raises StorageError, and IdentityError for what is no identity.
+        """
+        checked_identity(identity)
+        now = whole_second(self._clock())
+        self._add(
+            lambda revoked: replace(revoked, identities={**revoked.identities, identity: now})
+        )
+        log.warning("identity revoked", extra={"identity": identity})
+
+    def revoke_key(self, sha256: str) -> None:
+        """Revoke a key, by the SHA-256 of its DER SubjectPublicKeyInfo, hexadecimal; for good.
+
+        No certificate of it is believed and none is issued, whatever the caller shows. Returns when
+        it is on disk. Raises StorageError, and ValueError for what is no such fingerprint.
+        """
+        if not _SHA256.fullmatch(sha256):
+            raise ValueError("64 hexadecimal digits, a SHA-256, are right")
+        self._add(lambda revoked: replace(revoked, keys=revoked.keys | {sha256}))
+        log.warning("key revoked", extra={"public_key_sha256": sha256})
+
+    def _add(self, change: Callable[[Revoked], Revoked]) -> None:
+        with replacing_files(self._directory, private=frozenset()) as files:
+            self._sign(change(self._read()), files)
 
     def refresh(self) -> bool:
         """Read the serial numbers again, sign a new list if it is time; tells if there is one.
@@ -143,44 +164,48 @@ class RevocationList:
             raise StorageError("no revocation list has been signed yet")
         return self._signed.list
 
-    def _is_due(self, revoked: _Revoked) -> bool:
+    def _is_due(self, revoked: Revoked) -> bool:
         signed, now = self._signed, whole_second(self._clock())
         return (
             signed is None
             or now >= signed.renew_at
             or self._current(revoked, now) != signed.entries
+            or (revoked.identities, revoked.keys) != (self._revoked.identities, self._revoked.keys)
             or not signed.signer.same_as(self._authority.signer)
         )
 
-    def _current(self, revoked: _Revoked, now: datetime) -> tuple[_Entry, ...]:
+    def _current(self, revoked: Revoked, now: datetime) -> tuple[Entry, ...]:
         return tuple(entry for entry in revoked.entries if entry.until > now)
 
-    def _sign(self, revoked: _Revoked, files: dict[str, bytes]) -> None:
+    def _sign(self, revoked: Revoked, files: dict[str, bytes]) -> None:
         now, signer = whole_second(self._clock()), self._authority.signer
         entries = self._current(revoked, now)
-        if len(entries) > _MAX_REVOKED:
+        if max(map(len, (entries, revoked.identities, revoked.keys))) > _MAX_REVOKED:
             raise StorageError(
-                f"more than {_MAX_REVOKED} certificates are revoked: replace the root"
+                f"more than {_MAX_REVOKED} certificates, identities or keys are revoked: "
+                "replace the root"
             )
         number = revoked.number + 1
         signed = _signed_list(signer, entries, number=number, now=now, lifetime=self._lifetime)
-        files[REVOKED] = _to_json(_Revoked(number=number, entries=entries))
+        kept = replace(revoked, number=number, entries=entries)
+        files[REVOKED] = to_json(kept)
         files[REVOCATION_LIST] = signed.public_bytes(Encoding.PEM)
         # Before it is on disk: what was just revoked must not be believed meanwhile.
+        self._revoked = kept
         self._serials = frozenset(entry.serial for entry in entries)
         self._signed = _Signed(
             list=signed, entries=entries, signer=signer, renew_at=now + self._lifetime / 2
         )
 
-    def _read(self) -> _Revoked:
+    def _read(self) -> Revoked:
         try:
             self.file.stat()
         except FileNotFoundError:
-            return _Revoked(number=0, entries=())
+            return Revoked(identities={})
         except OSError as error:
             raise StorageError(f"can't read {self.file}: {error.strerror}") from error
         try:
-            return _from_json(read_file(self.file))
+            return from_json(read_file(self.file))
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
             raise StorageError(
                 f"{self.file} is damaged: put it back from a backup; without it revoked "
@@ -189,7 +214,7 @@ class RevocationList:
 
 
 def _signed_list(
-    signer: Signer, entries: tuple[_Entry, ...], *, number: int, now: datetime, lifetime: timedelta
+    signer: Signer, entries: tuple[Entry, ...], *, number: int, now: datetime, lifetime: timedelta
 ) -> x509.CertificateRevocationList:
     if not may_sign_lists(signer.certificate):
         raise StorageError(f"the key usage of {CA_CERT} lacks cRLSign, which a list needs")
@@ -209,35 +234,3 @@ def _signed_list(
             revoked = revoked.add_extension(x509.CRLReason(entry.reason), critical=False)
         builder = builder.add_revoked_certificate(revoked.build())
     return builder.sign(signer.key, signature_hash(signer.key))
-
-
-def _to_json(revoked: _Revoked) -> bytes:
-    entries = [
-        {
-            "serial": f"{entry.serial:x}",
-            "at": int(entry.at.timestamp()),
-            "until": int(entry.until.timestamp()),
-            "reason": entry.reason.value,
-        }
-        for entry in revoked.entries
-    ]
-    document = {"version": _VERSION, "number": revoked.number, "revoked": entries}
-    return json.dumps(document, indent=1).encode() + b"\n"
-
-
-def _from_json(text: bytes) -> _Revoked:
-    document = json.loads(text)
-    if document["version"] != _VERSION:
-        raise ValueError(document["version"])
-    return _Revoked(
-        number=int(document["number"]),
-        entries=tuple(
-            _Entry(
-                serial=int(entry["serial"], 16),
-                at=datetime.fromtimestamp(entry["at"], UTC),
-                until=datetime.fromtimestamp(entry["until"], UTC),
-                reason=_REASONS[entry["reason"]],
-            )
-            for entry in document["revoked"]
-        ),
-    )

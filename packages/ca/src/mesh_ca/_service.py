@@ -1,6 +1,7 @@
 """Istio's certificate service: authenticate the caller, sign for whom it is, tell the log.
 
-The caller learns why its request was refused only once it is known who it is.
+A caller that is not known learns of the reason what follows from the credentials it showed, and
+no more; one that is known learns what is wrong with its request.
 """
 
 import asyncio
@@ -13,6 +14,7 @@ from typing import Any, assert_never
 
 import grpc
 import grpc.aio
+from google.protobuf.message import DecodeError
 from prometheus_client import CollectorRegistry
 
 from mesh_ca._authentication import Authenticator, Caller, Credentials
@@ -25,6 +27,7 @@ from mesh_ca._errors import (
     NotReadyError,
 )
 from mesh_ca._metrics import CertificateMetrics
+from mesh_ca._self_renewal import SELF_RENEWAL_LIMIT, renewed_lifetime
 from mesh_ca._turns import Turns
 from mesh_protos import CREATE_CERTIFICATE
 from mesh_protos.ca_pb2 import IstioCertificateRequest, IstioCertificateResponse
@@ -33,7 +36,8 @@ log = logging.getLogger("mesh_ca")
 audit = logging.getLogger("mesh_ca.audit")
 
 MAX_LIFETIME = timedelta(days=90)
-NOT_AUTHENTICATED = "request authenticate failure"
+# A signing request of the largest keys is some 3 KiB in PEM.
+_MOST_REQUEST_BYTES = 64 * 1024
 _IMPERSONATION = "ImpersonatedIdentity"
 
 SigningError = CsrError | LifetimeError | IdentityError | NotReadyError
@@ -53,11 +57,16 @@ def certificate_service(
     credentials_of: Callable[[ServicerContext], Credentials],
     default_lifetime: timedelta = DEFAULT_LIFETIME,
     max_lifetime: timedelta = MAX_LIFETIME,
+    self_renewal_limit: timedelta = SELF_RENEWAL_LIMIT,
+    is_key_revoked: Callable[[str], bool] = lambda _sha256: False,
     registry: CollectorRegistry | None = None,
 ) -> "grpc.GenericRpcHandler[IstioCertificateRequest, IstioCertificateResponse]":
     """The handler of `CreateCertificate`, for any `grpc.aio` server.
 
     A request for no lifetime gets `default_lifetime`, one for more than `max_lifetime` is refused.
+    A caller that shows nothing but a certificate of ours gets no longer one than that or the
+    default, and another only until `self_renewal_limit` after it last showed something else.
+    `is_key_revoked` is asked by the SHA-256 of a key (DER SubjectPublicKeyInfo, hexadecimal).
     Every certificate issued leaves a record in the log `mesh_ca.audit`.
     """
     if not timedelta(0) < default_lifetime <= max_lifetime:
@@ -71,13 +80,16 @@ def certificate_service(
         credentials_of=credentials_of,
         default_lifetime=default_lifetime,
         max_lifetime=max_lifetime,
+        self_renewal_limit=self_renewal_limit,
+        is_key_revoked=is_key_revoked,
         metrics=CertificateMetrics(registry or CollectorRegistry(), authority),
         turns=Turns(),
     )
     _, service_name, method_name = CREATE_CERTIFICATE.split("/")
     handler = grpc.unary_unary_rpc_method_handler(
         service.create_certificate,
-        request_deserializer=IstioCertificateRequest.FromString,
+        # Requests stay bytes until it is known how many, and who sent them.
+        request_deserializer=None,
         response_serializer=IstioCertificateResponse.SerializeToString,
     )
     return grpc.method_handlers_generic_handler(service_name, {method_name: handler})
@@ -115,16 +127,18 @@ class _CertificateService:
     credentials_of: Callable[[ServicerContext], Credentials]
     default_lifetime: timedelta
     max_lifetime: timedelta
+    self_renewal_limit: timedelta
+    is_key_revoked: Callable[[str], bool]
     metrics: CertificateMetrics
     turns: Turns
 
     async def create_certificate(
-        self, request: IstioCertificateRequest, context: ServicerContext
+        self, data: bytes, context: ServicerContext
     ) -> IstioCertificateResponse:
         self.metrics.requests.inc()
         await self.turns.wait()
         try:
-            answer = await self._answer(request, context)
+            answer = await self._answer(data, context)
         except Exception:
             log.exception("certificate request failed", extra={"peer": context.peer()})
             answer = _Refusal(grpc.StatusCode.INTERNAL, "internal error")
@@ -134,18 +148,36 @@ class _CertificateService:
         return answer
 
     async def _answer(
-        self, request: IstioCertificateRequest, context: ServicerContext
+        self, data: bytes, context: ServicerContext
     ) -> IstioCertificateResponse | _Refusal:
         peer = context.peer()
+        if len(data) > _MOST_REQUEST_BYTES:
+            return _Refusal(
+                grpc.StatusCode.RESOURCE_EXHAUSTED,
+                f"request of {len(data)} bytes, at most {_MOST_REQUEST_BYTES} are taken",
+            )
         try:
             caller = await self.authenticator.authenticate(self.credentials_of(context))
-            if _IMPERSONATION in request.metadata.fields:
-                # Signing for the caller itself instead would hand out the wrong identity.
-                raise NotAuthenticated(f"{caller.identities[0]} asks for another's certificate")
+            return self._signed(IstioCertificateRequest.FromString(data), caller, peer)
+        except DecodeError:
+            return _Refusal(
+                grpc.StatusCode.INVALID_ARGUMENT,
+                f"{len(data)} bytes that are no certificate request",
+            )
         except NotAuthenticated as error:
             self.metrics.authentication_failures.inc()
             log.warning("caller not authenticated", extra={"peer": peer, "reason": str(error)})
-            return _Refusal(grpc.StatusCode.UNAUTHENTICATED, NOT_AUTHENTICATED)
+            return _Refusal(grpc.StatusCode.UNAUTHENTICATED, error.answer)
+
+    def _signed(
+        self, request: IstioCertificateRequest, caller: Caller, peer: str
+    ) -> IstioCertificateResponse | _Refusal:
+        if _IMPERSONATION in request.metadata.fields:
+            # Signing for the caller itself instead would hand out the wrong identity.
+            raise NotAuthenticated(
+                f"{caller.identities[0]} asks for another's certificate",
+                told="nobody gets another's certificate here (ImpersonatedIdentity)",
+            )
         try:
             issued = self._issue(request, caller, peer)
         except (CsrError, LifetimeError, IdentityError, NotReadyError) as error:
@@ -156,8 +188,20 @@ class _CertificateService:
         lifetime = lifetime_of(
             request.validity_duration, default=self.default_lifetime, maximum=self.max_lifetime
         )
+        if caller.shown is not None:
+            lifetime = renewed_lifetime(
+                caller.shown,
+                lifetime,
+                now=self.authority.now(),
+                default=self.default_lifetime,
+                limit=self.self_renewal_limit,
+            )
         issued = self.authority.sign(
-            request.csr.encode(), identities=caller.identities, lifetime=lifetime
+            request.csr.encode(),
+            identities=caller.identities,
+            lifetime=lifetime,
+            proven_at=None if caller.shown is None else caller.shown.proven_at,
+            is_key_revoked=self.is_key_revoked,
         )
         # In the same breath: a caller that leaves now has no say in what the log knows.
         self.metrics.issued.inc()

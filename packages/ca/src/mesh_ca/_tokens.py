@@ -73,6 +73,22 @@ class TokenIssuer:
         }
         return jwt.encode(claims, self._key, algorithm="RS256", headers={"kid": self._kid})
 
+    def write_token(
+        self,
+        file: Path,
+        namespace: str,
+        service_account: str,
+        audience: str = "istio-ca",
+        lifetime: timedelta = timedelta(hours=1),
+    ) -> None:
+        """Put a token in a file that only its owner reads, replaced as a whole; as `issue`."""
+        token = self.issue(namespace, service_account, audience, lifetime)
+        try:
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise StorageError(f"can't make {file.parent}: {error.strerror}") from error
+        write_file(file, token.encode(), mode=0o600)
+
     @cached_property
     def _key(self) -> rsa.RSAPrivateKey:
         create_files(
