@@ -3,8 +3,11 @@
 import sys
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent / "support"))
 
 from certclient import Certificate, RotationConfig, SpiffeId
 from certclient.testing import FakeAuthority, issued

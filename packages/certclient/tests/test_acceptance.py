@@ -63,6 +63,10 @@ async def test_a_faulty_answer_is_refused_with_its_reason(
         Fault.NO_IDENTITY: "no readable alternative name",
         Fault.EXPIRED: "expired at",
         Fault.NOT_YET_VALID: "is valid from",
+        Fault.FURTHER_NAME: "is also for payments.shop.svc, which nobody asked for",
+        Fault.CODE_SIGNING: "no clientAuth and no serverAuth",
+        Fault.CA_LEAF: "is a CA certificate",
+        Fault.MUST_STAPLE: "must-staple",
         Fault.FOREIGN_ROOT: "does not lead to a valid root",
         Fault.ROOT_IS_NO_AUTHORITY: "does not lead to a valid root",
         Fault.EMPTY: "has 0 elements",
@@ -97,7 +101,7 @@ async def test_a_missing_intermediate_breaks_the_chain(
     authority = FakeAuthority(clock=clock, intermediates=2)
     key = await new_private_key(KeyType.P256)
     chain = await authority.sign(signing_request(key, spiffe_id), lifetime=LIFETIME)
-    with pytest.raises(CertificateRejected, match="element 0 is not issued by the next"):
+    with pytest.raises(CertificateRejected, match="is not issued by the next: the issuer"):
         accept((chain[0], *chain[2:]), key=key, spiffe_id=spiffe_id, now=moment(clock))
 
 
@@ -152,3 +156,41 @@ async def test_a_version_that_no_certificate_has_is_refused(
     damaged = ssl.DER_cert_to_PEM_cert(der.replace(b"\x02\x01\x02", b"\x02\x01\x07", 1)).encode()
     with pytest.raises(CertificateRejected, match=r"element 0 .* is no PEM certificate"):
         accept((damaged, *rest), key=key, spiffe_id=spiffe_id, now=moment(clock))
+
+
+async def test_roots_that_are_none_are_left_out_of_the_bundle_and_told(
+    spiffe_id: SpiffeId,
+    authority: FakeAuthority,
+    clock: ManualClock,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    key = await new_private_key(KeyType.P256)
+    leaf, root = await authority.sign(signing_request(key, spiffe_id), lifetime=LIFETIME)
+    past = ManualClock(now=clock.now() - timedelta(days=20 * 365).total_seconds())
+    expired = FakeAuthority(clock=past).root_pem
+    accept((leaf, root), key=key, spiffe_id=spiffe_id, now=moment(clock))
+    assert not caplog.records
+    certificate = accept(
+        (leaf, root + leaf + expired), key=key, spiffe_id=spiffe_id, now=moment(clock)
+    )
+    assert certificate.trust_bundle_pem == root
+    (record,) = caplog.records
+    assert record.message == "roots left out of the trust bundle"
+    no_authority, too_old = vars(record)["reasons"]
+    assert no_authority == "the root certificate 2 is no CA certificate"
+    assert too_old.startswith("the root certificate 3 expired at ")
+
+
+@pytest.mark.parametrize("count", [100, 101])
+async def test_a_bundle_has_a_hundred_roots_at_most(
+    count: int, spiffe_id: SpiffeId, authority: FakeAuthority, clock: ManualClock
+) -> None:
+    key = await new_private_key(KeyType.P256)
+    leaf, root = await authority.sign(signing_request(key, spiffe_id), lifetime=LIFETIME)
+    others = b"".join(FakeAuthority(clock=clock).root_pem for _ in range(count - 1))
+    if count <= 100:
+        answer = accept((leaf, others + root), key=key, spiffe_id=spiffe_id, now=moment(clock))
+        assert len(x509.load_pem_x509_certificates(answer.trust_bundle_pem)) == count
+    else:
+        with pytest.raises(CertificateRejected, match="has 101 roots, over 100 are no real one"):
+            accept((leaf, others + root), key=key, spiffe_id=spiffe_id, now=moment(clock))

@@ -132,7 +132,8 @@ async def test_get_without_a_certificate_says_why_and_exits_with_1(
         assert (code, out) == (1, "")
         assert len(ca.asked_at) == 1
         assert err == (
-            f"certclient: no certificate: {ca.address} answered PERMISSION_DENIED: as told\n"
+            f"certclient: no certificate: {ca.address} answered PERMISSION_DENIED: as told "
+            "(no token was sent)\n"
         )
     code, out, _ = await run("get", "--json", "--files", tmp_path / "no", "--timeout", "3s")
     assert code == 1
@@ -274,3 +275,16 @@ def test_the_files_of_a_directory_have_istios_names(tmp_path: Path) -> None:
         "key.pem",
         "root-cert.pem",
     )
+
+
+async def test_get_says_at_once_that_the_authority_is_not_there_unless_told_to_wait(
+    free_port: Callable[..., int],
+) -> None:
+    address = f"127.0.0.1:{free_port('127.0.0.1')}"
+
+    code, out, err = await run("get", *from_ca(address), "--timeout", "24h")
+
+    assert (code, out) == (1, "")
+    assert err == f"certclient: no certificate: cannot reach {address}: connection refused\n"
+    *_, err = await run("get", *from_ca(address), "--wait", "--timeout", "5s")
+    assert err.startswith("certclient: no certificate within 5 s: cannot reach")

@@ -1,10 +1,13 @@
 """Files that others write, over real inotify: swaps, renames, links, halves and errors."""
 
 import asyncio
+import os
 import shutil
 import tempfile
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,9 +25,10 @@ from certclient import (
     follow_files,
     mounted_files,
 )
-from certclient._file_watch import FileWatch
+from certclient._file_secrets import MAX_NAMES
 from certclient._secret_names import PairFiles, RootFile, files_of
-from certclient._watched_entries import watched_entries
+from mesh_filewatch import Told, Unwatch
+from mesh_testkit import hanging_mount, until
 
 Issue = Callable[[], Awaitable[Certificate]]
 Replace = Callable[[Path, bytes], None]
@@ -436,8 +440,7 @@ async def test_the_roots_of_the_machine_are_served_from_the_first_place_that_has
 async def test_a_machine_without_roots_is_told(tmp_path: Path) -> None:
     config = FileSecretsConfig(system_root_paths=(tmp_path / "nowhere.pem",))
     async with asyncio.timeout(60), file_secrets(config) as secrets:
-        assert not secrets.serves("file-root:system")
-        with pytest.raises(SourceUnavailable, match=r"no file stands behind .*file-root:system"):
+        with pytest.raises(SourceUnavailable, match=r"nowhere.pem does not exist"):
             await secrets.fetch("file-root:system")
 
 
@@ -469,16 +472,82 @@ async def test_a_bundle_that_is_being_written_is_awaited_and_in_the_end_taken(
         assert roots.roots_pem == whole
 
 
-def test_our_own_output_is_never_taken_as_input(tmp_path: Path) -> None:
-    config = FileSecretsConfig(
-        certificate_path=tmp_path / CHAIN,
-        key_path=tmp_path / KEY,
-        root_path=tmp_path / "elsewhere" / ".." / ROOT,
-        output_directory=tmp_path,
-    )
-    assert files_of("default", config) is None
-    assert files_of(f"file-root:{tmp_path}/{ROOT}", config) is None
-    assert files_of("file-root:/etc/other.pem", config) == RootFile(Path("/etc/other.pem"))
+def by_its_name(output: Path) -> Path:
+    return output
+
+
+def by_way_of_a_directory_beside(output: Path) -> Path:
+    (output.parent / "x").mkdir()
+    return output.parent / "x" / ".." / output.name
+
+
+def by_a_link_to_the_directory(output: Path) -> Path:
+    (output.parent / "link").symlink_to(output)
+    return output.parent / "link"
+
+
+def by_links_to_the_files(output: Path) -> Path:
+    links = output.parent / "links"
+    links.mkdir()
+    for name in (CHAIN, KEY, ROOT):
+        (links / name).symlink_to(output / name)
+    return links
+
+
+def by_hard_links_to_the_files(output: Path) -> Path:
+    links = output.parent / "hard"
+    links.mkdir()
+    for name in (CHAIN, KEY, ROOT):
+        (links / name).hardlink_to(output / name)
+    return links
+
+
+@pytest.mark.parametrize(
+    "reached",
+    [
+        by_its_name,
+        by_way_of_a_directory_beside,
+        by_a_link_to_the_directory,
+        by_links_to_the_files,
+        by_hard_links_to_the_files,
+    ],
+)
+async def test_our_own_output_is_never_taken_as_input(
+    tmp_path: Path, issue: Issue, reached: Callable[[Path], Path]
+) -> None:
+    output = tmp_path / "out"
+    put(output, await issue())
+    put(tmp_path / "in", theirs := await issue())
+    directory = reached(output)
+    config = replace(named(directory), output_directory=output)
+    async with asyncio.timeout(60), file_secrets(config) as secrets:
+        for name in ("default", "ROOTCA", f"file-root:{directory / ROOT}"):
+            with pytest.raises(SourceUnavailable, match="is our own output, which is never taken"):
+                await secrets.fetch(name)
+            assert secrets.get(name) is None
+        other = f"file-cert:{tmp_path / 'in' / CHAIN}~{tmp_path / 'in' / KEY}"
+        pair = await secrets.fetch(other)
+        assert isinstance(pair, KeyPair)
+        assert pair.serial == theirs.serial
+
+
+async def test_a_hard_link_to_our_own_output_stays_ours_when_the_output_is_replaced(
+    tmp_path: Path, issue: Issue
+) -> None:
+    output = tmp_path / "out"
+    put(output, await issue())
+    directory = by_hard_links_to_the_files(output)
+    config = replace(named(directory), output_directory=output)
+    async with asyncio.timeout(60), file_secrets(config) as secrets:
+        await error_is(secrets, "is our own output")
+        new = await issue()
+        by_rename(output / KEY, new.private_key_pem)
+        by_rename(output / CHAIN, new.chain_pem)
+        await looked_again(secrets)
+        assert secrets.get("default") is None
+        for name, content in ((KEY, new.private_key_pem), (CHAIN, new.chain_pem)):
+            by_rename(directory / name, content)
+        await pair_is(secrets, new)
 
 
 def test_names_are_read_as_istio_writes_them() -> None:
@@ -493,46 +562,10 @@ def test_names_are_read_as_istio_writes_them() -> None:
     assert files_of("file-root:/" + "a" * 5000, config) is None
 
 
-def test_the_entries_that_decide_about_a_path(tmp_path: Path) -> None:
-    root = str(tmp_path)
-    (tmp_path / "..data").symlink_to("..1")
-    (tmp_path / "..1").mkdir()
-    (tmp_path / "cert").symlink_to("..data/cert")
-    (tmp_path / "..1" / "cert").touch()
-    assert {(root, "cert"), (root, "..data"), (f"{root}/..1", "cert")} <= watched_entries(
-        tmp_path / "cert"
-    )
-    assert (f"{root}/..1", "no") in watched_entries(tmp_path / "..data" / "no" / "such" / "file")
-    (tmp_path / "loop").symlink_to("loop")
-    assert (root, "loop") in watched_entries(tmp_path / "loop" / "x")
-
-
-async def test_a_watch_that_fails_is_tried_again_and_counted(tmp_path: Path) -> None:
-    tried: list[str] = []
-
-    def observe(directory: str, told: Callable[[str], None]) -> Callable[[], None]:
-        del told
-        tried.append(directory)
-        if len(tried) < 4:
-            raise OSError(28, "inotify watch limit reached")
-        return lambda: None
-
-    watch = FileWatch(observe)
-    entries = len({directory for directory, _ in watched_entries(tmp_path / "x")})
-    delays = []
-    while len(watch.directories) < entries:
-        watch.follow([tmp_path / "x"])
-        delays.append(watch.retry_in_s)
-    assert watch.failures == 3
-    assert delays[-1] is None
-    assert all(delay is not None and 0 < delay <= 60 for delay in delays[:-1])
-    watch.close()
-
-
 async def test_files_are_followed_even_where_nothing_can_be_watched(
     tmp_path: Path, issue: Issue, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def observe(directory: str, told: Callable[[str], None]) -> Callable[[], None]:
+    def observe(directory: str, told: Told) -> Unwatch:
         raise OSError(28, f"inotify watch limit reached at {directory}", told.__name__)
 
     put(tmp_path, await issue())
@@ -566,6 +599,76 @@ def test_mounted_certificates_are_found_only_when_all_three_files_are_there(
     assert mounted_files(tmp_path) == FilesConfig(
         certificate_path=paths[0], key_path=paths[1], root_path=paths[2]
     )
+
+
+@pytest.mark.parametrize("odd", [CHAIN, KEY, ROOT])
+async def test_a_fifo_is_told_and_holds_up_nothing(tmp_path: Path, issue: Issue, odd: str) -> None:
+    put(tmp_path, first := await issue())
+    put(tmp_path / "other", await issue())
+    async with following(tmp_path) as secrets:
+        await pair_is(secrets, first)
+        (tmp_path / odd).unlink()
+        os.mkfifo(tmp_path / odd)
+        name = "ROOTCA" if odd == ROOT else "default"
+        await error_is(
+            secrets,
+            f"{tmp_path / odd} cannot be read: it is a FIFO, a regular file is needed",
+            name,
+        )
+        assert secrets.get(name) is not None
+        await secrets.fetch(f"file-root:{tmp_path / 'other' / ROOT}")
+
+
+async def test_a_mount_that_hangs_is_told_and_holds_up_no_other_secret(
+    tmp_path: Path, issue: Issue
+) -> None:
+    threads = set(threading.enumerate())
+    (tmp_path / "mount").mkdir()
+    put(tmp_path / "good", await issue())
+    hung = f"file-root:{tmp_path / 'mount' / ROOT}"
+    good = f"file-cert:{tmp_path / 'good' / CHAIN}~{tmp_path / 'good' / KEY}"
+    with hanging_mount(tmp_path / "mount"):
+        async with asyncio.timeout(60), file_secrets(FileSecretsConfig()) as secrets:
+            with pytest.raises(SourceUnavailable, match="its file system did not answer"):
+                await secrets.fetch(hung)
+            await secrets.fetch(good)
+            for _ in range(3):
+                put(tmp_path / "good", new := await issue())
+                await pair_is(secrets, new, good)
+            assert len(set(threading.enumerate()) - threads) < 10
+    for each in set(threading.enumerate()) - threads:
+        each.join()
+
+
+async def test_names_that_nobody_watches_any_more_are_forgotten(
+    tmp_path: Path, issue: Issue
+) -> None:
+    put(tmp_path, await issue())
+    async with following(tmp_path) as secrets:
+        kept = f"file-root:{tmp_path / ROOT}"
+        await secrets.fetch(kept)
+        for number in range(500):
+            secrets.get(f"file-root:/nowhere/{number}")
+        secrets.forget_all_but({kept})
+        secrets.look()
+        await until(
+            lambda: secrets.status.states.keys() == {"default", "ROOTCA", kept},
+            what="the others are forgotten",
+        )
+
+
+async def test_no_more_names_are_taken_on_than_are_bearable(
+    tmp_path: Path, issue: Issue, caplog: pytest.LogCaptureFixture
+) -> None:
+    put(tmp_path, await issue())
+    async with following(tmp_path) as secrets:
+        for number in range(MAX_NAMES + 50):
+            secrets.get(f"file-root:/nowhere/{number}")
+        with pytest.raises(SourceUnavailable, match="the files of 1000 names are read already"):
+            await secrets.fetch(f"file-root:{tmp_path / ROOT}")
+        assert caplog.messages.count("certificate files are not read for further names") == 1
+        secrets.forget_all_but(())
+        await secrets.fetch(f"file-root:{tmp_path / ROOT}")
 
 
 async def test_a_rotation_with_the_key_first_is_no_failure(

@@ -1,5 +1,6 @@
 import logging
 import stat
+import threading
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,7 @@ from certclient import (
 )
 from certclient.testing import FakeAuthority
 from mesh_lifecycle.testing import ManualClock
+from mesh_testkit import hanging_mount, until
 
 
 @pytest.fixture
@@ -117,3 +119,26 @@ def test_a_failed_write_leaves_the_old_file_and_no_rubbish(
     with pytest.raises(OSError, match="directory"):
         write_files(OutputFilesConfig(directory=tmp_path), certificate)
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+async def test_an_output_directory_whose_mount_hangs_is_told_and_written_once_it_answers(
+    certificates: Certificates,
+    certificate: Certificate,
+    clock: ManualClock,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    threads = set(threading.enumerate())
+    directory = tmp_path / "mount"
+    directory.mkdir()
+    with hanging_mount(directory):
+        async with output_files(OutputFilesConfig(directory=directory), certificates, clock=clock):
+            await until(
+                lambda: "certificate files not written, trying again" in caplog.messages,
+                what="the failure is told",
+            )
+    assert "its file system did not answer" in str(getattr(caplog.records[-1], "reason", ""))
+    for each in set(threading.enumerate()) - threads:
+        each.join()
+    async with output_files(OutputFilesConfig(directory=directory), certificates, clock=clock):
+        await until(lambda: is_on_disk(directory, as_written(certificate)), what="they are there")

@@ -111,3 +111,25 @@ async def test_our_atomic_files_are_followed_as_any_mounted_volume(
         await anext(changes)
         renewed = await ours.renew()
         assert await anext(changes) == renewed
+
+
+async def test_without_atomic_no_generation_and_none_of_their_keys_is_left(
+    tmp_path: Path, issue: Issue
+) -> None:
+    first, second = await issue(), await issue()
+    for certificate in (first, second):
+        write_files(OutputFilesConfig(directory=tmp_path, atomic=True), certificate)
+    write_files(OutputFilesConfig(directory=tmp_path), second)
+    assert held(tmp_path) == contents(second)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(NAMES)
+    assert not any((tmp_path / name).is_symlink() for name in NAMES)
+
+
+async def test_without_atomic_a_volume_of_somebody_else_is_left_alone(
+    tmp_path: Path, issue: Issue
+) -> None:
+    (tmp_path / "..2026_11").mkdir()
+    (tmp_path / "..data").symlink_to("..2026_11")
+    write_files(OutputFilesConfig(directory=tmp_path), await issue())
+    assert (tmp_path / "..data").is_symlink()
+    assert (tmp_path / "..2026_11").is_dir()

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -15,10 +16,13 @@ from certclient import (
     Certificates,
     RotationConfig,
     SpiffeId,
+    TrustConfig,
+    authorize_namespace,
     grpc_authorizer,
     grpc_channel,
     grpc_server_credentials,
     keep_fresh,
+    with_trust,
 )
 from certclient.testing import FakeAuthority
 
@@ -54,9 +58,9 @@ async def show_twice(request: bytes, context: Any) -> AsyncIterator[bytes]:
 
 @asynccontextmanager
 async def serving(
-    certificates: Certificates, authorize: Callable[[SpiffeId], bool]
+    certificates: Certificates, authorize: Callable[[SpiffeId], bool] | None = None
 ) -> AsyncIterator[str]:
-    server = grpc.aio.server(interceptors=[grpc_authorizer(authorize)])
+    server = grpc.aio.server(interceptors=[grpc_authorizer(certificates, authorize)])
     handlers = {
         "Show": grpc.unary_unary_rpc_method_handler(show_peer),
         "Twice": grpc.unary_stream_rpc_method_handler(show_twice),
@@ -69,6 +73,14 @@ async def serving(
         yield f"127.0.0.1:{port}"
     finally:
         await server.stop(None)
+
+
+@asynccontextmanager
+async def until_federated(certificates: Certificates) -> AsyncIterator[None]:
+    async for certificate in certificates.changes():
+        if certificate is not None and certificate.federated_bundles:
+            break
+    yield
 
 
 async def call(channel: Any) -> bytes:
@@ -129,6 +141,34 @@ async def test_a_caller_that_may_not_call_is_refused(
             async for _ in stream(channel):
                 pass
         assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
+
+
+async def test_a_caller_of_another_trust_domain_is_refused_whatever_its_namespace(
+    server: Certificates, config: RotationConfig, real_authority: FakeAuthority, tmp_path: Path
+) -> None:
+    root = tmp_path / "root.pem"
+    root.write_bytes(real_authority.root_pem)
+    elsewhere = SpiffeId.parse("spiffe://elsewhere.example/ns/shop/sa/cart")
+    async with (
+        asyncio.timeout(60),
+        # The same root: an authority for two trust domains, or a root that was added to ours.
+        keep_fresh(replace(config, spiffe_id=elsewhere), real_authority) as foreign,
+        serving(server, authorize_namespace("shop")) as target,
+    ):
+        await foreign.wait_for_first()
+        trusting = TrustConfig(federated=(("cluster.local", root),))
+        async with (
+            with_trust(foreign, trusting) as theirs,
+            until_federated(theirs),
+            grpc_channel(theirs, target, trust_domains=["cluster.local"]) as channel,
+        ):
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await call(channel)
+        assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
+        async with grpc_channel(foreign, target) as channel:
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await call(channel)
+        assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
 
 
 async def test_a_server_that_is_somebody_else_is_left(

@@ -13,6 +13,7 @@ import pytest
 from certclient import Certificate
 from certclient._errors import HookFailed
 from certclient._hooks import HookConfig, run_hooks
+from mesh_testkit import hanging_mount
 
 Issue = Callable[[], Awaitable[Certificate]]
 
@@ -85,3 +86,19 @@ async def test_a_cancelled_command_leaves_nothing(
 async def test_a_command_that_fails_says_how(issue: Issue, script: str, how: str) -> None:
     with pytest.raises(HookFailed, match=how):
         await run_hooks(HookConfig(command=("sh", "-c", script)), await issue(), directory=None)
+
+
+async def test_a_pid_file_that_cannot_be_read_is_told_and_holds_up_nothing(
+    issue: Issue, fifo: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "mount").mkdir()
+    certificate = await issue()
+    with hanging_mount(tmp_path / "mount") as mount:
+        for path, reason in ((fifo, "it is a FIFO"), (mount / "pid", "did not answer within 5 s")):
+            config = HookConfig(signal=signal.SIGHUP, pid_file=path)
+            async with asyncio.timeout(60):
+                hook = asyncio.create_task(run_hooks(config, certificate, directory=None))
+                await asyncio.sleep(0)  # the loop goes on while the file is read
+                assert not hook.done()
+                with pytest.raises(HookFailed, match=reason):
+                    await hook

@@ -19,6 +19,7 @@ from certclient import (
 )
 from certclient.metrics import CertificateMetrics
 from certclient.testing import FakeAuthority, fake_istio_ca
+from mesh_filewatch import Told, Unwatch
 from mesh_lifecycle.testing import ManualClock
 
 
@@ -78,13 +79,13 @@ async def test_expiry_and_outage_are_seconds_from_now(
 
 
 async def test_failures_of_files_are_counted(tmp_path: Path, registry: CollectorRegistry) -> None:
-    def observe(directory: str, told: object) -> object:
+    def observe(directory: str, told: Told) -> Unwatch:
         raise OSError(28, "inotify watch limit reached", directory, None, str(told))
 
     metrics = CertificateMetrics(registry)
     async with (
         asyncio.timeout(60),
-        file_secrets(FileSecretsConfig(), observe=observe) as secrets,  # type: ignore[arg-type]
+        file_secrets(FileSecretsConfig(), observe=observe) as secrets,
     ):
         metrics.show_files(secrets)
         with pytest.raises(SourceUnavailable):

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from itertools import takewhile
 from pathlib import Path
 
 import grpc
@@ -105,6 +106,9 @@ def resetting(times: int) -> Troubled:
     return trouble
 
 
+_WITH_THE_REASON = 6
+
+
 @pytest.mark.parametrize(
     ("troubled", "tries"),
     [
@@ -112,7 +116,7 @@ def resetting(times: int) -> Troubled:
         pytest.param(
             answering(*[grpc.StatusCode.PERMISSION_DENIED] * 4), 1, id="PERMISSION_DENIED"
         ),
-        pytest.param(resetting(11), 5, id="reset in the TLS handshake"),
+        pytest.param(resetting(13), _WITH_THE_REASON, id="reset in the TLS handshake"),
     ],
 )
 async def test_a_process_asks_an_authority_in_trouble_now_and_then(
@@ -125,10 +129,12 @@ async def test_a_process_asks_an_authority_in_trouble_now_and_then(
     """tries: the quick tries that one attempt makes."""
     found = intervals(await asked_of(troubled, tmp_path))
     record(request.node.callspec.id, written(found))
-    # One connection a try, and none in between. Tries are at least a tenth of a second apart and
-    # attempts half a second, less the jitter of a tenth and of a half.
+    # One connection a try, and none in between; where none comes about, the last try is followed by
+    # one that finds out why. Tries are at least a tenth of a second apart and attempts half a
+    # second, less the jitter of a tenth and of a half.
     for number, interval in enumerate(found, start=1):
-        assert interval >= (0.08 if number % tries else 0.2)
+        if number % tries != tries - 1 or tries != _WITH_THE_REASON:
+            assert interval >= (0.08 if number % tries else 0.2)
 
 
 async def test_a_process_asks_a_silent_authority_now_and_then(
@@ -186,17 +192,18 @@ class Outage:
         return f"{self.trouble.__name__}, with{'' if self.certificate else 'out'} a certificate"
 
 
-# Who has no certificate looks for an authority that is away every three seconds; one that refuses
-# is left in peace. Five quick tries of an attempt take a second and a half, a silent one a minute.
+# Who has no certificate looks for an authority that is away every three seconds, and asks one that
+# refuses every five; up to four tenths less, so that a mesh does not ask in step. Five quick tries
+# of an attempt take a second and a half, a silent one a minute.
 @pytest.mark.parametrize(
     "outage",
     [
         Outage(trouble=away, certificate=True, longest_s=60, attempts=140),
-        Outage(trouble=away, certificate=False, longest_s=3, attempts=1620),
+        Outage(trouble=away, certificate=False, longest_s=3, attempts=2220),
         Outage(trouble=silent, certificate=True, longest_s=60, attempts=75),
         Outage(trouble=silent, certificate=False, longest_s=3, attempts=125),
         Outage(trouble=denied, certificate=True, longest_s=60, attempts=140),
-        Outage(trouble=denied, certificate=False, longest_s=60, attempts=140),
+        Outage(trouble=denied, certificate=False, longest_s=5, attempts=2420),
     ],
     ids=str,
 )
@@ -224,7 +231,10 @@ async def test_the_pauses_of_a_long_outage_grow_and_are_bounded(
         vars(line)["next_attempt_in_s"] for line in caplog.records if "failed" in line.message
     ]
     record(f"{outage}: {len(pauses)} attempts in 2 h", written(pauses))
-    assert pauses == sorted(pauses)
+    # Without a certificate the longest pauses vary.
+    shortest_s = outage.longest_s if outage.certificate else outage.longest_s * 0.6
+    growing = list(takewhile(lambda pause: pause < shortest_s, pauses))
+    assert growing == sorted(growing)
     assert pauses[0] < 1
-    assert pauses[-1] == outage.longest_s
-    assert len(pauses) <= outage.attempts
+    assert all(shortest_s <= pause <= outage.longest_s for pause in pauses[len(growing) :])
+    assert len(growing) < len(pauses) <= outage.attempts

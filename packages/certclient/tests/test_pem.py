@@ -22,6 +22,7 @@ from certclient._pem import (
     read_roots,
 )
 from certclient.testing import FakeAuthority, issued
+from x509_chains import made_chain
 
 Issue = Callable[[], Awaitable[Certificate]]
 NOW = datetime.now(UTC)
@@ -52,7 +53,9 @@ def _one_line(pem: bytes) -> bytes:
 @pytest.mark.parametrize("spelling", SPELLINGS)
 async def test_every_spelling_of_a_pair_is_read_as_the_same(issue: Issue, spelling: str) -> None:
     certificate, spelt = await issue(), SPELLINGS[spelling]
-    pair = read_pair(spelt(certificate.chain_pem), spelt(certificate.private_key_pem))
+    pair = read_pair(
+        spelt(certificate.chain_pem), spelt(certificate.private_key_pem), now=datetime.now(UTC)
+    )
     assert pair.chain_pem == certificate.chain_pem
     assert pair.private_key_pem == certificate.private_key_pem
     assert (pair.serial, pair.uris) == (certificate.serial, (str(certificate.spiffe_id),))
@@ -71,7 +74,7 @@ async def test_key_and_chain_may_share_a_file_in_any_order(issue: Issue) -> None
         certificate.private_key_pem + certificate.chain_pem,
         certificate.chain_pem + certificate.private_key_pem,
     ):
-        assert read_pair(content, content).chain_pem == certificate.chain_pem
+        assert read_pair(content, content, now=datetime.now(UTC)).chain_pem == certificate.chain_pem
 
 
 async def test_the_leaf_is_put_first(issue: Issue) -> None:
@@ -80,7 +83,7 @@ async def test_the_leaf_is_put_first(issue: Issue) -> None:
         each.public_bytes(Encoding.PEM)
         for each in x509.load_pem_x509_certificates(certificate.chain_pem)
     )
-    pair = read_pair(b"".join((*others, leaf)), certificate.private_key_pem)
+    pair = read_pair(b"".join((*others, leaf)), certificate.private_key_pem, now=datetime.now(UTC))
     assert pair.chain_pem == certificate.chain_pem
 
 
@@ -90,21 +93,23 @@ async def test_keys_of_every_kind_are_read(
     real_authority: FakeAuthority, spiffe_id: SpiffeId, key_type: KeyType, encoding: KeyEncoding
 ) -> None:
     certificate = await issued(real_authority, spiffe_id, key_type=key_type, key_encoding=encoding)
-    pair = read_pair(certificate.chain_pem, certificate.private_key_pem)
+    pair = read_pair(certificate.chain_pem, certificate.private_key_pem, now=datetime.now(UTC))
     assert pair.private_key_pem == certificate.private_key_pem
 
 
 async def test_openssl_parameters_before_an_ec_key_are_passed_over(issue: Issue) -> None:
     certificate = await issue()
     parameters = b"-----BEGIN EC PARAMETERS-----\nBggqhkjOPQMBBw==\n-----END EC PARAMETERS-----\n"
-    pair = read_pair(certificate.chain_pem, parameters + certificate.private_key_pem)
+    pair = read_pair(
+        certificate.chain_pem, parameters + certificate.private_key_pem, now=datetime.now(UTC)
+    )
     assert pair.private_key_pem == certificate.private_key_pem
 
 
 async def test_parts_of_two_pairs_are_no_pair(issue: Issue) -> None:
     one, other = await issue(), await issue()
     with pytest.raises(InvalidPem, match="not the key of the certificate"):
-        read_pair(one.chain_pem, other.private_key_pem)
+        read_pair(one.chain_pem, other.private_key_pem, now=datetime.now(UTC))
 
 
 async def test_no_part_of_a_pair_passes_for_a_pair_but_the_whole(issue: Issue) -> None:
@@ -116,11 +121,11 @@ async def test_no_part_of_a_pair_passes_for_a_pair_but_the_whole(issue: Issue) -
         if boundary <= length <= boundary + 1:
             continue  # a whole leaf without its intermediate: nothing tells that more will come
         with pytest.raises(InvalidPem):
-            read_pair(whole[:length], certificate.private_key_pem)
+            read_pair(whole[:length], certificate.private_key_pem, now=datetime.now(UTC))
     key = certificate.private_key_pem.rstrip(b"\n")
     for length in range(0, len(key), 3):
         with pytest.raises(InvalidPem):
-            read_pair(whole, key[:length])
+            read_pair(whole, key[:length], now=datetime.now(UTC))
 
 
 def root(*, serial: int = 1, ends: timedelta = timedelta(days=1)) -> bytes:
@@ -178,6 +183,18 @@ def test_a_bundle_with_one_bad_root_gives_the_good_ones(bad: bytes) -> None:
         assert len(roots.skipped) == 1
     with pytest.raises(InvalidPem, match="no valid root certificate: block 1"):
         read_roots(bad, now=NOW)
+
+
+def test_a_certificate_that_is_no_ca_is_a_root_only_where_a_file_pins_it() -> None:
+    chain = made_chain((x509.DNSName("pinned.test"),))
+    pem, good = (
+        x509.load_der_x509_certificate(each.der).public_bytes(Encoding.PEM)
+        for each in (chain.issued[0], chain.roots[0])
+    )
+    assert read_roots(pem, now=NOW).roots_pem == pem
+    roots = read_roots(pem + good, now=NOW, authorities_only=True)
+    assert roots.roots_pem == good
+    assert roots.skipped == ("block 1: it is no CA certificate",)
 
 
 @pytest.mark.parametrize("content", [b"", b"\n\n", b"no PEM at all", b"\xff\xfe"])
@@ -239,7 +256,7 @@ def test_any_bytes_are_read_or_refused_in_one_way(one: bytes, other: bytes) -> N
         with pytest.raises(InvalidPem):
             read_roots(content, now=NOW)
         with pytest.raises(InvalidPem):
-            read_pair(content, other)
+            read_pair(content, other, now=datetime.now(UTC))
 
 
 def test_what_is_too_long_is_refused_unread() -> None:

@@ -34,7 +34,8 @@ async def certificates(
 
 async def example(name: str, **names: object) -> dict[str, Any]:
     """Run an example's lines; return what they leave."""
-    scope: dict[str, Any] = {**vars(certclient), "asyncio": asyncio, **names}
+    face = {each: getattr(certclient, each) for each in certclient.__all__}
+    scope: dict[str, Any] = {**face, "asyncio": asyncio, **names}
     code = compile(EXAMPLES[name], str(README), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     running = eval(code, scope)  # noqa: S307 - our own README
     if inspect.isawaitable(running):

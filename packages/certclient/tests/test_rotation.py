@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -21,7 +22,9 @@ from certclient import (
     keep_fresh,
 )
 from certclient.testing import FakeAuthority, Fault
+from mesh_lifecycle import Backoff
 from mesh_lifecycle.testing import ManualClock
+from mesh_testkit import PATIENCE_S, until
 
 LIFETIME_S = 3600.0
 HALF = LIFETIME_S / 2
@@ -391,3 +394,79 @@ def test_a_configuration_that_cannot_work_is_refused(config: RotationConfig) -> 
         replace(config, grace_ratio=1.5)
     with pytest.raises(ValueError, match="above 0"):
         replace(config, answer_timeout_s=0)
+
+
+async def test_an_authority_that_says_no_is_asked_every_few_seconds_once_the_identity_is_lost(
+    config: RotationConfig,
+    authority: FakeAuthority,
+    clock: ManualClock,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with keep_fresh(config, authority, clock=clock) as certificates:
+        await clock.settle()
+        authority.fail(denied)
+        await clock.advance(LIFETIME_S + 2)
+        assert certificates.latest is None
+        caplog.clear()
+        await clock.advance(300)
+        waits = [
+            record.__dict__["next_attempt_in_s"]
+            for record in caplog.records
+            if record.message == "certificate request failed, there is no valid one"
+        ]
+        assert len(waits) > 20
+        assert max(waits) <= 5
+        assert len(set(waits)) > 10  # not all workloads of a mesh in step
+        authority.answer()
+        await clock.advance(10)
+        assert certificates.latest is not None
+
+
+async def test_a_file_that_is_mended_is_a_reason_to_try_at_once(
+    config: RotationConfig, real_authority: FakeAuthority, tmp_path: Path
+) -> None:
+    token = tmp_path / "token"
+    patient = replace(config, backoff=Backoff(initial_s=900, maximum_s=900, jitter=0))
+    async with (
+        asyncio.timeout(PATIENCE_S),
+        keep_fresh(patient, real_authority, depends_on=[token]) as certificates,
+    ):
+        first = await certificates.wait_for_first()
+        real_authority.fail(denied)
+        certificates.request_renewal()
+        await until(lambda: certificates.last_error is not None, what="the refusal")
+        # The next attempt of its own accord is a quarter of an hour away.
+        asked = len(real_authority.requests)
+        while len(real_authority.requests) == asked:
+            token.write_text(f"still wrong {len(real_authority.requests)}")
+            await asyncio.sleep(0.05)
+        real_authority.answer()
+        (tmp_path / "new").write_text("good")
+        (tmp_path / "new").replace(token)
+        await until(lambda: certificates.latest is not first, what="a new certificate")
+        assert certificates.last_error is None
+
+
+async def test_a_change_during_an_attempt_that_fails_is_followed_by_another(
+    config: RotationConfig, real_authority: FakeAuthority, tmp_path: Path
+) -> None:
+    token = tmp_path / "token"
+    patient = replace(config, backoff=Backoff(initial_s=900, maximum_s=900, jitter=0))
+    async with (
+        asyncio.timeout(PATIENCE_S),
+        keep_fresh(patient, real_authority, depends_on=[token]) as certificates,
+    ):
+        await certificates.wait_for_first()
+        real_authority.fail(denied)
+        certificates.request_renewal()
+        await until(lambda: certificates.last_error is not None, what="the refusal")
+        asked = len(real_authority.requests)
+        while len(real_authority.requests) == asked:
+            token.write_text(f"wrong {len(real_authority.requests)}")
+            await asyncio.sleep(0.05)
+            real_authority.hang()
+        # Under way, and it has read the file; now the right one comes.
+        token.write_text("right")
+        await asyncio.sleep(0.2)
+        real_authority.fail(denied)
+        await until(lambda: len(real_authority.requests) >= asked + 2, what="another attempt")

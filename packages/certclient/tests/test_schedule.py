@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from certclient import renewal_time
 from certclient._schedule import (
     OUTAGE_RETRY_S,
+    REFUSED_RETRY_S,
     Schedule,
     answer_timeout,
     retry_delay,
@@ -58,19 +59,30 @@ def test_renewals_of_many_spread_over_the_jitter() -> None:
     drawn=st.floats(0.01, 60),
     remaining=st.floats(-1e6, 1e6),
     refused=st.booleans(),
+    spread=st.floats(0, 1),
 )
 def test_a_retry_is_never_at_once_and_never_after_the_end(
-    *, drawn: float, remaining: float, refused: bool
+    *, drawn: float, remaining: float, refused: bool, spread: float
 ) -> None:
-    delay = retry_delay(drawn, remaining_s=remaining, refused=refused)
+    delay = retry_delay(drawn, remaining_s=remaining, refused=refused, spread=spread)
     assert min(drawn, 0.25) <= delay <= drawn
     if remaining >= 1:
         assert delay <= remaining / 4
 
 
-def test_without_a_certificate_an_absent_authority_is_looked_for_often() -> None:
-    assert retry_delay(60, remaining_s=0, refused=False) == OUTAGE_RETRY_S
-    assert retry_delay(60, remaining_s=0, refused=True) == 60
+@given(drawn=st.floats(0.01, 60), refused=st.booleans(), spread=st.floats(0, 1))
+def test_without_a_certificate_seconds_pass_between_tries_whatever_the_authority_says(
+    *, drawn: float, refused: bool, spread: float
+) -> None:
+    bound = REFUSED_RETRY_S if refused else OUTAGE_RETRY_S
+    delay = retry_delay(drawn, remaining_s=0, refused=refused, spread=spread)
+    assert delay <= bound
+    assert delay >= min(drawn, 0.6 * bound - 1e-9)
+
+
+def test_without_a_certificate_workloads_do_not_ask_in_step() -> None:
+    delays = {retry_delay(60, remaining_s=0, refused=True, spread=each / 9) for each in range(10)}
+    assert len(delays) == 10
 
 
 @given(maximum=st.floats(1, 120), remaining=st.floats(-1e6, 1e6))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
 
 from certclient import (
     Certificate,
@@ -56,6 +57,27 @@ async def test_anchors_are_published_at_once_and_a_renewal_is_asked_for(
         assert third is not None
         assert third.serial != first.serial
         assert roots_of(third) == roots_of(second)
+
+
+async def test_an_anchor_that_is_no_ca_is_left_out_and_told(
+    config: RotationConfig, real_authority: FakeAuthority, caplog: pytest.LogCaptureFixture
+) -> None:
+    other = FakeAuthority()
+    async with (
+        asyncio.timeout(60),
+        keep_fresh(config, real_authority) as below,
+        with_trust(below) as certificates,
+    ):
+        leaf = (await certificates.wait_for_first()).chain_pem
+        with pytest.raises(InvalidPem, match="it is no CA certificate"):
+            certificates.set_anchors(first_of(leaf))
+        certificates.set_anchors(first_of(leaf) + other.root_pem)
+        assert roots_of(certificates.latest) == {root_of(real_authority), root_of(other)}
+    assert caplog.messages.count("roots left out of the trust bundle") == 1
+
+
+def first_of(chain_pem: bytes) -> bytes:
+    return x509.load_pem_x509_certificate(chain_pem).public_bytes(Encoding.PEM)
 
 
 async def test_the_same_anchors_in_another_order_are_no_news(

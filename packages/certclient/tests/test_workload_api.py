@@ -133,6 +133,9 @@ async def test_what_is_not_whole_is_thrown_away(
         await error_has(certificates, "cannot be read")
         api.serve(_mixed(short, other))
         await error_has(certificates, "does not lead to a valid root")
+        revoking = real_authority.revocation_list(short.serial)
+        api.serve(replace(short, crl_pem=revoking))
+        await error_has(certificates, "the returned certificate is revoked by a list that came")
         api.serve()
         await error_has(certificates, "offers none, and any is wanted")
         assert certificates.latest == first

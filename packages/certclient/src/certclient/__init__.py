@@ -28,7 +28,6 @@ from certclient._errors import (
 from certclient._file_certificates import FilesConfig, follow_files, mounted_files
 from certclient._file_secrets import FileSecrets, FileState, FileStatus, file_secrets
 from certclient._files import OutputFilesConfig, output_files, write_files
-from certclient._istio_ca import IstioCaConfig, istio_ca
 from certclient._keys import KeyEncoding, KeyType
 from certclient._pem import KeyPair, RevocationLists, Roots
 from certclient._rotation import RotationConfig, keep_fresh
@@ -39,11 +38,18 @@ from certclient._system_roots import SYSTEM, SystemRoots
 from certclient._trust import TrustConfig, TrustingCertificates, with_trust
 
 if TYPE_CHECKING:
+    from certclient._authorization import (
+        Authorize,
+        authorize_ids,
+        authorize_namespace,
+        authorize_service_account,
+    )
     from certclient._grpc_credentials import (
         grpc_authorizer,
         grpc_channel,
         grpc_server_credentials,
     )
+    from certclient._istio_ca import IstioCaConfig, istio_ca
     from certclient._tls import client_context, server_context
     from certclient._workload_api import WorkloadApiConfig, follow_workload_api
 
@@ -86,6 +92,11 @@ __all__ = [
     "TrustConfig",
     "TrustingCertificates",
     "with_trust",
+    # who may connect
+    "Authorize",
+    "authorize_ids",
+    "authorize_namespace",
+    "authorize_service_account",
     # subscribers
     "OutputFilesConfig",
     "client_context",
@@ -110,8 +121,14 @@ __all__ = [
 ]
 
 _LOADED_WHEN_USED = {
+    "IstioCaConfig": "_istio_ca",
+    "istio_ca": "_istio_ca",
     "WorkloadApiConfig": "_workload_api",
     "follow_workload_api": "_workload_api",
+    "Authorize": "_authorization",
+    "authorize_ids": "_authorization",
+    "authorize_namespace": "_authorization",
+    "authorize_service_account": "_authorization",
     "client_context": "_tls",
     "server_context": "_tls",
     "grpc_authorizer": "_grpc_credentials",

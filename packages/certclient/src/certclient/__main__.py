@@ -1,5 +1,5 @@
 """`python -m certclient`."""
 
-from certclient._command import main
+from certclient._entry import main
 
 main()

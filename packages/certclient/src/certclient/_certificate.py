@@ -12,6 +12,8 @@ class Certificate:
 
     chain_pem: leaf first, no root. trust_bundle_pem: the roots peers are checked against.
     crl_pem: revocation lists for peers' chains, PEM; empty for none.
+    federated_bundles: other trust domains and their roots, PEM; each bundle is for peers of its own
+        trust domain alone, as trust_bundle_pem is for peers of ours.
     not_after: when the chain stops being valid (the earliest end among leaf and intermediates).
     Times are aware and UTC.
     """
@@ -24,3 +26,4 @@ class Certificate:
     not_before: datetime
     not_after: datetime
     crl_pem: bytes = field(default=b"", repr=False)
+    federated_bundles: tuple[tuple[str, bytes], ...] = field(default=(), repr=False)

@@ -16,17 +16,20 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
+from mesh_filewatch import fetch_bytes
+
 _MAX_BYTES = 1 << 20
 
 
-def load_client_certificate(
+async def fetch_client_certificate(
     certificate: Path | None, key: Path | None
 ) -> tuple[bytes | None, bytes | None]:
     """Read key and chain as PEM; (None, None) unless they belong together and are valid now."""
     if certificate is None or key is None:
         return None, None
     try:
-        chain_pem, key_pem = _read(certificate), _read(key)
+        chain_pem = await fetch_bytes(certificate, max_bytes=_MAX_BYTES)
+        key_pem = await fetch_bytes(key, max_bytes=_MAX_BYTES)
         leaf = x509.load_pem_x509_certificates(chain_pem)[0]
         private_key = load_pem_private_key(key_pem, password=None)
         matches = _spki(leaf.public_key()) == _spki(private_key.public_key())
@@ -40,8 +43,3 @@ def load_client_certificate(
 
 def _spki(key: PublicKeyTypes) -> bytes:
     return key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-
-
-def _read(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(_MAX_BYTES)

@@ -12,11 +12,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import assert_never
 
 from certclient._certificate import Certificate
-from certclient._certificates import Certificates
+from certclient._certificates import Certificates, RotationStatus
 from certclient._command_options import AuthoritySource, CommandConfig, Source, parse
 from certclient._errors import HookFailed
 from certclient._file_certificates import FilesConfig, follow_files
-from certclient._files import write_files, write_until_done
+from certclient._files import write_files_aside, write_until_done
 from certclient._hooks import run_hooks
 from certclient._istio_ca import istio_ca
 from certclient._rotation import keep_fresh
@@ -49,7 +49,9 @@ def main(clock: Clock | None = None) -> None:
 async def _get(config: CommandConfig, clock: Clock) -> int:
     with stop_signals() as stopping:
         async with _opened(config, clock) as certificates:
-            first = asyncio.create_task(_first_or_refused(certificates), name="first certificate")
+            first = asyncio.create_task(
+                _first_or_final(certificates, waits=config.waits), name="first certificate"
+            )
             stopped = asyncio.create_task(stopping.wait(), name="stop")
             try:
                 await asyncio.wait(
@@ -67,18 +69,23 @@ async def _get(config: CommandConfig, clock: Clock) -> int:
         return await _deliver_once(config, certificate)
 
 
-async def _first_or_refused(certificates: Certificates) -> Certificate | None:
+async def _first_or_final(certificates: Certificates, *, waits: bool) -> Certificate | None:
+    """Return the first certificate; None when there is no point in waiting for one."""
     async for status in certificates.statuses():
-        if status.certificate is not None or status.refused:
+        if status.certificate is not None or _is_final(status, waits=waits):
             return status.certificate
     return None
+
+
+def _is_final(status: RotationStatus, *, waits: bool) -> bool:
+    return status.refused or (not waits and status.last_error is not None)
 
 
 def _why_none(config: CommandConfig, certificates: Certificates, stopped: str | None) -> str:
     reason = certificates.last_error or "the issuer has not answered"
     if stopped is not None:
         return f"stopped by {stopped} before there was a certificate: {reason}"
-    if certificates.status.refused:
+    if _is_final(certificates.status, waits=config.waits):
         return f"no certificate: {reason}"
     return f"no certificate within {config.timeout_s:g} s: {reason}"
 
@@ -86,7 +93,7 @@ def _why_none(config: CommandConfig, certificates: Certificates, stopped: str | 
 async def _deliver_once(config: CommandConfig, certificate: Certificate) -> int:
     try:
         if config.output is not None:
-            await asyncio.to_thread(write_files, config.output, certificate)
+            await write_files_aside(config.output, certificate)
         _tell(config, certificate)
         await _hooks(config, certificate)
     except BrokenPipeError:
@@ -157,7 +164,11 @@ async def _issuer(stack: AsyncExitStack, source: Source, clock: Clock) -> Certif
     match source:
         case AuthoritySource():
             authority = await enter(istio_ca(source.authority, clock=clock))
-            return await enter(keep_fresh(source.rotation, authority, clock=clock))
+            return await enter(
+                keep_fresh(
+                    source.rotation, authority, clock=clock, depends_on=source.authority.files
+                )
+            )
         case FilesConfig():
             return await enter(follow_files(source, clock=clock))
         case WorkloadApiConfig():

@@ -27,7 +27,7 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
 _EXIT_CODES = """\
 exit codes:
   0  done (get); stopped by SIGTERM or SIGINT (watch)
-  1  no certificate was to be had in time, or its files or its hook failed (get)
+  1  no certificate was to be had, or not in time, or its files or its hook failed (get)
   2  the options are wrong
 """
 
@@ -54,6 +54,7 @@ class CommandConfig:
     hook: HookConfig
     as_json: bool
     timeout_s: float
+    waits: bool
     log_level: str
 
 
@@ -82,6 +83,8 @@ def _config(options: argparse.Namespace, environ: Mapping[str, str]) -> CommandC
         ),
         as_json=options.json,
         timeout_s=options.timeout.total_seconds(),
+        # Files and a workload API come when they come; an authority is there or not.
+        waits=options.wait or options.ca is None,
         log_level=options.log_level,
     )
 
@@ -127,6 +130,7 @@ def _authority_source(options: argparse.Namespace, environ: Mapping[str, str]) -
             address=options.ca,
             root_certificate=_root_certificate(options.ca_root, environ),
             server_name=options.server_name,
+            server_name_setting="--server-name",
             token_path=options.token,
             client_certificate_path=options.client_certificate,
             client_key_path=options.client_key,
@@ -300,6 +304,11 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
         type=_duration,
         default=timedelta(seconds=60),
         help="how long get waits, 60s",
+    )
+    group.add_argument(
+        "--wait",
+        action="store_true",
+        help="get asks a CA again that can't be reached, until --timeout; else it says why at once",
     )
     group.add_argument(
         "--log-level", choices=("debug", "info", "warning", "error"), default="error"

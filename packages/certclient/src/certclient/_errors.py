@@ -22,7 +22,7 @@ class SigningRefused(CertClientError):
 
 
 class CertificateRejected(CertClientError):
-    """What the certificate authority returned failed our check and was thrown away."""
+    """A certificate that an authority returned, or that files hold, failed our check: not taken."""
 
 
 class InvalidPem(CertClientError, ValueError):

@@ -29,7 +29,7 @@ class FakeWorkloadApi:
         self._changed = asyncio.Event()
 
     def serve(self, *certificates: Certificate, hints: tuple[str, ...] = ()) -> None:
-        """Send these from now on, to those who listen already too."""
+        """Send these from now on, with a revocation list each, to those who listen already too."""
         response = message_class("X509SVIDResponse")()
         for number, certificate in enumerate(certificates):
             key = load_pem_private_key(certificate.private_key_pem, password=None)
@@ -40,6 +40,9 @@ class FakeWorkloadApi:
                 bundle=_ders(certificate.trust_bundle_pem),
                 hint=hints[number] if number < len(hints) else "",
             )
+            if certificate.crl_pem:
+                revoking = x509.load_pem_x509_crl(certificate.crl_pem)
+                response.crl.append(revoking.public_bytes(Encoding.DER))
         self._response, self._refusal = response, None
         self._wake()
 

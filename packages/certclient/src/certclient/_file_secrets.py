@@ -7,17 +7,18 @@ last good state in place, and the event that completes it brings the next look.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+import os
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Self, assert_never
 
 from certclient._errors import CertClientError, FeedClosed, InvalidPem, SourceUnavailable
 from certclient._feed import Feed
-from certclient._file_watch import LOOK_ANYWAY_S, FileWatch, Observe, watching
 from certclient._pem import (
     MAX_PEM_BYTES,
     KeyPair,
@@ -29,6 +30,8 @@ from certclient._pem import (
     read_roots,
 )
 from certclient._secret_names import (
+    TRUST_BUNDLE,
+    WORKLOAD_CERTIFICATE,
     FileSecretsConfig,
     PairFiles,
     RevocationFile,
@@ -37,17 +40,28 @@ from certclient._secret_names import (
     files_of,
     paths_of,
 )
+from certclient._system_roots import system_roots_path
+from mesh_filewatch import (
+    FileWatch,
+    Lookup,
+    Lookups,
+    Observe,
+    read_bytes,
+    watching,
+)
 from mesh_lifecycle import Clock, SystemClock, in_background
 
 log = logging.getLogger("certclient")
 
-SETTLE_S = 0.02
-"""Events come in flocks: this long they are gathered before the files are read."""
+MAX_NAMES = 1000
+"""Of files that are read for those who asked by name: more are not taken on."""
 _GRACE_S, _GRACE_LOOKS = 0.05, 5
 """Files that were good and are not may be half-way to their next state: so often, after such a
 pause, they are looked at again before anybody is told."""
 _UNFINISHED_S = 2.0
 """A bundle that ends within a certificate is being written; for this long, its end is awaited."""
+
+_OWN = (WORKLOAD_CERTIFICATE, TRUST_BUNDLE)
 
 Secret = KeyPair | Roots | RevocationLists
 
@@ -84,6 +98,7 @@ class FileSecrets:
         self._feed = feed
         self._look = look
         self._wanted: dict[str, SecretFiles] = {}
+        self._is_full = False
 
     def get(self, name: str) -> Secret | None:
         """Return the last good state of a name; None if there is none yet.
@@ -91,10 +106,30 @@ class FileSecrets:
         Never blocks: a name that is asked for the first time is read soon, and told by `changes`.
         """
         if name not in self._wanted and (files := files_of(name, self._config)) is not None:
-            self._wanted[name] = files
-            self._look()
+            self._take(name, files)
         state = self._feed.value.states.get(name)
         return state.secret if state is not None else None
+
+    def _take(self, name: str, files: SecretFiles) -> None:
+        if len(self._wanted) >= MAX_NAMES:
+            if not self._is_full:
+                log.warning(
+                    "certificate files are not read for further names",
+                    extra={"names": MAX_NAMES, "refused": name[:300]},
+                )
+            self._is_full = True
+            return
+        self._is_full = False
+        self._wanted[name] = files
+        self._look()
+
+    def forget_all_but(self, names: Collection[str]) -> None:
+        """Read the files of no other names from now on, but `default` and `ROOTCA`.
+
+        One that is asked for again is read again, as if it had never been.
+        """
+        for name in self._wanted.keys() - _OWN - set(names):
+            del self._wanted[name]
 
     def serves(self, name: str) -> bool:
         """Say whether files stand behind the name, whether or not they are there."""
@@ -120,6 +155,8 @@ class FileSecrets:
             raise SourceUnavailable(f"no file stands behind the secret {name[:300]!r}")
         version = self._feed.version
         self.get(name)
+        if name not in self._wanted:
+            raise SourceUnavailable(f"the files of {MAX_NAMES} names are read already")
         self._look()
         while True:
             version = await self._feed.wait_newer(version)
@@ -179,11 +216,12 @@ async def file_secrets(
     Does not wait for the files and does not fail without them. observe: stands in for inotify.
     """
     feed = Feed(FileStatus())
-    async with watching(observe) as watch:
+    async with watching(observe=observe) as watch:
         secrets = FileSecrets(config, feed, look=watch.notice)
-        for name in ("default", "ROOTCA"):
+        for name in _OWN:
             secrets.get(name)
-        following = _follow(secrets._wanted, feed, watch, clock or SystemClock())
+        reader = _Reader(clock or SystemClock(), config.output_directory)
+        following = _follow(secrets._wanted, feed, watch, reader)
         async with in_background(following, name="certificate files in"):
             try:
                 yield secrets
@@ -192,31 +230,57 @@ async def file_secrets(
 
 
 async def _follow(
-    wanted: Mapping[str, SecretFiles], feed: Feed[FileStatus], watch: FileWatch, clock: Clock
+    wanted: Mapping[str, SecretFiles], feed: Feed[FileStatus], watch: FileWatch, reader: "_Reader"
 ) -> None:
-    reader = _Reader(clock)
-    while True:
-        asked, old = dict(wanted), feed.value
-        states: dict[str, FileState] = {}
-        for _ in range(_GRACE_LOOKS):
-            await asyncio.to_thread(
-                watch.follow, [path for files in asked.values() for path in paths_of(files)]
+    lookups: Lookups[str, FileState] = Lookups(watch.notice)
+    try:
+        while True:
+            asked, old = dict(wanted), feed.value
+            states: dict[str, FileState] = {}
+            for _ in range(_GRACE_LOOKS):
+                await watch.follow(path for files in asked.values() for path in paths_of(files))
+                states = await _read(asked, old.states, reader, lookups)
+                if not _turned_bad(old.states, states):
+                    break
+                await asyncio.sleep(_GRACE_S)
+            feed.publish(
+                FileStatus(
+                    states=MappingProxyType(states),
+                    passes=old.passes + 1,
+                    watch_failures=watch.failures,
+                    load_failures=old.load_failures + _log_news(old.states, states),
+                )
             )
-            states = await asyncio.to_thread(reader.read, asked, old.states)
-            if not _turned_bad(old.states, states):
-                break
-            await asyncio.sleep(_GRACE_S)
-        feed.publish(
-            FileStatus(
-                states=MappingProxyType(states),
-                passes=old.passes + 1,
-                watch_failures=watch.failures,
-                load_failures=old.load_failures + _log_news(old.states, states),
-            )
-        )
-        if wanted.keys() == asked.keys():
-            await watch.wait(_UNFINISHED_S / 4 if reader.unfinished else LOOK_ANYWAY_S)
-            await asyncio.sleep(SETTLE_S)
+            if wanted.keys() == asked.keys():
+                await watch.wait(_UNFINISHED_S / 4 if reader.unfinished else None)
+    finally:
+        await lookups.close()
+
+
+async def _read(
+    asked: Mapping[str, SecretFiles],
+    old: Mapping[str, FileState],
+    reader: "_Reader",
+    lookups: Lookups[str, FileState],
+) -> dict[str, FileState]:
+    """Read all names; one whose file system hangs keeps its last state until that answers."""
+    reader.forget_all_but(asked.keys())
+    states: dict[str, FileState] = {}
+    # Pairs before roots, so that the roots are never older than a pair that needs them.
+    for pairs in (True, False):
+        work = {
+            name: Lookup(str(paths_of(files)[0]), partial(reader.state, name, files, old.get(name)))
+            for name, files in asked.items()
+            if isinstance(files, PairFiles) is pairs
+        }
+        for name, answer in (await lookups.ask(work)).items():
+            if isinstance(answer, FileState):
+                states[name] = answer
+            else:
+                shown = " and ".join(map(str, paths_of(asked[name])))
+                told = f"{shown} cannot be read: {answer.strerror}"
+                states[name] = replace(old.get(name, FileState()), error=told)
+    return {name: states[name] for name in asked}
 
 
 def _turned_bad(old: Mapping[str, FileState], new: Mapping[str, FileState]) -> bool:
@@ -255,26 +319,26 @@ def _facts(secret: Secret | None) -> dict[str, object]:
 
 
 class _Reader:
-    """Reads files; remembers since when some of them are unfinished."""
+    """Reads files, in threads; remembers since when some of them are unfinished."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, output_directory: Path | None) -> None:
         self._clock = clock
+        self._output_directory = output_directory
         self._since: dict[str, float] = {}
         self._taken_unfinished: dict[str, bytes] = {}
+        self._hard_links: dict[Path, tuple[int, int]] = {}
 
     @property
     def unfinished(self) -> bool:
         return bool(self._since)
 
-    def read(
-        self, wanted: Mapping[str, SecretFiles], old: Mapping[str, FileState]
-    ) -> dict[str, FileState]:
-        return {
-            name: self._state(name, files, old.get(name, FileState()))
-            for name, files in wanted.items()
-        }
+    def forget_all_but(self, names: Collection[str]) -> None:
+        for known in (self._since, self._taken_unfinished):
+            for name in known.keys() - set(names):
+                known.pop(name, None)
 
-    def _state(self, name: str, files: SecretFiles, before: FileState) -> FileState:
+    def state(self, name: str, files: SecretFiles, before: FileState | None) -> FileState:
+        before = before or FileState()
         try:
             secret = self._secret(name, files)
         except CertClientError as error:
@@ -291,19 +355,23 @@ class _Reader:
                 case PairFiles(certificate, key):
                     # One after the other, so what is read may be of two states of the files. Then
                     # the key does not fit, or an event is on its way that brings the next look.
-                    return read_pair(_content(certificate), _content(key))
-                case RootFile(root):
-                    content = _content(root)
+                    return read_pair(
+                        self._content(certificate), self._content(key), now=self._now()
+                    )
+                case RootFile(root, others):
+                    content = self._content(_first_there((root, *others)))
                     self._check_finished(name, content)
-                    now = datetime.fromtimestamp(self._clock.now(), UTC)
-                    return read_roots(content, now=now)
+                    return read_roots(content, now=self._now())
                 case RevocationFile(crl):
-                    return read_revocation_lists(_content(crl))
+                    return read_revocation_lists(self._content(crl))
                 case _:
                     assert_never(files)
         except InvalidPem as error:
             shown = " and ".join(map(str, paths_of(files)))
             raise InvalidPem(f"{shown}: {error}") from error
+
+    def _now(self) -> datetime:
+        return datetime.fromtimestamp(self._clock.now(), UTC)
 
     def _check_finished(self, name: str, content: bytes) -> None:
         if not is_unfinished(content) or self._taken_unfinished.get(name) == content:
@@ -316,11 +384,46 @@ class _Reader:
         self._since.pop(name, None)
         self._taken_unfinished[name] = content
 
+    def _content(self, path: Path) -> bytes:
+        if self._output_directory is not None and self._is_ours(path, self._output_directory):
+            raise SourceUnavailable(f"{path} is our own output, which is never taken as input")
+        return _content(path)
+
+    def _is_ours(self, path: Path, output: Path) -> bool:
+        """Whether it lies in our own output, on whatever way it is reached, or did."""
+        directory = _number(output)
+        if directory is None:
+            return False
+        if directory in map(_number, Path(os.path.realpath(path)).parents):
+            return True
+        number = _number(path)
+        # A hard link keeps the file when we have put another in its place, and its number with it.
+        if number is not None and (
+            number == self._hard_links.get(path) or number in map(_number, output.glob("*.pem"))
+        ):
+            self._hard_links[path] = number
+            return True
+        self._hard_links.pop(path, None)
+        return False
+
+
+def _number(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _first_there(paths: tuple[Path, ...]) -> Path:
+    if len(paths) == 1 or (there := system_roots_path(paths)) is None:
+        return paths[0]
+    return there
+
 
 def _content(path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
-            content = file.read(MAX_PEM_BYTES + 1)
+        content = read_bytes(path, max_bytes=MAX_PEM_BYTES)
     except FileNotFoundError as error:
         raise SourceUnavailable(f"{path} does not exist") from error
     except OSError as error:

@@ -10,14 +10,18 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from certclient._certificate import Certificate
 from certclient._certificates import Certificates
+from mesh_filewatch import run_aside
 from mesh_lifecycle import Backoff, Clock, SystemClock, in_background
 
 log = logging.getLogger("certclient")
 
+CURRENT = "..data"
+"""The link to the generation of an atomic output."""
 _TRY_AGAIN = Backoff(initial_s=0.5, maximum_s=15.0)
 
 
@@ -64,7 +68,7 @@ async def write_until_done(
     """Write, and try again while that fails; False if a newer certificate came meanwhile."""
     for attempt, delay_s in enumerate(_TRY_AGAIN.delays(), start=1):
         try:
-            changed = await asyncio.to_thread(write_files, config, certificate)
+            changed = await write_files_aside(config, certificate)
         except OSError as error:
             log.warning(
                 "certificate files not written, trying again",
@@ -84,6 +88,18 @@ async def write_until_done(
     return False
 
 
+async def write_files_aside(config: OutputFilesConfig, certificate: Certificate) -> tuple[str, ...]:
+    """Do what `write_files` does; a directory whose mount hangs is given up after a while.
+
+    What hangs there goes on when the mount answers, and before anything later is written.
+    """
+    return await run_aside(
+        partial(write_files, config, certificate),
+        about=config.directory / "any",
+        key=("write", config.directory),
+    )
+
+
 def write_files(config: OutputFilesConfig, certificate: Certificate) -> tuple[str, ...]:
     """Write what differs from what is there; return the names that changed. Raises OSError."""
     config.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -96,16 +112,22 @@ def write_files(config: OutputFilesConfig, certificate: Certificate) -> tuple[st
         from certclient._generations import write_generation  # here, for the same reason as below
 
         return write_generation(config.directory, contents, mode=config.mode)
-    return tuple(
+    changed = tuple(
         name
         for name, content in contents.items()
         if _replace(config.directory / name, content, config.mode)
     )
+    if (config.directory / CURRENT).is_symlink():
+        from certclient._generations import remove_generations
+
+        remove_generations(config.directory)
+    return changed
 
 
 def _replace(path: Path, content: bytes, mode: int) -> bool:
     with suppress(FileNotFoundError):
-        if path.read_bytes() == content:
+        # A link leads into a generation, which nobody keeps fresh without `atomic`.
+        if not path.is_symlink() and path.read_bytes() == content:
             path.chmod(mode)
             return False
     import tempfile  # here: it brings much, and most programs that import us write no files

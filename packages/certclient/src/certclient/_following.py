@@ -24,17 +24,24 @@ class Follower:
         self._feed = Feed(RotationStatus())
         self.certificates = Certificates(self._feed, ask=ask)
 
-    def take(self, certificate: Certificate) -> None:
-        """Publish a certificate, unless it expired or is the one that is known."""
+    def take(self, certificate: Certificate, *, error: str | None = None) -> None:
+        """Publish a certificate, unless it expired or is the one that is known.
+
+        error: what is wrong with the source all the same.
+        """
         if certificate.not_after.timestamp() <= self._clock.now():
-            self.fail(f"the certificate expired at {certificate.not_after}")
+            self.fail(error or f"the certificate expired at {certificate.not_after}")
             return
         status = self._feed.value
         known = status.certificate == certificate
+        if error is not None and error != status.last_error:
+            log.warning("certificate source failed", extra={"reason": error})
         self._feed.publish(
             RotationStatus(
                 certificate=status.certificate if known else certificate,
+                last_error=error,
                 attempts=status.attempts + 1,
+                failed_attempts=status.failed_attempts + 1 if error is not None else 0,
             )
         )
         if not known:

@@ -14,7 +14,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-_CURRENT = "..data"
+from certclient._files import CURRENT
+
+_CURRENT = CURRENT
 _PREFIX = "..generation-"
 
 
@@ -45,6 +47,16 @@ def write_generation(
         if _target(directory / name) != f"{_CURRENT}/{name}":
             _link(directory / name, f"{_CURRENT}/{name}")
     return changed
+
+
+def remove_generations(directory: Path) -> None:
+    """Leave no generation, and so no key in one, where files are no longer written so.
+
+    A link `..data` to anything else is somebody else's.
+    """
+    if (_target(directory / _CURRENT) or "").startswith(_PREFIX):
+        (directory / _CURRENT).unlink()
+        _remove_others(directory, keep=set())
 
 
 def _fill(generation: Path, contents: Mapping[str, bytes], mode: int) -> None:

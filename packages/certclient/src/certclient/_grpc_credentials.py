@@ -8,7 +8,7 @@ here speaks plaintext to a socket of our own, behind which TLS is done by `clien
 import asyncio
 import inspect
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,12 @@ from typing import Any
 import grpc
 import grpc.aio
 
+from certclient._authorization import Authorize, PeerRule
 from certclient._certificate import Certificate
 from certclient._certificates import Certificates
 from certclient._errors import InvalidSpiffeId
 from certclient._spiffe import SpiffeId
-from certclient._tls import Authorize, client_context
+from certclient._tls import client_context
 
 _CHUNK = 1 << 16
 
@@ -28,8 +29,9 @@ _CHUNK = 1 << 16
 async def grpc_server_credentials(certificates: Certificates) -> grpc.ServerCredentials:
     """Make credentials that show the newest certificate and want one of each client.
 
-    Waits for the first. Who the client is says `grpc_authorizer`. grpcio knows no revocation
-    lists here; and once the certificate has expired unrenewed, it goes on showing the expired one.
+    Waits for the first. Clients are verified by the roots of our own trust domain alone; who the
+    client is says `grpc_authorizer`. grpcio knows no revocation lists here; and once the
+    certificate has expired unrenewed, it goes on showing the expired one.
     """
     first = await certificates.wait_for_first()
     shown = first
@@ -57,18 +59,23 @@ def _configuration(certificate: Certificate) -> grpc.ServerCertificateConfigurat
     )
 
 
-def grpc_authorizer(authorize: Authorize) -> "grpc.aio.ServerInterceptor[Any, Any]":
-    """Make an interceptor that lets a call through if `authorize` says yes to the peer's SPIFFE id.
+def grpc_authorizer(
+    certificates: Certificates, authorize: Authorize | None = None
+) -> "grpc.aio.ServerInterceptor[Any, Any]":
+    """Make an interceptor that lets through the calls of peers of our own trust domain.
 
+    Of these, if given, those that `authorize` says yes to. Other trust domains are left out:
+    grpcio does not tell which root a peer's certificate leads to.
     grpcio can refuse calls, not connections. For handlers that are coroutines or asynchronous
     generators; others are refused when they are called.
     """
-    return _Authorizer(authorize)
+    return _Authorizer(certificates, PeerRule(authorize=authorize))
 
 
 class _Authorizer(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # no generic at run time
-    def __init__(self, authorize: Authorize) -> None:
-        self._authorize = authorize
+    def __init__(self, certificates: Certificates, rule: PeerRule) -> None:
+        self._certificates = certificates
+        self._rule = rule
 
     async def intercept_service(
         self,
@@ -104,14 +111,22 @@ class _Authorizer(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # no g
 
     async def _check(self, context: Any) -> None:
         uris = [value.decode() for value in context.auth_context().get("peer_spiffe_id", ())]
+        reason = self._refusal(uris)
+        if reason is not None:
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, reason)
+
+    def _refusal(self, uris: list[str]) -> str | None:
+        own = self._certificates.latest
+        if own is None:
+            return "there is no valid workload certificate"
         try:
             (uri,) = uris
-            allowed = self._authorize(SpiffeId.parse(uri))
+            peer = SpiffeId.parse(uri)
         except (ValueError, InvalidSpiffeId):
-            allowed = False
-        if not allowed:
-            who = ", ".join(uris) or "nobody known"
-            await context.abort(grpc.StatusCode.PERMISSION_DENIED, f"{who} may not call")
+            return f"{', '.join(uris) or 'nobody known'} may not call"
+        if self._rule.refusal(peer, own_trust_domain=own.spiffe_id.trust_domain) is not None:
+            return f"{peer} may not call"
+        return None
 
 
 @asynccontextmanager
@@ -119,16 +134,18 @@ async def grpc_channel(
     certificates: Certificates,
     target: str,
     *,
-    authorize: Authorize,
+    authorize: Authorize | None = None,
+    trust_domains: Collection[str] = (),
     options: Sequence[tuple[str, Any]] = (),
 ) -> AsyncIterator[grpc.aio.Channel]:
     """Open a channel to "HOST:PORT" that shows the newest certificate on each new connection.
 
-    A server that `authorize` does not want is left in the handshake; calls then fail with
-    UNAVAILABLE. Costs one copy of each byte, in this process.
+    A server of another trust domain than ours and `trust_domains`, or one that `authorize` does not
+    want, is left in the handshake; calls then fail with UNAVAILABLE. Costs one copy of each byte,
+    in this process.
     """
     host, _, port = target.rpartition(":")
-    context = client_context(certificates, authorize)
+    context = client_context(certificates, authorize, trust_domains=trust_domains)
     context.set_alpn_protocols(["h2"])
     async with AsyncExitStack() as stack:
         directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="certclient-"))

@@ -10,8 +10,11 @@ from signal import Signals
 from certclient._certificate import Certificate
 from certclient._errors import HookFailed
 from certclient._process import run_to_end
+from mesh_filewatch import fetch_bytes
 
 log = logging.getLogger("certclient")
+
+_MAX_PID_FILE_BYTES = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +44,7 @@ async def run_hooks(
             failures.append(error)
     if config.signal is not None and config.pid_file is not None:
         try:
-            _send(config.signal, config.pid_file)
+            await _send(config.signal, config.pid_file)
         except HookFailed as error:
             failures.append(error)
     if failures:
@@ -72,9 +75,9 @@ async def _run(words: Sequence[str], environment: Mapping[str, str], timeout_s: 
     log.debug("renewal command ran", extra={"command": name})
 
 
-def _send(which: Signals, pid_file: Path) -> None:
+async def _send(which: Signals, pid_file: Path) -> None:
     try:
-        text = pid_file.read_text(encoding="ascii").strip()
+        text = (await fetch_bytes(pid_file, max_bytes=_MAX_PID_FILE_BYTES)).decode("ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise HookFailed(f"pid file {pid_file} cannot be read: {error}") from error
     if not text.isdigit() or int(text) < 1:

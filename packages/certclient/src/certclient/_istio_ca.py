@@ -6,6 +6,7 @@ them would cost more than the handshake it saves.
 """
 
 import contextlib
+import logging
 import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -16,13 +17,20 @@ from pathlib import Path
 import grpc
 import grpc.aio
 
+from certclient._acceptance import MAX_ANSWER_BYTES
 from certclient._authority import CertificateAuthority, RetryingAuthority
-from certclient._client_certificate import load_client_certificate
+from certclient._client_certificate import fetch_client_certificate
 from certclient._errors import AuthorityUnavailable, InvalidConfig, SigningRefused
 from certclient._system_roots import SYSTEM_ROOT_PATHS, SystemRoots, system_roots_path
-from mesh_lifecycle import Backoff, Clock
+from mesh_filewatch import fetch_bytes, run_aside
+from mesh_identity import ExpectedName, Trusted, token_facts, token_fault, why_unreachable
+from mesh_lifecycle import Backoff, Clock, SystemClock
 from mesh_protos import CREATE_CERTIFICATE
 from mesh_protos.ca_pb2 import IstioCertificateRequest, IstioCertificateResponse
+
+log = logging.getLogger("certclient")
+
+FurtherRoots = Callable[[bytes], bytes]
 
 _RETRYABLE = frozenset(
     {
@@ -34,11 +42,15 @@ _RETRYABLE = frozenset(
         grpc.StatusCode.UNAVAILABLE,
     }
 )
+_ABOUT_US = frozenset({grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED})
+_PROBE_TIMEOUT_S = 2.0
 _TRIES = 5
 _TRY_BACKOFF = Backoff(initial_s=0.1, maximum_s=2.0, multiplier=2.0, jitter=0.1)
 _NO_RECONNECT_MS = 600_000
 _MAX_FILE_BYTES = 1 << 20
 _MAX_REASON = 300
+_MAX_RESPONSE_BYTES = MAX_ANSWER_BYTES + (64 << 10)
+"""What is longer is not read at all; the rest is for what protobuf puts around the chain."""
 
 _HEADER_NAME = re.compile(r"[a-z0-9_.-]+")
 _HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
@@ -52,6 +64,7 @@ class IstioCaConfig:
     root_certificate: file of the roots that the server is checked against, SYSTEM for the
         machine's, None for plaintext: the token then travels in the clear.
     server_name: the name in the server's certificate; None for the host of `address`.
+    server_name_setting: what the user sets `server_name` by, for the text of a name mismatch.
     token_path: file of a bearer token; if the file is missing the call goes without one.
     client_certificate_path, client_key_path: shown to the server when both are there and valid.
     cluster_id: sent as ClusterID when not empty.
@@ -70,6 +83,18 @@ class IstioCaConfig:
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     cert_signer: str = ""
     timeout_s: float = 10.0
+    server_name_setting: str = "server_name"
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files that are read for each try: for `keep_fresh(depends_on=)`."""
+        named = (
+            self.root_certificate,
+            self.token_path,
+            self.client_certificate_path,
+            self.client_key_path,
+        )
+        return tuple(each for each in named if isinstance(each, Path))
 
     def __post_init__(self) -> None:
         if self.timeout_s <= 0:
@@ -89,29 +114,86 @@ async def istio_ca(
     *,
     clock: Clock | None = None,
     on_retry: Callable[[], None] | None = None,
+    further_roots: FurtherRoots | None = None,
 ) -> AsyncIterator[CertificateAuthority]:
     """Open a client of the Istio CA API that asks up to five times when told to come back.
 
     on_retry: called before each try after the first, as a metric likes it.
+    further_roots: asked for each connection, given the root file's content, which roots the server
+        is trusted by besides; PEM. Not asked for plaintext and the machine's roots.
     """
-    yield RetryingAuthority(
-        _IstioCa(config), tries=_TRIES, backoff=_TRY_BACKOFF, clock=clock, on_retry=on_retry
+    clock = clock or SystemClock()
+    one_try = _IstioCa(config, clock=clock, further_roots=further_roots)
+    tries = RetryingAuthority(
+        one_try, tries=_TRIES, backoff=_TRY_BACKOFF, clock=clock, on_retry=on_retry
     )
+    yield _Explaining(tries, config, further_roots)
+
+
+class _NotReached(AuthorityUnavailable):
+    """There was no connection, or it ended; gRPC says why as prose for its own developers."""
+
+
+class _Explaining:
+    """Says in words why the authority could not be reached, once all tries have failed."""
+
+    def __init__(
+        self,
+        authority: CertificateAuthority,
+        config: IstioCaConfig,
+        further_roots: FurtherRoots | None,
+    ) -> None:
+        self._authority = authority
+        self._config = config
+        self._further_roots = further_roots
+
+    async def sign(self, csr_pem: bytes, *, lifetime: timedelta) -> tuple[bytes, ...]:
+        try:
+            return await self._authority.sign(csr_pem, lifetime=lifetime)
+        except _NotReached as error:
+            reason = await self._why()
+            if reason is None:
+                raise
+            raise AuthorityUnavailable(f"cannot reach {self._config.address}: {reason}") from error
+
+    async def _why(self) -> str | None:
+        config = self._config
+        host, _, port = config.address.rpartition(":")
+        if not port.isdecimal():
+            return None
+        host = host.strip("[]")
+        try:
+            return await why_unreachable(
+                host,
+                int(port),
+                trusted=await _trusted(config.root_certificate, self._further_roots),
+                expected=ExpectedName(config.server_name or host, config.server_name_setting),
+                timeout_s=_PROBE_TIMEOUT_S,
+            )
+        except ValueError:
+            return f"root certificate {config.root_certificate} holds no PEM certificate"
 
 
 class _IstioCa:
     """One try: dial, ask, hang up."""
 
-    def __init__(self, config: IstioCaConfig) -> None:
+    def __init__(
+        self, config: IstioCaConfig, *, clock: Clock, further_roots: FurtherRoots | None
+    ) -> None:
         self._config = config
+        self._further_roots = further_roots
+        self._clock = clock
+        self._faulty_token_told = False
 
     async def sign(self, csr_pem: bytes, *, lifetime: timedelta) -> tuple[bytes, ...]:
         request = IstioCertificateRequest(
             csr=csr_pem.decode("ascii"), validity_duration=int(lifetime.total_seconds())
         )
         request.metadata["CertSigner"] = self._config.cert_signer
-        metadata = _call_metadata(self._config)
-        async with _dial(self._config) as channel:
+        token = await _token(self._config.token_path)
+        self._tell_of_token(token)
+        metadata = _call_metadata(self._config, token)
+        async with await _dial(self._config, self._further_roots) as channel:
             create_certificate = channel.unary_unary(
                 CREATE_CERTIFICATE,
                 request_serializer=IstioCertificateRequest.SerializeToString,
@@ -122,7 +204,7 @@ class _IstioCa:
                     request, metadata=metadata, timeout=self._config.timeout_s
                 )
             except grpc.aio.AioRpcError as error:
-                raise _translated(error, self._config.address) from error
+                raise self._translated(error, token) from error
         chain = tuple(part.encode() for part in response.cert_chain)
         if len(chain) < 2:
             raise SigningRefused(
@@ -131,8 +213,48 @@ class _IstioCa:
             )
         return chain
 
+    def _tell_of_token(self, token: str | None) -> None:
+        """Say before the call what the authority is going to say; once, until the token is good.
 
-def _dial(config: IstioCaConfig) -> grpc.aio.Channel:
+        The call is made all the same: it may know us by our client certificate, and its clock
+        counts, not ours.
+        """
+        if self._config.token_path is None:
+            return
+        fault = _token_fault(token, now=self._clock.now())
+        if fault is not None and not self._faulty_token_told:
+            log.warning(
+                "the token for the certificate authority does not look good",
+                extra={"token": str(self._config.token_path), "reason": f"it {fault}"},
+            )
+        self._faulty_token_told = fault is not None
+
+    def _translated(
+        self, error: grpc.aio.AioRpcError, token: str | None
+    ) -> AuthorityUnavailable | SigningRefused:
+        code = error.code()
+        details = (error.details() or "no details")[:_MAX_REASON]
+        reason = f"{self._config.address} answered {code.name}: {details}"
+        if code in _ABOUT_US:
+            reason += f" ({self._shown(token)})"
+        if code is grpc.StatusCode.UNAVAILABLE:
+            return _NotReached(reason)
+        return (AuthorityUnavailable if code in _RETRYABLE else SigningRefused)(reason)
+
+    def _shown(self, token: str | None) -> str:
+        """What we proved ourselves by, in words, to compare with what the authority takes."""
+        path = self._config.token_path
+        if path is None:
+            said = "no token was sent"
+        elif token is None:
+            said = f"token {path} does not exist, so none was sent"
+        else:
+            said = f"token {path} {token_facts(token, now=self._clock.now())}"
+        certificate = self._config.client_certificate_path
+        return said if certificate is None else f"{said}; client certificate {certificate}"
+
+
+async def _dial(config: IstioCaConfig, further_roots: FurtherRoots | None) -> grpc.aio.Channel:
     options: list[tuple[str, str | int]] = [
         ("grpc.enable_retries", 0),
         ("grpc.use_local_subchannel_pool", 1),
@@ -140,12 +262,16 @@ def _dial(config: IstioCaConfig) -> grpc.aio.Channel:
         # connection failed: nobody's try, and outside of every backoff.
         ("grpc.initial_reconnect_backoff_ms", _NO_RECONNECT_MS),
         ("grpc.max_reconnect_backoff_ms", _NO_RECONNECT_MS),
+        ("grpc.max_receive_message_length", _MAX_RESPONSE_BYTES),
     ]
-    if config.root_certificate is None:
+    trusted = await _trusted(config.root_certificate, further_roots)
+    if trusted is None:
         return grpc.aio.insecure_channel(config.address, options=options)
-    key, chain = load_client_certificate(config.client_certificate_path, config.client_key_path)
+    key, chain = await fetch_client_certificate(
+        config.client_certificate_path, config.client_key_path
+    )
     credentials = grpc.ssl_channel_credentials(
-        root_certificates=_root_certificates(config.root_certificate),
+        root_certificates=trusted.roots_pem,
         private_key=key,
         certificate_chain=chain,
     )
@@ -157,60 +283,73 @@ def _dial(config: IstioCaConfig) -> grpc.aio.Channel:
     return grpc.aio.secure_channel(config.address, credentials, options=options)
 
 
-def _root_certificates(source: Path | SystemRoots) -> bytes:
+async def _trusted(
+    source: Path | SystemRoots | None, further_roots: FurtherRoots | None
+) -> Trusted | None:
+    """What the server is verified by; None for plaintext."""
+    if source is None:
+        return None
     if isinstance(source, Path):
-        path = source
-    else:
-        found = system_roots_path()
-        if found is None:
-            looked_at = ", ".join(map(str, SYSTEM_ROOT_PATHS))
-            raise AuthorityUnavailable(f"this machine has no system roots at any of {looked_at}")
-        path = found
-    pem = _read(path, what="root certificate")
+        pem = await _roots_in(source)
+        further = further_roots(pem) if further_roots is not None else b""
+        learned = " or one learned from the control plane" if further else ""
+        return Trusted(
+            roots_pem=b"\n".join((pem, further)),
+            described=f"a root in {source}{learned}",
+            remedy=f"put the root that the authority's server has now into {source}",
+        )
+    # In a thread: /etc may be a mount as any other.
+    try:
+        path = await run_aside(system_roots_path, about=SYSTEM_ROOT_PATHS[0], key="system roots")
+    except OSError as error:
+        raise AuthorityUnavailable(f"system roots can't be looked for: {error}") from error
+    if path is None:
+        looked_at = ", ".join(map(str, SYSTEM_ROOT_PATHS))
+        raise AuthorityUnavailable(f"this machine has no system roots at any of {looked_at}")
+    return Trusted(
+        roots_pem=await _roots_in(path), described=f"one of the system's roots ({path})", own=False
+    )
+
+
+async def _roots_in(path: Path) -> bytes:
+    pem = await _read(path, what="root certificate")
     if b"-----BEGIN" not in pem:
         raise AuthorityUnavailable(f"root certificate {path} holds no PEM certificate")
     return pem
 
 
-def _call_metadata(config: IstioCaConfig) -> list[tuple[str, str]]:
+def _call_metadata(config: IstioCaConfig, token: str | None) -> list[tuple[str, str]]:
     metadata = [(name.lower(), value) for name, value in config.headers]
     if config.cluster_id:
         metadata.append(("clusterid", config.cluster_id))
-    token = _token(config.token_path)
     if token:
         metadata.append(("authorization", f"Bearer {token}"))
     return metadata
 
 
-def _token(path: Path | None) -> str:
+async def _token(path: Path | None) -> str | None:
+    """The token; None if there is no file of it, empty if there is nothing in it."""
     if path is None:
-        return ""
+        return None
     with contextlib.suppress(FileNotFoundError):
-        text = _read(path, what="token").decode("ascii", errors="replace").strip()
+        text = (await _read(path, what="token")).decode("ascii", errors="replace").strip()
         if not _HEADER_VALUE.fullmatch(text):
             raise AuthorityUnavailable(f"token {path} holds more than one line of printable ASCII")
         return text
-    return ""
+    return None
 
 
-def _read(path: Path, *, what: str) -> bytes:
+def _token_fault(token: str | None, *, now: float) -> str | None:
+    return "does not exist" if token is None else token_fault(token, now=now)
+
+
+async def _read(path: Path, *, what: str) -> bytes:
     """Read a small file; a missing token is its caller's affair, all else is an error to tell."""
     try:
-        with path.open("rb") as file:
-            content = file.read(_MAX_FILE_BYTES + 1)
+        return await fetch_bytes(path, max_bytes=_MAX_FILE_BYTES)
     except FileNotFoundError as error:
         if what == "token":
             raise
         raise AuthorityUnavailable(f"{what} {path} does not exist") from error
     except OSError as error:
         raise AuthorityUnavailable(f"{what} {path} cannot be read: {error.strerror}") from error
-    if len(content) > _MAX_FILE_BYTES:
-        raise AuthorityUnavailable(f"{what} {path} is over {_MAX_FILE_BYTES} bytes")
-    return content
-
-
-def _translated(error: grpc.aio.AioRpcError, address: str) -> AuthorityUnavailable | SigningRefused:
-    code = error.code()
-    details = (error.details() or "no details")[:_MAX_REASON]
-    kind = AuthorityUnavailable if code in _RETRYABLE else SigningRefused
-    return kind(f"{address} answered {code.name}: {details}")

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes, PublicKeyTypes
 from cryptography.hazmat.primitives.serialization import (
@@ -21,8 +20,10 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from certclient._errors import InvalidPem
+from certclient._errors import CertificateRejected, InvalidPem
 from certclient._keys import PrivateKey
+from certclient._leaf import check_file_leaf
+from certclient._path import UNREADABLE, check_times, path_element, read_authority
 
 MAX_PEM_BYTES = 1 << 20
 _MAX_BLOCKS = 1000
@@ -30,8 +31,6 @@ _MAX_BLOCKS = 1000
 _BEGIN = re.compile(rb"-----BEGIN ([A-Z0-9 ]{1,40})-----")
 _KEY_LABELS = frozenset({"PRIVATE KEY", "EC PRIVATE KEY", "RSA PRIVATE KEY"})
 _CERTIFICATE_LABELS = frozenset({"CERTIFICATE", "X509 CERTIFICATE", "TRUSTED CERTIFICATE"})
-_UNREADABLE = (ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion, Warning)
-"""A certificate with a negative serial is a warning of cryptography's, soon an error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,10 +82,11 @@ def is_unfinished(content: bytes) -> bool:
     return _blocks(content).unfinished
 
 
-def read_pair(chain: bytes, key: bytes) -> KeyPair:
-    """Read a chain and its key; raises InvalidPem when they don't belong together.
+def read_pair(chain: bytes, key: bytes, *, now: datetime) -> KeyPair:
+    """Read a chain and its key; raises InvalidPem when no TLS peer could take them now.
 
-    The leaf is the certificate of the key, wherever it stands; the others keep their order.
+    The leaf is the certificate of the key, wherever it stands; the others keep their order. That
+    it leads to a root is not asked: the roots are for peers, and may be of another PKI.
     """
     private_key = _private_key(key)
     certificates = _certificates(chain)
@@ -94,6 +94,12 @@ def read_pair(chain: bytes, key: bytes) -> KeyPair:
     leaf = next((each for each in certificates if _has_key(each, wanted)), None)
     if leaf is None:
         raise InvalidPem("the key is not the key of the certificate")
+    try:
+        judged = path_element(leaf, "the certificate")
+        check_file_leaf(judged)
+        check_times(judged, now)
+    except CertificateRejected as error:
+        raise InvalidPem(str(error)) from error
     ordered = [leaf, *(each for each in certificates if each != leaf)]
     return KeyPair(
         private_key_pem=_canonical_key(key),
@@ -105,10 +111,12 @@ def read_pair(chain: bytes, key: bytes) -> KeyPair:
     )
 
 
-def read_roots(content: bytes, *, now: datetime) -> Roots:
+def read_roots(content: bytes, *, now: datetime, authorities_only: bool = False) -> Roots:
     """Read trusted roots; raises InvalidPem when not one of them is good.
 
     Left out and told in `skipped`: what can't be read, a negative serial, what is expired.
+    authorities_only: leave out what is no CA certificate, or of a weak key, as well. Files may pin
+    a certificate that is no CA; nobody else may.
     """
     roots: set[bytes] = set()
     skipped: list[str] = []
@@ -123,6 +131,12 @@ def read_roots(content: bytes, *, now: datetime) -> Roots:
             continue
         if certificate.not_valid_after_utc <= now:
             skipped.append(f"block {number}: expired at {certificate.not_valid_after_utc}")
+            continue
+        try:
+            if authorities_only:
+                read_authority(certificate, "it")
+        except CertificateRejected as error:
+            skipped.append(f"block {number}: {error}")
             continue
         roots.add(certificate.public_bytes(Encoding.PEM))
     if not roots:
@@ -141,7 +155,7 @@ def read_revocation_lists(content: bytes) -> RevocationLists:
     for der in ders:
         try:
             pems.append(x509.load_der_x509_crl(der or b"").public_bytes(Encoding.PEM))
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             raise InvalidPem("a revocation list cannot be read") from error
     return RevocationLists(crl_pem=b"".join(sorted(pems)))
 
@@ -233,7 +247,7 @@ def _certificate(block: _Block) -> x509.Certificate:
     try:
         certificate = x509.load_der_x509_certificate(block.der)
         negative = certificate.serial_number < 0
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise InvalidPem("a certificate that cannot be read") from error
     if negative:
         raise InvalidPem("a certificate with a negative serial")
@@ -269,7 +283,7 @@ def _canonical_key(content: bytes) -> bytes:
 def _private_key(content: bytes) -> PrivateKey:
     try:
         key: PrivateKeyTypes = load_pem_private_key(_canonical_key(content), password=None)
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise InvalidPem("the private key cannot be read") from error
     if isinstance(key, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey):
         return key
@@ -279,5 +293,5 @@ def _private_key(content: bytes) -> PrivateKey:
 def _has_key(certificate: x509.Certificate, wanted: bytes) -> bool:
     try:
         return spki(certificate.public_key()) == wanted
-    except _UNREADABLE:
+    except UNREADABLE:
         return False

@@ -7,10 +7,11 @@ answers can't keep an expired certificate in use. What both decide by is in `_sc
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Collection, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TypeVar
 
 from certclient._acceptance import accept
@@ -25,6 +26,7 @@ from certclient._errors import (
 )
 from certclient._feed import Feed
 from certclient._keys import KeyEncoding, KeyType, PrivateKey, new_private_key, signing_request
+from certclient._retry_on_change import retry_on_change
 from certclient._schedule import (
     CHECK_INTERVAL_S,
     CLOCK_STEP_S,
@@ -86,16 +88,25 @@ async def keep_fresh(
     *,
     clock: Clock | None = None,
     rng: random.Random | None = None,
+    depends_on: Collection[Path] = (),
 ) -> AsyncIterator[Certificates]:
     """Get a certificate, and a new one before each expires, for as long as the block runs.
 
     Does not wait for the first and does not fail when there is none: see
     `Certificates.wait_for_first` and `last_error`.
+    depends_on: files that decide whether the authority says yes, as `IstioCaConfig.files`. While
+        attempts fail these are watched, and a change to one is a reason to try again at once.
     """
     rotation = _Rotation(
         config, authority, clock=clock or SystemClock(), rng=rng or random.Random()
     )
-    async with in_background(rotation.run(), name="certificate rotation"):
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(in_background(rotation.run(), name="certificate rotation"))
+        if depends_on:
+            retrying = retry_on_change(
+                rotation.certificates, tuple(depends_on), again=rotation.try_anew
+            )
+            await stack.enter_async_context(in_background(retrying, name="retry on change"))
         try:
             yield rotation.certificates
         finally:
@@ -121,6 +132,7 @@ class _Rotation:
         self._pending_key: PrivateKey | None = None
         self._attempting = False
         self._asked = False
+        self._anew = False
         self._wake = asyncio.Event()
         self.certificates = Certificates(self._feed, ask=self._ask)
 
@@ -141,6 +153,17 @@ class _Rotation:
             self._asked = True
             self._wake.set()
 
+    def try_anew(self) -> None:
+        """Try again, because what the last attempt failed for may have changed.
+
+        An attempt that is under way may have begun before the change, so if it fails there is
+        another.
+        """
+        if self._attempting:
+            self._anew = True
+        else:
+            self._ask()
+
     # when
 
     def _begin(self, attempts: asyncio.TaskGroup) -> None:
@@ -154,6 +177,9 @@ class _Rotation:
         finally:
             # Before anyone hears of the outcome: asking again is a new wish then.
             self._attempting = False
+            anew, self._anew = self._anew, False
+            if anew and self._feed.value.last_error is not None:
+                self._asked = True
             self._wake.set()
 
     def _seconds_until_due(self) -> float:
@@ -271,7 +297,12 @@ class _Rotation:
         status = self._feed.value
         monotonic = self._clock.monotonic()
         remaining = self._remaining_s(status.certificate)
-        delay = retry_delay(next(self._delays), remaining_s=remaining, refused=refused)
+        delay = retry_delay(
+            next(self._delays),
+            remaining_s=remaining,
+            refused=refused,
+            spread=self._rng.random(),
+        )
         self._schedule = replace(
             self._schedule,
             scheduled_after=monotonic + delay,

@@ -8,8 +8,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 OUTAGE_RETRY_S = 3.0
-"""With no valid certificate the authority is asked at least this often, so that the workload is
-back soon after the authority is."""
+"""With no valid certificate an authority that is away is asked at least this often, so that the
+workload is back soon after the authority is."""
+
+REFUSED_RETRY_S = 5.0
+"""With no valid certificate an authority that says no is asked at least this often: what it said
+no to (a token, a clock, a rule of its own) is being mended by somebody who waits for it."""
+
+_OUTAGE_JITTER = 0.4  # a mesh whose certificates ended together does not ask in step
 
 CLOCK_SET_BACK_S = 60.0
 """A wall clock this far before the moment of issue was set back: the certificate's times mean
@@ -73,15 +79,17 @@ def seconds_until_due(schedule: Schedule, *, now: float, monotonic: float, asked
     return max(0.0, held, schedule.renew_at - now)
 
 
-def retry_delay(drawn_s: float, *, remaining_s: float, refused: bool) -> float:
+def retry_delay(drawn_s: float, *, remaining_s: float, refused: bool, spread: float) -> float:
     """Bound a delay drawn from the backoff by what is left of the current certificate.
 
     A quarter of the remaining life leaves several tries before it ends, however short it is. Once
-    nothing is left, an authority that is away is looked for often; one that refuses is not.
+    nothing is left, the workload is cut off, and seconds count.
+    spread: 0 to 1 at random; takes up to four tenths off that last bound.
     """
     if remaining_s > 0:
         return min(drawn_s, max(_RETRY_FLOOR_S, remaining_s / 4))
-    return drawn_s if refused else min(drawn_s, OUTAGE_RETRY_S)
+    bound_s = REFUSED_RETRY_S if refused else OUTAGE_RETRY_S
+    return min(drawn_s, bound_s * (1 - _OUTAGE_JITTER * spread))
 
 
 def answer_timeout(maximum_s: float, *, remaining_s: float) -> float:

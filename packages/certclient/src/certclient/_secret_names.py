@@ -8,7 +8,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from certclient._system_roots import SYSTEM_ROOT_PATHS, system_roots_path
+from certclient._system_roots import SYSTEM_ROOT_PATHS
 
 WORKLOAD_CERTIFICATE = "default"
 TRUST_BUNDLE = "ROOTCA"
@@ -42,9 +42,10 @@ class PairFiles:
 
 @dataclass(frozen=True, slots=True)
 class RootFile:
-    """A trust bundle."""
+    """A trust bundle: the first of these that is there."""
 
     root: Path
+    or_else: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +69,10 @@ def revocation_name(path: Path) -> str:
 
 
 def files_of(name: str, config: FileSecretsConfig) -> SecretFiles | None:
-    """Return the files behind a name; None when it names none that may be read."""
+    """Return the files behind a name; None when it names none."""
     if len(name) > _MAX_NAME or "\0" in name:
         return None
-    files = _named(name, config)
-    if files is None or config.output_directory is None:
-        return files
-    output = config.output_directory.absolute()
-    ours = any(path.absolute().is_relative_to(output) for path in paths_of(files))
-    return None if ours else files
+    return _named(name, config)
 
 
 def paths_of(files: SecretFiles) -> tuple[Path, ...]:
@@ -84,7 +80,9 @@ def paths_of(files: SecretFiles) -> tuple[Path, ...]:
     match files:
         case PairFiles(certificate, key):
             return certificate, key
-        case RootFile(path) | RevocationFile(path):
+        case RootFile(root, others):
+            return (root, *others)
+        case RevocationFile(path):
             return (path,)
 
 
@@ -99,9 +97,8 @@ def _named(name: str, config: FileSecretsConfig) -> SecretFiles | None:
             certificate, _, key = rest.partition("~")
             return _pair(Path(certificate), Path(key)) if certificate and key else None
         case "file-root:":
-            system = rest == _SYSTEM
-            path = system_roots_path(config.system_root_paths) if system else Path(rest)
-            return _root(path) if rest else None
+            places = config.system_root_paths if rest == _SYSTEM else (Path(rest),)
+            return RootFile(places[0], places[1:]) if rest and places else None
         case "file-crl:" if rest:
             return RevocationFile(Path(rest))
         case _:

@@ -31,10 +31,7 @@ class SpiffeId:
     path: str = ""
 
     def __post_init__(self) -> None:
-        if not _TRUST_DOMAIN.fullmatch(self.trust_domain):
-            raise InvalidSpiffeId(
-                f"trust domain {self.trust_domain[:300]!r} must be 1 to 255 of a-z 0-9 . _ -"
-            )
+        checked_trust_domain(self.trust_domain)
         if self.path and not self.namespace and not self.service_account:
             self._check_path()
         else:
@@ -80,3 +77,10 @@ class SpiffeId:
 
 def _is_segment(text: str) -> bool:
     return _SEGMENT.fullmatch(text) is not None and text not in {".", ".."}
+
+
+def checked_trust_domain(name: str) -> str:
+    """Return a trust domain's name as it is; raises InvalidSpiffeId if it can't be one."""
+    if not _TRUST_DOMAIN.fullmatch(name):
+        raise InvalidSpiffeId(f"trust domain {name[:300]!r} must be 1 to 255 of a-z 0-9 . _ -")
+    return name

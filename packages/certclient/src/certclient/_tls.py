@@ -4,57 +4,93 @@ A context hands each new connection to an inner context made of the newest certi
 Reloading one context would not do: OpenSSL can add a root to it, and never take one away.
 """
 
-import os
 import ssl
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from typing import Self
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, Self
 
 from cryptography import x509
 
+from certclient._authorization import (
+    Anchors,
+    Authorize,
+    PeerRule,
+    anchors,
+    bundles_for,
+    peer_rule,
+)
 from certclient._certificate import Certificate
 from certclient._certificates import Certificates
-from certclient._errors import InvalidSpiffeId
+from certclient._context_settings import (
+    ASKED_OF_INNER,
+    CARRIED_CALLS,
+    carry_over,
+    methods_to_refuse,
+    refusal,
+    refused_method,
+)
+from certclient._errors import InvalidConfig, InvalidSpiffeId
+from certclient._memory_file import memory_file
 from certclient._spiffe import SpiffeId
 
-Authorize = Callable[[SpiffeId], bool]
 
-
-def server_context(certificates: Certificates, authorize: Authorize) -> ssl.SSLContext:
+def server_context(
+    certificates: Certificates,
+    authorize: Authorize | None = None,
+    *,
+    trust_domains: Collection[str] = (),
+) -> ssl.SSLContext:
     """Make a server's context: shows our certificate, and wants one of each client.
 
-    authorize: says whether a peer with this SPIFFE id may connect. Host names are not looked at.
+    Lets in peers of our own trust domain, and of `trust_domains` if their roots are known; of
+    these, if given, those that `authorize` says yes to. Host names are not looked at.
+    What is set on the context holds on each new connection; what could not, raises InvalidConfig.
     For asyncio and what builds on it; a blocking server that listens on a wrapped socket would
     keep the certificate of the moment it started.
     """
-    return _FollowingContext(ssl.PROTOCOL_TLS_SERVER, certificates, authorize)
+    rule = peer_rule(authorize, trust_domains)
+    return _FollowingContext(ssl.PROTOCOL_TLS_SERVER, certificates, rule)
 
 
-def client_context(certificates: Certificates, authorize: Authorize) -> ssl.SSLContext:
-    """Make a client's context: shows our certificate, and checks the server by its SPIFFE id."""
-    return _FollowingContext(ssl.PROTOCOL_TLS_CLIENT, certificates, authorize)
+def client_context(
+    certificates: Certificates,
+    authorize: Authorize | None = None,
+    *,
+    trust_domains: Collection[str] = (),
+) -> ssl.SSLContext:
+    """Make a client's context: shows our certificate, and checks the server by its SPIFFE id.
+
+    The arguments are those of `server_context`.
+    """
+    rule = peer_rule(authorize, trust_domains)
+    return _FollowingContext(ssl.PROTOCOL_TLS_CLIENT, certificates, rule)
 
 
 class _PeerChecked(ssl.SSLObject):
     """A connection whose handshake includes the question who the peer is."""
 
+    _sslobj: Any
+
     def do_handshake(self) -> None:
         super().do_handshake()
-        _check_peer(self.context, self.getpeercert(binary_form=True))
+        _check_peer(self.context, self.getpeercert(binary_form=True), self._sslobj)
 
 
 class _PeerCheckedSocket(ssl.SSLSocket):
     """The same for a blocking socket."""
 
+    _sslobj: Any
+
     def do_handshake(self, block: bool = False) -> None:  # noqa: FBT001, FBT002 - ssl's signature
         super().do_handshake(block)
-        _check_peer(self.context, self.getpeercert(binary_form=True))
+        _check_peer(self.context, self.getpeercert(binary_form=True), self._sslobj)
 
 
 class _InnerContext(ssl.SSLContext):
     """One certificate's context."""
 
-    authorize: Authorize
+    rule: PeerRule
+    anchors: Anchors
+    own_trust_domain: str
     sslobject_class = _PeerChecked
     sslsocket_class = _PeerCheckedSocket
 
@@ -87,7 +123,7 @@ def _no_certificate() -> ssl.SSLError:
     return ssl.SSLError(ssl.SSL_ERROR_SSL, "there is no valid workload certificate")
 
 
-def _check_peer(context: ssl.SSLContext, der: bytes | None) -> None:
+def _check_peer(context: ssl.SSLContext, der: bytes | None, connection: Any) -> None:
     if not isinstance(context, _InnerContext):
         raise TypeError("a checked connection was made by a context that checks nobody")
     try:
@@ -100,8 +136,19 @@ def _check_peer(context: ssl.SSLContext, der: bytes | None) -> None:
         x509.UnsupportedGeneralNameType,
     ) as error:
         raise _refusal("the peer's certificate has no SPIFFE id") from error
-    if not context.authorize(spiffe_id):
-        raise _refusal(f"the peer is {spiffe_id}, which may not connect")
+    reason = context.anchors.refusal(spiffe_id, _verified_chain(connection))
+    reason = context.rule.refusal(spiffe_id, own_trust_domain=context.own_trust_domain) or reason
+    if reason is not None:
+        raise _refusal(reason)
+
+
+def _verified_chain(connection: Any) -> tuple[bytes, ...]:
+    """The chain that OpenSSL found, DER, leaf first and root last.
+
+    `get_verified_chain` is public from Python 3.13 on; what it calls has been there since 3.10.
+    """
+    chain = connection.get_verified_chain() or ()
+    return tuple(ssl.PEM_cert_to_DER_cert(each.public_bytes()) for each in chain)
 
 
 def _refusal(reason: str) -> ssl.SSLCertVerificationError:
@@ -118,21 +165,35 @@ def _spiffe_id(der: bytes) -> SpiffeId:
 
 
 class _FollowingContext(ssl.SSLContext):
-    def __new__(cls, protocol: int, certificates: Certificates, authorize: Authorize) -> Self:
-        del certificates, authorize
+    """Takes settings as any context does, and has each connection made by the newest inner one."""
+
+    def __new__(cls, protocol: int, certificates: Certificates, rule: PeerRule) -> Self:
+        del certificates, rule
         return super().__new__(cls, protocol)
 
-    def __init__(self, protocol: int, certificates: Certificates, authorize: Authorize) -> None:
+    def __init__(self, protocol: int, certificates: Certificates, rule: PeerRule) -> None:
         super().__init__()
         self._side = protocol
         self._certificates = certificates
-        self._authorize = authorize
-        self._alpn: tuple[str, ...] = ()
+        self._rule = rule
+        self._calls: dict[str, tuple[object, ...]] = {}
         self._made_of: Certificate | None = None
         self._inner: _InnerContext | None = None
+        self.minimum_version = ssl.TLSVersion.TLSv1_2
+        self.check_hostname = False
+        self.verify_mode = ssl.CERT_REQUIRED
+        if protocol == ssl.PROTOCOL_TLS_SERVER:
+            # Whether a peer may connect is asked each time, of its whole chain.
+            self.num_tickets = 0
+            self.options |= ssl.OP_NO_TICKET
 
-    def set_alpn_protocols(self, alpn_protocols: Iterable[str]) -> None:
-        self._alpn = tuple(alpn_protocols)
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _OWN:
+            object.__setattr__(self, name, value)
+            return
+        if (reason := refusal(self, name, value)) is not None:
+            raise InvalidConfig(f"{name} can't be {value!r} on a context that follows: {reason}")
+        super().__setattr__(name, value)
         self._inner = None
 
     def wrap_bio(
@@ -155,39 +216,64 @@ class _FollowingContext(ssl.SSLContext):
             refusing.check_hostname = False
             return refusing
         if self._inner is None or certificate is not self._made_of:
-            inner = _InnerContext(self._side)
-            inner.minimum_version = ssl.TLSVersion.TLSv1_2
-            inner.check_hostname = False
-            inner.verify_mode = ssl.CERT_REQUIRED
-            inner.authorize = self._authorize
-            _load_trust(inner, certificate)
-            _load_key_pair(inner, certificate)
-            if self._alpn:
-                inner.set_alpn_protocols(self._alpn)
-            self._inner, self._made_of = inner, certificate
+            self._inner, self._made_of = self._made(certificate), certificate
         return self._inner
 
+    def _made(self, certificate: Certificate) -> "_InnerContext":
+        bundles = bundles_for(certificate, self._rule)
+        inner = _InnerContext(self._side)
+        inner.rule = self._rule
+        inner.anchors = anchors(bundles)
+        inner.own_trust_domain = certificate.spiffe_id.trust_domain
+        carry_over(self, inner)
+        for name, arguments in self._calls.items():
+            getattr(inner, name)(*arguments)
+        _load_trust(inner, b"".join(bundles.values()), certificate.crl_pem)
+        _load_key_pair(inner, certificate)
+        return inner
 
-def _load_trust(context: ssl.SSLContext, certificate: Certificate) -> None:
+
+_OWN = frozenset({"_side", "_certificates", "_rule", "_calls", "_made_of", "_inner"})
+
+
+def _carried(name: str) -> Callable[..., None]:
+    def call(self: _FollowingContext, *given: object, **named: object) -> None:
+        # A copy: what is iterated over may be empty afterwards, or be changed later.
+        arguments = tuple(
+            each if isinstance(each, str) or not isinstance(each, Iterable) else tuple(each)
+            for each in (*given, *named.values())
+        )
+        getattr(ssl.SSLContext, name)(self, *arguments)  # complains of what can't be
+        self._calls[name] = arguments
+        self._inner = None
+
+    return call
+
+
+def _asked(name: str) -> Callable[..., object]:
+    def ask(self: _FollowingContext, *arguments: object, **named: object) -> object:
+        answer: object = getattr(self._newest(), name)(*arguments, **named)
+        return answer
+
+    return ask
+
+
+for _name in CARRIED_CALLS:
+    setattr(_FollowingContext, _name, _carried(_name))
+for _name in ASKED_OF_INNER:
+    setattr(_FollowingContext, _name, _asked(_name))
+for _name in methods_to_refuse():
+    setattr(_FollowingContext, _name, refused_method(_name))
+
+
+def _load_trust(context: ssl.SSLContext, roots_pem: bytes, crl_pem: bytes) -> None:
     """Trust the roots, and check leaves against the revocation lists if there are any."""
-    with _in_memory(certificate.trust_bundle_pem + certificate.crl_pem) as path:
+    with memory_file(roots_pem + crl_pem) as path:
         context.load_verify_locations(path)
-    if certificate.crl_pem:
+    if crl_pem:
         context.verify_flags |= ssl.VerifyFlags.VERIFY_CRL_CHECK_LEAF
 
 
 def _load_key_pair(context: ssl.SSLContext, certificate: Certificate) -> None:
-    with _in_memory(certificate.private_key_pem + certificate.chain_pem) as path:
+    with memory_file(certificate.private_key_pem + certificate.chain_pem) as path:
         context.load_cert_chain(path)
-
-
-@contextmanager
-def _in_memory(content: bytes) -> Iterator[str]:
-    """Give content a path. `ssl` reads from files only: this one never touches a disk."""
-    descriptor = os.memfd_create("workload certificate")
-    try:
-        with os.fdopen(os.dup(descriptor), "wb") as file:
-            file.write(content)
-        yield f"/proc/self/fd/{descriptor}"
-    finally:
-        os.close(descriptor)

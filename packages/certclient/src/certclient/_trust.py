@@ -6,6 +6,7 @@ before the bundle that it needs.
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -18,19 +19,30 @@ from certclient._feed import Feed
 from certclient._file_secrets import FileSecrets, file_secrets
 from certclient._pem import RevocationLists, Roots, merged_roots, read_roots
 from certclient._secret_names import FileSecretsConfig, revocation_name, root_name
+from certclient._spiffe import checked_trust_domain
 from mesh_lifecycle import Clock, SystemClock, in_background
+
+log = logging.getLogger("certclient")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrustConfig:
     """Files that add to what is trusted, followed when they change; None for none.
 
-    anchors_path: further roots, PEM. crl_path: revocation lists, PEM; once there are any, a peer
-    whose issuer has no list among them is refused.
+    anchors_path: further roots of our own trust domain, PEM. They speak for no other.
+    crl_path: revocation lists, PEM; once there are any, a peer whose issuer has no list among them
+        is refused.
+    federated: other trust domains and the file of each one's roots, PEM. They speak for no other
+        trust domain than theirs, and let nobody in: see `trust_domains` of the TLS contexts.
     """
 
     anchors_path: Path | None = None
     crl_path: Path | None = None
+    federated: tuple[tuple[str, Path], ...] = ()
+
+    def __post_init__(self) -> None:
+        for name, _ in self.federated:
+            checked_trust_domain(name)
 
 
 class TrustingCertificates(Certificates):
@@ -42,18 +54,28 @@ class TrustingCertificates(Certificates):
         self._below = below
         self._own = feed
         self._given = self._from_file = self._crl = b""
-        self._made_of: tuple[Certificate | None, bytes, bytes, bytes] | None = None
+        self._federated: tuple[tuple[str, bytes], ...] = ()
+        self._made_of: tuple[object, ...] | None = None
         self._made: Certificate | None = None
 
     def set_anchors(self, anchors_pem: bytes) -> None:
         """Trust these roots as well, in place of those set before; the same again is no news.
 
+        They are further roots of our own trust domain, and speak for no other.
+
         Subscribers get the new bundle at once, and a renewal is asked for, because the authority
         may sign by another root now. Empty for none; raises InvalidPem if
-        not one root in it is good.
+        not one root in it is good. What is expired or no CA certificate is left out and logged.
         """
-        now = datetime.fromtimestamp(self._clock.now(), UTC)
-        anchors = read_roots(anchors_pem, now=now).roots_pem if anchors_pem.strip() else b""
+        anchors = b""
+        if anchors_pem.strip():
+            now = datetime.fromtimestamp(self._clock.now(), UTC)
+            read = read_roots(anchors_pem, now=now, authorities_only=True)
+            anchors = read.roots_pem
+            if read.skipped and anchors != self._given:
+                log.warning(
+                    "roots left out of the trust bundle", extra={"reasons": list(read.skipped[:10])}
+                )
         if anchors == self._given:
             return
         self._given = anchors
@@ -68,12 +90,16 @@ class TrustingCertificates(Certificates):
         if config.crl_path is not None:
             lists = secrets.get(revocation_name(config.crl_path))
             self._crl = lists.crl_pem if isinstance(lists, RevocationLists) else b""
+        bundles = ((name, secrets.get(root_name(path))) for name, path in config.federated)
+        self._federated = tuple(
+            (name, roots.roots_pem) for name, roots in bundles if isinstance(roots, Roots)
+        )
         self._combine()
 
     def _combine(self) -> None:
         """Publish the status from below with what is added here, if that is any news."""
         status = self._below.status
-        parts = (status.certificate, self._given, self._from_file, self._crl)
+        parts = (status.certificate, self._given, self._from_file, self._crl, self._federated)
         if parts != self._made_of:
             self._made_of, self._made = parts, self._combined(status.certificate)
         combined = replace(status, certificate=self._made)
@@ -81,7 +107,8 @@ class TrustingCertificates(Certificates):
             self._own.publish(combined)
 
     def _combined(self, certificate: Certificate | None) -> Certificate | None:
-        if certificate is None or not (self._given or self._from_file or self._crl):
+        added = self._given or self._from_file or self._crl or self._federated
+        if certificate is None or not added:
             return certificate
         return replace(
             certificate,
@@ -89,6 +116,7 @@ class TrustingCertificates(Certificates):
                 certificate.trust_bundle_pem, self._given, self._from_file
             ),
             crl_pem=certificate.crl_pem + self._crl,
+            federated_bundles=(*self._federated, *certificate.federated_bundles),
         )
 
 

@@ -146,7 +146,7 @@ def certificate_of(response: Any, config: WorkloadApiConfig, now: datetime) -> C
         key = load_der_private_key(svid.x509_svid_key, password=None)
         chain = [_pem(der) for der in _split(svid.x509_svid)]
         roots = b"".join(_pem(der) for der in _split(svid.bundle))
-        crls = [x509.load_der_x509_crl(der).public_bytes(Encoding.PEM) for der in response.crl]
+        crls = [x509.load_der_x509_crl(der) for der in response.crl]
     except (ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion) as error:
         if isinstance(error, CertClientError):
             raise
@@ -154,9 +154,15 @@ def certificate_of(response: Any, config: WorkloadApiConfig, now: datetime) -> C
             "the workload API sent a key or certificate that cannot be read"
         ) from error
     certificate = accept(
-        (*chain, roots), key=_supported(key), spiffe_id=SpiffeId.parse(svid.spiffe_id), now=now
+        (*chain, roots),
+        key=_supported(key),
+        spiffe_id=SpiffeId.parse(svid.spiffe_id),
+        now=now,
+        # Whoever registered the workload may have given it host names, which nobody tells us.
+        further_names=True,
+        revocation_lists=crls,
     )
-    return replace(certificate, crl_pem=b"".join(crls))
+    return replace(certificate, crl_pem=b"".join(each.public_bytes(Encoding.PEM) for each in crls))
 
 
 def _chosen(svids: list[Any], config: WorkloadApiConfig) -> Any:

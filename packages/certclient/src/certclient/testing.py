@@ -43,6 +43,10 @@ class Fault(StrEnum):
     NO_IDENTITY = "no identity"
     EXPIRED = "expired"
     NOT_YET_VALID = "not yet valid"
+    FURTHER_NAME = "further name"
+    CODE_SIGNING = "code signing only"
+    CA_LEAF = "CA leaf"
+    MUST_STAPLE = "must-staple"
     FOREIGN_ROOT = "foreign root"
     ROOT_IS_NO_AUTHORITY = "root is no authority"
     EMPTY = "empty"
@@ -88,6 +92,7 @@ class FakeAuthority:
         self._signers: tuple[_Signer, ...] = ()
         self._error: Callable[[], BaseException] | None = None
         self._fault: Fault | None = None
+        self._made: Callable[[x509.CertificateSigningRequest], tuple[bytes, ...]] | None = None
         self._hanging = False
         self._released = asyncio.Event()
 
@@ -98,7 +103,7 @@ class FakeAuthority:
 
     def answer(self) -> None:
         """Sign again, also what is hanging."""
-        self._error = self._fault = None
+        self._error = self._fault = self._made = None
         self._hanging = False
         self._released.set()
 
@@ -111,6 +116,13 @@ class FakeAuthority:
         """Sign with a fault."""
         self.answer()
         self._fault = fault
+
+    def answer_with(
+        self, make: Callable[[x509.CertificateSigningRequest], tuple[bytes, ...]]
+    ) -> None:
+        """Answer each request with what `make` makes of it, PEM, leaf first and root last."""
+        self.answer()
+        self._made = make
 
     def hang(self) -> None:
         """Leave requests without an answer until the next setter is called."""
@@ -149,6 +161,8 @@ class FakeAuthority:
             await self._released.wait()
         if self._error is not None:
             raise self._error()
+        if self._made is not None:
+            return self._made(csr)
         return self._chain(csr, self._lifetime or lifetime)
 
     def _chain(self, csr: x509.CertificateSigningRequest, lifetime: timedelta) -> tuple[bytes, ...]:
@@ -192,11 +206,15 @@ class FakeAuthority:
             .serial_number(x509.random_serial_number())
             .not_valid_before(not_before)
             .not_valid_after(not_after)
-            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(
+                x509.BasicConstraints(ca=fault is Fault.CA_LEAF, path_length=None), critical=True
+            )
             .add_extension(_usage(signs_certificates=False), critical=True)
             .add_extension(
                 x509.ExtendedKeyUsage(
-                    [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+                    [ExtendedKeyUsageOID.CODE_SIGNING]
+                    if fault is Fault.CODE_SIGNING
+                    else [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
                 ),
                 critical=False,
             )
@@ -211,7 +229,12 @@ class FakeAuthority:
                 names = x509.SubjectAlternativeName(
                     [x509.UniformResourceIdentifier("spiffe://cluster.local/ns/other/sa/other")]
                 )
+            elif fault is Fault.FURTHER_NAME:
+                names = x509.SubjectAlternativeName([*names, x509.DNSName("payments.shop.svc")])
             builder = builder.add_extension(names, critical=True)
+        if fault is Fault.MUST_STAPLE:
+            features = x509.TLSFeature([x509.TLSFeatureType.status_request])
+            builder = builder.add_extension(features, critical=False)
         return builder.sign(signer.key, hashes.SHA256())
 
     def _issuers(self) -> tuple[_Signer, ...]:
