@@ -94,7 +94,7 @@ def world_of(tmp_path: Path) -> Callable[..., World]:
         directory.mkdir()
         (directory / "all.yaml").write_text("---\n".join(documents))
         load = ConfigLoader(directory).load()
-        assert load.snapshot is not None, [str(each) for each in load.problems]
+        assert not load.problems, [str(each) for each in load.problems]
         return build_world(load.snapshot)
 
     return build

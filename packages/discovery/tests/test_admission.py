@@ -6,7 +6,8 @@ import pytest
 from mesh_ca import Authenticator, Caller, Credentials, NotAuthenticated, StorageError
 from mesh_ca.testing import FixedAuthenticator
 from mesh_discovery._admission import Gatekeeper
-from xds_server import Node, Peer, Refused
+from mesh_discovery._draining import mesh_drain_time
+from xds_server import JSON, Node, Peer, Refused
 
 NODE = Node(
     id="sidecar~10.0.0.1~web.shop~shop.svc.cluster.local", metadata={"SERVICE_ACCOUNT": "web"}
@@ -42,6 +43,9 @@ async def test_another_workload_is_refused(identity: str) -> None:
         await gate(FixedAuthenticator(identity))(NODE, TLS)
 
     assert refused.value.code is grpc.StatusCode.PERMISSION_DENIED
+    assert refused.value.message == (
+        f"the caller's identity is not of namespace shop and service account web, it is {identity}"
+    )
 
 
 async def test_the_service_account_counts_only_if_the_node_names_one() -> None:
@@ -58,6 +62,17 @@ async def test_over_tls_someone_without_proof_is_refused() -> None:
 
     assert refused.value.code is grpc.StatusCode.UNAUTHENTICATED
     assert refused.value.message == "request authenticate failure"
+
+
+async def test_what_may_be_told_of_the_reason_reaches_the_caller() -> None:
+    class Expired:
+        async def authenticate(self, credentials: Credentials) -> Caller:  # noqa: ARG002
+            raise NotAuthenticated("token of shop/web has expired", told="token has expired")
+
+    with pytest.raises(Refused) as refused:
+        await gate(Expired())(NODE, TLS)
+
+    assert refused.value.message == "request authenticate failure: token has expired"
 
 
 async def test_plaintext_callers_are_believed() -> None:
@@ -96,3 +111,30 @@ async def test_a_node_that_cannot_be_served_is_told_so(node: Node, code: grpc.St
         await gate(FixedAuthenticator("spiffe://x/ns/shop/sa/web"))(node, TLS)
 
     assert refused.value.code is code
+
+
+@pytest.mark.parametrize(
+    ("metadata", "drain_time_s"),
+    [
+        ({"PROXY_CONFIG": {"drainDuration": "7s"}}, 7.0),
+        ({"PROXY_CONFIG": {"drainDuration": "soon"}}, 20.0),
+        ({"PROXY_CONFIG": {}}, 20.0),
+        ({"PROXY_CONFIG": "x"}, 20.0),
+        ({}, 20.0),
+    ],
+)
+async def test_what_was_removed_stays_while_the_proxys_own_envoy_drains(
+    metadata: dict[str, JSON], drain_time_s: float
+) -> None:
+    mesh = {"drainDuration": "20s"}
+    gatekeeper = Gatekeeper(
+        FixedAuthenticator(), domain_suffix="x", drain_time=lambda: mesh_drain_time(mesh)
+    )
+
+    admission = await gatekeeper(Node(id=NODE.id, metadata=metadata), Peer(address="ipv4:1:1"))
+
+    assert admission.drain_time_s == drain_time_s
+
+
+def test_proxies_and_mesh_that_say_nothing_drain_as_long_as_agents_do_by_default() -> None:
+    assert mesh_drain_time({}) == 45.0

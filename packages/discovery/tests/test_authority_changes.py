@@ -16,7 +16,7 @@ import pytest
 from cryptography import x509
 from envoy.service.discovery.v3 import discovery_pb2
 
-from mesh_ca import TokenIssuer
+from mesh_ca import TokenIssuer, load_or_create_authority
 from mesh_protos import proxy_config_pb2, type_urls
 
 ADS = "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources"
@@ -153,6 +153,30 @@ async def test_revoked_certificate_is_on_the_list_that_everyone_may_fetch(
     assert await listed() == []
     assert await run("revoke", "abc123", f"--ca-dir={plane.ca_dir}") == (0, "abc123 is revoked\n")
     assert await eventually(listed, what="the revoked serial number") == [0xABC123]
+    for arguments in (("--identity", "spiffe://a/b"), ("--key", "AB" * 32)):
+        code, output = await run("revoke", *arguments, f"--ca-dir={plane.ca_dir}")
+        assert (code, output.split(" ")[1:3]) == (0, ["is", "revoked\nworkloads"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["zz"], "can't revoke 'zz': a serial number is hexadecimal, as 1f3a9c"),
+        (["0"], "can't revoke '0': serial number out of range, 1 to 2**160 - 1 is right"),
+        (["--key", "12"], "can't revoke '12': 64 hexadecimal digits, a SHA-256, are right"),
+        (["--identity", "a b"], "neither a SPIFFE id, a DNS name nor an IP address"),
+        ([], "revoke takes one of SERIAL, --identity and --key"),
+        (["1", "--key", "12"], "revoke takes one of SERIAL, --identity and --key"),
+    ],
+)
+async def test_what_can_not_be_revoked_is_one_sentence(
+    tmp_path: Path, arguments: list[str], sentence: str
+) -> None:
+    load_or_create_authority(tmp_path / "ca", trust_domain="cluster.local")
+    code, output = await run("revoke", *arguments, f"--ca-dir={tmp_path / 'ca'}")
+    assert code == 1
+    assert sentence in output
+    assert output.count("\n") == 1
 
 
 async def test_commands_that_can_not_do_it_say_why(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import socket
 import ssl
 import sys
@@ -163,7 +164,8 @@ async def test_the_last_good_configuration_stays_and_the_mistake_is_shown_everyw
 
     await eventually(serves_the_new_one, what="the new service")
     messages = [json.loads(line)["msg"] for line in plane.process.output if line.startswith("{")]
-    assert messages.count("configuration has mistakes, the last good one stays") == 1
+    assert messages.count("configuration file is wrong, its last good content stays") == 1
+    assert messages.count("configuration file is no longer wrong") == 1
 
 
 async def test_it_is_ready_tells_its_version_and_stops_on_sigterm(
@@ -242,3 +244,73 @@ async def test_the_serving_certificate_follows_the_discovery_address(
         "  defaultConfig: {discoveryAddress: 'mesh.example.com:15012'}\n"
     )
     await eventually(lambda: trusted_as("mesh.example.com"), what="a certificate for the new name")
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("discovery", ("[env ROOT_CA_DIR; else ./etc/cacerts]", "[istio-ca]")),
+        ("replace-root", ("--ca-dir",)),
+    ],
+)
+async def test_help_loses_no_words(command: str, words: tuple[str, ...], tmp_path: Path) -> None:
+    _, output = await run(tmp_path, command, "--help")
+
+    text = " ".join(output.split())
+    assert [each for each in words if each not in text] == []
+
+
+async def test_a_full_log_disk_changes_nothing(
+    config_dir: Path,
+    tmp_path: Path,
+    session: aiohttp.ClientSession,
+    eventually: Start,
+    free_port: Callable[..., int],
+) -> None:
+    http = f"127.0.0.1:{free_port('127.0.0.1')}"
+    full = os.open("/dev/full", os.O_WRONLY)
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "mesh_discovery", "discovery", f"--config-dir={config_dir}"),
+            *(f"--http-addr={http}", "--grpc-addr=127.0.0.1:0", "--secure-grpc-addr="),
+            "--monitoring-addr=",
+            cwd=tmp_path,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=full,
+        )
+    finally:
+        os.close(full)
+    try:
+
+        async def ready() -> bool:
+            async with session.get(f"http://{http}/ready") as response:
+                return response.status == 200
+
+        await eventually(ready, what="readiness")
+    finally:
+        process.terminate()
+        output, _ = await process.communicate()
+
+    assert (process.returncode, output) == (0, b"")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a hosts file of one's own takes root")
+async def test_a_host_name_that_is_not_there_is_told_in_a_sentence(
+    config_dir: Path, tmp_path: Path
+) -> None:
+    process = await asyncio.create_subprocess_exec(
+        *("unshare", "--mount", "sh", "-c", 'mount --bind /dev/null /etc/hosts && exec "$@"', "sh"),
+        *(sys.executable, "-m", "mesh_discovery", "discovery", f"--config-dir={config_dir}"),
+        *("--http-addr=localhost:0", "--grpc-addr=127.0.0.1:0", "--secure-grpc-addr="),
+        "--monitoring-addr=",
+        cwd=tmp_path,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    output, _ = await process.communicate()
+
+    assert process.returncode == 1
+    assert output.decode() == (
+        "mesh-discovery: --http-addr: can't listen on localhost:0: its host name can't be resolved "
+        "(Name or service not known); give an IP address, as 127.0.0.1:0\n"
+    )

@@ -174,14 +174,14 @@ def test_only_the_types_that_a_change_touches_are_pushed(world_of: Build, yaml: 
     def push(*keys: ConfigKey, full: bool) -> PushRequest:
         return PushRequest(full=full, configs_updated=frozenset(keys))
 
-    assert answered(state, stranger, push(full=True)) == EVERYTHING | {"ProxyConfig"}
+    assert answered(state, stranger, push(full=True)) == EVERYTHING | {"ProxyConfig", "NameTable"}
     assert answered(state, stranger, trust_bundle_changed()) == {"ProxyConfig"}
     assert answered(state, own, trust_bundle_changed()) == {"ProxyConfig"}
-    assert answered(state, stranger, push(SERVICE, full=True)) == EVERYTHING
-    endpoints = {"ClusterLoadAssignment"}
+    assert answered(state, stranger, push(SERVICE, full=True)) == EVERYTHING | {"NameTable"}
+    endpoints = {"ClusterLoadAssignment", "NameTable"}
     assert answered(state, stranger, push(SERVICE, workload, full=False)) == endpoints
     assert answered(state, own, push(SERVICE, workload, full=False)) == (
-        EVERYTHING - {"RouteConfiguration"}
+        EVERYTHING - {"RouteConfiguration"} | {"NameTable"}
     )
     assert answered(state, own, push(policy, full=True)) == EVERYTHING - {"RouteConfiguration"}
     other = ConfigKey("ServiceEntry", "other.x", "default")
@@ -202,6 +202,21 @@ def test_a_change_concerns_those_who_see_the_service_now_or_saw_it_before(
         state.build(change)
         assert state.needs_push(client(proxy()), change)
     assert state.needs_push(client(proxy()), PushRequest())
+
+
+def test_what_was_hidden_is_told_though_changes_of_endpoints_were_built_first(
+    world_of: Build, yaml: Any
+) -> None:
+    shown = yaml.service("web", "127.1.7.1", 80, 8080)
+    hidden = shown.replace("spec:", "spec:\n  exportTo: ['~']")
+    state = State(world_of(shown))
+    hides = PushRequest(configs_updated=frozenset({SERVICE}))
+    other = ConfigKey("ServiceEntry", "other.x", "default")
+    for _ in range(2):
+        state.pending = world_of(hidden)
+        state.build(PushRequest(full=False, configs_updated=frozenset({other})))
+    state.build(hides)
+    assert state.needs_push(client(proxy()), hides)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from mesh_discovery import ConfigLoader
-from mesh_discovery._watch import FileChanges, Pace, watching_files
+from mesh_discovery._watch import FileChanges, watching_files
+from mesh_filewatch import Pace
 
 DEADLINE_S = 60.0
 TOLD = Pace(look_every_s=3600)
@@ -18,9 +19,9 @@ TOLD = Pace(look_every_s=3600)
 
 @asynccontextmanager
 async def watched(
-    root: Path, *, pace: Pace = TOLD, **further: Path
+    root: Path, *, pace: Pace = TOLD, mesh_config: Path | None = None
 ) -> AsyncIterator[tuple[FileChanges, ConfigLoader]]:
-    loader = ConfigLoader(root, **further)
+    loader = ConfigLoader(root, mesh_config=mesh_config)
     seen = loader.signature()
     async with watching_files(
         root,

@@ -10,11 +10,13 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # as type checkers know it; `typing` is half of the first process's time
 if TYPE_CHECKING:
+    from mesh_discovery._check import Checked, check_configuration
     from mesh_discovery._config import Address, DiscoveryConfig, SettingsError, TokenRule
     from mesh_discovery._loader import ConfigLoader, Load, Snapshot
     from mesh_discovery._ports_free import CannotListenError
     from mesh_discovery._problems import ConfigError, Problem
     from mesh_discovery._server import ControlPlane, running
+    from mesh_discovery._status import status_notes, status_problems
 
 __all__ = [
     # run one
@@ -23,11 +25,16 @@ __all__ = [
     "DiscoveryConfig",
     "TokenRule",
     "running",
+    # ask one: what stands in the JSON of its `/debug/status`, in sentences
+    "status_notes",
+    "status_problems",
     # read configuration
+    "Checked",
     "ConfigLoader",
     "Load",
     "Problem",
     "Snapshot",
+    "check_configuration",
     # errors
     "CannotListenError",
     "ConfigError",
@@ -37,6 +44,7 @@ __all__ = [
 _HOMES = {
     "Address": "_config",
     "CannotListenError": "_ports_free",
+    "Checked": "_check",
     "ConfigError": "_problems",
     "ConfigLoader": "_loader",
     "ControlPlane": "_server",
@@ -46,7 +54,10 @@ _HOMES = {
     "SettingsError": "_config",
     "Snapshot": "_loader",
     "TokenRule": "_config",
+    "check_configuration": "_check",
     "running": "_server",
+    "status_notes": "_status",
+    "status_problems": "_status",
 }
 
 if not TYPE_CHECKING:  # a type checker would take any name for one of ours

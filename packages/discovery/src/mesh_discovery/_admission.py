@@ -7,25 +7,35 @@ for the same machine or a trusted network) have no identity and are believed.
 
 import logging
 import re
+from collections.abc import Callable
 
 import grpc
 
 from mesh_ca import Authenticator, CaError, Credentials, NotAuthenticated
+from mesh_discovery._draining import DRAIN_TIME, drain_time_of
 from mesh_discovery._proxy import NodeError, NotServedError, Proxy, parse_proxy
+from mesh_discovery._shape import Duration
 from xds_server import Admission, Node, Peer, Refused
 
 log = logging.getLogger(__name__)
 
 _SPIFFE = re.compile(r"spiffe://(?P<domain>[^/]+)/ns/(?P<namespace>[^/]+)/sa/(?P<account>[^/]+)")
-NOT_AUTHENTICATED = "request authenticate failure"
 
 
 class Gatekeeper:
     """The `Admit` of the xDS server."""
 
-    def __init__(self, authenticator: Authenticator, *, domain_suffix: str) -> None:
+    def __init__(
+        self,
+        authenticator: Authenticator,
+        *,
+        domain_suffix: str,
+        drain_time: Callable[[], Duration] = lambda: DRAIN_TIME,
+    ) -> None:
+        """drain_time: of the Envoys of agents that do not say theirs."""
         self._authenticator = authenticator
         self._domain_suffix = domain_suffix
+        self._drain_time = drain_time
 
     async def __call__(self, node: Node, peer: Peer) -> Admission[Proxy]:
         """Admit the node, or raise `Refused`."""
@@ -44,10 +54,16 @@ class Gatekeeper:
             wanted = f"namespace {proxy.namespace}"
             if proxy.service_account:
                 wanted += f" and service account {proxy.service_account}"
+            # Whose it is follows from what the caller showed, so the caller may hear it.
             raise Refused(
-                grpc.StatusCode.PERMISSION_DENIED, f"the caller's identity is not of {wanted}"
+                grpc.StatusCode.PERMISSION_DENIED,
+                f"the caller's identity is not of {wanted}, it is {', '.join(identities)[:300]}",
             )
-        return Admission(identities=identities, context=proxy)
+        return Admission(
+            identities=identities,
+            context=proxy,
+            drain_time_s=drain_time_of(node, default=self._drain_time()),
+        )
 
     async def _identities(self, peer: Peer) -> tuple[str, ...]:
         if not peer.encrypted:
@@ -58,7 +74,7 @@ class Gatekeeper:
             log.warning(
                 "proxy not authenticated", extra={"peer": peer.address, "reason": str(error)}
             )
-            raise Refused(grpc.StatusCode.UNAUTHENTICATED, NOT_AUTHENTICATED) from error
+            raise Refused(grpc.StatusCode.UNAUTHENTICATED, error.answer) from error
         except CaError as error:
             log.error(
                 "callers can't be authenticated",

@@ -47,7 +47,8 @@ async def authenticating(
             jwks=await _keys(tokens, stack),
             trust_domain=authority.trust_domain,
         )
-        yield FirstOf([by_certificate, by_token])
+        # A token first: it is the newer proof, and begins the certificate's renewals anew.
+        yield FirstOf([by_token, by_certificate])
 
 
 async def _keys(tokens: TokenRule, stack: AsyncExitStack) -> VerificationKeys:

@@ -8,6 +8,10 @@ from pathlib import Path
 
 from mesh_discovery._addresses import is_host, split_host_port
 from mesh_discovery._shape import Duration
+from mesh_filewatch import ReadTimedOut, run_within
+from mesh_listening import GRPC_LIMITS, HTTP_LIMITS, ConnectionLimits
+
+ALLOW_UNSUPPORTED = "MESH_DISCOVERY_ALLOW_UNSUPPORTED"
 
 
 class SettingsError(Exception):
@@ -57,12 +61,16 @@ class DiscoveryConfig:
     grpc: Address | None
     secure_grpc: Address | None
     monitoring: Address | None
+    allow_unsupported: bool = False
+    """What Istio has and this control plane has not is passed over and told, not refused."""
     domain: str = "cluster.local"
     namespace: str = "istio-system"
     trust_domain: str = "cluster.local"
     """Unless mesh config says another."""
     default_lifetime: timedelta = timedelta(hours=24)
     max_lifetime: timedelta = timedelta(days=90)
+    self_renewal_limit: timedelta = timedelta(days=90)
+    """How long after it last showed a token a workload gets certificates for the one it has."""
     root_lifetime: timedelta = timedelta(days=3650)
     root_check_interval: timedelta = timedelta(hours=1)
     root_grace: float = 0.2
@@ -70,6 +78,10 @@ class DiscoveryConfig:
     debounce_after_s: float = 0.1
     debounce_max_s: float = 10.0
     shutdown_s: float = 10.0
+    grpc_limits: ConnectionLimits = GRPC_LIMITS
+    """Of each gRPC port."""
+    http_limits: ConnectionLimits = HTTP_LIMITS
+    """Of each HTTP port."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +101,7 @@ class Flags:
     monitoring_addr: str
     domain: str
     shutdown_duration: str
+    allow_unsupported: bool = False
 
 
 def read_config(flags: Flags, environ: Mapping[str, str]) -> DiscoveryConfig:
@@ -110,11 +123,15 @@ def read_config(flags: Flags, environ: Mapping[str, str]) -> DiscoveryConfig:
         grpc=reader.address("--grpc-addr", flags.grpc_addr),
         secure_grpc=reader.address("--secure-grpc-addr", flags.secure_grpc_addr),
         monitoring=reader.address("--monitoring-addr", flags.monitoring_addr),
+        allow_unsupported=flags.allow_unsupported or reader.flag(ALLOW_UNSUPPORTED),
         domain=reader.domain("--domain", flags.domain),
         namespace=environ.get("POD_NAMESPACE") or "istio-system",
         trust_domain=reader.domain("TRUST_DOMAIN", environ.get("TRUST_DOMAIN") or "cluster.local"),
         default_lifetime=timedelta(seconds=default),
         max_lifetime=timedelta(seconds=longest),
+        self_renewal_limit=timedelta(
+            seconds=reader.duration("CERT_SELF_RENEWAL_LIMIT", 90 * 86400)
+        ),
         root_lifetime=timedelta(
             seconds=reader.duration("CITADEL_SELF_SIGNED_CA_CERT_TTL", 3650 * 86400)
         ),
@@ -125,6 +142,8 @@ def read_config(flags: Flags, environ: Mapping[str, str]) -> DiscoveryConfig:
         debounce_after_s=reader.duration("PILOT_DEBOUNCE_AFTER", 0.1, zero=True),
         debounce_max_s=reader.duration("PILOT_DEBOUNCE_MAX", 10.0, zero=True),
         shutdown_s=reader.parsed_duration("--shutdown-duration", flags.shutdown_duration, 10.0),
+        grpc_limits=reader.limits("MESH_DISCOVERY_GRPC", GRPC_LIMITS),
+        http_limits=reader.limits("MESH_DISCOVERY_HTTP", HTTP_LIMITS),
     )
     if config.grpc is None and config.secure_grpc is None:
         reader.problems.append(
@@ -155,12 +174,39 @@ class _Reader:
             return default
         return seconds
 
+    def flag(self, name: str) -> bool:
+        text = self._environ.get(name, "").lower()
+        if text not in ("", "true", "false", "1", "0"):
+            self.problems.append(f"{name} is {text!r}: expected true or false")
+        return text in ("true", "1")
+
     def percentage(self, name: str, default: int) -> float:
         text = self._environ.get(name, "") or str(default)
         if not (text.isascii() and text.isdigit() and int(text) <= 100):
             self.problems.append(f"{name} is {text!r}: expected a whole number from 0 to 100")
             return default / 100
         return int(text) / 100
+
+    def limits(self, prefix: str, default: ConnectionLimits) -> ConnectionLimits:
+        """Read how many connections a port takes, and how many of them from one address."""
+        of_port, of_peer = f"{prefix}_CONNECTIONS", f"{prefix}_CONNECTIONS_PER_PEER"
+        port = self._count(of_port, default.port)
+        peer = self._count(of_peer, min(default.peer, max(1, port // 4)))
+        if peer > port:
+            self.problems.append(
+                f"{of_peer} ({peer}) is above {of_port} ({port}): one caller could keep all others "
+                "out; lower one or raise the other"
+            )
+        return default._replace(port=port, peer=peer)
+
+    def _count(self, name: str, default: int) -> int:
+        text = self._environ.get(name, "")
+        if not text:
+            return default
+        if not (text.isascii() and text.isdigit() and 0 < int(text) < 1 << 20):
+            self.problems.append(f"{name} is {text!r}: expected a whole number from 1 to 1048575")
+            return default
+        return int(text)
 
     def address(self, flag: str, text: str) -> Address | None:
         if not text:
@@ -189,13 +235,20 @@ class _Reader:
                     f"{missing} is missing: --jwks-file and --jwt-issuer go together"
                 )
                 return None
-            if not flags.jwks_file.is_file():
+            if not self._is_file(flags.jwks_file):
                 self.problems.append(f"--jwks-file {flags.jwks_file} does not exist")
             return TokenRule(
                 issuer=flags.jwt_issuer, audiences=flags.jwt_audiences, jwks_file=flags.jwks_file
             )
         rule = self._environ.get("JWT_RULE", "")
         return self._jwt_rule(rule, flags.jwt_audiences) if rule else None
+
+    def _is_file(self, path: Path) -> bool:
+        try:
+            return run_within(path.is_file, about=path)
+        except ReadTimedOut as error:
+            self.problems.append(f"--jwks-file {error}")
+            return True
 
     def _fetched_keys(self, flags: Flags) -> TokenRule | None:
         if flags.jwks_file is not None:

@@ -5,7 +5,7 @@ resources, serialised once. A new context takes over what the change has not tou
 """
 
 from collections.abc import Callable, Hashable
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from mesh_discovery import _names as names
 from mesh_discovery._clusters import black_hole, inbound_cluster, outbound_clusters, passthrough
@@ -13,10 +13,11 @@ from mesh_discovery._endpoints import empty_assignment, load_assignment
 from mesh_discovery._inbound import InboundPort, inbound_ports
 from mesh_discovery._listeners import Outbound, inbound_listener, outbound_listener
 from mesh_discovery._model import Service
+from mesh_discovery._name_table import NAME_TABLE, name_table
 from mesh_discovery._outbound import Conflict, plan_outbound
-from mesh_discovery._proxy import Proxy
+from mesh_discovery._proxy import Naming, Proxy
 from mesh_discovery._routes import http_proxy_routes, port_routes
-from mesh_discovery._world import World
+from mesh_discovery._world import World, same_names
 from xds_server import Generated, Resource
 
 _T = TypeVar("_T")
@@ -26,13 +27,25 @@ _MAX_KEPT = 50_000
 """Clients choose the names that they ask for: a bound on what that can make us remember."""
 
 
+class _NamesOf(NamedTuple):
+    """What the name table of a proxy depends on, beside the world."""
+
+    namespace: str
+    domain: str
+    naming: Naming
+    listeners: Hashable
+
+    @property
+    def by_endpoints(self) -> bool:
+        """Whether services without addresses may be known by those of their endpoints."""
+        return not self.naming.apart and not self.naming.families
+
+
 class PushContext:
     """Everything generators answer from, until the next push replaces it."""
 
     def __init__(self, world: World, *, before: "PushContext | None" = None) -> None:
         self.world = world
-        self.before = before.world if before is not None else None
-        """What proxies may still have from the last push."""
         self.conflicts: set[Conflict] = set()
         """Services that found no place to listen, for the proxies served so far."""
         self._kept: dict[Hashable, object] = {}
@@ -41,6 +54,9 @@ class PushContext:
         if before is not None and _same_rules(before.world, world):
             self._by_service = dict(before._by_service)
             self._endpoints = dict(before._endpoints)
+        self._names: dict[_NamesOf, Generated] = {}
+        if before is not None:
+            self._names = _names_kept(before, world)
 
     def visible(self, namespace: str) -> dict[str, Service]:
         """Return the services that a namespace's proxies know, by host.
@@ -118,7 +134,14 @@ class PushContext:
                 )
             )
 
-        key = ("listeners", proxy.namespace, proxy.outbound_address, proxy.app_address, inbound)
+        key = (
+            "listeners",
+            proxy.namespace,
+            proxy.outbound_address,
+            proxy.app_address,
+            proxy.naming,
+            inbound,
+        )
         return self._once(key, make)
 
     def routes(self, proxy: Proxy, wanted: frozenset[str]) -> Generated:
@@ -134,6 +157,27 @@ class PushContext:
             ),
         )
 
+    def names(self, proxy: Proxy) -> Generated:
+        """Return the name table of a proxy; a gateway whose agent answers no DNS has none."""
+        naming = proxy.naming
+        if not proxy.is_sidecar and not naming.known:
+            return self._once("no names", lambda: Generated(resources=()))
+        listeners: Hashable = None
+        if naming.apart:
+            listeners = (proxy.outbound_address, self._taken(proxy))
+        key = _NamesOf(proxy.namespace, proxy.domain, naming, listeners)
+        if (known := self._names.get(key)) is not None:
+            return known
+        if len(self._names) >= _MAX_KEPT:
+            self._names.clear()
+        table = name_table(
+            self.visible(proxy.namespace).values(),
+            proxy,
+            listeners=frozenset(self.outbound(proxy)[0]) if naming.apart else None,
+        )
+        made = self._names[key] = Generated(resources=(_resource(table, name=NAME_TABLE),))
+        return made
+
     def inbound(self, proxy: Proxy) -> tuple[InboundPort, ...]:
         """Return the ports that a proxy accepts on for its workload."""
         key = (
@@ -148,10 +192,27 @@ class PushContext:
 
     def outbound(self, proxy: Proxy) -> tuple[tuple[Outbound, ...], tuple[Conflict, ...]]:
         """Return where a proxy listens for its workload's own calls, and what found no place."""
-        inbound = self.inbound(proxy)
-        taken = frozenset(
+        taken = self._taken(proxy)
+
+        def plan() -> tuple[tuple[Outbound, ...], tuple[Conflict, ...]]:
+            planned = plan_outbound(
+                self.visible(proxy.namespace).values(),
+                address=proxy.outbound_address,
+                naming=proxy.naming,
+                http_proxy_port=self.world.mesh.proxy_http_port,
+                taken=taken,
+            )
+            self.conflicts.update(planned[1])
+            return planned
+
+        key = ("outbound", proxy.namespace, proxy.outbound_address, proxy.naming, taken)
+        return self._once(key, plan)
+
+    def _taken(self, proxy: Proxy) -> frozenset[tuple[str, int]]:
+        """Return the places where a proxy listens for others, or its workload does."""
+        return frozenset(
             place
-            for port in inbound
+            for port in self.inbound(proxy)
             for place in ((port.bind, port.number), (port.app_address, port.number))
         ) | {
             (proxy.app_address, endpoint.port_for(port))
@@ -159,18 +220,6 @@ class PushContext:
             for service, endpoint in self.world.by_address.get((proxy.namespace, address), ())
             for port in service.ports
         }
-
-        def plan() -> tuple[tuple[Outbound, ...], tuple[Conflict, ...]]:
-            planned = plan_outbound(
-                self.visible(proxy.namespace).values(),
-                address=proxy.outbound_address,
-                http_proxy_port=self.world.mesh.proxy_http_port,
-                taken=taken,
-            )
-            self.conflicts.update(planned[1])
-            return planned
-
-        return self._once(("outbound", proxy.namespace, proxy.outbound_address, taken), plan)
 
     def _once(self, key: Hashable, make: Callable[[], _T]) -> _T:
         if key not in self._kept:
@@ -227,6 +276,16 @@ class PushContext:
 
 def _resource(message: object, *, name: str | None = None) -> Resource:
     return Resource.pack(message, name=name or message.name)  # type: ignore[arg-type, attr-defined]
+
+
+def _names_kept(before: PushContext, world: World) -> dict[_NamesOf, Generated]:
+    """Return the name tables that are the same in a new world."""
+    same = same_names(before.world, world)
+    return {
+        key: made
+        for key, made in before._names.items()
+        if (same.endpoints if key.by_endpoints else same.addresses)
+    }
 
 
 def _same_rules(old: World, new: World) -> bool:

@@ -9,9 +9,13 @@ import msgspec
 from google.protobuf import any_pb2, json_format
 
 from mesh_discovery._generators import State
+from mesh_discovery._last_good import WrongFile
+from mesh_discovery._problems import Problem
 from mesh_discovery._proxy import NodeError, parse_proxy
+from mesh_discovery._reachability import places_taken
 from mesh_discovery._shape import Duration
 from mesh_discovery._store import ConfigStore
+from mesh_discovery._version import version
 from mesh_protos import type_urls
 from xds_server import ClientStatus, Resource, TypeStatus
 
@@ -20,6 +24,7 @@ _SHORT = {
     type_urls.ENDPOINT: "endpoint",
     type_urls.LISTENER: "listener",
     type_urls.ROUTE: "route",
+    type_urls.NAME_TABLE: "names",
 }
 
 
@@ -55,7 +60,7 @@ class DebugPages:
         return {
             "loaded_at": store.loaded_at,
             "looked_at": store.looked_at,
-            "up_to_date": not store.problems,
+            "up_to_date": not store.wrong,
             "problems": [str(problem) for problem in store.problems],
             "notes": [str(note) for note in store.snapshot.notes],
             "files": list(store.files),
@@ -73,6 +78,38 @@ class DebugPages:
             ],
         }
 
+    def status(self) -> dict[str, Any]:
+        """Say how things stand: what is wrong, since when, and what is served in its place."""
+        store = self._store
+        proxies = list(self._clients())
+        return {
+            "version": version(),
+            "loaded_at": store.loaded_at,
+            "looked_at": store.looked_at,
+            "wrong_files": [_wrong_file(each) for each in store.wrong],
+            "unsupported": [asdict(note) for note in store.snapshot.notes],
+            "unreachable": [asdict(each) for each in store.unreachable],
+            "taken": [asdict(each) for each in self._taken()],
+            "proxies": len(proxies),
+            "refused": [
+                {
+                    "proxy": client.node.id,
+                    "type": _SHORT.get(url, url),
+                    "message": each.nack.message,
+                    "since": each.nack.since,
+                }
+                for client in proxies
+                for url, each in client.types.items()
+                if each.nack is not None
+            ],
+        }
+
+    def _taken(self) -> list[Problem]:
+        """What only showed at a proxy, but not what any proxy would meet: that is told already."""
+        told = {(each.file, each.line, each.field) for each in self._store.unreachable}
+        found = set(places_taken(self._state.context.conflicts, self._store.snapshot))
+        return sorted(each for each in found if (each.file, each.line, each.field) not in told)
+
     def registryz(self) -> list[dict[str, Any]]:
         """List the services with their endpoints."""
         return [
@@ -80,6 +117,7 @@ class DebugPages:
                 "host": service.host,
                 "namespace": service.namespace,
                 "addresses": service.addresses,
+                "auto_addresses": service.auto_addresses,
                 "resolution": service.resolution.value,
                 "external": service.external,
                 "export_to": service.export_to,
@@ -88,6 +126,20 @@ class DebugPages:
             }
             for service in self._state.context.world.services
         ]
+
+    def ndsz(self, proxy_id: str) -> dict[str, Any] | None:
+        """Return the name table of a connected proxy; None if it is not connected."""
+        for client in self._clients():
+            if proxy_id and proxy_id in (client.node.id, _short_id(client.node.id)):
+                try:
+                    proxy = parse_proxy(client.node, domain_suffix=self._domain_suffix)
+                except NodeError:
+                    return None
+                for resource in self._state.context.names(proxy).resources:
+                    found: dict[str, Any] = _json(resource)
+                    return {"table": found.get("table", {})}
+                return {"table": {}}
+        return None
 
     def config_dump(self, proxy_id: str) -> dict[str, Any] | None:
         """Return what a connected proxy is given at this moment; None if it is not connected.
@@ -123,6 +175,18 @@ class DebugPages:
                 )
             },
         }
+
+
+def _wrong_file(wrong: WrongFile) -> dict[str, Any]:
+    kept = None
+    if wrong.kept_from is not None:
+        kept = {"objects": wrong.kept_objects, "read_at": wrong.kept_from}
+    return {
+        "file": wrong.file,
+        "since": wrong.since,
+        "problems": [asdict(problem) for problem in wrong.problems],
+        "kept": kept,
+    }
 
 
 def _short_id(node_id: str) -> str:

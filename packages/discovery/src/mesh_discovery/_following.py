@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager
+from functools import partial
 
 from mesh_discovery._certificate import ServingCertificate
 from mesh_discovery._config import DiscoveryConfig
@@ -11,7 +12,7 @@ from mesh_discovery._loader import ConfigLoader, Load
 from mesh_discovery._metrics import Metrics
 from mesh_discovery._proxy import Proxy
 from mesh_discovery._store import ConfigStore
-from mesh_discovery._watch import FileChanges, watching_files
+from mesh_discovery._watch import FileChanges, aside, watching_files
 from mesh_lifecycle import in_background
 from xds_server import XdsServer
 
@@ -60,8 +61,9 @@ async def _follow(
     """Load the files again whenever they changed, for ever."""
     while True:
         await changes.wait()
-        load = await asyncio.to_thread(_timed_load, loader, metrics)
+        load = await aside(partial(_timed_load, loader, metrics), loader.directory)
         store.take(load, server.notify)
+        await asyncio.to_thread(store.look_for_unreachable)
         certificate.refresh()
         await changes.follow(load.directories)
 

@@ -21,11 +21,18 @@ class State:
     def __init__(self, world: World) -> None:
         self.context = PushContext(world)
         self.pending = world
+        self._told_in_full = self._before = world
 
-    def build(self, _request: PushRequest | None = None) -> None:
-        """Make the pending world the one that is served."""
+    def build(self, request: PushRequest | None = None) -> None:
+        """Make the pending world the one that is served.
+
+        A change of endpoints only may be built before a full one that is older; what that one
+        takes away is then still to be told to who knew it before.
+        """
         if self.pending is not self.context.world:
             self.context = PushContext(self.pending, before=self.context)
+        if request is None or request.full:
+            self._before, self._told_in_full = self._told_in_full, self.pending
 
     def needs_push(self, client: Client[Proxy], push: PushRequest) -> bool:
         """Tell whether a change could be seen by a client; in doubt it could."""
@@ -36,9 +43,9 @@ class State:
     def _concerns(self, proxy: Proxy, key: ConfigKey) -> bool:
         match key.kind:
             case kinds.SERVICE:
-                worlds = (self.context.world, self.context.before)
                 services = [
-                    world.by_key.get((key.namespace, key.name)) for world in worlds if world
+                    world.by_key.get((key.namespace, key.name))
+                    for world in (self.context.world, self._before)
                 ]
                 return any(
                     each is not None and each.visible_in(proxy.namespace) for each in services
@@ -56,6 +63,7 @@ def generators(state: State, *, bundle_pem: Callable[[], bytes]) -> Mapping[str,
         type_urls.ENDPOINT: _Endpoints(state),
         type_urls.LISTENER: _AllOfAType(state, PushContext.listeners),
         type_urls.ROUTE: _Routes(state),
+        type_urls.NAME_TABLE: _Names(state),
         type_urls.PROXY_CONFIG: TrustBundleGenerator(bundle_pem),
     }
 
@@ -109,6 +117,26 @@ class _Routes:
         if push is not None and (not push.full or _spares_services(push)):
             return None
         return self._state.context.routes(client.context, watch.names)
+
+
+class _Names:
+    """The name table: when a service changed, or what stands in its way at a proxy.
+
+    The context keeps the table itself when the change has no part in it.
+    """
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def generate(
+        self,
+        client: Client[Proxy],
+        watch: Watch,  # noqa: ARG002
+        push: PushRequest | None,
+    ) -> Generated | None:
+        if push is not None and _spares_services(push) and not _touches_own(client.context, push):
+            return None
+        return self._state.context.names(client.context)
 
 
 def _changed_hosts(push: PushRequest) -> frozenset[str] | None:

@@ -14,6 +14,15 @@ from mesh_discovery._debug import DebugPages
 from mesh_discovery._ports_free import CannotListenError, refusal
 from mesh_discovery._version import version
 from mesh_lifecycle import Readiness
+from mesh_listening import (
+    HTTP_LIMITS,
+    ConnectionLimits,
+    ListenError,
+    accepting,
+    listening_on,
+    printed,
+)
+from mesh_listening.prometheus import PortMetrics
 
 
 def public_app(
@@ -49,14 +58,18 @@ def monitoring_app(registry: CollectorRegistry, pages: DebugPages) -> web.Applic
     async def version_page(_: web.Request) -> web.Response:
         return web.Response(text=f"{version()}\n")
 
-    async def config_dump(request: web.Request) -> web.Response:
-        proxy = request.query.get("proxyID", "")
-        dump = pages.config_dump(proxy)
-        if dump is None:
+    def page_of_proxy(
+        make: Callable[[str], Any],
+    ) -> Callable[[web.Request], Awaitable[web.Response]]:
+        async def answer(request: web.Request) -> web.Response:
+            proxy = request.query.get("proxyID", "")
+            if (made := make(proxy)) is not None:
+                return web.json_response(made)
             known = ", ".join(sorted(pages.proxy_ids())) or "none"
             text = f"no proxy {proxy!r} is connected; give ?proxyID= one of: {known}\n"
             return web.Response(status=404, text=text)
-        return web.json_response(dump)
+
+        return answer
 
     def page(make: Callable[[], Any]) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def answer(_: web.Request) -> web.Response:
@@ -67,10 +80,12 @@ def monitoring_app(registry: CollectorRegistry, pages: DebugPages) -> web.Applic
     app = web.Application(middlewares=[_debug_for_loopback])
     app.router.add_get("/metrics", metrics)
     app.router.add_get("/version", version_page)
+    app.router.add_get("/debug/status", page(pages.status))
     app.router.add_get("/debug/syncz", page(pages.syncz))
     app.router.add_get("/debug/configz", page(pages.configz))
     app.router.add_get("/debug/registryz", page(pages.registryz))
-    app.router.add_get("/debug/config_dump", config_dump)
+    app.router.add_get("/debug/config_dump", page_of_proxy(pages.config_dump))
+    app.router.add_get("/debug/ndsz", page_of_proxy(pages.ndsz))
     return app
 
 
@@ -94,16 +109,35 @@ def is_loopback(address: str | None) -> bool:
 
 
 @asynccontextmanager
-async def serving_http(app: web.Application, address: Address) -> AsyncIterator[str]:
-    """Serve until the context is left; the value is host:port. Raises `CannotListenError`."""
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+async def serving_http(
+    app: web.Application,
+    address: Address,
+    *,
+    limits: ConnectionLimits = HTTP_LIMITS,
+    ports: PortMetrics | None = None,
+) -> AsyncIterator[str]:
+    """Serve until the context is left; the value is host:port. Raises `CannotListenError`.
+
+    ports: where its connections are told of.
+    """
+    runner = web.AppRunner(
+        app, access_log=None, shutdown_timeout=1.0, keepalive_timeout=limits.idle_s
+    )
     async with AsyncExitStack() as stack:
-        await runner.setup()
-        stack.push_async_callback(runner.cleanup)
-        site = web.TCPSite(runner, address.host or None, address.port)
         try:
-            await site.start()
-        except OSError as error:
+            sockets = stack.enter_context(listening_on(address.host, address.port))
+        except ListenError as error:
             raise CannotListenError(refusal(address, error)) from error
-        host, port = runner.addresses[0][:2]
-        yield f"{host}:{port}"
+        await runner.setup()
+        protocol = runner.server
+        if protocol is None:
+            raise RuntimeError("a runner that is set up has a server")
+        name = printed(sockets[0])
+        port = await stack.enter_async_context(
+            accepting(sockets, protocol, name=name, limits=limits, watch_headers=True)
+        )
+        if ports is not None:
+            ports.add(port)
+        # Open connections get their answers; what is left then is cut off.
+        stack.push_async_callback(runner.cleanup)
+        yield name

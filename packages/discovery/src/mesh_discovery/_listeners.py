@@ -89,6 +89,7 @@ class HttpOutbound:
     bind: str
     port: int
     route: str
+    is_virtual_address: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +113,7 @@ def outbound_listener(outbound: Outbound, world: World) -> Message:
         network_filter = _outbound_http(outbound, world, name)
     else:
         network_filter = _tcp(outbound.cluster, outbound.cluster, world)
+    if isinstance(outbound, TcpOutbound) or outbound.is_virtual_address:
         # One virtual address that is not on this machine must not fail the listener.
         listener.freebind.CopyFrom(wrappers_pb2.BoolValue(value=outbound.is_virtual_address))
     listener.filter_chains.append(listener_components_pb2.FilterChain(filters=[network_filter]))

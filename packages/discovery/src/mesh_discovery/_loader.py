@@ -1,26 +1,34 @@
-"""A directory of YAML files as one snapshot: all objects of all files, or all that is wrong.
+"""A directory of YAML files as one snapshot: of each file what it says, or what it last said well.
 
-Files whose bytes have not changed are not parsed again. Nothing here is asynchronous: the shell
-calls `load` from a thread.
+Files that have not changed are neither read nor parsed again. Nothing here is asynchronous: the
+shell calls `load` from a thread.
 """
 
 import hashlib
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from mesh_discovery._documents import MAX_BYTES, read_documents
-from mesh_discovery._objects import ConfigObject, Read, read_mesh_config, read_object
+from mesh_discovery._documents import MAX_BYTES
+from mesh_discovery._file_content import FileContent, read_content, unreadable
+from mesh_discovery._last_good import Seen, Settled, WrongFile, settle
+from mesh_discovery._objects import ConfigObject
 from mesh_discovery._problems import Problem
 from mesh_discovery._schema import MeshConfigSpec
+from mesh_filewatch import read_bytes
 
 SUFFIXES = (".yaml", ".yml")
+
+_STAMPED_S = 3.0
+"""A file written less than this ago may be written again without its stamp telling: file systems
+count in steps, of some milliseconds or of two seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """A whole valid configuration."""
+    """A whole configuration whose parts fit together."""
 
     objects: tuple[ConfigObject, ...]
     mesh: MeshConfigSpec
@@ -30,78 +38,104 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What a look at the files gave: a snapshot, or problems and none."""
+    """What a look at the files gave."""
 
-    snapshot: Snapshot | None
-    problems: tuple[Problem, ...]
+    snapshot: Snapshot
+    """What can be served: of a file that is wrong its last good content, if it ever had one."""
+    wrong: tuple[WrongFile, ...]
     files: tuple[str, ...]
     directories: frozenset[Path]
     """Every real directory that holds some of it: what to watch."""
 
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """All that is wrong with the files as they are, in order."""
+        return tuple(sorted({problem for each in self.wrong for problem in each.problems}))
+
+
+_Stamp = tuple[int, int, int, int, int]
+Reached = tuple[int, Path]
+
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    digest: bytes
-    reads: tuple[Read, ...]
-    problems: tuple[Problem, ...]
+    seen: Seen
+    stamp: _Stamp | None
+    """What tells that the file is another now; None when it would not."""
+
+
+def _read(path: Path) -> bytes:
+    return read_bytes(path, max_bytes=MAX_BYTES)
 
 
 class ConfigLoader:
-    """Reads the same directory again and again."""
+    """Reads the same directory again and again, and remembers what was good."""
 
-    def __init__(self, directory: Path, *, mesh_config: Path | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        mesh_config: Path | None = None,
+        allow_unsupported: bool = False,
+        clock: Callable[[], float] = time.time,
+        read: Callable[[Path], bytes] = _read,
+    ) -> None:
+        """Read below `directory`.
+
+        mesh_config: a file beside it that holds the mesh config.
+        allow_unsupported: what Istio has and this control plane has not is passed over and noted,
+            instead of being a mistake.
+        clock: Unix seconds, as files are stamped with.
+        read: gives a file's bytes; raises OSError.
+        """
         self.directory = directory
         self.mesh_config = mesh_config
+        self._allow_unsupported = allow_unsupported
+        self._clock = clock
+        self._read = read
         self._known: dict[Path, _File] = {}
+        self._settled = Settled()
+        self._reached: Reached = (0, directory)
+
+    @property
+    def reached(self) -> "Reached":
+        """How far a reading that is under way has come, and at which path it is."""
+        return self._reached
+
+    def _reach(self, path: Path) -> None:
+        self._reached = (self._reached[0] + 1, path)
 
     def load(self) -> Load:
-        """Read everything; file-system errors are problems like any others."""
-        problems: list[Problem] = []
+        """Read what has changed; file-system errors are problems like any others."""
+        unlisted: list[Problem] = []
         directories: set[Path] = set()
-        paths = list(_yaml_files(self.directory, problems, directories))
-        reads: list[Read] = []
-        known: dict[Path, _File] = {}
-        for path in paths:
-            self._read(path, known, reads, problems)
+        paths = list(_yaml_files(self.directory, unlisted, directories, self._reach))
         if self.mesh_config is not None:
+            self._reach(self.mesh_config)
             directories.add(self.mesh_config.absolute().parent)
             directories.add(self.mesh_config.resolve().parent)
-            self._read(self.mesh_config, known, reads, problems)
-        self._known = known
-        for read in reads:
-            problems += read.problems
-        objects = tuple(read.item for read in reads if read.item is not None)
-        problems += _duplicates(objects)
-        mesh = [each for each in objects if isinstance(each.spec, MeshConfigSpec)]
-        problems += [
-            Problem(
-                file=extra.file,
-                line=extra.line,
-                message=f"a second mesh config, the first is at {mesh[0].file}:{mesh[0].line}; "
-                "keep one",
-            )
-            for extra in mesh[1:]
-        ]
-        snapshot = None
-        if not problems:
-            snapshot = Snapshot(
-                objects=tuple(sorted(objects, key=_age)),
-                mesh=_mesh_spec(mesh),
-                notes=tuple(note for read in reads for note in read.notes),
-            )
+            paths.append(self.mesh_config)
+        self._known = {path: self._look(path) for path in paths}
+        seen = {each.file: Seen(content=FileContent(problems=(each,))) for each in unlisted}
+        seen |= {str(path): file.seen for path, file in self._known.items()}
+        self._settled = settle(
+            self._settled, seen, now=self._clock(), hidden=[each.file for each in unlisted]
+        )
         return Load(
-            snapshot=snapshot,
-            problems=tuple(sorted(set(problems))),
-            files=tuple(str(path) for path in known),
+            snapshot=_snapshot(self._settled),
+            wrong=tuple(self._settled.wrong.values()),
+            files=tuple(str(path) for path in self._known),
             directories=frozenset(directories),
         )
 
     def signature(self) -> tuple[tuple[str, int, int, int], ...]:
         """Summarise the files' state cheaply, to find changes that no event told of."""
-        paths = list(_yaml_files(self.directory, [], set()))
+        directories: set[Path] = set()
+        paths = list(_yaml_files(self.directory, [], directories, self._reach))
         if self.mesh_config is not None:
             paths.append(self.mesh_config)
-        found = []
+        # An empty directory, too, has to be watched from when it is there.
+        found = [(str(path), 0, 0, 0) for path in sorted(directories)]
         for path in paths:
             try:
                 status = path.stat()
@@ -110,40 +144,58 @@ class ConfigLoader:
             found.append((str(path), status.st_ino, status.st_mtime_ns, status.st_size))
         return tuple(found)
 
-    def _read(
-        self, path: Path, known: dict[Path, _File], reads: list[Read], problems: list[Problem]
-    ) -> None:
+    def _look(self, path: Path) -> _File:
+        known = self._known.get(path)
+        began_s = self._clock()
+        self._reach(path)
         try:
-            with path.open("rb") as opened:
-                data = opened.read(MAX_BYTES + 1)
+            stamp = _stamp(path.stat())
+            if known is not None and known.stamp == stamp:
+                return known
+            data = self._read(path)
         except OSError as error:
-            problems.append(
-                Problem(file=str(path), line=1, message=f"can't be read: {error.strerror}")
-            )
-            return
+            content = unreadable(str(path), f"can't be read: {error.strerror}")
+            return _File(Seen(content=content), None)
+        lasting = stamp if began_s - max(stamp[3:]) / 1e9 > _STAMPED_S else None
         digest = hashlib.sha256(data).digest()
-        before = self._known.get(path)
-        if before is None or before.digest != digest:
-            before = _parsed(path, data, digest, is_mesh_config=path == self.mesh_config)
-        known[path] = before
-        reads += before.reads
-        problems += before.problems
+        if known is not None and known.seen.digest == digest:
+            return _File(known.seen, lasting)
+        content = read_content(
+            data,
+            file=str(path),
+            is_mesh_config=path == self.mesh_config,
+            allow_unsupported=self._allow_unsupported,
+        )
+        return _File(Seen(content=content, digest=digest), lasting)
 
 
-def _parsed(path: Path, data: bytes, digest: bytes, *, is_mesh_config: bool) -> _File:
-    file = str(path)
-    try:
-        text = data.decode()
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        problem = Problem(file=file, line=line, message="not UTF-8 text; save the file as UTF-8")
-        return _File(digest, (), (problem,))
-    documents, problems = read_documents(text, file=file)
-    read = read_mesh_config if is_mesh_config else read_object
-    return _File(digest, tuple(read(each, file=file) for each in documents), problems)
+def _stamp(status: os.stat_result) -> _Stamp:
+    return (
+        status.st_dev,
+        status.st_ino,
+        status.st_size,
+        status.st_mtime_ns,
+        status.st_ctime_ns,
+    )
 
 
-def _yaml_files(directory: Path, problems: list[Problem], directories: set[Path]) -> Iterator[Path]:
+def _snapshot(settled: Settled) -> Snapshot:
+    contents = [served.content for served in settled.served.values()]
+    objects = sorted((item for each in contents for item in each.objects), key=_age)
+    mesh = [each.spec for each in objects if isinstance(each.spec, MeshConfigSpec)]
+    return Snapshot(
+        objects=tuple(objects),
+        mesh=mesh[0] if mesh else MeshConfigSpec(),
+        notes=tuple(note for each in contents for note in each.notes),
+    )
+
+
+def _yaml_files(
+    directory: Path,
+    problems: list[Problem],
+    directories: set[Path],
+    reach: Callable[[Path], None],
+) -> Iterator[Path]:
     """Yield the YAML files below, by name; hidden ones are not configuration.
 
     Kubernetes keeps a projected volume's files twice, in `..2026_01_01` and behind links.
@@ -151,6 +203,7 @@ def _yaml_files(directory: Path, problems: list[Problem], directories: set[Path]
     seen: set[Path] = set()
 
     def walk(here: Path) -> Iterator[Path]:
+        reach(here)
         real = here.resolve()
         if real in seen:
             return
@@ -167,6 +220,7 @@ def _yaml_files(directory: Path, problems: list[Problem], directories: set[Path]
             if entry.name.startswith("."):
                 continue
             path = here / entry.name
+            reach(path)
             if entry.is_dir():
                 yield from walk(path)
             elif entry.name.endswith(SUFFIXES):
@@ -174,6 +228,7 @@ def _yaml_files(directory: Path, problems: list[Problem], directories: set[Path]
                     directories.add(path.resolve().parent)
                 yield path
 
+    reach(directory)
     if not directory.is_dir():
         what = "is not a directory" if directory.exists() else "does not exist"
         problems.append(
@@ -183,25 +238,6 @@ def _yaml_files(directory: Path, problems: list[Problem], directories: set[Path]
     yield from walk(directory)
 
 
-def _duplicates(objects: tuple[ConfigObject, ...]) -> Iterator[Problem]:
-    first: dict[tuple[str, str, str], ConfigObject] = {}
-    for each in objects:
-        known = first.setdefault(each.key, each)
-        if known is not each and not isinstance(each.spec, MeshConfigSpec):
-            yield Problem(
-                file=each.file,
-                line=each.line,
-                message=f"a second {each.kind} {each.namespace}/{each.name}, the first is at "
-                f"{known.file}:{known.line}; rename or remove one",
-            )
-
-
 def _age(item: ConfigObject) -> tuple[str, str, str, str]:
     """Oldest first, then by name and namespace, as Istio breaks ties; undated ones are youngest."""
     return item.created or "9999", item.name, item.namespace, item.kind
-
-
-def _mesh_spec(found: list[ConfigObject]) -> MeshConfigSpec:
-    if found and isinstance(found[0].spec, MeshConfigSpec):
-        return found[0].spec
-    return MeshConfigSpec()

@@ -13,15 +13,27 @@ class Metrics:
     def __init__(self, registry: CollectorRegistry, *, version: str) -> None:
         self.config_loads = Counter(
             "mesh_discovery_config_loads",
-            "Looks at the configuration files, by what they gave: changed, unchanged or refused.",
+            "Looks at the configuration files, by what they gave: changed or unchanged; with files "
+            "that are wrong, partly (something changed all the same) or refused.",
             ["result"],
             registry=registry,
         )
-        for result in ("changed", "unchanged", "refused"):
+        for result in ("changed", "unchanged", "partly", "refused"):
             self.config_loads.labels(result=result)
         self.config_problems = Gauge(
             "mesh_discovery_config_problems",
-            "Mistakes in the configuration files as they are now; above 0 an older one is served.",
+            "Mistakes in the configuration files as they are now; above 0, files are not served as "
+            "they are.",
+            registry=registry,
+        )
+        self.config_unsupported = Gauge(
+            "mesh_discovery_config_unsupported",
+            "Objects and fields that are accepted and have no effect.",
+            registry=registry,
+        )
+        self.config_unreachable = Gauge(
+            "mesh_discovery_config_unreachable",
+            "Services, hosts and ports that are configured and can't be reached.",
             registry=registry,
         )
         self.config_load_time = Histogram(

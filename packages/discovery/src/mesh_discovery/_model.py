@@ -64,6 +64,8 @@ class Service:
     ports: tuple[Port, ...]
     endpoints: tuple[Endpoint, ...] = ()
     addresses: tuple[str, ...] = ()
+    auto_addresses: tuple[str, ...] = ()
+    """Allocated for want of others, IPv4 before IPv6; for proxies that know the names."""
     resolution: Resolution
     external: bool
     export_to: tuple[str, ...] = ("*",)
@@ -93,6 +95,25 @@ class Service:
             for each in self.export_to
         )
 
+    def for_names(self) -> tuple[object, ...]:
+        """Return what tables of names are made of where it has addresses of its own."""
+        return (
+            self.host,
+            self.namespace,
+            self.addresses,
+            self.auto_addresses,
+            self.ports,
+            self.resolution,
+            self.export_to,
+            () if self.auto_addresses else self.named_by_endpoints(),
+        )
+
+    def named_by_endpoints(self) -> tuple[str, ...]:
+        """Return what the name leads to where the service has no address of its own."""
+        if self.addresses or not self.uses_eds:
+            return ()
+        return tuple(dict.fromkeys(e.address for e in self.endpoints if is_ip(e.address)))
+
     def without_endpoints(self) -> tuple[object, ...]:
         """Return all that clusters, listeners and routes are made of."""
         endpoints = () if self.uses_eds else self.endpoints
@@ -102,6 +123,7 @@ class Service:
             self.name,
             self.ports,
             self.addresses,
+            self.auto_addresses,
             self.resolution,
             self.external,
             self.export_to,

@@ -63,3 +63,17 @@ def short_names(host: str, proxy_domain: str) -> tuple[str, ...]:
     if prefix.endswith(f".{namespace}"):
         names.insert(0, prefix.removesuffix(f".{namespace}"))
     return tuple(dict.fromkeys(names))
+
+
+def name_and_namespace(host: str, proxy_domain: str) -> tuple[str, str] | None:
+    """Take `web` and `a` out of `web.a.svc.cluster.local`; None if it is no such host of the mesh.
+
+    The mesh's own domain is what follows the namespace in a proxy's, as in `b.svc.cluster.local`.
+    """
+    _, dot, mesh_domain = proxy_domain.partition(".")
+    if not dot or not mesh_domain or not host.endswith(f".{mesh_domain}"):
+        return None
+    name, dot, namespace = host.removesuffix(f".{mesh_domain}").partition(".")
+    if not name or name == "*" or not namespace or "." in namespace:
+        return None
+    return name, namespace

@@ -9,14 +9,20 @@ import msgspec
 from mesh_discovery._documents import Document, Value
 from mesh_discovery._problems import Path, Problem, field_name
 from mesh_discovery._schema import (
-    IGNORED_MESH_FIELDS,
     MeshConfigSpec,
     Metadata,
     PeerAuthenticationSpec,
     ServiceEntrySpec,
     WorkloadEntrySpec,
 )
-from mesh_discovery._shape import Finding, decode, differences
+from mesh_discovery._shape import Finding, decode, differences, suggestion
+from mesh_discovery._unsupported import (
+    AGENT_FIELDS,
+    DEFAULT_CONFIG_FIELDS,
+    MESH_FIELDS,
+    is_unsupported_kind,
+    unsupported_values,
+)
 from mesh_discovery._validation import Spec, contradictions
 
 
@@ -33,6 +39,20 @@ class ConfigObject:
     """RFC 3339, empty when unknown; decides which of two equals is older."""
     file: str
     line: int
+    lines: tuple[tuple[Path, int], ...] = ()
+    """Of the fields that can be at odds with another object's."""
+
+    def problem(self, path: Path, message: str) -> Problem:
+        """Say that a field is wrong, with its line or that of the nearest thing around it."""
+        lines, around = dict(self.lines), path
+        while around and around not in lines:
+            around = around[:-1]
+        return Problem(
+            file=self.file,
+            line=lines.get(around, self.line),
+            field=field_name(path),
+            message=message,
+        )
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -68,12 +88,18 @@ class Read:
     notes: tuple[Problem, ...] = ()
 
 
-def read_object(document: Document, *, file: str) -> Read:
-    """Make an object of a document with apiVersion, kind, metadata and spec."""
-    reader = _Reader(document, file)
+def read_object(document: Document, *, file: str, allow_unsupported: bool = False) -> Read:
+    """Make an object of a document with apiVersion, kind, metadata and spec.
+
+    allow_unsupported: what Istio has and we have not yet is noted, instead of being a mistake.
+    """
+    reader = _Reader(document, file, allow_unsupported=allow_unsupported)
     value = document.value
     if not isinstance(value, dict):
         reader.add((), "expected an object with apiVersion, kind, metadata and spec")
+        return reader.result()
+    if is_unsupported_kind(value.get("apiVersion"), value.get("kind")):
+        reader.unsupported(("kind",), f"{value['kind']} is not supported yet")
         return reader.result()
     kind = reader.kind(value)
     for key in value:
@@ -82,18 +108,18 @@ def read_object(document: Document, *, file: str) -> Read:
     metadata = reader.metadata(value, needed=kind is not KINDS["MeshConfig"])
     if kind is None:
         return reader.result()
-    spec = reader.spec(value.get("spec"), kind, ("spec",))
+    spec = reader.spec(value.get("spec"), str(value["kind"]), ("spec",))
     if metadata is None or spec is None:
         return reader.result()
     return reader.result(_object(document, file, str(value["kind"]), metadata, spec))
 
 
-def read_mesh_config(document: Document, *, file: str) -> Read:
+def read_mesh_config(document: Document, *, file: str, allow_unsupported: bool = False) -> Read:
     """Make a mesh config of Istio's bare mapping, or of a MeshConfig document."""
     if isinstance(document.value, dict) and "kind" in document.value:
-        return read_object(document, file=file)
-    reader = _Reader(document, file)
-    spec = reader.spec(document.value, KINDS["MeshConfig"], ())
+        return read_object(document, file=file, allow_unsupported=allow_unsupported)
+    reader = _Reader(document, file, allow_unsupported=allow_unsupported)
+    spec = reader.spec(document.value, "MeshConfig", ())
     if spec is None:
         return reader.result()
     metadata = Metadata(name="default")
@@ -112,15 +138,30 @@ def _object(
         created=metadata.creation_timestamp or "",
         file=file,
         line=document.line,
+        lines=_lines(document) if kind == "ServiceEntry" else (),
     )
+
+
+def _lines(document: Document) -> tuple[tuple[Path, int], ...]:
+    """Keep the lines of hosts, addresses, ports and resolution, as short as they are."""
+    return tuple(
+        (path, line)
+        for path, line in document.lines.items()
+        if path[:1] == ("spec",)
+        and (len(path) == 1 or (len(path) <= 3 and path[1] in _TOLD_BY_LINE))
+    )
+
+
+_TOLD_BY_LINE = ("addresses", "hosts", "ports", "resolution")
 
 
 class _Reader:
     """Gathers what is wrong with one document."""
 
-    def __init__(self, document: Document, file: str) -> None:
+    def __init__(self, document: Document, file: str, *, allow_unsupported: bool) -> None:
         self._document = document
         self._file = file
+        self._allow_unsupported = allow_unsupported
         self._problems: list[Problem] = []
         self._notes: list[Problem] = []
 
@@ -131,6 +172,13 @@ class _Reader:
 
     def add(self, path: Path, message: str) -> None:
         self._problems.append(self._problem(path, message))
+
+    def unsupported(self, path: Path, message: str) -> None:
+        """Take note of what Istio has and we have not, or refuse it."""
+        if self._allow_unsupported:
+            self._note(path, f"{message}: let pass, without effect")
+        else:
+            self.add(path, f"{message}; remove it, or let it pass with --allow-unsupported")
 
     def kind(self, value: dict[str, Value]) -> _Kind | None:
         name = value.get("kind")
@@ -159,22 +207,44 @@ class _Reader:
         metadata: Metadata | None = self._decoded(given, Metadata, ("metadata",))
         return metadata
 
-    def spec(self, value: Value, kind: _Kind, path: Path) -> Spec | None:
+    def spec(self, value: Value, kind: str, path: Path) -> Spec | None:
+        """Read a spec; None when it is wrong, or let pass without effect."""
         if value is None:
             value = {}
-        if kind.spec is MeshConfigSpec and isinstance(value, dict):
-            value = self._without_ignored(value, path)
-        spec: Spec | None = self._decoded(value, kind.spec, path)
+        left_out = tuple(unsupported_values(kind, value))
+        for inner, choice in left_out:
+            self.unsupported(path + inner, f"{choice} is not supported yet")
+        if kind == "MeshConfig" and isinstance(value, dict):
+            value = self._without_unused(value, path)
+            value = {
+                key: item for key, item in value.items() if all(key != p[0] for p, _ in left_out)
+            }
+        elif left_out:
+            return None
+        spec: Spec | None = self._decoded(value, KINDS[kind].spec, path)
         if spec is None:
             return None
         for inner, message in contradictions(spec):
             self.add(path + inner, message)
         return spec
 
-    def _without_ignored(self, value: dict[str, Value], path: Path) -> dict[str, Value]:
-        for key in value.keys() & IGNORED_MESH_FIELDS:
-            self._notes.append(self._problem((*path, key), "has no effect in this control plane"))
-        return {key: item for key, item in value.items() if key not in IGNORED_MESH_FIELDS}
+    def _without_unused(self, value: dict[str, Value], path: Path) -> dict[str, Value]:
+        """Leave out the mesh config's fields that nothing here looks at, and tell them."""
+        for key in sorted(value.keys() & MESH_FIELDS):
+            self._note((*path, key), "not supported yet: has no effect in this control plane")
+        agents = value.get("defaultConfig")
+        for key, item in agents.items() if isinstance(agents, dict) else ():
+            place = (*path, "defaultConfig", key)
+            if key in AGENT_FIELDS:
+                if (key, item) != ("interceptionMode", "NONE"):
+                    self._note(place, "has no effect here: agents read it from their own settings")
+            elif key not in DEFAULT_CONFIG_FIELDS:
+                known = (*AGENT_FIELDS, *DEFAULT_CONFIG_FIELDS)
+                self.add(place, f"unknown field{suggestion(key, known, listed=False)}")
+        return {key: item for key, item in value.items() if key not in MESH_FIELDS}
+
+    def _note(self, path: Path, message: str) -> None:
+        self._notes.append(self._problem(path, message))
 
     def _decoded(self, value: Value, shape: type[Any], path: Path) -> Any:
         findings: Iterator[Finding] = differences(value, shape, path)

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from mesh_discovery import _names as names
 from mesh_discovery._listeners import HttpOutbound, Outbound, TcpOutbound
-from mesh_discovery._model import Service
+from mesh_discovery._model import Port, Service
 from mesh_discovery._ports import Protocol
+from mesh_discovery._proxy import UNNAMED, Naming
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,22 +23,22 @@ def plan_outbound(
     services: Iterable[Service],
     *,
     address: str,
+    naming: Naming = UNNAMED,
     http_proxy_port: int | None = None,
     taken: frozenset[tuple[str, int]] = frozenset(),
 ) -> tuple[tuple[Outbound, ...], tuple[Conflict, ...]]:
     """Share out addresses, services oldest first; `taken` are not to be had.
 
     HTTP services share one listener a port on `address`. A service of any other protocol has its
-    own, on its virtual addresses if it has any. The result has the TCP listeners first, then HTTP,
+    own, on its virtual addresses if it has any. Where names lead to addresses of a service's own,
+    HTTP has a listener there too. The result has the TCP listeners first, then HTTP,
     each in order, then the HTTP proxy.
     """
     owners: dict[tuple[str, int], Outbound] = {}
     conflicts: list[Conflict] = []
     for service in services:
         for port in service.ports:
-            if port.protocol is Protocol.UDP:
-                continue
-            for wanted in _wanted(service, port.number, port.protocol, address):
+            for wanted in wanted_listeners(service, port, address, naming):
                 place = (wanted.bind, wanted.port)
                 if place in taken or owners.setdefault(place, wanted) != wanted:
                     conflicts.append(
@@ -59,15 +60,39 @@ def plan_outbound(
     return tuple(listeners), tuple(conflicts)
 
 
-def _wanted(service: Service, number: int, protocol: Protocol, address: str) -> Iterable[Outbound]:
-    if protocol.is_http:
-        yield HttpOutbound(bind=address, port=number, route=str(number))
+def wanted_listeners(
+    service: Service, port: Port, address: str, naming: Naming = UNNAMED
+) -> Iterable[Outbound]:
+    """Yield the listeners by which a proxy with this outbound address reaches a service's port."""
+    if port.protocol is Protocol.UDP:
         return
-    cluster = f"outbound|{number}||{service.host}"
-    for bind in service.virtual_addresses or (address,):
+    named = named_addresses(service, naming)
+    if port.protocol.is_http:
+        route = str(port.number)
+        yield HttpOutbound(bind=address, port=port.number, route=route)
+        for bind in named:
+            yield HttpOutbound(bind=bind, port=port.number, route=route, is_virtual_address=True)
+        return
+    cluster = f"outbound|{port.number}||{service.host}"
+    own = service.virtual_addresses or named
+    for bind in own or (address,):
         yield TcpOutbound(
-            bind=bind,
-            port=number,
-            cluster=cluster,
-            is_virtual_address=bool(service.virtual_addresses),
+            bind=bind, port=port.number, cluster=cluster, is_virtual_address=bool(own)
         )
+
+
+def named_addresses(service: Service, naming: Naming) -> tuple[str, ...]:
+    """Return the addresses of a service's own that its name leads to at a proxy, if any.
+
+    A proxy that listens apart has HTTP at one address for all services; only a service that has
+    another protocol too, and for that an address, has its HTTP there as well.
+    """
+    if not naming.known:
+        return ()
+    if naming.apart:
+        mixed = len({port.protocol.is_http for port in service.ports}) > 1
+        return service.virtual_addresses if mixed else ()
+    if service.addresses:
+        return service.virtual_addresses
+    families = naming.families
+    return tuple(each for each in service.auto_addresses if (6 if ":" in each else 4) in families)

@@ -5,6 +5,7 @@ import socket
 from collections.abc import Iterable
 
 from mesh_discovery._config import Address
+from mesh_listening import ListenError, listening_on
 
 
 class CannotListenError(Exception):
@@ -17,18 +18,25 @@ def check_free(addresses: Iterable[Address | None]) -> None:
     for address in addresses:
         if address is None:
             continue
-        family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
         try:
-            socket.create_server((address.host, address.port), family=family).close()
-        except OSError as error:
+            with listening_on(address.host, address.port):
+                pass
+        except ListenError as error:
             refused.append(refusal(address, error))
     if refused:
         raise CannotListenError("\n".join(refused))
 
 
-def refusal(address: Address, error: OSError) -> str:
+def refusal(address: Address, error: ListenError) -> str:
     """Say why an address can't be had and what to do."""
-    reason = os.strerror(error.errno) if error.errno else str(error)
+    cause = error.__cause__
+    if isinstance(cause, socket.gaierror):
+        return (
+            f"{address.flag}: can't listen on {address}: its host name can't be resolved "
+            f"({cause.strerror}); give an IP address, as 127.0.0.1:{address.port}"
+        )
+    number = cause.errno if isinstance(cause, OSError) else None
+    reason = os.strerror(number) if number else str(error)
     return (
         f"{address.flag}: can't listen on {address}: {reason}; "
         "free the port or give another address"

@@ -2,10 +2,13 @@
 
 Node ids and metadata keys are Istio's; a machine without Kubernetes says with three more where
 its listeners go in interception mode NONE (APP_ADDRESS, OUTBOUND_BIND_ADDRESS, INSTANCE_IPS).
+DNS_CAPTURE, DNS_AUTO_ALLOCATE and ENABLE_DNS_SERVER say whether its agent answers names, and how.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import NamedTuple
 
 from mesh_discovery._addresses import is_ip
 from xds_server import Node
@@ -17,6 +20,22 @@ class NodeError(ValueError):
 
 class NotServedError(NodeError):
     """A sound node that wants what this control plane does not make."""
+
+
+class Naming(NamedTuple):
+    """How the names of services and a proxy's listeners go together.
+
+    known: its agent answers DNS. apart: it says itself where it listens for its workload, and names
+    lead there. families: IP versions of addresses that are allocated for services and that it can
+    use; none if it wants none of them.
+    """
+
+    known: bool = False
+    apart: bool = False
+    families: frozenset[int] = frozenset()
+
+
+UNNAMED = Naming()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +52,7 @@ class Proxy:
     service_account: str = ""
     app_address: str = "127.0.0.1"
     outbound_address: str = "127.0.0.1"
+    naming: Naming = UNNAMED
 
 
 def parse_proxy(node: Node, *, domain_suffix: str = "cluster.local") -> Proxy:
@@ -66,6 +86,7 @@ def parse_proxy(node: Node, *, domain_suffix: str = "cluster.local") -> Proxy:
         service_account=_text(metadata, "SERVICE_ACCOUNT"),
         app_address=_address(metadata, "APP_ADDRESS"),
         outbound_address=_address(metadata, "OUTBOUND_BIND_ADDRESS"),
+        naming=_naming(kind, metadata, addresses),
     )
 
 
@@ -74,6 +95,29 @@ def _text(metadata: Mapping[str, object], key: str) -> str:
     if isinstance(value, list):
         return ",".join(str(each) for each in value)
     return value if isinstance(value, str) else ""
+
+
+def _naming(kind: str, metadata: Mapping[str, object], addresses: tuple[str, ...]) -> Naming:
+    # Agents of gateways ask for names by a setting of their own.
+    known = _flag(metadata, "DNS_CAPTURE" if kind == "sidecar" else "ENABLE_DNS_SERVER")
+    apart = bool(_text(metadata, "OUTBOUND_BIND_ADDRESS"))
+    allocated = known and not apart and _flag(metadata, "DNS_AUTO_ALLOCATE", default=True)
+    return Naming(
+        known=known,
+        apart=apart,
+        families=frozenset(ip_address(each).version for each in addresses)
+        if allocated
+        else frozenset(),
+    )
+
+
+def _flag(metadata: Mapping[str, object], key: str, *, default: bool = False) -> bool:
+    """Read a flag as Istio does: text, since it comes from a variable, or a JSON truth value."""
+    value = metadata.get(key)
+    if isinstance(value, bool):
+        return value
+    text = value.lower() if isinstance(value, str) else ""
+    return text in ("true", "1", "t") if text else default
 
 
 def _address(metadata: Mapping[str, object], key: str) -> str:

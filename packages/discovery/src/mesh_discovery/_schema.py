@@ -158,44 +158,5 @@ class MeshConfigSpec(_Shape, frozen=True):
     dns_refresh_rate: Duration = Duration(5)
     default_service_export_to: tuple[Text, ...] = ("*",)
     default_config: dict[str, Any] = {}
-    """Settings of the agents; only discoveryAddress matters to the control plane."""
-
-
-IGNORED_MESH_FIELDS = frozenset(
-    {
-        "accessLogging",
-        "ca",
-        "caCertificates",
-        "certificates",
-        "configSources",
-        "defaultDestinationRuleExportTo",
-        "defaultHttpRetryPolicy",
-        "defaultProviders",
-        "defaultVirtualServiceExportTo",
-        "disableEnvoyListenerLog",
-        "discoverySelectors",
-        "enableEnvoyAccessLogService",
-        "enablePrometheusMerge",
-        "enableTracing",
-        "extensionProviders",
-        "h2UpgradePolicy",
-        "inboundClusterStatName",
-        "ingressClass",
-        "ingressControllerMode",
-        "ingressSelector",
-        "ingressService",
-        "localityLbSetting",
-        "meshMTLS",
-        "outboundClusterStatName",
-        "pathNormalization",
-        "protocolDetectionTimeout",
-        "proxyInboundListenPort",
-        "proxyListenPort",
-        "serviceSettings",
-        "tcpKeepalive",
-        "thriftConfig",
-        "tlsDefaults",
-        "verifyCertificateAtClient",
-    }
-)
-"""Istio's further MeshConfig fields: accepted so that one file serves both, noted as unused."""
+    """Settings of the agents; only discoveryAddress and drainDuration matter to the control
+    plane."""

@@ -4,7 +4,8 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import grpc
 from prometheus_client import CollectorRegistry
@@ -15,6 +16,7 @@ from mesh_ca import (
     CaError,
     RevocationList,
     RootPolicy,
+    StorageError,
     certificate_service,
     is_own_root,
     keeping_authority,
@@ -26,6 +28,8 @@ from mesh_discovery._authentication import authenticating
 from mesh_discovery._certificate import ServingCertificate, keeping_certificate
 from mesh_discovery._config import DiscoveryConfig
 from mesh_discovery._debug import DebugPages
+from mesh_discovery._draining import mesh_drain_time
+from mesh_discovery._first_load import done_or_refused
 from mesh_discovery._following import following_files
 from mesh_discovery._generators import generators
 from mesh_discovery._http import monitoring_app, public_app, serving_http
@@ -36,7 +40,10 @@ from mesh_discovery._proxy import Proxy
 from mesh_discovery._store import ConfigStore
 from mesh_discovery._trust_bundle import trust_bundle_changed
 from mesh_discovery._version import version
+from mesh_filewatch import ReadTimedOut, run_aside
 from mesh_lifecycle import Readiness
+from mesh_listening.prometheus import PortMetrics
+from mesh_protos import type_urls
 from xds_server import (
     Listener,
     ListenError,
@@ -49,6 +56,11 @@ from xds_server import (
 )
 
 log = logging.getLogger(__name__)
+
+_AUTHORITY_TIMEOUT_S = 10.0
+"""For its files, and for making them: another process may be at it."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +75,26 @@ class ControlPlane:
     readiness: Readiness = field(repr=False)
 
 
+async def _authority(config: DiscoveryConfig, *, trust_domain: str) -> tuple[Authority, bool]:
+    """The authority, and whether its root was made here; its directory may be on a mount."""
+
+    def load() -> tuple[Authority, bool]:
+        authority = load_or_create_authority(
+            config.ca_dir, trust_domain=trust_domain, root_lifetime=config.root_lifetime
+        )
+        return authority, is_own_root(config.ca_dir)
+
+    try:
+        return await run_aside(load, about=config.ca_dir, timeout_s=_AUTHORITY_TIMEOUT_S)
+    except ReadTimedOut as error:
+        raise StorageError(f"{config.ca_dir}: {error.strerror}") from error
+
+
+async def _first(work: Callable[[], T], loader: ConfigLoader) -> T:
+    guarded = partial(done_or_refused, work, loader)
+    return await run_aside(guarded, about=loader.directory / "any", timeout_s=None)
+
+
 @asynccontextmanager
 async def running(config: DiscoveryConfig) -> AsyncIterator[ControlPlane]:
     """Run a control plane until the context is left.
@@ -73,18 +105,22 @@ async def running(config: DiscoveryConfig) -> AsyncIterator[ControlPlane]:
     check_free((config.http, config.grpc, config.secure_grpc, config.monitoring))
     registry = CollectorRegistry()
     metrics = Metrics(registry, version=version())
-    loader = ConfigLoader(config.config_dir, mesh_config=config.mesh_config)
-    seen = loader.signature()
-    first = loader.load()
+    ports = PortMetrics()
+    registry.register(ports)
+    loader = ConfigLoader(
+        config.config_dir,
+        mesh_config=config.mesh_config,
+        allow_unsupported=config.allow_unsupported,
+    )
+    seen = await _first(loader.signature, loader)
+    first = await _first(loader.load, loader)
     store = ConfigStore(first, metrics=metrics, trust_domain=config.trust_domain)
     metrics.watch_conflicts(lambda: len(store.state.context.conflicts))
-    authority = load_or_create_authority(
-        config.ca_dir,
-        trust_domain=store.state.context.world.trust_domain,
-        root_lifetime=config.root_lifetime,
+    authority, own_root = await _authority(
+        config, trust_domain=store.state.context.world.trust_domain
     )
     # A plugged-in authority's list is the business of who made it.
-    revocations = RevocationList(config.ca_dir, authority) if is_own_root(config.ca_dir) else None
+    revocations = RevocationList(config.ca_dir, authority) if own_root else None
     readiness = Readiness()
     serves = readiness.register("discovery")
     async with AsyncExitStack() as stack:
@@ -110,8 +146,8 @@ async def running(config: DiscoveryConfig) -> AsyncIterator[ControlPlane]:
         )
         if config.secure_grpc is not None:
             await enter(keeping_certificate(certificate))
-        ca = _ca(config, authority, authenticator, registry)
-        bound = await enter(_serving_grpc(config, server, certificate, [ca]))
+        ca = _ca(config, authority, authenticator, revocations, registry)
+        bound = await enter(_serving_grpc(config, server, certificate, [ca], ports=ports))
         await enter(
             following_files(
                 config,
@@ -128,11 +164,15 @@ async def running(config: DiscoveryConfig) -> AsyncIterator[ControlPlane]:
         monitoring = http = ""
         if config.monitoring is not None:
             app = monitoring_app(registry, pages)
-            monitoring = await enter(serving_http(app, config.monitoring))
+            monitoring = await enter(
+                serving_http(app, config.monitoring, limits=config.http_limits, ports=ports)
+            )
         if config.http is not None:
             revocation_list = (lambda: revocations.der) if revocations else None
             app = public_app(readiness, revocation_list=revocation_list)
-            http = await enter(serving_http(app, config.http))
+            http = await enter(
+                serving_http(app, config.http, limits=config.http_limits, ports=ports)
+            )
         serves.set()
         stack.callback(serves.unset, "stopping")
         plane = ControlPlane(
@@ -172,11 +212,17 @@ def _xds_server(
 ) -> XdsServer[Proxy]:
     server = XdsServer(
         generators(store.state, bundle_pem=lambda: authority.root_pem),
-        admit=Gatekeeper(authenticator, domain_suffix=config.domain),
+        admit=Gatekeeper(
+            authenticator,
+            domain_suffix=config.domain,
+            drain_time=lambda: mesh_drain_time(store.snapshot.mesh.default_config),
+        ),
         config=ServerConfig(
             debounce_quiet_s=config.debounce_after_s,
             debounce_maximum_s=config.debounce_max_s,
             identifier="mesh-discovery",
+            # Agents tell what they find, and expect no answer.
+            reported_types=frozenset({type_urls.HEALTH_INFORMATION}),
         ),
         build=store.state.build,
         needs_push=store.state.needs_push,
@@ -225,10 +271,15 @@ def _tell_of_authority(server: XdsServer[Proxy], certificate: ServingCertificate
     server.notify(trust_bundle_changed())
 
 
+def _nothing_revoked(_sha256: str) -> bool:
+    return False
+
+
 def _ca(
     config: DiscoveryConfig,
     authority: Authority,
     authenticator: Authenticator,
+    revocations: RevocationList | None,
     registry: CollectorRegistry,
 ) -> "grpc.GenericRpcHandler[Any, Any]":
     return certificate_service(
@@ -237,6 +288,8 @@ def _ca(
         credentials_of=lambda context: credentials(peer_of(context)),
         default_lifetime=config.default_lifetime,
         max_lifetime=config.max_lifetime,
+        self_renewal_limit=config.self_renewal_limit,
+        is_key_revoked=_nothing_revoked if revocations is None else revocations.is_key_revoked,
         registry=registry,
     )
 
@@ -247,6 +300,8 @@ async def _serving_grpc(
     server: XdsServer[Proxy],
     certificate: ServingCertificate,
     services: "list[grpc.GenericRpcHandler[Any, Any]]",
+    *,
+    ports: PortMetrics,
 ) -> AsyncIterator[dict[str, str]]:
     listeners: dict[str, Listener] = {}
     if config.secure_grpc is not None:
@@ -254,9 +309,12 @@ async def _serving_grpc(
             host=config.secure_grpc.host,
             port=config.secure_grpc.port,
             context=certificate.context,
+            limits=config.grpc_limits,
         )
     if config.grpc is not None:
-        listeners[config.grpc.flag] = PlainListener(host=config.grpc.host, port=config.grpc.port)
+        listeners[config.grpc.flag] = PlainListener(
+            host=config.grpc.host, port=config.grpc.port, limits=config.grpc_limits
+        )
     try:
         opened = serving(server, list(listeners.values()), extra_handlers=services)
         async with AsyncExitStack() as stack:
@@ -265,6 +323,7 @@ async def _serving_grpc(
     except ListenError as error:
         flags = " or ".join(listeners)
         raise CannotListenError(f"{flags}: {error}; free the port or give another") from error
+    ports.add(*bound.ports)
     async with stack_of_body:
         yield dict(zip(listeners, bound.addresses, strict=True))
 

@@ -5,8 +5,9 @@ and want all of theirs, in their words. What passes here is then decoded by msgs
 """
 
 import difflib
+import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, TypeVar
 
 import msgspec
@@ -61,7 +62,13 @@ def decode(value: Value, shape: type[_S]) -> _S:
 
 def differences(value: Value, shape: type[msgspec.Struct], path: Path = ()) -> Iterator[Finding]:
     """Yield the place of everything that is not as the type says, with what would be right."""
-    yield from _check(value, inspect.type_info(shape), path)
+    yield from _check(value, _type_info(shape), path)
+
+
+@functools.cache
+def _type_info(shape: type[msgspec.Struct]) -> inspect.Type:
+    """Look a type up once: it takes longer than to check a value with it."""
+    return inspect.type_info(shape)
 
 
 def _check(  # noqa: PLR0912  (one case a kind of type)
@@ -103,7 +110,7 @@ def _struct(value: Value, wanted: inspect.StructType, path: Path) -> Iterator[Fi
     fields = {each.encode_name: each for each in wanted.fields}
     for key, inner in value.items():
         if (known := fields.get(key)) is None:
-            yield (*path, key), f"unknown field{_suggestion(key, fields)}"
+            yield (*path, key), f"unknown field{suggestion(key, fields)}"
         else:
             yield from _check(inner, known.type, (*path, key))
     for name, each in fields.items():
@@ -111,11 +118,12 @@ def _struct(value: Value, wanted: inspect.StructType, path: Path) -> Iterator[Fi
             yield path, f"the field {name} is missing"
 
 
-def _suggestion(word: str, known: dict[str, inspect.Field]) -> str:
+def suggestion(word: str, known: Collection[str], *, listed: bool = True) -> str:
+    """Name the field that was meant, if one is close; else, if `listed`, all there are."""
     close = difflib.get_close_matches(word, known, n=1, cutoff=0.7)
     if close:
         return f"; did you mean {close[0]}?"
-    return f"; known here: {', '.join(sorted(known))}"
+    return f"; known here: {', '.join(sorted(known))}" if listed else ""
 
 
 def _scalar(value: Value, wanted: inspect.Type) -> str | None:  # noqa: PLR0911

@@ -1,4 +1,4 @@
-"""The configuration as served: the last good one, and what is wrong with the files since."""
+"""The configuration as served, and what is wrong with the files as they are."""
 
 import logging
 import time
@@ -6,9 +6,11 @@ from collections.abc import Callable
 
 from mesh_discovery._changes import difference
 from mesh_discovery._generators import State
+from mesh_discovery._last_good import WrongFile
 from mesh_discovery._loader import Load
 from mesh_discovery._metrics import Metrics
 from mesh_discovery._problems import ConfigError, Problem
+from mesh_discovery._reachability import judged_by, unreachable
 from mesh_discovery._world import World, build_world
 from xds_server import PushRequest
 
@@ -16,48 +18,71 @@ log = logging.getLogger(__name__)
 
 
 class ConfigStore:
-    """Takes loads; keeps the last good one and tells of the difference."""
+    """Takes loads; serves what is good of them and tells of the difference."""
 
     def __init__(self, first: Load, *, metrics: Metrics, trust_domain: str) -> None:
-        """Begin with a first load; raises `ConfigError` if it is not good."""
-        if first.snapshot is None:
+        """Begin with a first load; raises `ConfigError` if anything in it is wrong."""
+        if first.wrong:
             raise ConfigError(first.problems)
         self._metrics = metrics
         self._default_trust_domain = trust_domain
         self.snapshot = first.snapshot
-        self.problems: tuple[Problem, ...] = ()
+        self.wrong: tuple[WrongFile, ...] = ()
+        """Files that are not served as they are."""
+        self.unreachable: tuple[Problem, ...] = ()
+        """What is served and can't be reached."""
+        self._noted: frozenset[Problem] = frozenset()
         self.loaded_at = time.time()
         """Of the configuration that is served."""
         self.looked_at = self.loaded_at
         self.files = first.files
-        self.state = State(self._world(first))
-        self._say_notes()
+        self.state = State(self._world(None))
+        self._judged: object = None
+        self._tell_notes()
+        self.look_for_unreachable()
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What is wrong with the files as they are."""
+        return tuple(problem for each in self.wrong for problem in each.problems)
 
     def take(self, load: Load, notify: Callable[[PushRequest], None]) -> None:
-        """Make a load the one served, if it is good; else say once what is wrong with it."""
+        """Serve what is good of a load; say once what is wrong with the files, and when not."""
         self.looked_at = time.time()
-        self._metrics.config_problems.set(len(load.problems))
-        if load.snapshot is None:
-            self._metrics.config_loads.labels("refused").inc()
-            if load.problems != self.problems:
-                self.problems = load.problems
-                log.error(
-                    "configuration has mistakes, the last good one stays",
-                    extra={"problems": [str(each) for each in load.problems]},
-                )
-            return
-        if self.problems:
-            log.info("configuration is good again")
-        self.problems = ()
         self.files = load.files
-        if load.snapshot == self.snapshot:
-            self._metrics.config_loads.labels("unchanged").inc()
+        self._tell_of_files(load)
+        changed = load.snapshot != self.snapshot
+        result = "changed" if changed else "unchanged"
+        if load.wrong:
+            result = "partly" if changed else "refused"
+        self._metrics.config_loads.labels(result).inc()
+        if not changed:
             return
-        self._metrics.config_loads.labels("changed").inc()
         self.snapshot = load.snapshot
         self.loaded_at = self.looked_at
-        self._say_notes()
-        self._move_to(self._world(load), notify)
+        self._tell_notes()
+        self._move_to(self._world(self.state.pending), notify)
+
+    def _tell_of_files(self, load: Load) -> None:
+        before = {each.file: each for each in self.wrong}
+        self._metrics.config_problems.set(len(load.problems))
+        for each in load.wrong:
+            known = before.pop(each.file, None)
+            if known is not None and known.problems == each.problems:
+                continue
+            log.error(
+                "configuration file is wrong, its last good content stays"
+                if each.kept_from is not None
+                else "configuration file is wrong, nothing of it is served",
+                extra={
+                    "file": each.file,
+                    "problems": [str(problem) for problem in each.problems],
+                    "objects_kept": each.kept_objects,
+                },
+            )
+        for file in before:
+            log.info("configuration file is no longer wrong", extra={"file": file})
+        self.wrong = load.wrong
 
     def _move_to(self, world: World, notify: Callable[[PushRequest], None]) -> None:
         before = self.state.pending
@@ -80,13 +105,35 @@ class ConfigStore:
         )
         notify(request)
 
-    def _world(self, load: Load) -> World:
-        if load.snapshot is None:
-            raise ConfigError(load.problems)
-        world = build_world(load.snapshot, default_trust_domain=self._default_trust_domain)
+    def _world(self, before: World | None) -> World:
+        world = build_world(
+            self.snapshot, default_trust_domain=self._default_trust_domain, before=before
+        )
         self._metrics.services.set(len(world.services))
         return world
 
-    def _say_notes(self) -> None:
+    def look_for_unreachable(self) -> None:
+        """Find what is served and can't be reached; told once for as long as it is so.
+
+        To be called after `take`, in a thread: in a large mesh no push should wait for it.
+        It does nothing unless services changed, or the addresses of this machine's workloads.
+        """
+        snapshot, world = self.snapshot, self.state.pending
+        judged = judged_by(snapshot, world)
+        if judged == self._judged:
+            return
+        self._judged = judged
+        found = unreachable(snapshot, world)
+        for problem in found:
+            if problem not in self.unreachable:
+                log.warning("configuration that can't be reached", extra={"what": str(problem)})
+        self.unreachable = found
+        self._metrics.config_unreachable.set(len(found))
+
+    def _tell_notes(self) -> None:
+        """Log what has no effect, each once for as long as it is so."""
         for note in self.snapshot.notes:
-            log.warning("configuration without effect", extra={"what": str(note)})
+            if note not in self._noted:
+                log.warning("configuration without effect", extra={"what": str(note)})
+        self._noted = frozenset(self.snapshot.notes)
+        self._metrics.config_unsupported.set(len(self._noted))

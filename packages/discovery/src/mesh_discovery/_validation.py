@@ -11,6 +11,7 @@ from mesh_discovery._addresses import (
     socket_path,
     split_host_port,
 )
+from mesh_discovery._draining import mesh_drain_time
 from mesh_discovery._ports import Protocol
 from mesh_discovery._schema import (
     LogEncoding,
@@ -175,3 +176,7 @@ def _mesh_config(spec: MeshConfigSpec) -> Iterator[Finding]:
         split_host_port(address if isinstance(address, str) else "")
     except ValueError:
         yield ("defaultConfig", "discoveryAddress"), "expected host:port"
+    try:
+        mesh_drain_time(spec.default_config)
+    except ValueError:
+        yield ("defaultConfig", "drainDuration"), "expected a duration such as 45s"

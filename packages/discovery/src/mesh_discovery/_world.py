@@ -4,10 +4,17 @@ Pure and immutable: the same snapshot gives an equal world, and two worlds are c
 what a push must carry.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
+from mesh_discovery._auto_addresses import (
+    NO_AUTO_ADDRESS_LABEL,
+    Key,
+    allocate,
+    auto_addresses,
+)
 from mesh_discovery._loader import Snapshot
 from mesh_discovery._model import Endpoint, Labels, Port, Service
 from mesh_discovery._objects import ConfigObject
@@ -32,6 +39,8 @@ class World:
     services: tuple[Service, ...]
     """Oldest first; each host of a namespace once."""
     policies: PeerPolicies
+    auto_allocated: Mapping[Key, int] = field(default_factory=dict)
+    """Which places of the range of auto-allocated addresses are whose."""
 
     @cached_property
     def by_key(self) -> dict[tuple[str, str], Service]:
@@ -55,20 +64,33 @@ class World:
         return (self.trust_domain, *self.mesh.trust_domain_aliases)
 
 
-def build_world(snapshot: Snapshot, *, default_trust_domain: str = "cluster.local") -> World:
-    """Derive the mesh from a snapshot; mesh config's trustDomain wins over the default."""
+def build_world(
+    snapshot: Snapshot,
+    *,
+    default_trust_domain: str = "cluster.local",
+    before: World | None = None,
+) -> World:
+    """Derive the mesh from a snapshot; mesh config's trustDomain wins over the default.
+
+    before: the world that this one takes the place of; services keep the addresses that were
+    allocated for them there.
+    """
     workloads = [
         (each, each.spec) for each in snapshot.objects if isinstance(each.spec, WorkloadEntrySpec)
     ]
-    services: dict[tuple[str, str], Service] = {}
-    for each in snapshot.objects:
-        if isinstance(each.spec, ServiceEntrySpec):
-            for service in _services(each, each.spec, workloads, snapshot.mesh):
-                services.setdefault((service.namespace, service.host), service)
+    entries = [
+        (each, each.spec) for each in snapshot.objects if isinstance(each.spec, ServiceEntrySpec)
+    ]
+    allocated = _allocated(entries, before)
+    services: dict[Key, Service] = {}
+    for each, spec in entries:
+        for service in _services(each, spec, workloads, snapshot.mesh, allocated):
+            services.setdefault((service.namespace, service.host), service)
     return World(
         mesh=snapshot.mesh,
         trust_domain=snapshot.mesh.trust_domain or default_trust_domain,
         services=tuple(services.values()),
+        auto_allocated=allocated,
         policies=PeerPolicies(
             root_namespace=snapshot.mesh.root_namespace,
             policies=tuple(
@@ -80,11 +102,64 @@ def build_world(snapshot: Snapshot, *, default_trust_domain: str = "cluster.loca
     )
 
 
+class SameNames(NamedTuple):
+    """Which name tables of a world are those of the world before.
+
+    addresses: where services have addresses of their own. endpoints: others as well.
+    """
+
+    addresses: bool
+    endpoints: bool
+
+
+def same_names(old: World, new: World) -> SameNames:
+    """Compare what name tables are made of."""
+    if old.mesh != new.mesh or list(old.by_key) != list(new.by_key):
+        return SameNames(addresses=False, endpoints=False)
+    endpoints = True
+    for key, service in new.by_key.items():
+        before = old.by_key[key]
+        if before == service:
+            continue
+        if before.for_names() != service.for_names():
+            return SameNames(addresses=False, endpoints=False)
+        endpoints = endpoints and before.named_by_endpoints() == service.named_by_endpoints()
+    return SameNames(addresses=True, endpoints=endpoints)
+
+
+def _allocated(
+    entries: Iterable[tuple[ConfigObject, ServiceEntrySpec]], before: World | None
+) -> Mapping[Key, int]:
+    """Find the places of services that are to have an address and were given none."""
+    wanted: dict[Key, bool] = {}
+    given: list[str] = []
+    for item, spec in entries:
+        given += spec.addresses
+        for host in spec.hosts:
+            key = item.namespace, host.lower()
+            wanted.setdefault(key, _wants_address(item, spec, host))
+    return allocate(
+        [key for key, wants in wanted.items() if wants],
+        given=given,
+        before=before.auto_allocated if before is not None else None,
+    )
+
+
+def _wants_address(item: ConfigObject, spec: ServiceEntrySpec, host: str) -> bool:
+    return (
+        not spec.addresses
+        and spec.resolution is not Resolution.NONE
+        and not host.startswith("*")
+        and (NO_AUTO_ADDRESS_LABEL, "false") not in item.labels
+    )
+
+
 def _services(
     item: ConfigObject,
     spec: ServiceEntrySpec,
     workloads: Iterable[tuple[ConfigObject, WorkloadEntrySpec]],
     mesh: MeshConfigSpec,
+    allocated: Mapping[Key, int],
 ) -> Iterable[Service]:
     ports = tuple(
         Port(
@@ -97,6 +172,7 @@ def _services(
     )
     endpoints = _endpoints(item, spec, workloads)
     for host in dict.fromkeys(each.lower() for each in spec.hosts):
+        place = allocated.get((item.namespace, host)) if not spec.addresses else None
         yield Service(
             host=host,
             namespace=item.namespace,
@@ -104,6 +180,7 @@ def _services(
             ports=ports,
             endpoints=endpoints or _named_by_host(host, item, spec),
             addresses=spec.addresses,
+            auto_addresses=auto_addresses(place) if place is not None else (),
             resolution=spec.resolution,
             external=spec.location is Location.MESH_EXTERNAL,
             export_to=spec.export_to or mesh.default_service_export_to,

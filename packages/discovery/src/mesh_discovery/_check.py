@@ -1,0 +1,44 @@
+"""A configuration read as the server would read it, for those who write it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from mesh_discovery._first_load import done_or_refused
+from mesh_discovery._loader import ConfigLoader
+from mesh_discovery._problems import ConfigError, Problem
+from mesh_discovery._reachability import unreachable
+from mesh_discovery._world import build_world
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """What was found.
+
+    problems: mistakes; the server would not start.
+    unreachable: what the server takes and nothing reaches.
+    notes: what it takes and what has no effect.
+    """
+
+    objects: int
+    files: int
+    problems: tuple[Problem, ...]
+    unreachable: tuple[Problem, ...]
+    notes: tuple[Problem, ...]
+
+
+def check_configuration(
+    directory: Path, *, mesh_config: Path | None = None, allow_unsupported: bool = False
+) -> Checked:
+    """Read a configuration once and judge it."""
+    loader = ConfigLoader(directory, mesh_config=mesh_config, allow_unsupported=allow_unsupported)
+    try:
+        load = done_or_refused(loader.load, loader)
+    except ConfigError as error:
+        return Checked(objects=0, files=0, problems=error.problems, unreachable=(), notes=())
+    return Checked(
+        objects=len(load.snapshot.objects),
+        files=len(load.files),
+        problems=load.problems,
+        unreachable=unreachable(load.snapshot, build_world(load.snapshot)),
+        notes=load.snapshot.notes,
+    )

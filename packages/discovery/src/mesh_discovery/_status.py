@@ -1,0 +1,92 @@
+"""What a running control plane says of its configuration, fetched and put in lines for people."""
+
+import http.client
+import json
+import socket
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from mesh_discovery._addresses import bracketed
+
+PATH = "/debug/status"
+_MAX_BYTES = 16 * 1024 * 1024
+
+
+class StatusError(Exception):
+    """A control plane that does not tell."""
+
+
+def fetch_status(host: str, port: int, *, timeout_s: float = 5.0) -> dict[str, Any]:
+    """Ask the monitoring port; raises `StatusError`."""
+    place = f"{bracketed(host)}:{port}"
+    connection = http.client.HTTPConnection(host, port, timeout=timeout_s)
+    try:
+        connection.request("GET", PATH)
+        response = connection.getresponse()
+        body = response.read(_MAX_BYTES)
+    except ConnectionRefusedError:
+        raise StatusError(
+            f"nothing listens on {place}: --monitoring-addr must be what the control plane was "
+            "started with"
+        ) from None
+    except socket.gaierror as error:
+        raise StatusError(
+            f"the host name of {place} can't be resolved ({error.strerror}); give an IP address"
+        ) from error
+    except (OSError, http.client.HTTPException) as error:
+        raise StatusError(
+            f"{place} does not answer: {str(error) or type(error).__name__}"
+        ) from error
+    finally:
+        connection.close()
+    if response.status != http.client.OK:
+        said = body.decode(errors="replace").strip()[:200]
+        raise StatusError(f"{place} answered with status {response.status}: {said}")
+    try:
+        document = json.loads(body)
+    except ValueError:
+        document = None
+    if not isinstance(document, dict) or "wrong_files" not in document:
+        raise StatusError(f"{place} is not the monitoring port of a mesh-discovery")
+    return document
+
+
+def status_problems(document: dict[str, Any]) -> Iterator[str]:
+    """Yield a line for each thing that is not as it was meant, with its place."""
+    for each in document["wrong_files"]:
+        yield from _wrong_file(each)
+    for each in (*document["unreachable"], *document["taken"]):
+        yield f"not reached: {_problem(each)}"
+    for each in document["refused"]:
+        yield (
+            f"refused since {_time(each['since'])} by the proxy {each['proxy']} "
+            f"({each['type']}): {each['message']}"
+        )
+
+
+def status_notes(document: dict[str, Any]) -> Iterator[str]:
+    """Yield a line for each thing that is let pass without effect."""
+    for each in document["unsupported"]:
+        yield f"without effect: {_problem(each)}"
+
+
+def _wrong_file(wrong: dict[str, Any]) -> Iterator[str]:
+    kept = "nothing of it is served"
+    if wrong["kept"] is not None:
+        count = wrong["kept"]["objects"]
+        kept = f"its last good content is served, of {_time(wrong['kept']['read_at'])}, "
+        kept += f"{count} object{'' if count == 1 else 's'}"
+    yield f"wrong since {_time(wrong['since'])}: {wrong['file']}; {kept}"
+    for each in wrong["problems"]:
+        yield f"  {_problem(each)}"
+
+
+def _problem(each: dict[str, Any]) -> str:
+    place = f"{each['file']}:{each['line']}: " if each["file"] else ""
+    field = f"{each['field']}: " if each["field"] else ""
+    return f"{place}{field}{each['message']}"
+
+
+def _time(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"

@@ -1,0 +1,150 @@
+"""What Istio has and this control plane has not yet: known by name, so that it is not called
+unknown, and can be let pass on request.
+
+Source: Istio's API reference, with the kinds of the Kubernetes Gateway API that Istio reads.
+"""
+
+from collections.abc import Iterator
+
+from mesh_discovery._documents import Value
+from mesh_discovery._problems import Path
+
+_NETWORKING = "networking.istio.io"
+_SECURITY = "security.istio.io"
+_GATEWAY_API = "gateway.networking.k8s.io"
+
+KINDS = frozenset(
+    {
+        (_NETWORKING, "DestinationRule"),
+        (_NETWORKING, "EnvoyFilter"),
+        (_NETWORKING, "Gateway"),
+        (_NETWORKING, "ProxyConfig"),
+        (_NETWORKING, "Sidecar"),
+        (_NETWORKING, "VirtualService"),
+        (_NETWORKING, "WorkloadGroup"),
+        (_SECURITY, "AuthorizationPolicy"),
+        (_SECURITY, "RequestAuthentication"),
+        ("telemetry.istio.io", "Telemetry"),
+        ("extensions.istio.io", "TrafficExtension"),
+        ("extensions.istio.io", "WasmPlugin"),
+        (_GATEWAY_API, "BackendTLSPolicy"),
+        (_GATEWAY_API, "GRPCRoute"),
+        (_GATEWAY_API, "Gateway"),
+        (_GATEWAY_API, "GatewayClass"),
+        (_GATEWAY_API, "HTTPRoute"),
+        (_GATEWAY_API, "ReferenceGrant"),
+        (_GATEWAY_API, "TCPRoute"),
+        (_GATEWAY_API, "TLSRoute"),
+        (_GATEWAY_API, "UDPRoute"),
+    }
+)
+
+MESH_FIELDS = frozenset(
+    {
+        "accessLogging",
+        "ca",
+        "caCertificates",
+        "certificates",
+        "configSources",
+        "defaultDestinationRuleExportTo",
+        "defaultHttpRetryPolicy",
+        "defaultInboundHttpRetryPolicy",
+        "defaultProviders",
+        "defaultTrafficPolicy",
+        "defaultVirtualServiceExportTo",
+        "disableEnvoyListenerLog",
+        "discoverySelectors",
+        "enableEnvoyAccessLogService",
+        "enablePrometheusMerge",
+        "enableTracing",
+        "extensionProviders",
+        "h2UpgradePolicy",
+        "inboundClusterStatName",
+        "inboundTrafficPolicy",
+        "ingressClass",
+        "ingressControllerMode",
+        "ingressSelector",
+        "ingressService",
+        "localityLbSetting",
+        "meshMTLS",
+        "outboundClusterStatName",
+        "pathNormalization",
+        "protocolDetectionTimeout",
+        "proxyInboundListenPort",
+        "proxyListenPort",
+        "serviceSettings",
+        "tcpKeepalive",
+        "thriftConfig",
+        "tlsDefaults",
+        "verifyCertificateAtClient",
+    }
+)
+"""Istio's further MeshConfig fields: always let pass, so that one file serves both."""
+
+AGENT_FIELDS = frozenset(
+    {
+        "availabilityZone",
+        "binaryPath",
+        "caCertificatesPem",
+        "concurrency",
+        "configPath",
+        "connectionSettings",
+        "controlPlaneAuthPolicy",
+        "customConfigFile",
+        "envoyAccessLogService",
+        "envoyMetricsService",
+        "envoyMetricsServiceAddress",
+        "extraStatTags",
+        "fileFlushInterval",
+        "fileFlushMinSizeKb",
+        "gatewayTopology",
+        "holdApplicationUntilProxyStarts",
+        "image",
+        "interceptionMode",
+        "meshId",
+        "parentShutdownDuration",
+        "privateKeyProvider",
+        "proxyAdminPort",
+        "proxyBootstrapTemplatePath",
+        "proxyHeaders",
+        "proxyMetadata",
+        "proxyStatsMatcher",
+        "readinessProbe",
+        "runtimeValues",
+        "serviceCluster",
+        "statNameLength",
+        "statsCompression",
+        "statsdUdpAddress",
+        "statusPort",
+        "terminationDrainDuration",
+        "tracing",
+        "tracingServiceName",
+        "zipkinAddress",
+    }
+)
+"""Istio's ProxyConfig, which `defaultConfig` holds, but for the fields below: agents act on it, who
+read it from their own files and environment."""
+
+DEFAULT_CONFIG_FIELDS = ("discoveryAddress", "drainDuration")
+"""What of `defaultConfig` matters to the control plane too."""
+
+_VALUES: dict[str, tuple[tuple[Path, str], ...]] = {
+    "MeshConfig": ((("outboundTrafficPolicy", "mode"), "ALLOW_ANY_DYNAMIC_DNS"),),
+    "ServiceEntry": ((("resolution",), "DYNAMIC_DNS"),),
+}
+
+
+def is_unsupported_kind(api_version: Value, kind: Value) -> bool:
+    """Tell whether Istio reads objects of this kind."""
+    group = api_version.rpartition("/")[0] if isinstance(api_version, str) else ""
+    return any(kind == name and group in ("", known) for known, name in KINDS)
+
+
+def unsupported_values(kind: str, spec: Value) -> Iterator[tuple[Path, str]]:
+    """Yield the choices in a spec that only Istio has, with their paths."""
+    for path, choice in _VALUES.get(kind, ()):
+        value = spec
+        for key in path:
+            value = value.get(str(key)) if isinstance(value, dict) else None
+        if value == choice:
+            yield path, choice

@@ -1,0 +1,177 @@
+"""A control plane whose files go wrong while it runs: what it serves, and how it is asked."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+Start = Callable[..., Awaitable[Any]]
+
+VIRTUAL_SERVICE = (
+    "apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: v}\n"
+    "spec: {hosts: [web]}\n"
+)
+
+
+async def run(cwd: Path, *arguments: str, **env: str) -> tuple[int, list[str]]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "mesh_discovery",
+        *arguments,
+        cwd=cwd,
+        env=env,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    async with asyncio.timeout(60):
+        output, _ = await process.communicate()
+    assert process.returncode is not None
+    return process.returncode, output.decode().splitlines()
+
+
+async def kinds(plane: Any) -> list[str]:
+    return [each["kind"] for each in (await plane.get("/debug/configz"))["objects"]]
+
+
+async def test_a_right_file_is_applied_beside_a_wrong_one(
+    config_dir: Path, start_plane: Start, eventually: Start, yaml: Any
+) -> None:
+    (config_dir / "web.yaml").write_text(yaml.service("web", "127.0.0.1", 80, 8080))
+    plane = await start_plane(config_dir)
+    (config_dir / "route.yaml").write_text(VIRTUAL_SERVICE)
+    (config_dir / "policy.yaml").write_text(yaml.peer_authentication("STRICT"))
+
+    await eventually(
+        lambda: kinds(plane),
+        wanted=["PeerAuthentication", "ServiceEntry"],
+        what="the policy beside the wrong file",
+    )
+    assert 'config_loads_total{result="partly"}' in await plane.get("/metrics")
+
+
+async def test_the_status_tells_a_wrong_file_until_it_is_right(
+    config_dir: Path, tmp_path: Path, start_plane: Start, eventually: Start, yaml: Any
+) -> None:
+    file = config_dir / "web.yaml"
+    file.write_text(yaml.service("web", "127.0.0.1", 80, 8080))
+    plane = await start_plane(config_dir)
+    status = ("status", f"--monitoring-addr={plane.monitoring}")
+    assert await run(tmp_path, *status) == (0, ["0 proxies connected, everything is as configured"])
+
+    file.write_text(yaml.service("web", "127.0.0.1", 80, 8080).replace("STATIC", "STATICS"))
+
+    async def wrong() -> Any:
+        return (await plane.get("/debug/status"))["wrong_files"]
+
+    (told,) = await eventually(wrong, what="the wrong file")
+    code, lines = await run(tmp_path, *status)
+    page = json.loads((await run(tmp_path, *status, "--json"))[1][0])
+
+    assert (told["file"], told["kept"]["objects"]) == (str(file), 1)
+    assert told["kept"]["read_at"] < told["since"]
+    assert told["problems"][0]["line"] == 7
+    assert told["problems"][0]["field"] == "spec.resolution"
+    assert page["wrong_files"] == [told]
+    assert code == 1
+    assert lines[0].startswith("wrong since ")
+    assert f": {file}; its last good content is served, of " in lines[0]
+    assert lines[1].startswith(f"  {file}:7: spec.resolution: expected one of NONE, STATIC")
+
+    file.write_text(yaml.service("web", "127.0.0.1", 80, 8080))
+
+    async def well() -> bool:
+        return not await wrong()
+
+    await eventually(well, what="the right file")
+    assert (await run(tmp_path, *status))[0] == 0
+
+
+async def test_the_status_tells_what_is_not_reached(
+    config_dir: Path, tmp_path: Path, start_plane: Start, yaml: Any
+) -> None:
+    for name in ("a", "b"):
+        text = yaml.service(name, "10.0.0.1", 5432, 5432, protocol="tcp")
+        (config_dir / f"{name}.yaml").write_text(text)
+    plane = await start_plane(config_dir)
+
+    code, lines = await run(tmp_path, "status", f"--monitoring-addr={plane.monitoring}")
+
+    assert code == 1
+    assert lines[0].startswith(
+        f"not reached: {config_dir}/b.yaml:9: spec.ports[0]: port 5432 belongs to ServiceEntry "
+        f"default/a ({config_dir}/a.yaml:1), which comes first"
+    )
+    assert "mesh_discovery_config_unreachable 1.0" in await plane.get("/metrics")
+    assert (await run(tmp_path, "check", f"--config-dir={config_dir}"))[0] == 1
+
+
+@pytest.mark.parametrize("by", ["flag", "environment"])
+async def test_what_only_istio_has_is_let_pass_counted_and_shown(
+    by: str, config_dir: Path, tmp_path: Path, start_plane: Start
+) -> None:
+    (config_dir / "route.yaml").write_text(VIRTUAL_SERVICE)
+    code, lines = await run(tmp_path, "check", f"--config-dir={config_dir}")
+    assert code == 1
+    assert "VirtualService is not supported yet" in lines[0]
+
+    flag = ["--allow-unsupported"] if by == "flag" else []
+    env = {} if flag else {"MESH_DISCOVERY_ALLOW_UNSUPPORTED": "true"}
+    code, lines = await run(tmp_path, "check", f"--config-dir={config_dir}", *flag, **env)
+    plane = await start_plane(config_dir, *flag, **env)
+    _, told = await run(tmp_path, "status", f"--monitoring-addr={plane.monitoring}")
+
+    sentence = f"{config_dir}/route.yaml:2: kind: VirtualService is not supported yet"
+    assert code == 0
+    assert lines[0].startswith(f"note: {sentence}")
+    assert told[0].startswith(f"without effect: {sentence}")
+    assert "mesh_discovery_config_unsupported 1.0" in await plane.get("/metrics")
+
+
+@pytest.mark.parametrize(
+    ("address", "sentence"),
+    [
+        ("127.0.0.1:{free}", "nothing listens on 127.0.0.1:{free}: --monitoring-addr must be"),
+        ("nowhere", "--monitoring-addr: 'nowhere' is not host:port"),
+        ("127.0.0.1:{other}", "127.0.0.1:{other} answered with status 404"),
+    ],
+)
+async def test_a_status_that_cannot_be_had_is_told_in_a_sentence(
+    address: str, sentence: str, tmp_path: Path, free_port: Callable[..., int]
+) -> None:
+    runner = web.AppRunner(web.Application(), access_log=None)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        ports = {"free": free_port("127.0.0.1"), "other": runner.addresses[0][1]}
+        code, lines = await run(tmp_path, "status", f"--monitoring-addr={address.format(**ports)}")
+    finally:
+        await runner.cleanup()
+
+    assert code == 1
+    assert lines[0].startswith(f"mesh-discovery: {sentence.format(**ports)}")
+    assert len(lines) == 1
+
+
+async def test_what_can_no_longer_be_reached_is_told_while_it_is_so(
+    config_dir: Path, start_plane: Start, eventually: Start, yaml: Any
+) -> None:
+    text = yaml.service("a", "10.0.0.1", 5432, 5432, protocol="tcp")
+    (config_dir / "a.yaml").write_text(text)
+    plane = await start_plane(config_dir)
+
+    async def unreachable() -> list[str]:
+        return [each["file"] for each in (await plane.get("/debug/status"))["unreachable"]]
+
+    assert await unreachable() == []
+    second = config_dir / "b.yaml"
+    second.write_text(yaml.service("b", "10.0.0.2", 5432, 5432, protocol="tcp"))
+    await eventually(unreachable, wanted=[str(second)], what="the second service")
+    second.unlink()
+    await eventually(unreachable, wanted=[], what="the first alone")
