@@ -111,7 +111,9 @@ def test_the_end_of_envoy_is_the_end_of_the_command(
     ) as process:
         output, _ = process.communicate(timeout=PATIENCE_S)
         assert process.returncode == status
-        assert words in output.splitlines()[-1]
+        last = output.splitlines()[-1]
+        assert words in last
+        assert ("the crash budget of one new start in 120 s is used up" in last) is (status != 0)
     assert len(files.starts()) == (1 if status == 0 else 2)
 
 

@@ -19,6 +19,7 @@ from envoy_supervisor._errors import (
     RestartRefused,
 )
 from envoy_supervisor._exit import Exit, ExitCause
+from envoy_supervisor._hot_restart import release_directory
 from envoy_supervisor._json import JSON
 from envoy_supervisor._members import CrashPolicy
 from envoy_supervisor._memory import memory_limit
@@ -66,6 +67,7 @@ __all__ = [
     "EnvoyConfig",
     "envoy_arguments",
     "find_envoy",
+    "release_directory",
     # running it
     "Envoy",
     "EnvoyState",

@@ -8,13 +8,16 @@ from pathlib import Path
 from envoy_supervisor._address import Address, UnixAddress
 from envoy_supervisor._errors import BootstrapError
 from envoy_supervisor._stats_config import DEFAULT_FLUSH_S
+from mesh_filewatch import read_bytes
+
+MAX_BOOTSTRAP_BYTES = 64 << 20
 
 
 def admin_address(path: Path) -> Address | UnixAddress:
     """Where the admin interface of a JSON bootstrap listens. Raises `BootstrapError`."""
     advice = "name it in EnvoyConfig.admin"
     try:
-        address = json.loads(path.read_bytes())["admin"]["address"]
+        address = json.loads(read_bytes(path, max_bytes=MAX_BOOTSTRAP_BYTES))["admin"]["address"]
         match address:
             case {"socket_address": {"address": str(host), "port_value": int(port)}}:
                 return Address(host=host, port=port)
@@ -39,7 +42,7 @@ def admin_address(path: Path) -> Address | UnixAddress:
 def stats_flush_s(path: Path) -> float:
     """How often Envoy brings its statistics up to date, with this bootstrap."""
     try:
-        text = json.loads(path.read_bytes())["stats_flush_interval"]
+        text = json.loads(read_bytes(path, max_bytes=MAX_BOOTSTRAP_BYTES))["stats_flush_interval"]
         return float(text.removesuffix("s"))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return DEFAULT_FLUSH_S
@@ -48,6 +51,6 @@ def stats_flush_s(path: Path) -> float:
 def sets_log_format(path: Path) -> bool:
     """Whether the bootstrap says how log lines look. Envoy refuses to be told twice."""
     try:
-        return b"application_log_config" in path.read_bytes()
+        return b"application_log_config" in read_bytes(path, max_bytes=MAX_BOOTSTRAP_BYTES)
     except OSError:
         return False

@@ -9,11 +9,13 @@ from ipaddress import IPv6Address, ip_address
 from pathlib import Path
 
 from envoy_supervisor._errors import BootstrapError
+from mesh_filewatch import ReadTimedOut, read_within
 
 log = logging.getLogger(__name__)
 
 MAX_BYTES = 128 * 1024 - 1
 """What Linux takes as one argument."""
+_MAX_FILE_BYTES = 1 << 20
 
 _HOST_IP = re.compile(r"(?P<open>\[?)\$\(HOST_IP\)(?P<close>\]?)(?P<port>:?)")
 
@@ -26,10 +28,14 @@ def bootstrap_override(path: Path, environ: Mapping[str, str] = {}) -> tuple[str
     Arguments can be read by everybody on the machine: no place for keys.
 
     A file that cannot be read is logged and left out. Raises `BootstrapError` for one that is too
-    large or no text.
+    large or no text, or whose mount hangs. Waits for that for some seconds.
     """
     try:
-        content = path.read_bytes()
+        content = read_within(path, max_bytes=_MAX_FILE_BYTES)
+    except ReadTimedOut as error:
+        raise BootstrapError(
+            f"bootstrap override {path} cannot be read: {error.strerror}"
+        ) from error
     except OSError as error:
         log.warning(
             "ignored a bootstrap override that cannot be read",

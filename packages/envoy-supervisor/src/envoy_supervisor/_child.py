@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from envoy_supervisor._admin import AdminClient
@@ -17,6 +17,7 @@ from envoy_supervisor._members import Member
 from envoy_supervisor._memory import watch_memory
 from envoy_supervisor._process import Process, spawn
 from envoy_supervisor._version import Version, bootstrap_file
+from mesh_filewatch import ReadTimedOut, run_within
 from mesh_lifecycle import Clock
 
 log = logging.getLogger(__name__)
@@ -90,8 +91,17 @@ def remove_stale(directory: Path, *, but: Path | None) -> None:
     """Remove bootstraps that a supervisor left which was killed; but: one that is the user's."""
     for pattern in ("envoy-rev[0-9]*", ".envoy-rev[0-9]*"):
         for path in directory.glob(pattern):
-            if but is None or path.resolve() != but.resolve():
+            if but is None or not _is_same(path, but):
                 remove(path)
+
+
+def _is_same(path: Path, other: Path) -> bool:
+    """Ask of `other`, which a user named and whose mount may hang, only if the name is the same."""
+    if path.name != other.name:
+        return False
+    with suppress(ReadTimedOut):
+        return run_within(other.resolve, about=other, timeout_s=1.0) == path.resolve()
+    return False
 
 
 def start_child(member: Member, version: Version, *, directory: Path, clock: Clock) -> Child:

@@ -20,7 +20,7 @@ from envoy_supervisor._hot_restart import id_file
 from envoy_supervisor._members import Phase, Stage
 from envoy_supervisor._stopping import answered_within, until_idle
 from envoy_supervisor._supervisor import Supervisor
-from envoy_supervisor._version import read_version
+from envoy_supervisor._version import fetch_version
 from mesh_lifecycle import Clock, SystemClock
 
 log = logging.getLogger(__name__)
@@ -184,7 +184,7 @@ class Envoy:
         supervisor = self._supervisor
         async with self._restarting:
             before = supervisor.wanted
-            version = read_version(config or before.config)
+            version = await fetch_version(config or before.config)
             if version.name == before.name and supervisor.fleet.good in (None, before.name):
                 return False
             if not (version.config.hot_restart and self._config.hot_restart):
@@ -236,7 +236,7 @@ async def running(config: EnvoyConfig, *, clock: Clock | None = None) -> AsyncIt
     `EnvoyExited` from `wait_ready`.
     """
     clock = clock or SystemClock()
-    supervisor = Supervisor(config, read_version(config), clock=clock)
+    supervisor = Supervisor(config, await fetch_version(config), clock=clock)
     envoy = Envoy(config, supervisor, clock=clock)
     try:
         supervisor.start()

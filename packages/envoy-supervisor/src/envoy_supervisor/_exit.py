@@ -6,12 +6,13 @@ import logging
 import os
 import signal as signals
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
 from envoy_supervisor._hot_restart import SHARED_MEMORY
 from envoy_supervisor._log import LogLine
+from envoy_supervisor._members import CrashPolicy
 from envoy_supervisor._memory import MemoryWatch
 
 
@@ -120,6 +121,15 @@ def _after_exit(code: int, output: Sequence[LogLine], *, told_to: bool) -> tuple
     if code == 1 and any(line.text.startswith("PARSE ERROR") for line in output):
         return ExitCause.BAD_CONFIGURATION, f"envoy refused its arguments: {words}"
     return ExitCause.FAILED, _with_last_words(f"envoy exited with status {code}", output)
+
+
+def with_budget(end: Exit, policy: CrashPolicy, *, crashes: int) -> Exit:
+    """Add to the crash that was one too many that it was so."""
+    if not 0 < policy.budget < crashes:
+        return end
+    count = "one new start" if policy.budget == 1 else f"{policy.budget} new starts"
+    spent = f"the crash budget of {count} in {policy.window_s:g} s is used up"
+    return replace(end, reason=f"{end.reason}; {spent}")
 
 
 def last_words(output: Sequence[LogLine]) -> str:

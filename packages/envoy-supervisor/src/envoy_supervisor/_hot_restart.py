@@ -115,6 +115,16 @@ def release_stale(directory: Path, *, shared_memory: Path = SHARED_MEMORY) -> No
             release(path, shared_memory=shared_memory)
 
 
+def release_directory(directory: Path, *, shared_memory: Path = SHARED_MEMORY) -> None:
+    """Remove what supervisors left in a directory that no one uses any more, and in /dev/shm.
+
+    Only the directory knows which piece of shared memory is whose: once it is deleted, no one does.
+    """
+    for path in directory.glob("base-id-*-*"):
+        if path.is_file():
+            release(path, shared_memory=shared_memory)
+
+
 def forget_failed_child(path: Path, *, shared_memory: Path = SHARED_MEMORY) -> None:
     """Let the next child start after one that died while starting.
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from envoy_supervisor._config import EnvoyConfig
 from envoy_supervisor._envoy import Envoy
 from envoy_supervisor._errors import EnvoySupervisorError
-from envoy_supervisor._watch import changes
-from mesh_lifecycle import Clock
+from envoy_supervisor._watch import watching_contents
+from mesh_lifecycle import Clock, SystemClock
 
 log = logging.getLogger(__name__)
 
@@ -24,18 +24,21 @@ async def restart_on_change(
     envoy: Envoy,
     config: EnvoyConfig,
     *,
-    poll_s: float = 0.5,
     minimum_delay_s: float = 2.0,
     clock: Clock | None = None,
 ) -> None:
     """Restart Envoy each time one of its files has changed. Runs until cancelled.
 
+    minimum_delay_s: from one restart to the next; changes within it become one.
+
     A change that Envoy refuses is logged by `Envoy.restart`, and the next one is tried.
     """
-    async for _ in changes(
-        followed_files(config), poll_s=poll_s, minimum_delay_s=minimum_delay_s, clock=clock
-    ):
-        await restart_or_log(envoy)
+    clock = clock or SystemClock()
+    async with watching_contents(followed_files(config)) as contents:
+        while True:
+            await contents.wait_changed()
+            await restart_or_log(envoy)
+            await clock.sleep(minimum_delay_s)
 
 
 async def restart_or_log(envoy: Envoy) -> None:

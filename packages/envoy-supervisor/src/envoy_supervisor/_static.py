@@ -65,6 +65,18 @@ def local_cluster(name: str) -> dict[str, JSON]:
     }
 
 
+_READS: JSON = {"name": ":method", "string_match": {"safe_regex": {"regex": "GET|HEAD"}}}
+_PATIENCE: dict[str, JSON] = {
+    "request_headers_timeout": "10s",
+    "stream_idle_timeout": "30s",
+    # Between requests, and before the first one.
+    "common_http_protocol_options": {"idle_timeout": "60s"},
+}
+_MOST_CONNECTIONS = 1000
+"""For each of Envoy's own listeners: probes and scrapers are few, and Envoy's global limit of
+connections does not count here."""
+
+
 def http_listener(
     address: Address,
     *,
@@ -74,18 +86,26 @@ def http_listener(
     additional: tuple[Address, ...] = (),
     mesh_tls: bool = False,
 ) -> dict[str, JSON]:
-    """A listener that forwards some paths to one cluster and answers 404 to all else.
+    """A listener that forwards reads of exactly these paths to one cluster; 404 to all else.
+
+    Envoy's admin interface resolves `..` and percent-encoding itself and asks nobody who they are:
+    behind a prefix route every page of it, `/quitquitquit` included, could be reached.
 
     mesh_tls: only for callers with a certificate of the mesh.
     """
     routes: list[JSON] = [
-        {"match": {"prefix": path}, "route": {"cluster": cluster}} for path in paths
+        {"match": {"path": path, "headers": [_READS]}, "route": {"cluster": cluster}}
+        for path in paths
     ]
     route: JSON = {"name": "backend", "domains": ["*"], "routes": routes}
     manager: JSON = {
         "@type": f"{TYPES}.filters.network.http_connection_manager.v3.HttpConnectionManager",
         "codec_type": "AUTO",
         "stat_prefix": stat_prefix,
+        "normalize_path": True,
+        "merge_slashes": True,
+        "path_with_escaped_slashes_action": "REJECT_REQUEST",
+        **_PATIENCE,
         "route_config": {"virtual_hosts": [route]},
         "http_filters": [
             {
@@ -104,11 +124,22 @@ def http_listener(
         "filter_chains": [
             {
                 **({"transport_socket": _server_tls()} if mesh_tls else {}),
+                "transport_socket_connect_timeout": "10s",
                 "filters": [
+                    {
+                        "name": "envoy.filters.network.connection_limit",
+                        "typed_config": {
+                            "@type": (
+                                f"{TYPES}.filters.network.connection_limit.v3.ConnectionLimit"
+                            ),
+                            "stat_prefix": stat_prefix,
+                            "max_connections": _MOST_CONNECTIONS,
+                        },
+                    },
                     {
                         "name": "envoy.filters.network.http_connection_manager",
                         "typed_config": manager,
-                    }
+                    },
                 ],
             }
         ],

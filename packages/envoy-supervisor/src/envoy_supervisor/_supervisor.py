@@ -15,6 +15,7 @@ from envoy_supervisor._background import Background
 from envoy_supervisor._child import Child, remove_stale
 from envoy_supervisor._config import EnvoyConfig
 from envoy_supervisor._errors import RestartRefused
+from envoy_supervisor._exit import with_budget
 from envoy_supervisor._fleet import advance
 from envoy_supervisor._hot_restart import release_stale
 from envoy_supervisor._members import Fleet, Phase, Stage
@@ -199,5 +200,7 @@ class Supervisor:
     def _finish(self) -> None:
         exits = self._processes.exits
         how = exits[max(exits) if self.fleet.verdict is None else self.fleet.verdict]
+        if self.fleet.verdict is not None:
+            how = with_budget(how, self._config.crashes, crashes=len(self.fleet.crashes))
         self.record.ended(how)
         self._rollouts.refuse_all(f"envoy has ended: {how.reason}")

@@ -7,12 +7,14 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from envoy_supervisor._address import Address, UnixAddress
 from envoy_supervisor._arguments import envoy_arguments
 from envoy_supervisor._bootstrap import BootstrapConfig, render_bootstrap
 from envoy_supervisor._bootstrap_file import (
+    MAX_BOOTSTRAP_BYTES,
     admin_address,
     sets_log_format,
     stats_flush_s,
@@ -22,6 +24,9 @@ from envoy_supervisor._errors import EnvoySupervisorError
 from envoy_supervisor._files import remove, write_private
 from envoy_supervisor._stats_config import DEFAULT_FLUSH_S
 from envoy_supervisor._watch import content_hash
+from mesh_filewatch import ReadTimedOut, read_bytes, read_within, run_aside
+
+_OWN_FILE_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +78,17 @@ def read_version(config: EnvoyConfig) -> Version:
     )
 
 
+async def fetch_version(config: EnvoyConfig) -> Version:
+    """Do what `read_version` does, without holding up the loop; a mount may hang."""
+    about = config.binary if isinstance(config.bootstrap, BootstrapConfig) else config.bootstrap
+    try:
+        return await run_aside(partial(read_version, config), about=about)
+    except ReadTimedOut as error:
+        raise EnvoySupervisorError(
+            f"envoy's bootstrap, binary or watched files cannot be read: {error}"
+        ) from error
+
+
 @contextmanager
 def bootstrap_file(version: Version, path: Path) -> Iterator[Path]:
     """The file to start Envoy with: the user's own, or one at `path`, which is removed again.
@@ -98,13 +114,16 @@ def bootstrap_file(version: Version, path: Path) -> Iterator[Path]:
 
 def _stands_in(file: Path, version: Version) -> bool:
     try:
-        return _read(file) == version.content
+        # No longer than that: if its mount hangs, what was read from it does.
+        content = read_within(file, max_bytes=MAX_BOOTSTRAP_BYTES, timeout_s=_OWN_FILE_S)
+        return content.decode("utf-8", "surrogateescape") == version.content
     except OSError:
         return False
 
 
 def _read(bootstrap: Path) -> str:
-    return bootstrap.read_bytes().decode("utf-8", "surrogateescape")
+    content = read_bytes(bootstrap, max_bytes=MAX_BOOTSTRAP_BYTES)
+    return content.decode("utf-8", "surrogateescape")
 
 
 def _fixed_listeners(bootstrap: str, extra_args: tuple[str, ...]) -> bool:

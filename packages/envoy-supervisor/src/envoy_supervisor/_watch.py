@@ -1,20 +1,25 @@
 """Noticing that files changed, by what is in them.
 
-Looks again and again instead of asking the kernel: it works wherever files can be read, sees
-Kubernetes' symbolic link swaps and files that are replaced, created or gone, and costs one `stat`
-a file each time.
+The kernel tells when to look, and what is in a file decides whether it changed: one that was
+written anew with what it held is no change. A file whose mount hangs is what it last was.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
-import os
+import time
 from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
-from mesh_lifecycle import Clock, SystemClock
+from mesh_filewatch import FileWatch, ReadTimedOut, Stamp, read_bytes, run_aside, stamp, watching
 
-MAX_FILE_BYTES = 64 * 1024 * 1024
+MAX_FILE_BYTES = 512 * 1024 * 1024
+_YOUNG_S = 2.0
+"""Times of files may be as coarse as this: a second write within it may leave them as they were."""
 
 
 def content_hash(paths: Sequence[Path]) -> str:
@@ -22,8 +27,7 @@ def content_hash(paths: Sequence[Path]) -> str:
     digest = hashlib.sha256()
     for path in paths:
         try:
-            with path.open("rb") as file:
-                content = file.read(MAX_FILE_BYTES)
+            content = read_bytes(path, max_bytes=MAX_FILE_BYTES)
         except OSError:
             continue
         digest.update(f"{path}\0{len(content)}\0".encode("utf-8", "surrogateescape"))
@@ -31,47 +35,65 @@ def content_hash(paths: Sequence[Path]) -> str:
     return digest.hexdigest()
 
 
-async def changes(
-    paths: Sequence[Path],
-    *,
-    poll_s: float = 0.5,
-    minimum_delay_s: float = 2.0,
-    clock: Clock | None = None,
-) -> AsyncIterator[str]:
-    """Yield the hash of all contents each time it has become another one.
-
-    poll_s: how often to look. A change is told when it has stayed the same for one look, so a
-        file that is still being written is not read half.
-    minimum_delay_s: the least time between two tellings; changes within it become one.
-    """
-    clock = clock or SystemClock()
-    told = content_hash(paths)
-    seen = _signature(paths)
-    settled = True
-    told_at = clock.monotonic() - minimum_delay_s
-    while True:
-        await clock.sleep(poll_s)
-        now = _signature(paths)
-        if now != seen:
-            seen, settled = now, False
-            continue
-        if settled or clock.monotonic() - told_at < minimum_delay_s:
-            continue
-        settled = True
-        current = content_hash(paths)
-        if current != told:
-            told, told_at = current, clock.monotonic()
-            yield told
+class _Held(NamedTuple):
+    stamp: Stamp
+    digest: bytes
 
 
-def _signature(paths: Sequence[Path]) -> tuple[object, ...]:
-    """What changes when a file does, without reading it."""
-    return tuple(_facts(path) for path in paths)
+class FileContents:
+    """What some files hold; made by `watching_contents`."""
+
+    def __init__(self, paths: Sequence[Path], watch: FileWatch) -> None:
+        self._paths = paths
+        self._watch = watch
+        self._held: dict[Path, _Held | None] = {}
+
+    async def look(self) -> bool:
+        """Return whether any file holds something else than at the last look."""
+        await self._watch.follow(self._paths)
+        before = self._held
+        found = await asyncio.gather(*(_look(path, before.get(path)) for path in self._paths))
+        self._held = dict(zip(self._paths, found, strict=True))
+        return any(_digest(before.get(path)) != _digest(self._held[path]) for path in self._paths)
+
+    async def wait_changed(self) -> None:
+        """Return when a file holds something else than at the last look, and has settled."""
+        while True:
+            await self._watch.wait()
+            if await self.look():
+                return
 
 
-def _facts(path: Path) -> tuple[int, ...] | None:
+@asynccontextmanager
+async def watching_contents(paths: Sequence[Path]) -> AsyncIterator[FileContents]:
+    """Follow these files for as long as the block runs, from what they hold now."""
+    async with watching() as watch:
+        contents = FileContents(paths, watch)
+        await contents.look()
+        yield contents
+
+
+async def _look(path: Path, before: _Held | None) -> _Held | None:
     try:
-        status = os.stat(path)  # noqa: PTH116 - follows links, like Path.stat, without its cost
+        return await run_aside(partial(_read, path, before), about=path, key=("content", path))
+    except ReadTimedOut:
+        return before
+
+
+def _read(path: Path, before: _Held | None) -> _Held | None:
+    """Runs in a thread."""
+    try:
+        now = stamp(path)
+        if now is None:
+            return None
+        lasting = abs(time.time() - path.stat().st_mtime) > _YOUNG_S
+        if lasting and before is not None and before.stamp == now:
+            return before
+        content = read_bytes(path, max_bytes=MAX_FILE_BYTES)
     except OSError:
         return None
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+    return _Held(now, hashlib.sha256(content).digest())
+
+
+def _digest(held: _Held | None) -> bytes | None:
+    return None if held is None else held.digest

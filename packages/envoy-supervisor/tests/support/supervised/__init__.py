@@ -18,6 +18,7 @@ from supervised._fixtures import (
     WithoutControlPlane,
 )
 from supervised._load import Load, load_on
+from supervised._paths import FORBIDDEN, ask, paths_to
 from supervised._ports import is_refused, until_refused
 from supervised._running import (
     crashed,
@@ -55,9 +56,12 @@ __all__ = [
     "proxy_bootstrap",
     "saved",
     # its callers
+    "FORBIDDEN",
     "Load",
+    "ask",
     "is_refused",
     "load_on",
+    "paths_to",
     "until_refused",
     # time
     "LongWaits",
