@@ -1,7 +1,11 @@
 import io
 import json
 import logging
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -58,3 +62,68 @@ def test_levels_are_set_by_logger_with_a_default() -> None:
 def test_unknown_level_is_named_with_what_would_be_right() -> None:
     with pytest.raises(LogLevelError, match="'loud:noisy': 'noisy' is not one of debug, info"):
         configure_logging("info,loud:noisy")
+
+
+LOGS_TO_A_FULL_DISK = """
+import logging, sys
+from mesh_lifecycle import configure_logging
+configure_logging(stream=sys.stdout)
+for number in range(100):
+    logging.getLogger("x").info("hello", extra={"text": "y" * 1000})
+logging.getLogger("x").info("a name %s", "of \\udcff bytes")
+"""
+
+
+def test_a_full_disk_costs_records_and_nothing_else() -> None:
+    with Path("/dev/full").open("w") as full:
+        process = subprocess.run(
+            [sys.executable, "-c", LOGS_TO_A_FULL_DISK],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+
+    assert (process.returncode, process.stderr) == (0, "")
+
+
+def test_records_that_were_lost_are_counted_when_there_is_room_again() -> None:
+    reading, writing = os.pipe()
+    try:
+        os.set_blocking(writing, False)
+        with os.fdopen(writing, "w") as stream:
+            configure_logging(stream=stream)
+            log = logging.getLogger("x")
+            for _ in range(20):
+                log.info("long", extra={"text": "y" * 10_000})
+            os.read(reading, 1 << 20)
+            log.info("room again")
+
+            *_, lost = os.read(reading, 1 << 20).decode().splitlines()
+    finally:
+        os.close(reading)
+
+    assert "\tlog records were lost\tcount=" in lost
+    assert 'reason="Resource temporarily unavailable"' in lost
+
+
+def test_a_stream_that_was_closed_is_written_to_no_more(tmp_path: Path) -> None:
+    file = tmp_path / "log"
+    with file.open("w") as stream:
+        configure_logging(stream=stream)
+    with (tmp_path / "another").open("w") as another:
+        logging.getLogger("x").error("too late")
+        another.write("mine")
+
+    assert (tmp_path / "another").read_text() == "mine"
+    assert not file.read_text()
+
+
+def test_a_record_whose_arguments_are_wrong_is_told_as_python_does(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    configure_logging(stream=io.StringIO())
+
+    logging.getLogger("x").error("number %d", "text")
+
+    assert "a real number is required" in capsys.readouterr().err

@@ -2,8 +2,11 @@
 
 import json
 import logging
+import sys
 import time
 from typing import TextIO
+
+from mesh_lifecycle._log_handler import LogHandler
 
 _LEVELS = {
     "debug": logging.DEBUG,
@@ -30,13 +33,15 @@ def configure_logging(
 ) -> None:
     """Send this process's log records to `stream` (default stderr), replacing earlier handlers.
 
+    A record that the stream refuses, as when a disk is full, is lost; how many were is told later.
+
     levels: a level (`info`), or a comma list of `logger:level` with `default:level` or a bare
         level for the rest. Levels: debug, info, warn, error, fatal, none.
 
     Raises `LogLevelError` naming the part that is wrong.
     """
     parsed = parse_levels(levels)
-    handler = logging.StreamHandler(stream)
+    handler = LogHandler(sys.stderr if stream is None else stream)
     handler.setFormatter(JsonFormatter() if as_json else TextFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
