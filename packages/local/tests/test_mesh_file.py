@@ -1,3 +1,4 @@
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
@@ -50,15 +51,18 @@ def test_the_whole_file_is_read(shop: MeshFile) -> None:
         (
             f"mesh:\n  zzz: 1\n{ONE}",
             (
-                "2: mesh.zzz: unknown field; known here: certificateLifetime, drain, "
-                "httpProxyPort, mtls, name, trustDomain"
+                "2: mesh.zzz: unknown field; known here: certificateLifetime, dnsPort, "
+                "drain, httpProxyPort, mtls, name, trustDomain"
             ),
         ),
         (
             "workloads:\n  - name: a\n    ports:\n      - port: http\n",
             "4: workloads[0].ports[0].port: expected int, got str",
         ),
-        (f"mesh:\n  mtls: strict\n{ONE}", "2: mesh.mtls: Invalid enum value 'strict'"),
+        (
+            f"mesh:\n  mtls: strict\n{ONE}",
+            '2: mesh.mtls: expected one of STRICT, PERMISSIVE, DISABLE, found "strict"',
+        ),
         (
             f"mesh:\n  certificateLifetime: soon\n{ONE}",
             '2: mesh.certificateLifetime: expected a duration such as 90s or 1h30m, found "soon"',
@@ -81,6 +85,14 @@ def test_the_whole_file_is_read(shop: MeshFile) -> None:
                 "3: workloads[0].ports[0].port: 15002 is the mesh's httpProxyPort; "
                 "change one of the two"
             ),
+        ),
+        (
+            "workloads:\n  - name: a\n    ports: [{port: 15053}]\n",
+            "3: workloads[0].ports[0].port: 15053 is the mesh's dnsPort; change one of the two",
+        ),
+        (
+            f"mesh:\n  dnsPort: 15000\n{ONE}",
+            "2: mesh.dnsPort: 15000 is the port of Envoy's admin",
         ),
         (
             "workloads:\n  - name: a\n    ports: [{port: 80}, {port: 80, name: b}]\n",
@@ -173,6 +185,13 @@ def test_the_whole_file_is_read(shop: MeshFile) -> None:
             "3: workloads[0].env.A=B: is not the name of an environment variable",
         ),
         ("a: [\n", "2: not valid YAML"),
+        (
+            "workloads:\n- name: a\n  ports:\n  - {port: 1, protocol: HTTP}\n",
+            (
+                "4: workloads[0].ports[0].protocol: expected one of http, http2, grpc, tcp, tls, "
+                'https, found "HTTP"'
+            ),
+        ),
     ],
 )
 def test_a_mistake_is_one_sentence_with_its_place(
@@ -240,3 +259,9 @@ def test_any_document_is_read_or_refused(document: object) -> None:
 def test_durations_add_up(hours: int, minutes: int, seconds: int) -> None:
     wanted = timedelta(hours=hours, minutes=minutes, seconds=seconds)
     assert parse_duration(f"{hours}h{minutes}m{seconds}s") == wanted
+
+
+def test_a_fifo_is_no_mesh_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "mesh.yaml")
+    with pytest.raises(MeshFileError, match="it is a FIFO, a regular file is needed"):
+        load_mesh_file(tmp_path / "mesh.yaml")

@@ -27,4 +27,5 @@ def test_every_port_of_the_mesh_is_looked_at_once(plan: MeshPlan) -> None:
     assert ("127.64.0.1", 15012) in needed
     assert ("127.64.1.1", 15021) in needed
     assert ("127.64.1.2", 9000) in needed
+    assert ("127.64.1.1", 15053) in needed
     assert ("127.64.4.3", 15002) in needed

@@ -1,6 +1,8 @@
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from mesh_local import MeshLocalError, MeshPlan, StateFolder
@@ -55,6 +57,18 @@ def test_a_program_is_told_where_to_listen_and_how_to_call(plan: MeshPlan) -> No
     assert (app.environment["HOST"], app.environment["PORT"]) == ("127.64.1.2", "8080")
     assert app.environment["MESH_OUTBOUND_ADDRESS"] == "127.64.1.3"
     assert app.environment["MESH_SPIFFE_ID"] == "spiffe://example.org/ns/shop/sa/backend"
+
+
+def test_names_are_answered_at_the_port_that_the_file_gives_or_nowhere(plan: MeshPlan) -> None:
+    for port, address in ((15053, "127.64.1.1:15053"), (53, "127.64.1.1:53"), (0, None)):
+        mesh = msgspec.structs.replace(plan.file.mesh, dns_port=port)
+        other = replace(plan, file=replace(plan.file, mesh=mesh))
+        agent = agent_process(other, other.instances[0], STATE, {}).environment
+        app = app_process(other, other.instances[0], STATE, {"PATH": "/usr/bin:/bin"})
+        assert app is not None
+        assert app.environment.get("MESH_DNS") == address
+        assert agent.get("DNS_PROXY_ADDR") == address
+        assert ("ISTIO_META_DNS_CAPTURE" in agent) == (address is not None)
 
 
 def test_a_workload_without_a_command_is_the_user_s_to_start(plan: MeshPlan) -> None:

@@ -1,9 +1,11 @@
 from pathlib import Path
 
+import pytest
+
 from mesh_lifecycle import in_background
-from mesh_lifecycle.testing import ManualClock
 from mesh_local import MeshPlan, StateFolder
 from mesh_local._roots import keep_roots_fresh, write_roots
+from mesh_testkit import until
 
 
 def held(plan: MeshPlan, state: StateFolder) -> set[bytes]:
@@ -14,21 +16,26 @@ def held(plan: MeshPlan, state: StateFolder) -> set[bytes]:
 
 
 async def test_workloads_get_the_roots_that_the_authority_hands_out_now(
-    plan: MeshPlan, tmp_path: Path
+    plan: MeshPlan, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    state, clock = StateFolder(tmp_path), ManualClock()
+    state = StateFolder(tmp_path)
     state.ca.mkdir()
     file = state.ca / "root-cert.pem"
     file.write_bytes(b"old")
     write_roots(b"old", plan, state)
-    async with in_background(keep_roots_fresh(plan, state, clock=clock), name="roots"):
-        await clock.advance(1)
-        file.write_bytes(b"new, old")
-        await clock.advance(1)
-        assert held(plan, state) == {b"new, old"}
+
+    async def are_held(roots: bytes) -> None:
+        await until(lambda: held(plan, state) == {roots}, what=f"{roots!r} are handed on")
+
+    async with in_background(keep_roots_fresh(plan, state), name="roots"):
+        for roots in (b"new, old", b"new"):
+            file.write_bytes(roots)
+            await are_held(roots)
         file.unlink()
-        await clock.advance(1)
-        assert held(plan, state) == {b"new, old"}
-        file.write_bytes(b"new")
-        await clock.advance(1)
+        await until(
+            lambda: "roots can't be handed on" in caplog.messages,
+            what="that there are none is told",
+        )
         assert held(plan, state) == {b"new"}
+        file.write_bytes(b"newest")
+        await are_held(b"newest")

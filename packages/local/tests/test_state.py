@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,20 @@ def test_what_must_last_stays_and_what_is_generated_goes(tmp_path: Path) -> None
         assert list(state.logs.iterdir()) == []
         assert not state.workload("a").exists()
         assert state.path.stat().st_mode & 0o777 == 0o700
+
+
+def test_shared_memory_of_envoys_that_were_killed_is_given_back(tmp_path: Path) -> None:
+    segment = Path(f"/dev/shm/envoy_shared_memory_{os.getpid()}00000000000")
+    segment.touch()
+    try:
+        with opened(tmp_path / "state") as state:
+            file = state.workload("a") / f"etc/istio/proxy/base-id-{os.getpid()}-0"
+            write_file(file, f"{os.getpid()}0000000000")
+
+        with opened(tmp_path / "state"):
+            assert not segment.exists()
+    finally:
+        segment.unlink(missing_ok=True)
 
 
 def test_a_folder_belongs_to_one_run_at_a_time(tmp_path: Path) -> None:

@@ -97,11 +97,32 @@ def mesh(plan: MeshPlan, child: Callable[..., Child], tmp_path: Path) -> Running
     )
 
 
-def test_the_table(mesh: RunningMesh, golden: Golden) -> None:
-    console = Console(width=160, force_terminal=False, record=True, file=None)
+def shown(mesh: RunningMesh, width: int) -> str:
+    console = Console(width=width, force_terminal=False, record=True, file=None)
     with console.capture() as capture:
         console.print(mesh_view(mesh, NOW))
-    golden("table.txt", "\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n")
+    return "\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n"
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_the_table(width: int, mesh: RunningMesh, golden: Golden) -> None:
+    mesh.findings = (
+        "wrong since 2026-01-01 11:58:02 UTC: mesh/web.yaml; nothing of it is served",
+        '  mesh/web.yaml:7: spec.resolution: expected one of NONE, STATIC, found the text "S"',
+    )
+
+    golden(f"table-{width}.txt", shown(mesh, width))
+
+
+def test_no_address_is_broken_in_a_narrow_terminal(mesh: RunningMesh) -> None:
+    text = shown(mesh, 80)
+
+    for each in mesh.plan.instances:
+        lines = text.splitlines()
+        assert any(line.endswith(each.spiffe_id) for line in lines)
+        for port in each.workload.ports:
+            assert any(line.endswith(f"{each.addresses.app}:{port.port}") for line in lines)
+    assert "  curl -x http://127.64.3.3:15002 http://backend.shop:8080/\n" in text
 
 
 def test_the_story(mesh: RunningMesh, golden: Golden) -> None:

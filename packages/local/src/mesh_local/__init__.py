@@ -5,6 +5,7 @@ from mesh_local._checks import CheckResult, run_check
 from mesh_local._children import Child, ChildState, OnExit
 from mesh_local._errors import (
     AddressError,
+    ConfigurationError,
     MeshFileError,
     MeshLocalError,
     NotReady,
@@ -50,6 +51,7 @@ __all__ = [
     "run_check",
     # errors
     "AddressError",
+    "ConfigurationError",
     "MeshFileError",
     "MeshLocalError",
     "NotReady",

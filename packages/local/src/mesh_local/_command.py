@@ -8,9 +8,12 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from mesh_local._addresses import BLOCKS, Block
 from mesh_local._children import last_lines
+from mesh_local._configuration import check_mesh
 from mesh_local._errors import MeshLocalError, NotReady, ProcessEnded
 from mesh_local._mesh_file import load_mesh_file
+from mesh_local._plan import plan_mesh
 from mesh_local._up import Stopped, default_state_folder, say
 from mesh_local._up import once as run_once
 from mesh_local._up import up as run_up
@@ -21,6 +24,19 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # which would take what stands in brackets for its own
+)
+
+
+_ALLOW_UNSUPPORTED = typer.Option(
+    "--allow-unsupported",
+    envvar="MESH_DISCOVERY_ALLOW_UNSUPPORTED",
+    help="Let pass, without effect, configuration that Istio has and this mesh has not yet.",
+)
+
+# With typer's own kind of path, the file would be looked at, however long its mount hangs.
+_MESH_FILE = typer.Argument(
+    help="The mesh file (YAML).", show_default=False, parser=Path, metavar="FILE"
 )
 
 
@@ -31,7 +47,7 @@ def _root() -> None:
 
 @app.command()
 def up(
-    file: Annotated[Path, typer.Argument(help="The mesh file (YAML).", show_default=False)],
+    file: Annotated[Path, _MESH_FILE],
     *,
     once: Annotated[
         bool, typer.Option("--once", help="Run the file's checks, tell what was seen, and stop.")
@@ -42,8 +58,11 @@ def up(
             "--state-dir",
             help="Where keys, generated configuration and logs go.",
             show_default=".mesh-local/NAME beside FILE",
+            parser=Path,
+            metavar="PATH",
         ),
     ] = None,
+    allow_unsupported: Annotated[bool, _ALLOW_UNSUPPORTED] = False,
 ) -> None:
     """Start the mesh in FILE and show it until Ctrl-C."""
     errors = Console(stderr=True)
@@ -51,9 +70,15 @@ def up(
         mesh = load_mesh_file(file)
         folder = default_state_folder(file) if state_dir is None else state_dir
         if once:
-            passed = asyncio.run(run_once(mesh, folder=folder, console=Console()))
+            passed = asyncio.run(
+                run_once(
+                    mesh, folder=folder, console=Console(), allow_unsupported=allow_unsupported
+                )
+            )
             raise typer.Exit(0 if passed else 1)
-        asyncio.run(run_up(mesh, folder=folder, console=Console()))
+        asyncio.run(
+            run_up(mesh, folder=folder, console=Console(), allow_unsupported=allow_unsupported)
+        )
     except (NotReady, ProcessEnded) as error:
         say(errors, f"mesh-local: {error}")
         lines = last_lines(error.log)
@@ -68,6 +93,33 @@ def up(
         for line in str(error).splitlines():
             say(errors, f"mesh-local: {line}")
         raise typer.Exit(1) from None
+
+
+@app.command()
+def check(
+    file: Annotated[Path, _MESH_FILE],
+    *,
+    allow_unsupported: Annotated[bool, _ALLOW_UNSUPPORTED] = False,
+) -> None:
+    """Say all that is wrong with FILE and its configuration, without starting anything."""
+    errors = Console(stderr=True)
+    try:
+        mesh = load_mesh_file(file)
+    except MeshLocalError as error:
+        for line in str(error).splitlines():
+            say(errors, f"mesh-local: {line}")
+        raise typer.Exit(1) from None
+    # Whichever addresses it will get: what is right does not depend on them.
+    plan = plan_mesh(mesh, Block(number=BLOCKS[0]))
+    findings = check_mesh(plan, allow_unsupported=allow_unsupported)
+    for note in findings.notes:
+        say(errors, f"note: {note}")
+    wrong = (*findings.problems, *findings.unreachable)
+    for line in wrong:
+        say(errors, f"mesh-local: {line}")
+    if wrong:
+        raise typer.Exit(1)
+    say(Console(), f"{len(plan.instances)} workloads and their configuration are good")
 
 
 @app.command("version")

@@ -16,6 +16,10 @@ class StateError(MeshLocalError):
     """The state folder can't be used."""
 
 
+class ConfigurationError(MeshLocalError):
+    """Configuration with which the control plane would not start; a line for each mistake."""
+
+
 class NotReady(MeshLocalError):
     """A process did not become ready in time."""
 

@@ -32,9 +32,25 @@ def mesh_config(plan: MeshPlan) -> Document:
 def mesh_documents(plan: MeshPlan) -> tuple[Document, ...]:
     """Everything that follows from the workloads and the mesh settings."""
     return (
-        _peer_authentication(plan),
-        *(_service_entry(each) for each in plan.file.workloads if each.ports),
-        *(_workload_entry(each) for each in plan.instances),
+        *policy_documents(plan),
+        *(
+            document
+            for workload in plan.file.workloads
+            for document in workload_documents(plan, workload)
+        ),
+    )
+
+
+def policy_documents(plan: MeshPlan) -> tuple[Document, ...]:
+    """What follows from the mesh settings."""
+    return (_peer_authentication(plan),)
+
+
+def workload_documents(plan: MeshPlan, workload: Workload) -> tuple[Document, ...]:
+    """What follows from one workload: its service, if it has one, and its replicas."""
+    return (
+        *([_service_entry(workload)] if workload.ports else []),
+        *(_workload_entry(each) for each in plan.instances_of(workload.name)),
     )
 
 

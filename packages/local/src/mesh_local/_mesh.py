@@ -19,6 +19,7 @@ from mesh_local import _plan as ports
 from mesh_local import _processes as processes
 from mesh_local._addresses import choose_block, is_free, reservations
 from mesh_local._children import Child, OnExit, running
+from mesh_local._configuration import Places, fetch_findings, refuse_mistakes
 from mesh_local._errors import NotReady
 from mesh_local._guard import guarding
 from mesh_local._http import NoAnswer, fetch
@@ -59,16 +60,19 @@ async def running_mesh(
     on_exit: OnExit = OnExit.RESTART,
     environ: Mapping[str, str] | None = None,
     hurry: asyncio.Event | None = None,
+    allow_unsupported: bool = False,
 ) -> AsyncIterator[RunningMesh]:
     """Run a mesh for as long as the block lasts; the control plane is ready when it begins.
 
     on_exit: what happens when one of its processes ends by itself.
     environ: the environment to give on; this process's own by default.
     hurry: once set, stopping means killing.
+    allow_unsupported: configuration that Istio has and we have not yet is let pass.
 
     Stopping takes the file's `drain` and 15 s more at most; what still runs then is killed.
 
-    Raises `NotReady` if the control plane does not become so, `ProcessEnded` from the block.
+    Raises `ConfigurationError` if the control plane would refuse the configuration, `NotReady` if
+    it does not become ready, `ProcessEnded` from the block.
     """
     environ = os.environ if environ is None else environ
     hurry = hurry or asyncio.Event()
@@ -78,6 +82,7 @@ async def running_mesh(
         for each in plan.instances
         if (spec := processes.app_process(plan, each, state, environ)) is not None
     }
+    refuse_mistakes(plan, allow_unsupported=allow_unsupported)
     write_everything(plan, state, issuer)
     proxied = {each.name: asyncio.Event() for each in plan.instances}
 
@@ -90,7 +95,10 @@ async def running_mesh(
         start_deadline = stack.enter_context(_stop_deadline(hurry, stop_s))
         run = partial(running, on_exit=on_exit, hurry=hurry, guard=await enter(guarding()))
         await enter(_keeping_credentials_fresh(plan, state, issuer))
-        (control_plane,) = await enter(run([processes.control_plane_process(plan, state, environ)]))
+        spec = processes.control_plane_process(
+            plan, state, environ, allow_unsupported=allow_unsupported
+        )
+        (control_plane,) = await enter(run([spec]))
         await _wait_control_plane(plan, control_plane)
         serving = {each.name for each in plan.instances if each.serves}
         servers = await enter(
@@ -118,7 +126,7 @@ async def _keeping_credentials_fresh(
     clock = SystemClock()
     async with (
         in_background(keep_tokens_fresh(issuer, plan, state, clock=clock), name="token-renewal"),
-        in_background(keep_roots_fresh(plan, state, clock=clock), name="root-renewal"),
+        in_background(keep_roots_fresh(plan, state), name="root-renewal"),
     ):
         yield
 
@@ -183,6 +191,17 @@ async def _watch_all(mesh: RunningMesh, proxied: Mapping[str, asyncio.Event]) ->
         for workload in mesh.workloads:
             name = workload.instance.name
             group.create_task(_watch(mesh, workload, proxied[name]), name=f"watch {name}")
+        group.create_task(_watch_configuration(mesh), name="watch configuration")
+
+
+async def _watch_configuration(mesh: RunningMesh) -> None:
+    """Keep up to date what the control plane says of its configuration."""
+    places = Places(mesh.plan.file, config=mesh.state.config, mesh_config=mesh.state.mesh_config)
+    while True:
+        findings = await fetch_findings(mesh.plan, places)
+        if findings is not None:
+            mesh.findings = findings
+        await asyncio.sleep(_WATCH_S)
 
 
 async def _watch(mesh: RunningMesh, workload: RunningWorkload, proxied: asyncio.Event) -> None:

@@ -5,8 +5,9 @@ gathered, each with its line.
 """
 
 import difflib
+import errno
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -14,11 +15,14 @@ from typing import Any
 
 import msgspec
 
+from mesh_filewatch import read_within
 from mesh_local._errors import MeshFileError, Problem
 from mesh_local._request import Request, RequestError
 from mesh_local._shape_problem import shape_problem
 from mesh_local._shapes import Check, Mesh, MeshShape, Workload
 from mesh_local._yaml import FieldPath, YamlError, read_yaml, spelled
+
+_MAX_FILE_BYTES = 16 << 20
 
 MAX_INSTANCES = 250
 ENVOY_PORTS = {
@@ -61,15 +65,17 @@ class MeshFile:
     checks: tuple[CheckPlan, ...] = ()
     directory: Path = field(default=Path())
     """Where relative paths in the file start."""
+    lines: Mapping[str, int] = field(default_factory=dict, repr=False)
+    """Of each field, as `workloads[0].ports[1]` is spelled."""
 
 
 def load_mesh_file(path: Path) -> MeshFile:
     """Read and check a mesh file; raises `MeshFileError` with every mistake found."""
     try:
-        text = path.read_text(encoding="utf-8")
-    except IsADirectoryError:
-        raise _one(path, "this is a directory; name the YAML file in it") from None
+        text = read_within(path, max_bytes=_MAX_FILE_BYTES).decode("utf-8")
     except OSError as error:
+        if error.errno == errno.EISDIR:
+            raise _one(path, "this is a directory; name the YAML file in it") from None
         raise _one(path, f"can't be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise _one(path, "not UTF-8 text; save the file as UTF-8") from None
@@ -95,7 +101,7 @@ def parse_mesh_file(text: str, *, path: Path) -> MeshFile:
     )
     if problems:
         raise MeshFileError(path, problems)
-    return reading.result()
+    return reading.result({spelled(place): line for place, line in document.lines.items()})
 
 
 def _one(path: Path, message: str, *, line: int = 1, field: str = "") -> MeshFileError:
@@ -110,7 +116,7 @@ class _Reading:
         self._path = path
         self._directory = path.absolute().parent
 
-    def result(self) -> MeshFile:
+    def result(self, lines: Mapping[str, int]) -> MeshFile:
         shape = self._shape
         return MeshFile(
             path=self._path,
@@ -125,6 +131,7 @@ class _Reading:
                 CheckPlan(check=each, request=Request.parse(each.request)) for each in shape.checks
             ),
             directory=self._directory,
+            lines=lines,
         )
 
     def problems(self) -> Iterator[tuple[FieldPath, str]]:
@@ -152,9 +159,9 @@ class _Reading:
             else:
                 if not least <= seconds <= 365 * 86400:
                     yield ("mesh", name), f"must be from {least}s to 8760h, found {text}"
-        if mesh.http_proxy_port in ENVOY_PORTS:
-            what = ENVOY_PORTS[mesh.http_proxy_port]
-            yield ("mesh", "httpProxyPort"), f"{mesh.http_proxy_port} is the port of {what}"
+        for name, port in (("httpProxyPort", mesh.http_proxy_port), ("dnsPort", mesh.dns_port)):
+            if port in ENVOY_PORTS:
+                yield ("mesh", name), f"{port} is the port of {ENVOY_PORTS[port]}"
 
     def _workloads(self) -> Iterator[tuple[FieldPath, str]]:
         workloads = self._shape.workloads
@@ -207,6 +214,11 @@ class _Reading:
                 yield (
                     (*here, "port"),
                     f"{port.port} is the mesh's httpProxyPort; change one of the two",
+                )
+            if port.port == self._shape.mesh.dns_port:
+                yield (
+                    (*here, "port"),
+                    f"{port.port} is the mesh's dnsPort; change one of the two",
                 )
             if port.port in numbers:
                 yield (*here, "port"), f"the port {port.port} is given twice"

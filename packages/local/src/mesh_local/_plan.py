@@ -45,6 +45,11 @@ class MeshPlan:
     http_port: int = HTTP_PORTS[0]
 
     @property
+    def dns_port(self) -> int | None:
+        """The port of each workload's own address where names are answered; None: nowhere."""
+        return self.file.mesh.dns_port or None
+
+    @property
     def discovery_address(self) -> str:
         return f"{self.block.control_plane}:{SECURE_PORT}"
 
@@ -94,7 +99,7 @@ def needed_endpoints(plan: MeshPlan) -> Iterable[Endpoint]:
     proxy_port = plan.file.mesh.http_proxy_port
     for instance in plan.instances:
         own_ports = [port.port for port in instance.workload.ports]
-        for port in (*ENVOY_PORTS, *own_ports):
+        for port in (*ENVOY_PORTS, *((plan.dns_port,) if plan.dns_port else ()), *own_ports):
             yield instance.addresses.inbound, port
         for port in own_ports if instance.workload.command else ():
             yield instance.addresses.app, port

@@ -62,7 +62,11 @@ class ProcessSpec:
 
 
 def control_plane_process(
-    plan: MeshPlan, state: StateFolder, environ: Mapping[str, str]
+    plan: MeshPlan,
+    state: StateFolder,
+    environ: Mapping[str, str],
+    *,
+    allow_unsupported: bool = False,
 ) -> ProcessSpec:
     """The control plane: configuration from the state folder, all ports on one address."""
     host = plan.block.control_plane
@@ -80,6 +84,8 @@ def control_plane_process(
         "--monitoring-addr": f"{host}:{ports.MONITORING_PORT}",
     }
     arguments = [word for name, value in options.items() for word in (name, str(value))]
+    if allow_unsupported:
+        arguments.append("--allow-unsupported")
     return ProcessSpec(
         name="control-plane",
         role=Role.CONTROL_PLANE,
@@ -109,6 +115,12 @@ def agent_process(
         "concurrency": 1,
         "terminationDrainDuration": f"{drain:g}s",
     }
+    names = {}
+    if plan.dns_port is not None:
+        names = {
+            "ISTIO_META_DNS_CAPTURE": "true",
+            "DNS_PROXY_ADDR": f"{addresses.inbound}:{plan.dns_port}",
+        }
     return ProcessSpec(
         name=f"{instance.name} agent",
         role=Role.AGENT,
@@ -127,6 +139,7 @@ def agent_process(
             "ISTIO_META_APP_ADDRESS": addresses.app,
             "ISTIO_META_OUTBOUND_BIND_ADDRESS": addresses.outbound,
             "MESH_AGENT_BIND_ADDRESS": addresses.inbound,
+            **names,
             "SECRET_TTL": f"{plan.file.certificate_lifetime.total_seconds():g}s",
         },
         directory=state.workload(instance.name),
@@ -179,6 +192,8 @@ def app_environment(plan: MeshPlan, instance: Instance) -> dict[str, str]:
     }
     if instance.workload.ports:
         given["PORT"] = str(instance.workload.ports[0].port)
+    if plan.dns_port is not None:
+        given["MESH_DNS"] = f"{addresses.inbound}:{plan.dns_port}"
     if proxy_port := plan.file.mesh.http_proxy_port:
         proxy = f"http://{addresses.outbound}:{proxy_port}"
         # Programs disagree on the case: curl reads only the first, others only the second.

@@ -68,6 +68,8 @@ class RunningMesh:
     state: StateFolder
     control_plane: Child
     workloads: tuple[RunningWorkload, ...]
+    findings: tuple[str, ...] = ()
+    """What the control plane last said of its configuration: wrong, not reached, without effect."""
     _looked: asyncio.Event = field(default_factory=asyncio.Event)
 
     def workload(self, name: str) -> RunningWorkload:

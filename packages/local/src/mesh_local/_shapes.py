@@ -39,6 +39,7 @@ class Mesh(_Shape, frozen=True):
     certificate_lifetime: str = "1h"
     mtls: MutualTls = MutualTls.STRICT
     http_proxy_port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 15002
+    dns_port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 15053
     drain: str = "5s"
 
 

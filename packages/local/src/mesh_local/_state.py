@@ -23,6 +23,7 @@ from mesh_local._errors import StateError
 TOKEN = Path("var/run/secrets/tokens/istio-token")
 ROOT_CERTIFICATE = Path("var/run/secrets/istio/root-cert.pem")
 LABELS = Path("etc/istio/pod/labels")
+ENVOY_FILES = Path("etc/istio/proxy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,11 @@ def opened(path: Path) -> Iterator[StateFolder]:
 
 
 def _prepare(folder: StateFolder) -> None:
+    from envoy_supervisor import release_directory
+
+    # Of a run that was killed: its Envoys died with it.
+    for directory in (folder.path / "workloads").glob(f"*/{ENVOY_FILES}"):
+        release_directory(directory)
     for stale in (folder.config, folder.logs, folder.path / "workloads"):
         if stale.exists():
             shutil.rmtree(stale)

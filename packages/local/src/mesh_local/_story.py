@@ -21,6 +21,8 @@ def mesh_lines(mesh: RunningMesh, now: datetime) -> Iterator[str]:
         yield f"  {instance.full_name}"
         yield f"    program at {instance.addresses.app}, its Envoy at {instance.addresses.inbound}"
         yield f"    identity    {instance.spiffe_id}"
+        if (port := mesh.plan.dns_port) is not None:
+            yield f"    names at    {instance.addresses.inbound}:{port} (DNS)"
         if status is not None and status.serial and status.not_after:
             yield f"    certificate serial {status.serial}"
             yield (

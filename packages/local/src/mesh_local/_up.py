@@ -35,13 +35,18 @@ def default_state_folder(file: Path) -> Path:
     return file.absolute().parent / ".mesh-local" / file.stem
 
 
-async def up(file: MeshFile, *, folder: Path, console: Console) -> None:
+async def up(
+    file: MeshFile, *, folder: Path, console: Console, allow_unsupported: bool = False
+) -> None:
     """Run a mesh and show it until SIGINT or SIGTERM; a second one kills what still stops."""
     with prepared(file, folder) as (plan, state), _own_log(state):
         say(console, f"starting the mesh {file.name}; its logs are in {state.logs}")
         try:
             async with _until_stopped(console) as hurry:
-                async with running_mesh(plan, state, hurry=hurry) as mesh:
+                running = running_mesh(
+                    plan, state, hurry=hurry, allow_unsupported=allow_unsupported
+                )
+                async with running as mesh:
                     await _show(mesh, console)
         except Stopped:
             say(console, "\nstopped")
@@ -58,7 +63,9 @@ async def _show(mesh: RunningMesh, console: Console) -> None:
                 told = True
 
 
-async def once(file: MeshFile, *, folder: Path, console: Console) -> bool:
+async def once(
+    file: MeshFile, *, folder: Path, console: Console, allow_unsupported: bool = False
+) -> bool:
     """Run a mesh until its checks are done; tells whether all of them passed.
 
     Raises `Stopped` if the user stops it before, `NotReady` and `ProcessEnded`.
@@ -68,7 +75,14 @@ async def once(file: MeshFile, *, folder: Path, console: Console) -> bool:
     with prepared(file, folder) as (plan, state), _own_log(state):
         say(console, f"Starting the mesh {file.name}; its logs are in {state.logs}")
         async with _until_stopped(console) as hurry:
-            async with running_mesh(plan, state, on_exit=OnExit.FAIL, hurry=hurry) as mesh:
+            running = running_mesh(
+                plan,
+                state,
+                on_exit=OnExit.FAIL,
+                hurry=hurry,
+                allow_unsupported=allow_unsupported,
+            )
+            async with running as mesh:
                 await mesh.wait_ready(ONCE_READY_S)
                 ready_after = loop.time() - started
                 passed = await _run_checks(mesh, console)

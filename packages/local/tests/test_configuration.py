@@ -1,0 +1,190 @@
+"""Mistakes in a mesh's configuration are told where people wrote it, before and while it runs."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from mesh_ca import TokenIssuer
+from mesh_local import MeshFile, MeshPlan, OnExit, StateFolder, load_mesh_file, prepared
+from mesh_local._children import running
+from mesh_local._configuration import Places, check_mesh, fetch_findings
+from mesh_local._guard import Guard, guarding
+from mesh_local._mesh import _wait_control_plane
+from mesh_local._processes import control_plane_process
+from mesh_local._writing import write_everything
+
+DEADLINE_S = 60.0
+
+MESH = """\
+workloads:
+  - name: one
+    ports:
+      - {port: 5432, protocol: tcp}
+  - name: two
+    ports:
+      - port: 8080
+      - port: 5432
+        protocol: tcp
+config:
+  - apiVersion: networking.istio.io/v1
+    kind: ServiceEntry
+    metadata: {name: far}
+    spec:
+      hosts: [far.example.com]
+      ports: [{number: 443, name: tls}]
+      resolution: NONE
+configDir: own
+"""
+VIRTUAL_SERVICE = (
+    "apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: v}\nspec: {}\n"
+)
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own").mkdir()
+    (tmp_path / "mesh.yaml").write_text(MESH)
+    return tmp_path / "mesh.yaml"
+
+
+async def mesh_local(cwd: Path, *arguments: str) -> tuple[int, list[str]]:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "mesh_local", *arguments),
+        cwd=cwd,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    async with asyncio.timeout(DEADLINE_S):
+        output, _ = await process.communicate()
+    return process.returncode or 0, output.decode().splitlines()
+
+
+async def test_check_tells_what_is_not_reached_with_the_mesh_files_lines(file: Path) -> None:
+    code, lines = await mesh_local(file.parent, "check", "mesh.yaml")
+
+    assert code == 1
+    assert [each.partition(": nothing")[0] for each in lines] == [
+        (
+            "mesh-local: mesh.yaml:17: config[0].spec.resolution: NONE leads to where a connection "
+            "was going before it was intercepted, and nothing is intercepted here"
+        ),
+        (
+            "mesh-local: mesh.yaml:8: workloads[1].ports[1]: port 5432 belongs to ServiceEntry "
+            "default/one (mesh.yaml:2), which comes first: what connects there reaches only that "
+            "one; give one of the two another port, or an address of its own in spec.addresses"
+        ),
+    ]
+
+
+async def test_check_says_that_all_is_good(file: Path) -> None:
+    file.write_text("workloads: [{name: one, ports: [{port: 8080}]}]\n")
+
+    assert await mesh_local(file.parent, "check", "mesh.yaml") == (
+        0,
+        ["1 workloads and their configuration are good"],
+    )
+
+
+@pytest.mark.parametrize("command", ["check", "up"])
+async def test_a_mistake_in_the_configuration_is_told_before_anything_starts(
+    command: str, file: Path
+) -> None:
+    (file.parent / "own" / "route.yaml").write_text(VIRTUAL_SERVICE)
+
+    code, lines = await mesh_local(file.parent, command, "mesh.yaml")
+
+    assert code == 1
+    (line,) = (each for each in lines if "route.yaml" in each)
+    assert line == (
+        "mesh-local: own/route.yaml:2: kind: VirtualService is not supported yet; remove it, or "
+        "let it pass with --allow-unsupported"
+    )
+
+
+async def test_what_only_istio_has_is_let_pass_on_request(file: Path) -> None:
+    file.write_text("workloads: [{name: one, ports: [{port: 8080}]}]\nconfigDir: own\n")
+    (file.parent / "own" / "route.yaml").write_text(VIRTUAL_SERVICE)
+
+    code, lines = await mesh_local(file.parent, "check", "mesh.yaml", "--allow-unsupported")
+
+    assert code == 0
+    assert lines[0].startswith("note: own/route.yaml:2: kind: VirtualService is not supported yet")
+
+
+def test_a_field_of_the_mesh_file_is_found_by_its_nearest_line(file: Path) -> None:
+    mesh = load_mesh_file(file)
+    places = Places(mesh, config=Path("/s/config"), mesh_config=Path("/s/mesh-config.yaml"))
+
+    assert [
+        places.told(each)
+        for each in (
+            "/s/config/from-mesh-file/0.yaml:9: spec.ports[0].number: x",
+            "/s/config/from-mesh-file/0.yaml:1: a second one",
+            "/s/config/workloads/two.yaml:3: spec.ports[1].protocol: x",
+            "wrong since then: /s/config/user/a/b.yaml; kept",
+            "/s/mesh-config.yaml:2: trustDomain: x",
+        )
+    ] == [
+        f"{file}:16: config[0].spec.ports[0].number: x",
+        f"{file}:11: a second one",
+        f"{file}:9: workloads[1].ports[1].protocol: x",
+        "wrong since then: own/a/b.yaml; kept",
+        f"{file} (mesh):2: trustDomain: x",
+    ]
+
+
+@asynccontextmanager
+async def control_plane(file: MeshFile, folder: Path) -> AsyncIterator[tuple[MeshPlan, Places]]:
+    """Run the control plane of a mesh, and nothing else of it."""
+    with prepared(file, folder) as (plan, state):
+        write_everything(plan, state, TokenIssuer(state.tokens, "test"))
+        guard: Guard
+        async with (
+            guarding() as guard,
+            running(
+                [control_plane_process(plan, state, {})],
+                on_exit=OnExit.FAIL,
+                hurry=asyncio.Event(),
+                guard=guard,
+            ) as (child,),
+        ):
+            await _wait_control_plane(plan, child)
+            yield plan, places_of(file, state)
+
+
+def places_of(file: MeshFile, state: StateFolder) -> Places:
+    return Places(file, config=state.config, mesh_config=state.mesh_config)
+
+
+async def findings(plan: MeshPlan, places: Places, wanted: Callable[[str], bool]) -> str:
+    async with asyncio.timeout(DEADLINE_S):
+        while True:
+            text = "\n".join(await fetch_findings(plan, places) or ())
+            if wanted(text):
+                return text
+            await asyncio.sleep(0.05)
+
+
+async def test_a_file_that_goes_wrong_is_told_until_it_is_right(file: Path) -> None:
+    file.write_text("workloads: [{name: one, ports: [{port: 8080}]}]\nconfigDir: own\n")
+    async with control_plane(load_mesh_file(file), file.parent / "state") as (plan, places):
+        assert not await findings(plan, places, lambda text: not text)
+        own = file.parent / "own" / "route.yaml"
+        own.write_text(VIRTUAL_SERVICE)
+
+        text = await findings(plan, places, bool)
+
+        assert text.startswith("wrong since ")
+        assert ": own/route.yaml; nothing of it is served" in text
+        assert "own/route.yaml:2: kind: VirtualService is not supported yet" in text
+        own.unlink()
+        assert not await findings(plan, places, lambda text: not text)
+
+
+def test_the_example_has_nothing_wrong(plan: MeshPlan) -> None:
+    assert not check_mesh(plan).problems
