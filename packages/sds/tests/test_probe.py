@@ -102,6 +102,39 @@ async def test_what_a_foreign_server_speaks_is_told(
     assert found == ForeignSocket(path=path, apis=frozenset(apis))
 
 
+async def fails(_requests: Any, context: Any) -> AsyncIterator[bytes]:
+    await context.abort(grpc.StatusCode.UNAVAILABLE, "not today")
+    yield b""
+
+
+class Everything(dict[str, Any]):
+    """The handlers of a server that answers to any method."""
+
+    def get(self, _method: str, _default: Any = None) -> Any:
+        return waits_for_requests
+
+
+@pytest.mark.parametrize(
+    ("methods", "speaks"),
+    [
+        ({}, "gRPC but no API of secrets"),
+        ({"/some.Service/Method": waits_for_requests}, "gRPC but no API of secrets"),
+        (Everything(), "gRPC but no API of secrets"),
+        ({ISTIO_SDS: fails}, "gRPC but no API of secrets"),
+        ({WORKLOAD_API: refuses_without_header}, "only the SPIFFE Workload API"),
+    ],
+)
+@pytest.mark.parametrize("name", ["socket", "spire"])
+async def test_a_server_without_secrets_for_envoy_does_not_pass_for_one(
+    socket_dir: Path, methods: dict[str, Callable[..., Any]], speaks: str, name: str
+) -> None:
+    async with foreign(socket_dir / name, methods):
+        with pytest.raises(
+            SocketUnusable, match=f"{name} is served .* speaks {speaks}, .* needs SDS"
+        ):
+            await choose_socket(socket_dir, name, timeout_s=60)
+
+
 async def test_a_stale_socket_is_removed_and_the_path_is_ours(socket_dir: Path) -> None:
     path = socket_dir / "socket"
     with socket.socket(socket.AF_UNIX) as dead:

@@ -1,8 +1,8 @@
 """Envoy's Secret Discovery Service on a Unix socket, over a source of secrets of your own."""
 
+from mesh_listening import AllowedPeers, ConnectionLimits, PeerCredentials
 from mesh_sds._errors import ConfigError, SdsError, SocketUnusable
 from mesh_sds._ledger import Delivered, Delivery
-from mesh_sds._peers import AllowedPeers, PeerCredentials
 from mesh_sds._private_key_provider import KeyAccelerator, PrivateKeyProvider
 from mesh_sds._probe import (
     ForeignSocket,
@@ -26,6 +26,7 @@ __all__ = [
     "serving",
     # who is served, and how
     "AllowedPeers",
+    "ConnectionLimits",
     "KeyAccelerator",
     "PeerCredentials",
     "PrivateKeyProvider",

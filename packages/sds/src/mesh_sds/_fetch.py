@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import grpc.aio
 
-from mesh_sds._peers import PeerCredentials
+from mesh_listening import PeerCredentials
 from xds_server import Refused, XdsServer, peer_of, type_urls
 
 if TYPE_CHECKING:

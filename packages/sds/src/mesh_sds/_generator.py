@@ -4,8 +4,8 @@ import asyncio
 import logging
 from collections.abc import Iterable
 
+from mesh_listening import PeerCredentials
 from mesh_sds._envoy_secret import secret_resource
-from mesh_sds._peers import PeerCredentials
 from mesh_sds._private_key_provider import PrivateKeyProvider
 from mesh_sds._secrets import Secret, SecretSource, TrustBundle
 from xds_server import Client, ConfigKey, Generated, PushRequest, Resource, Watch

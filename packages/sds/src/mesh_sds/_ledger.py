@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from mesh_listening import PeerCredentials
 from mesh_sds._envoy_secret import Label, contents_of
-from mesh_sds._peers import PeerCredentials
 from xds_server import Client, ClientError, DeltaRequest, Response, SotwRequest, type_urls
 
 # A client that says yes or no to nothing does not get to fill our memory.

@@ -6,6 +6,7 @@ socket that we would. Then it owns the workload certificate, and we keep away fr
 
 import asyncio
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -14,8 +15,9 @@ from typing import Any, TypeAlias
 import grpc
 import grpc.aio
 
+from mesh_listening import SocketFile
 from mesh_sds._errors import ConfigError, SocketUnusable
-from mesh_sds._socket_file import SocketFile, clear_path, look_at
+from mesh_sds._socket_file import clear_path, look_at
 
 _LOOK_AGAIN_AFTER_S = 0.1
 _TIMEOUT_S = 5.0
@@ -29,6 +31,18 @@ class SecretApi(StrEnum):
     DELTA_SDS = "delta SDS"
     WORKLOAD = "SPIFFE Workload API"
 
+
+_ENVOY_TAKES = frozenset({SecretApi.SDS, SecretApi.DELTA_SDS})
+_NO_METHOD = "/mesh.probe.NoSuchService/NoSuchMethod"
+"""A server that does not refuse this one answers to anything, so its other answers say nothing."""
+_BROKEN = frozenset(
+    {
+        grpc.StatusCode.UNIMPLEMENTED,
+        grpc.StatusCode.UNAVAILABLE,
+        grpc.StatusCode.UNKNOWN,
+        grpc.StatusCode.INTERNAL,
+    }
+)
 
 # Each is called without saying anything: no node, and not the header that the Workload API wants.
 # Who has the method lacks something to answer with; who does not, says so. No key is sent.
@@ -48,7 +62,7 @@ class OwnSocket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignSocket:
-    """Somebody serves the path, in good health. apis: what it speaks of what we know."""
+    """Somebody serves the path. apis: what it speaks of what we know, in good health."""
 
     path: Path
     apis: frozenset[SecretApi]
@@ -67,10 +81,10 @@ async def choose_socket(
 ) -> SocketChoice:
     """Decide whether to serve `directory/name` or to use who serves it already.
 
-    A healthy server there is used. Without one, the default name is ours: a dead socket is removed.
-    Any other name was set because somebody else was to serve it: waited for up to `wait_s`, while a
-    server is missing or starting, then an error. timeout_s is what a server has to show its health
-    in.
+    A server there that gives Envoy secrets is used. Without one, the default name is ours: a dead
+    socket is removed. Any other name was set because somebody else was to serve it: waited for up
+    to `wait_s`, while a server is missing or starting, then an error. timeout_s is what a server
+    has to show its health in.
 
     Raises ConfigError for a name that is a path, SocketUnusable for what can be neither served nor
     used.
@@ -87,11 +101,14 @@ async def choose_socket(
                 raise
         else:
             if isinstance(found, ForeignSocket):
-                return found
-            if name == default_name:
+                if found.apis & _ENVOY_TAKES:
+                    return found
+                if not waits:
+                    raise SocketUnusable(_no_secrets(found))
+            elif name == default_name:
                 clear_path(path)
                 return found
-            if not waits:
+            elif not waits:
                 raise SocketUnusable(
                     f"nobody serves {path}; start its server first, or leave the name at "
                     f"{default_name!r} to have it served here"
@@ -112,6 +129,8 @@ def bare_name(name: str) -> str:
 
 async def probe(path: Path, *, timeout_s: float = _TIMEOUT_S) -> SocketChoice:
     """Tell whether somebody serves secrets, or any gRPC, at `path`.
+
+    A server that answers to any method whatever, or fails at those of secrets, has no API.
 
     Raises SocketUnusable for what is in the way: no socket, or a listener that does not speak gRPC
     within timeout_s.
@@ -135,19 +154,31 @@ async def probe(path: Path, *, timeout_s: float = _TIMEOUT_S) -> SocketChoice:
                 f"{path} is in use by a process that does not speak gRPC within {timeout_s:g} s; "
                 "stop it, or remove the socket"
             ) from error
-        spoken = await asyncio.gather(
-            *(_speaks(channel, method, timeout_s) for method in _METHODS.values())
+        unknown, *codes = await asyncio.gather(
+            *(_answer(channel, method, timeout_s) for method in (_NO_METHOD, *_METHODS.values()))
         )
-    apis = frozenset(api for api, speaks in zip(_METHODS, spoken, strict=True) if speaks)
-    return ForeignSocket(path=path, apis=apis)
+    apis = frozenset(api for api, code in zip(_METHODS, codes, strict=True) if code not in _BROKEN)
+    credible = unknown is grpc.StatusCode.UNIMPLEMENTED
+    return ForeignSocket(path=path, apis=apis if credible else frozenset())
 
 
-async def _speaks(channel: Any, method: str, timeout_s: float) -> bool:
+def _no_secrets(found: ForeignSocket) -> str:
+    speaks = (
+        f"only the {', '.join(sorted(found.apis))}" if found.apis else "gRPC but no API of secrets"
+    )
+    return (
+        f"{found.path} is served by a process that speaks {speaks}, and Envoy needs SDS there; "
+        "stop that process, have it serve SDS, or remove the socket"
+    )
+
+
+async def _answer(channel: Any, method: str, timeout_s: float) -> grpc.StatusCode:
+    """The status of a call that says nothing; a server that waits on exceeds the deadline."""
     call = channel.stream_stream(method)(timeout=timeout_s)
     try:
-        await call.done_writing()
-        return bool(await call.code() != grpc.StatusCode.UNIMPLEMENTED)
-    except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
-        return bool(await call.code() != grpc.StatusCode.UNIMPLEMENTED)
+        with suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):  # ended already
+            await call.done_writing()
+        code: grpc.StatusCode = await call.code()
+        return code
     finally:
         call.cancel()

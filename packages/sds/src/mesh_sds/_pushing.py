@@ -10,9 +10,9 @@ import logging
 from collections.abc import Collection, Mapping
 from contextlib import AsyncExitStack
 
+from mesh_listening import PeerCredentials
 from mesh_sds._generator import SecretGenerator, push_of
 from mesh_sds._ledger import Ledger
-from mesh_sds._peers import PeerCredentials
 from mesh_sds._secrets import SecretSource
 from xds_server import XdsServer, type_urls
 

@@ -10,19 +10,24 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import grpc
-
+import mesh_listening
 import xds_server
-from mesh_sds._errors import SocketUnusable
+from mesh_listening import (
+    UNIX_LIMITS,
+    AllowedPeers,
+    ConnectionLimits,
+    PeerCredentials,
+    Port,
+    Reason,
+    check_credentials_supported,
+)
+from mesh_sds._errors import SdsError, SocketUnusable
 from mesh_sds._fetch import FetchHandler
-from mesh_sds._front import Front
 from mesh_sds._generator import SecretGenerator, changed_names
 from mesh_sds._ledger import Delivery, Ledger
-from mesh_sds._peers import AllowedPeers, PeerCredentials, check_supported
 from mesh_sds._private_key_provider import PrivateKeyProvider
 from mesh_sds._pushing import Pusher
 from mesh_sds._secrets import SecretSource
-from mesh_sds._socket_file import LONGEST_PATH_BYTES, clear_path, listening_at
 from xds_server import (
     Admission,
     Client,
@@ -31,7 +36,6 @@ from xds_server import (
     Node,
     Peer,
     PushRequest,
-    Refused,
     ServerConfig,
     UnixListener,
     XdsServer,
@@ -47,8 +51,8 @@ log = logging.getLogger("mesh_sds")
 
 # Ten certificates of the longest chains seen, and then some.
 _MAX_MESSAGE_BYTES = 4 * 1024 * 1024
-_MAX_NAMES = 10_000
-_BACKLOG = 4096
+# As many names, and a node.
+_MAX_REQUEST_BYTES = 2 * 1024 * 1024
 _OTHERS_MAY_ENTER = 0o077
 _OTHERS_MAY_REPLACE = 0o022
 
@@ -59,18 +63,22 @@ class SdsConfig:
 
     socket_path: its directory is made with mode 0700 if it is not there.
     socket_mode: who may connect; wider than 0600 only makes sense with `allow`.
-    allow: check each connection by the kernel's word on its process, through a second socket
-    beside the first, named with a dot in front; None: whoever can open the socket is let in.
+    allow: check each connection by the kernel's word on its process; None: whoever can open the
+    socket is let in.
+    limits: how many connections, of one process and in all, and how long one may do nothing.
     private_key_provider: have Envoy use private keys through an accelerator; None: by itself.
     bundle_ack_timeout_s: certificates that change after a trust bundle wait until all who have
     the bundle answered, at most this long; 0: they only follow it.
+    max_names: that one request may ask for; the stream of one that asks for more is refused.
     """
 
     socket_path: Path
     socket_mode: int = 0o600
     allow: AllowedPeers | None = None
+    limits: ConnectionLimits = UNIX_LIMITS
     private_key_provider: PrivateKeyProvider | None = None
     bundle_ack_timeout_s: float = 2.0
+    max_names: int = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +86,7 @@ class Subscriber:
     """One stream: who, what it wants, and whether it took what it was sent.
 
     refusal: its words, while its last answer was no. refusals: how often it said no so far.
-    process: None if peers are not checked. secrets: by name; see `Delivery`.
+    process: who connected, by the kernel's word. secrets: by name; see `Delivery`.
     """
 
     id: str
@@ -102,13 +110,12 @@ class SdsServer:
         socket_path: Path,
         ledger: Ledger,
         pusher: Pusher,
-        front: Front | None,
     ) -> None:
         self.socket_path = socket_path
         self._server = server
         self._ledger = ledger
         self._pusher = pusher
-        self._front = front
+        self._port: Port | None = None
 
     def subscribers(self) -> tuple[Subscriber, ...]:
         """List every stream that asks for secrets now."""
@@ -128,9 +135,16 @@ class SdsServer:
         return self._ledger.refusals
 
     @property
+    def port(self) -> Port:
+        """What counts the connections at the socket."""
+        if self._port is None:
+            raise RuntimeError("a secret server has a port from when it serves")
+        return self._port
+
+    @property
     def refused_connections(self) -> int:
         """How many connections were turned away for who their process is."""
-        return self._front.refused_connections if self._front is not None else 0
+        return self._port.refused.get(Reason.NOT_ALLOWED, 0) if self._port is not None else 0
 
     def _subscriber(self, client: ClientStatus) -> Subscriber:
         status = client.types.get(type_urls.SECRET)
@@ -167,16 +181,17 @@ async def serving(
 
     Raises SocketUnusable when the path can't hold our socket, SdsError when peers can't be checked.
     """
-    front = _front(config)
+    _check_supported(config)
     failures = asyncio.Event()
     generator = SecretGenerator(source, provider=config.private_key_provider, failures=failures)
     ledger = Ledger()
     server: XdsServer[PeerCredentials | None] = XdsServer(
         {type_urls.SECRET: generator},
-        admit=partial(_admit, front),
+        admit=_admit,
         config=ServerConfig(
             max_message_bytes=_MAX_MESSAGE_BYTES,
-            max_subscribed_names=_MAX_NAMES,
+            max_request_bytes=_MAX_REQUEST_BYTES,
+            max_subscribed_names=config.max_names,
             identifier="mesh-sds",
         ),
         needs_push=partial(_needs_push, ledger),
@@ -191,15 +206,13 @@ async def serving(
         failures=failures,
         bundle_ack_timeout_s=config.bundle_ack_timeout_s,
     )
-    running = SdsServer(
-        server, socket_path=config.socket_path, ledger=ledger, pusher=pusher, front=front
-    )
+    running = SdsServer(server, socket_path=config.socket_path, ledger=ledger, pusher=pusher)
     async with AsyncExitStack() as stack:
         if registry is not None:
             from mesh_sds._metrics import register
 
             stack.callback(register(registry, running._counts))
-        await stack.enter_async_context(_listening(config, server, front))
+        running._port = await stack.enter_async_context(_listening(config, server))
         _warn_of_open_directory(config)
         await stack.enter_async_context(_running(pusher, source))
         yield running
@@ -219,41 +232,28 @@ async def _running(pusher: Pusher, source: SecretSource) -> AsyncIterator[None]:
         await asyncio.wait(tasks)
 
 
-def _front(config: SdsConfig) -> Front | None:
-    if config.allow is None:
-        return None
-    check_supported()
-    return Front(config.allow, inner_path=_inner_path(config.socket_path))
-
-
-def _inner_path(path: Path) -> Path:
-    # Beside the first, as that directory is known to be writable and private.
-    return path.with_name(f".{path.name}")
+def _check_supported(config: SdsConfig) -> None:
+    if config.allow is not None:
+        try:
+            check_credentials_supported()
+        except mesh_listening.ListenError as error:
+            raise SdsError(f"{error}; set allow=None") from error
 
 
 @asynccontextmanager
 async def _listening(
-    config: SdsConfig, server: XdsServer[PeerCredentials | None], front: Front | None
-) -> AsyncIterator[None]:
-    """Have gRPC listen at the path, or behind the front that does."""
-    path = config.socket_path
+    config: SdsConfig, server: XdsServer[PeerCredentials | None]
+) -> AsyncIterator[Port]:
+    listener = UnixListener(
+        path=config.socket_path, mode=config.socket_mode, allow=config.allow, limits=config.limits
+    )
+    served = xds_server.serving(server, [listener], extra_handlers=[FetchHandler(server)])
     async with AsyncExitStack() as stack:
-        if front is None:
-            listener = UnixListener(path=path, mode=config.socket_mode)
-        else:
-            clear_path(path, longest_bytes=LONGEST_PATH_BYTES - 1)
-            listener = UnixListener(path=_inner_path(path), mode=0o600)
-        served = xds_server.serving(server, [listener], extra_handlers=[FetchHandler(server)])
         try:
-            await stack.enter_async_context(served)
+            bound = await stack.enter_async_context(served)
         except ListenError as error:
             raise SocketUnusable(str(error)) from error
-        if front is not None:
-            listening = stack.enter_context(
-                listening_at(path, mode=config.socket_mode, backlog=_BACKLOG)
-            )
-            await stack.enter_async_context(front.open(listening))
-        yield
+        yield bound.ports[0]
 
 
 def _warn_of_open_directory(config: SdsConfig) -> None:
@@ -271,17 +271,10 @@ def _warn_of_open_directory(config: SdsConfig) -> None:
         )
 
 
-async def _admit(front: Front | None, node: Node, peer: Peer) -> Admission[PeerCredentials | None]:
-    """Let in who came through the front; without one, the socket's mode has decided."""
+async def _admit(node: Node, peer: Peer) -> Admission[PeerCredentials | None]:
+    """Let in whoever got as far: the socket's mode and its check of peers have decided."""
     del node
-    if front is None:
-        return Admission(context=None)
-    process = front.who(peer.address)
-    if process is None:
-        raise Refused(
-            grpc.StatusCode.PERMISSION_DENIED, "this socket is reached through its front only"
-        )
-    return Admission(context=process)
+    return Admission(context=peer.process)
 
 
 def _needs_push(
