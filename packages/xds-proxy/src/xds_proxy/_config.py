@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from mesh_listening import UNIX_LIMITS, ConnectionLimits
 from xds_proxy._errors import ConfigError
 
 _HEADER_NAME = re.compile(r"[0-9a-z_.-]+\Z")
@@ -63,6 +64,7 @@ class UpstreamConfig:
     root_certificate: PEM file with the roots that the control plane's certificate must chain to,
         read again for every stream; `SYSTEM` for the operating system's roots; None for plaintext.
     server_name: the name the control plane's certificate must bear; None: the host of `address`.
+    server_name_setting: what the user sets `server_name` by, for the text of a name mismatch.
     token_path: file with the bearer token, read again for every stream; None sends none. Never sent
         in plaintext.
     client_certificate_path, client_key_path: PEM files, chain leaf first, shown to the control
@@ -79,6 +81,7 @@ class UpstreamConfig:
     client_certificate_path: Path | None = None
     client_key_path: Path | None = None
     metadata: tuple[tuple[str, str], ...] = ()
+    server_name_setting: str = "server_name"
     connect_timeout_s: float = 5.0
 
     def check(self) -> None:
@@ -108,12 +111,15 @@ class RelayConfig:
         tried again, about once a second, before it ends UNAVAILABLE. Envoy alone waits for up to
         30 s between attempts. Zero ends it at the first failure.
     max_message_bytes: a larger message, from either side, ends the stream with RESOURCE_EXHAUSTED.
+    limits: how many connections the socket takes, of one process and in all, and how long one may
+        do nothing.
     """
 
     socket_path: Path
     upstream: UpstreamConfig
     hold_s: float = 30.0
     max_message_bytes: int = 256 * 1024 * 1024
+    limits: ConnectionLimits = UNIX_LIMITS
 
     def check(self) -> None:
         """Raises ConfigError for what no retry could mend."""

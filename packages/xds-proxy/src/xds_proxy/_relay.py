@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -14,17 +14,17 @@ import grpc
 import grpc.aio
 
 from mesh_lifecycle import Backoff, Clock, SystemClock
-from xds_proxy import _socket_file
+from mesh_listening import ListenError, Port, fronting, grpc_server, listening_at
 from xds_proxy._config import RelayConfig
 from xds_proxy._connection import Connection, Counters
 from xds_proxy._dialect import DIALECTS, SERVICE, Dialect
-from xds_proxy._errors import ConfigError, UpstreamError
+from xds_proxy._errors import ConfigError, SocketError, UpstreamError
 from xds_proxy._interception import Interception, Interceptor
 from xds_proxy._ledger import Ledger, TypeStatus
 from xds_proxy._observation import Observation, ResponseObserver
 from xds_proxy._roster import MAX_STREAMS, Roster
 from xds_proxy._stream import End, GrpcSide, Side, Stream
-from xds_proxy._upstream import dialled
+from xds_proxy._upstream import FurtherRoots, dialled
 
 log = logging.getLogger("xds_proxy")
 
@@ -61,8 +61,10 @@ class Relay:
         interceptors: Sequence[Interceptor],
         *,
         observer: ResponseObserver | None,
+        further_roots: FurtherRoots | None = None,
         clock: Clock,
     ) -> None:
+        self._further_roots = further_roots
         self._config = config
         self._observation = Observation(observer)
         self._clock = clock
@@ -71,6 +73,7 @@ class Relay:
         self._roster: Roster[Stream] = Roster()
         self._ledger = Ledger()
         self._stopping = False
+        self._port: Port | None = None
 
     @property
     def status(self) -> RelayStatus:
@@ -82,6 +85,13 @@ class Relay:
             types={**self._ledger.types, **self._interception.types},
             streams=len(self._roster.members),
         )
+
+    @property
+    def port(self) -> Port:
+        """What counts the connections at Envoy's socket."""
+        if self._port is None:
+            raise RuntimeError("a relay has a port from when it serves")
+        return self._port
 
     @property
     def counters(self) -> Counters:
@@ -134,6 +144,8 @@ class Relay:
                     self._config.upstream,
                     path=dialect.path,
                     max_message_bytes=self._config.max_message_bytes,
+                    now=self._clock.now(),
+                    further_roots=self._further_roots,
                 ) as control_plane:
                     await stream.pass_on(control_plane)
             except UpstreamError as error:
@@ -173,9 +185,13 @@ async def relaying(
     interceptors: Sequence[Interceptor] = (),
     *,
     observer: ResponseObserver | None = None,
+    further_roots: FurtherRoots | None = None,
     clock: Clock | None = None,
 ) -> AsyncIterator[Relay]:
     """Serve Envoy's ADS socket for as long as the block runs; the socket file is gone afterwards.
+
+    further_roots: asked for each connection, given the root file's content, which roots are trusted
+        besides; PEM. Not asked for plaintext and the system's roots.
 
     The control plane is first called when Envoy calls, so it may be away at the start.
 
@@ -187,19 +203,40 @@ async def relaying(
     types = [interceptor.type_url for interceptor in interceptors]
     if len(types) != len(set(types)):
         raise ConfigError(f"two interceptors for one type: {', '.join(sorted(types))}")
-    relay = Relay(config, interceptors, observer=observer, clock=clock or SystemClock())
-    path = config.socket_path
-    _socket_file.prepare(path)
-    server = grpc.aio.server(options=_server_options(config.max_message_bytes))
-    server.add_generic_rpc_handlers((_handlers(relay._serve),))
-    with _socket_file.bound(path, lambda: server.add_insecure_port(f"unix:{path}")):
-        await server.start()
+    relay = Relay(
+        config,
+        interceptors,
+        observer=observer,
+        further_roots=further_roots,
+        clock=clock or SystemClock(),
+    )
+    async with _listening(config, relay):
+        log.info("serving xDS to Envoy", extra={"socket": str(config.socket_path)})
+        yield relay
+
+
+@asynccontextmanager
+async def _listening(config: RelayConfig, relay: Relay) -> AsyncIterator[None]:
+    """A gRPC server on loopback, and a front at the socket that accepts for it."""
+    path, limits = config.socket_path, config.limits
+    options = _server_options(config.max_message_bytes) + grpc_server.options(limits)
+    async with AsyncExitStack() as stack:
         try:
-            log.info("serving xDS to Envoy", extra={"socket": str(path)})
-            yield relay
-        finally:
-            await relay._stop()
-            await server.stop(_STOP_GRACE_S)
+            listening = stack.enter_context(listening_at(path))
+            front = await stack.enter_async_context(
+                fronting([listening], name=f"unix:{path}", limits=limits)
+            )
+            relay._port = front.port
+            server = grpc.aio.server(interceptors=[grpc_server.OnlyThroughFront()], options=options)
+            server.add_generic_rpc_handlers((_handlers(relay._serve),))
+            stack.push_async_callback(server.stop, _STOP_GRACE_S)
+            inside = grpc_server.listen_inside(server)
+        except ListenError as error:
+            raise SocketError(str(error)) from error
+        await server.start()
+        stack.push_async_callback(relay._stop)
+        stack.enter_context(front.forwarding(inside))
+        yield
 
 
 async def _end_crowded_out(stream: Stream) -> None:
@@ -221,7 +258,6 @@ def _server_options(max_message_bytes: int) -> list[tuple[str, int]]:
         ("grpc.keepalive_timeout_ms", 10_000),
         ("grpc.http2.max_pings_without_data", 0),
         ("grpc.http2.min_ping_interval_without_data_ms", 15_000),
-        ("grpc.so_reuseport", 0),
     ]
 
 

@@ -167,7 +167,8 @@ class Stream:
         if self._answered or code is grpc.StatusCode.OK:
             self._connection.lost(code, details, leads=self.leads)
         else:
-            self._connection.failed(_refusal(code, details), leads=self.leads)
+            reason = _refusal(code, details, shown=control_plane.shown)
+            self._connection.failed(reason, leads=self.leads)
         await self._responses.put(End(by=Side.CONTROL_PLANE, code=code, details=details))
 
     async def _write_envoy(self) -> None:
@@ -256,17 +257,19 @@ async def _next(control_plane: GrpcSide) -> bytes | None:
     return None if response is EOF else bytes(response)
 
 
-def _refusal(code: grpc.StatusCode, details: str) -> str:
+def _refusal(code: grpc.StatusCode, details: str, *, shown: str) -> str:
+    """Why there is no stream, in words. `shown`: what we proved ourselves by, in words."""
+    about_us = f" ({shown})"
     match code:
         case grpc.StatusCode.UNAUTHENTICATED:
-            said = "unauthenticated: it does not accept the token"
+            said = "unauthenticated: it does not accept what this workload proves itself by"
         case grpc.StatusCode.PERMISSION_DENIED:
             said = "permission denied: it does not serve this workload's identity"
         case grpc.StatusCode.UNIMPLEMENTED:
-            said = "it does not serve this kind of xDS stream"
+            said, about_us = "it does not serve this kind of xDS stream", ""
         case _:
-            said = f"it ended the stream before its first answer ({code.name})"
-    return f"{said}: {details}" if details else said
+            said, about_us = f"it ended the stream before its first answer ({code.name})", ""
+    return f"{said}: {details}{about_us}" if details else f"{said}{about_us}"
 
 
 def _malformed(what: str, error: WireError) -> End:

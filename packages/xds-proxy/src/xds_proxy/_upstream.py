@@ -6,7 +6,6 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,9 @@ from typing import Any
 import grpc
 import grpc.aio
 
+from mesh_filewatch import fetch_bytes
+from mesh_identity import ExpectedName, Trusted, token_facts, why_unreachable
 from xds_proxy._config import Address, SystemRoots, UpstreamConfig
-from xds_proxy._diagnosis import why_unreachable
 from xds_proxy._errors import UpstreamError
 
 
@@ -27,9 +27,11 @@ class ControlPlaneCall:
     garbage collector, which may not come for hours to an idle agent. So they are given this.
     """
 
-    def __init__(self, call: Any) -> None:
+    def __init__(self, call: Any, *, shown: str) -> None:
+        """shown: what the caller proves itself by, in words, for when that is not accepted."""
         # grpc.aio.StreamStreamCall[bytes, bytes]; the class takes no parameters at run time
         self._call = call
+        self.shown = shown
 
     def read(self) -> Awaitable[Any]:
         """The next message, or EOF."""
@@ -57,37 +59,43 @@ class ControlPlaneCall:
         self._call = None
 
 
+FurtherRoots = Callable[[bytes], bytes]
+"""Given the root file's content, the roots that are trusted besides; PEM."""
+
 _MAX_TOKEN_BYTES = 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Roots:
-    pem: bytes
-    path: Path
-    described: str
+_MAX_FILE_BYTES = 1 << 20
 
 
 @asynccontextmanager
 async def dialled(
-    config: UpstreamConfig, *, path: str, max_message_bytes: int
+    config: UpstreamConfig,
+    *,
+    path: str,
+    max_message_bytes: int,
+    now: float,
+    further_roots: FurtherRoots | None = None,
 ) -> AsyncIterator[ControlPlaneCall]:
-    """A new call of `path` on a new, ready connection.
+    """A new call of `path` on a new, ready connection. `now`: Unix time, to judge the token by.
 
     Raises:
         UpstreamError: within `connect_timeout_s` no connection came about, and why.
     """
     address = Address.parse(config.address)
-    server_name = config.server_name or address.host
-    roots = _read_roots(config.root_certificate)
+    roots = await _read_roots(config.root_certificate, further_roots)
     metadata = [(name.lower(), value) for name, value in config.metadata]
+    shown: list[str] = []
     if config.token_path is not None and roots is not None:
-        metadata.append(("authorization", f"Bearer {_read_token(config.token_path)}"))
+        token = await _read_token(config.token_path)
+        metadata.append(("authorization", f"Bearer {token}"))
+        shown.append(f"token {config.token_path} {token_facts(token, now=now)}")
 
     options = _channel_options(config.server_name, max_message_bytes)
     credentials = None
     if roots is not None:
-        chain, key = _read_client_certificate(config)
-        credentials = grpc.ssl_channel_credentials(roots.pem, key, chain)
+        chain, key = await _read_client_certificate(config)
+        if chain is not None:
+            shown.append(f"client certificate {config.client_certificate_path}")
+        credentials = grpc.ssl_channel_credentials(roots.roots_pem, key, chain)
 
     def open_channel() -> grpc.aio.Channel:
         if credentials is None:
@@ -95,13 +103,20 @@ async def dialled(
         return grpc.aio.secure_channel(config.address, credentials, options=options)
 
     async def why_not() -> str | None:
-        return await why_unreachable(
-            address,
-            tls=_tls_context(roots) if roots else None,
-            server_name=server_name,
-            roots=roots.described if roots else "",
-            timeout_s=config.connect_timeout_s,
-        )
+        try:
+            return await why_unreachable(
+                address.host,
+                address.port,
+                trusted=roots,
+                expected=ExpectedName(
+                    config.server_name or address.host, config.server_name_setting
+                ),
+                timeout_s=config.connect_timeout_s,
+            )
+        except ValueError:
+            raise UpstreamError(
+                f"root certificate file {config.root_certificate} holds no PEM certificate"
+            ) from None
 
     async with _connected(
         open_channel,
@@ -110,7 +125,9 @@ async def dialled(
         otherwise=_NOT_GRPC[roots is None],
     ) as channel:
         open_stream: Any = channel.stream_stream  # its stubs know no stream of raw bytes
-        call = ControlPlaneCall(open_stream(path)(metadata=metadata))
+        call = ControlPlaneCall(
+            open_stream(path)(metadata=metadata), shown="; ".join(shown) or "nothing was shown"
+        )
         try:
             yield call
         finally:
@@ -190,7 +207,9 @@ async def _connect(channel: grpc.aio.Channel, timeout_s: float) -> _Outcome:
     return _Outcome.READY
 
 
-def _read_roots(source: Path | SystemRoots | None) -> _Roots | None:
+async def _read_roots(
+    source: Path | SystemRoots | None, further_roots: FurtherRoots | None
+) -> Trusted | None:
     if source is None:
         return None
     if isinstance(source, SystemRoots):
@@ -200,41 +219,37 @@ def _read_roots(source: Path | SystemRoots | None) -> _Roots | None:
                 "the system's root certificates were not found: set SSL_CERT_FILE,"
                 " or name a root certificate file"
             )
-        path, described = Path(bundle), f"one of the system's roots ({bundle})"
-    else:
-        path, described = source, f"a root in {source}"
-    return _Roots(pem=_read(path, what="root certificate file"), path=path, described=described)
+        return Trusted(
+            roots_pem=await _read(Path(bundle), what="root certificate file"),
+            described=f"one of the system's roots ({bundle})",
+            own=False,
+        )
+    pem = await _read(source, what="root certificate file")
+    further = further_roots(pem) if further_roots is not None else b""
+    learned = " or one learned from the control plane" if further else ""
+    return Trusted(
+        roots_pem=b"\n".join((pem, further)),
+        described=f"a root in {source}{learned}",
+        remedy=f"put the root that the control plane has now into {source}",
+    )
 
 
-def _tls_context(roots: _Roots) -> ssl.SSLContext:
-    """The same roots for the standard library; made when needed, for it costs a megabyte."""
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    tls.minimum_version = ssl.TLSVersion.TLSv1_2
-    tls.set_alpn_protocols(["h2"])
-    try:
-        tls.load_verify_locations(cadata=roots.pem.decode("ascii", "replace"))
-    except (ssl.SSLError, ValueError):
-        raise UpstreamError(
-            f"root certificate file {roots.path} holds no PEM certificate"
-        ) from None
-    return tls
-
-
-def _read_client_certificate(config: UpstreamConfig) -> tuple[bytes | None, bytes | None]:
+async def _read_client_certificate(config: UpstreamConfig) -> tuple[bytes | None, bytes | None]:
     """Chain and key, or neither: a machine may get its certificate later than its agent."""
     chain_path, key_path = config.client_certificate_path, config.client_key_path
     if chain_path is None or key_path is None:
         return None, None
-    if not (chain_path.exists() and key_path.exists()):
+    try:
+        return (
+            await _read(chain_path, what="client certificate file"),
+            await _read(key_path, what="client key file"),
+        )
+    except _NoSuchFile:
         return None, None
-    return (
-        _read(chain_path, what="client certificate file"),
-        _read(key_path, what="client key file"),
-    )
 
 
-def _read_token(path: Path) -> str:
-    token = _read(path, what="token file").strip()
+async def _read_token(path: Path) -> str:
+    token = (await _read(path, what="token file")).strip()
     if not token:
         raise UpstreamError(f"token file {path} is empty")
     if len(token) > _MAX_TOKEN_BYTES or not all(0x20 < byte < 0x7F for byte in token):
@@ -245,10 +260,14 @@ def _read_token(path: Path) -> str:
     return token.decode("ascii")
 
 
-def _read(path: Path, *, what: str) -> bytes:
+async def _read(path: Path, *, what: str) -> bytes:
     try:
-        return path.read_bytes()
+        return await fetch_bytes(path, max_bytes=_MAX_FILE_BYTES)
     except FileNotFoundError:
-        raise UpstreamError(f"{what} {path} does not exist") from None
+        raise _NoSuchFile(f"{what} {path} does not exist") from None
     except OSError as error:
         raise UpstreamError(f"{what} {path} cannot be read: {error.strerror}") from error
+
+
+class _NoSuchFile(UpstreamError):
+    """A file that is not there, which for some is no mistake."""

@@ -1,0 +1,61 @@
+"""A thousand connections at Envoy's socket that say nothing, and an Envoy beside them."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+from pathlib import Path
+
+from mesh_listening import UNIX_LIMITS, Reason
+from mesh_testkit import until
+from xds_proxy import RelayConfig, UpstreamConfig, relaying
+
+IDLE = 1000
+CALL = """
+import asyncio, sys, grpc.aio
+ADS = "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources"
+async def main():
+    async with grpc.aio.insecure_channel("unix:" + sys.argv[1]) as channel:
+        call = channel.stream_stream(ADS, None, None)(None)
+        await call.write(b"")
+        try:
+            await call.read()
+        except grpc.aio.AioRpcError as error:
+            print(error.details())
+asyncio.run(main())
+"""
+
+
+async def test_a_thousand_idle_connections_of_one_process_leave_room_for_an_envoy(
+    socket_dir: Path,
+) -> None:
+    path = socket_dir / "proxy" / "XDS"
+    config = RelayConfig(
+        socket_path=path,
+        # Nobody answers there: the relay's own words show that the call came to it.
+        upstream=UpstreamConfig(address="127.0.0.1:9", root_certificate=None),
+        hold_s=0,
+        # The time is long, so that silence alone ends none of them.
+        limits=UNIX_LIMITS._replace(first_byte_s=300.0),
+    )
+    loop = asyncio.get_running_loop()
+    async with relaying(config) as relay:
+        held: list[socket.socket] = []
+        try:
+            for _ in range(IDLE):
+                one = socket.socket(socket.AF_UNIX)
+                held.append(one)
+                one.setblocking(False)
+                await loop.sock_connect(one, str(path))
+            await until(lambda: relay.port.accepted == IDLE, what="all of them")
+            most = relay.port.limits.peer
+            assert relay.port.refused == {Reason.PEER_FULL: IDLE - most}
+            child = await asyncio.create_subprocess_exec(
+                sys.executable, "-c", CALL, str(path), stdout=asyncio.subprocess.PIPE
+            )
+            told, _ = await child.communicate()
+            assert told.startswith(b"cannot reach the control plane at 127.0.0.1:9")
+        finally:
+            for one in held:
+                one.close()
