@@ -31,6 +31,7 @@ from xds_server import (
 )
 from xds_server import type_urls as types
 from xds_server._delta import DeltaState
+from xds_server._reconnects import Reconnects
 from xds_server._request import ClientError, DeltaRequest, SotwRequest
 from xds_server._sotw import SotwState
 from xds_server._warming import first_text
@@ -98,10 +99,11 @@ class Make:
             listener_pb2.Listener(name=name, stat_prefix=f"change_{change}"), name=name
         )
 
-    def http_listener(self, name: str, *, route: str) -> Resource:
+    def http_listener(self, name: str, *, route: str, change: int = 0) -> Resource:
         manager: Any = http_connection_manager_pb2.HttpConnectionManager()
         manager.rds.route_config_name = route
-        message: Any = listener_pb2.Listener(name=name)
+        manager.rds.config_source.ads.SetInParent()
+        message: Any = listener_pb2.Listener(name=name, stat_prefix=f"change_{change}")
         message.filter_chains.add().filters.add().typed_config.Pack(manager)
         return Resource.pack(message, name=name)
 
@@ -155,9 +157,11 @@ class Core:
         self.now = 0.0
         self.version = "v1"
         self.hold_until_ack_s: float | None = None
+        self.drain_time_s = 0.0
         self._streams = itertools.count(1)
         self._state = state
         self._delta = delta
+        self._reconnects = Reconnects()
         self.client: Client[None] = Client(id="n-1", node=Node(id="n"), identities=(), context=None)
         self.reset()
 
@@ -169,9 +173,12 @@ class Core:
             identifier="test",
             order_wait_s=5.0,
             hold_until_ack_s=self.hold_until_ack_s,
+            drain_time_s=self.drain_time_s,
             now=lambda: self.now,
             version=lambda: self.version,
         )
+        if self._delta:
+            self.stream.in_doubt = self._reconnects.opened(self.client.node.id, self.stream.warming)
         self._pushing: Iterator[Any] = iter(())
         self._stuck = False
 
@@ -201,8 +208,7 @@ class Core:
         )
 
     def push(self, **fields: Any) -> list[Any]:
-        source = partial(self._source, push=PushRequest(**fields))
-        self._pushing = self.stream.push(source)
+        self._pushing = self.stream.push(partial(self._source, push=PushRequest(**fields)))
         return self._decoded(self._pushing)
 
     @property
@@ -224,6 +230,10 @@ class Core:
 
     def subscription(self, type_url: str) -> Any:
         return self.stream.subscriptions[type_url]
+
+    def source(self, ask: Any) -> Generated | None:
+        """Where a push of everything gets its resources."""
+        return self._source(ask, push=PushRequest())
 
     def _source(self, ask: Any, *, push: PushRequest | None) -> Generated | None:
         return self._state.generate(self.client, ask.watch, None if ask.asked else push)
@@ -251,7 +261,7 @@ def names_in(reply: Any) -> list[str]:
     return sorted(first_text(resource.value) for resource in reply.resources)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def names() -> Callable[[Any], list[str]]:
     return names_in
 

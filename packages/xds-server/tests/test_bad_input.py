@@ -95,7 +95,7 @@ async def test_a_node_may_say_a_lot_of_itself(state: Any, make: Any) -> None:
 
 
 async def test_a_message_that_is_too_long_is_refused(state: Any, make: Any) -> None:
-    async with witnessed(state, make, max_message_bytes=1_000_000) as (_, address):
+    async with witnessed(state, make, max_request_bytes=1_000_000) as (_, address):
         code = await status_of(address, b"\x0a" * 2_000_000)
         assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
 

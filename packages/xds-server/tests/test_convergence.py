@@ -5,29 +5,34 @@ wire. Changes, subscriptions, acceptances, refusals, slow reads, reconnects and 
 time are interleaved at random; then everything is let run out. Held at every step and at the end:
 
 - the client's view is the server's, for every type and name it wants;
-- nothing is sent twice without cause: a change, a question, or a cluster that warms anew;
+- nothing is sent twice without cause: a change, a question, or a cluster that warms anew, which
+  one may that was on its way when the last stream broke;
+- who asks for a name that does not exist is told so, where the dialect and the type have a way to;
 - when nothing is left to say, both sides fall silent: an ACK is not answered.
 
 Rules that were broken on purpose to see this test fail, each caught within the examples below:
 a state-of-the-world ACK whose added names are ignored; a delta request whose subscriptions are
 ignored because its nonce is old; versions brought from an older stream that are ignored;
-endpoints that do not follow a changed cluster; clusters in `leaving` that are never taken away,
-or of which it is forgotten that the client has them; a changed resource recognised by its name
-alone; and an ACK that is answered. `XDS_SERVER_EXAMPLES` asks for more examples than the default.
+endpoints that do not follow a changed cluster, or that a broken stream lost; clusters in `leaving`
+that are never taken away, or of which it is forgotten that the client has them; a changed resource
+recognised by its name alone; and an ACK that is answered. `XDS_SERVER_EXAMPLES` asks for more
+examples than the default.
 """
 
 from __future__ import annotations
 
 import os
 from collections import deque
+from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from xds_server import content_version
 from xds_server import type_urls as types
+from xds_server._type_urls import WAITED_FOR
 from xds_server._warming import first_text
 
 CDS, EDS, LDS, RDS = types.CLUSTER, types.ENDPOINT, types.LISTENER, types.ROUTE
@@ -57,6 +62,8 @@ steps = st.one_of(  # the more often named, the more often it happens
     st.tuples(st.just("reconnect"), st.sampled_from(["kept", "dropped"])),
 )
 conversations = st.lists(steps, min_size=5, max_size=100)
+some_by_name = st.frozensets(st.sampled_from(sorted(FULL)))
+drain_times = st.sampled_from([0.0, 9.0])
 
 
 class Wire:
@@ -70,22 +77,36 @@ class Wire:
         self.version = ""
         self.have: dict[str, str] = {}
         self.refused: set[str] = set()  # names whose last word was refused
+        self.unanswered: set[str] = set()  # names of which it has heard nothing since it asked
 
 
 class Conversation:
     """One client, one server, two queues, and what may happen to them."""
 
-    def __init__(self, core: Any, state: Any, make: Any, *, delta: bool) -> None:
+    def __init__(
+        self,
+        core: Any,
+        state: Any,
+        make: Any,
+        *,
+        delta: bool,
+        by_name: frozenset[str],
+        drain_time_s: float,
+    ) -> None:
         self.core = core
+        core.drain_time_s = drain_time_s
         self.state = state
         self.make = make
         self.delta = delta
+        self.by_name = by_name  # types of which all could be asked for, but is not
         self.types = {type_url: Wire() for type_url in TYPES}
         self.to_server: deque[dict[str, Any]] = deque()
         self.to_client: deque[Any] = deque()
         self.changes = 0
         self.unpushed = False
         self.lacking: set[str] = set()  # clusters that the client warms without endpoints
+        self.warming: set[str] = set()  # clusters that were sent, and their endpoints were not
+        self.unconfirmed: set[str] = set()  # endpoints that were sent, and not answered
         self._new_stream()
 
     def run(self, steps: list[tuple[Any, ...]]) -> None:
@@ -110,8 +131,13 @@ class Conversation:
         self.to_client.clear()
         self.sent: dict[str, dict[str, str]] = {type_url: {} for type_url in TYPES}
         self.asked: dict[str, set[str]] = {type_url: set() for type_url in TYPES}
-        self.warming: set[str] = set()
-        self.refused_clusters = False
+        # What the last stream may have lost. Without deltas, everything is sent again.
+        self.warming = self.warming | self.unconfirmed if self.delta else set()
+        self.unconfirmed = set()
+        self.clusters_anew = False
+        # Clusters that had their endpoints, so that routes may use them.
+        self.used: set[str] = set()
+        self.drained_from = self.core.now
 
     # What happens on the server.
 
@@ -123,7 +149,8 @@ class Conversation:
         maker = {
             CDS: self.make.cluster,
             EDS: self.make.endpoints,
-            LDS: self.make.listener,
+            # The routes of this one may be asked for, late or not at all.
+            LDS: partial(self.make.http_listener, route=name),
             RDS: self.make.route,
         }[type_url]
         self.state.set(maker(name, change=change))
@@ -155,17 +182,25 @@ class Conversation:
             self.asked[type_url] |= request.get("unsubscribe", set())
             if "initial_versions" in request:
                 self.sent[type_url] = dict(request["initial_versions"])
-                if type_url != EDS:  # of which the server cannot know whether it is awaited
-                    self.asked[type_url].clear()
+                self.asked[type_url].clear()
+                if type_url == EDS:
+                    self.warming &= request["initial_versions"].keys() | request["subscribe"]
             for name in request.get("unsubscribe", ()):
                 self.sent[type_url].pop(name, None)
-            self._send(self.core.delta(**request))
+            replies = self.core.delta(**request)
+            if type_url == EDS and self.core.subscription(EDS).settled:
+                self.unconfirmed = set()
+            self._send(replies)
         else:
-            if type_url == CDS and request["error"] is not None:
-                self.refused_clusters = True
+            if type_url == CDS and (request["error"] is not None or not request["nonce"]):
+                self.clusters_anew = True
             known = self.core.stream.subscriptions.get(type_url)
             old = set() if known is None or not request["nonce"] else set(known.names)
             added = set(request["names"]) - old
+            if type_url in self.by_name:  # what is given up and wanted again is new again
+                self.sent[type_url] = {
+                    name: v for name, v in self.sent[type_url].items() if name in request["names"]
+                }
             if known is None or not request["nonce"]:
                 self.asked[type_url] = {"?"}
             if added or known is None:
@@ -180,7 +215,7 @@ class Conversation:
             known = self.sent[type_url]
             again = {name for name in content if known.get(name) == content[name]}
             asked = self.asked[type_url]
-            if type_url == EDS and self.refused_clusters:
+            if type_url == EDS and self.clusters_anew:
                 self.warming |= content.keys()
             if self.delta or type_url not in FULL:
                 unprompted = again - asked - (self.warming if type_url == EDS else set())
@@ -190,31 +225,48 @@ class Conversation:
                 assert content != known or "?" in asked, (type_url, "nothing new")
                 self.asked[type_url] = set()
             if type_url == CDS:
-                self.warming |= content.keys() if self.refused_clusters else content.keys() - again
-                self.refused_clusters = False
+                self.warming |= content.keys() if self.clusters_anew else content.keys() - again
+                self.clusters_anew = False
+                self.used -= self.warming
             elif type_url == EDS:
+                self.unconfirmed |= self.warming & content.keys()
                 self.warming -= content.keys()
+                self.used |= content.keys() & self.sent[CDS].keys()
+            elif type_url == LDS:
+                self.drained_from = self.core.now
             if self.delta:
+                gone = set(reply.removed_resources) & known.keys()
+                self._check_removal(type_url, gone, asked)
                 for name in reply.removed_resources:
                     known.pop(name, None)
                 known.update(content)
             elif type_url in FULL:
+                self._check_removal(type_url, known.keys() - content.keys(), asked)
                 self.sent[type_url] = content
             else:
                 known.update(content)
             self.to_client.append(reply)
 
+    def _check_removal(self, type_url: str, gone: set[str], asked: set[str]) -> None:
+        """Clusters that had endpoints stay until the listeners sent before have drained."""
+        now = self.core.now
+        if type_url == CDS:
+            stayed = now >= self.drained_from + self.core.drain_time_s
+            assert stayed or "?" in asked or not gone & self.used, gone
+            self.used -= gone
+
     # What happens on the client.
 
     def subscribe(self, type_url: str, wanted: frozenset[str]) -> None:
         wire = self.types[type_url]
-        wildcard = type_url in FULL and (wire.wildcard or not wire.subscribed)
+        wildcard = type_url in FULL - self.by_name
         if wildcard:
             wanted = frozenset()
         if not wildcard and not wanted and not wire.subscribed:
             return
         fresh = not wire.subscribed
         added, dropped = wanted - wire.wants, wire.wants - wanted
+        wire.unanswered = (wire.unanswered | added) - dropped
         wire.subscribed, wire.wildcard, wire.wants = True, wildcard, wanted
         if type_url == EDS:
             self.lacking -= dropped
@@ -240,6 +292,7 @@ class Conversation:
         wire = self.types[reply.type_url]
         error = "refused" if refuse else None
         said = versions_in(reply).keys() | set(getattr(reply, "removed_resources", ()))
+        wire.unanswered -= said
         if not self.delta and reply.type_url in FULL:
             said = set(NAMES)  # what it does not name is gone
         wire.refused = wire.refused | said if error else wire.refused - said
@@ -257,7 +310,9 @@ class Conversation:
     def _take_over(self, wire: Wire, reply: Any) -> None:
         content = versions_in(reply)
         if reply.type_url == CDS:
-            self.lacking |= {name for name, v in content.items() if wire.have.get(name) != v}
+            # One that it has given up meanwhile it does not take.
+            taken = content.keys() if wire.wildcard else content.keys() & wire.wants
+            self.lacking |= {name for name in taken if wire.have.get(name) != content[name]}
         elif reply.type_url == EDS:
             self.lacking -= content.keys()
         wanted = {n: v for n, v in content.items() if wire.wildcard or n in wire.wants}
@@ -294,6 +349,7 @@ class Conversation:
                 wire.subscribed = False
                 continue
             if self.delta:
+                wire.unanswered = set(wire.wants - wire.have.keys())
                 self.to_server.append(
                     {
                         "type_url": type_url,
@@ -332,6 +388,8 @@ class Conversation:
             else:
                 have = {name: v for name, v in have.items() if name in existing}
             assert have == expected, type_url
+            if self.delta and type_url not in WAITED_FOR:
+                assert not wire.unanswered, (type_url, "was never told that it does not exist")
             if type_url == EDS:
                 assert not self.lacking & expected.keys(), "a cluster warms for ever"
 
@@ -367,18 +425,41 @@ def without_type(request: dict[str, Any]) -> dict[str, Any]:
 
 
 @settings(max_examples=EXAMPLES, deadline=None, database=None)
-@given(what_happens=conversations)
+@given(what_happens=conversations, by_name=some_by_name, drain_time_s=drain_times)
+@example(
+    what_happens=[
+        ("server_reads",),
+        ("server_reads",),
+        ("server_reads",),
+        ("push",),
+        ("subscribe", LDS, frozenset(["a", "b"])),
+    ],
+    by_name=frozenset([LDS]),
+    drain_time_s=0.0,
+)
 def test_every_sotw_conversation_converges(
-    new_core: Any, make: Any, what_happens: list[tuple[Any, ...]]
+    new_core: Any,
+    make: Any,
+    what_happens: list[tuple[Any, ...]],
+    *,
+    by_name: frozenset[str],
+    drain_time_s: float,
 ) -> None:
     core, state = new_core(delta=False)
-    Conversation(core, state, make, delta=False).run(what_happens)
+    options: dict[str, Any] = {"by_name": by_name, "drain_time_s": drain_time_s}
+    Conversation(core, state, make, delta=False, **options).run(what_happens)
 
 
 @settings(max_examples=EXAMPLES, deadline=None, database=None)
-@given(what_happens=conversations)
+@given(what_happens=conversations, by_name=some_by_name, drain_time_s=drain_times)
 def test_every_delta_conversation_converges(
-    new_core: Any, make: Any, what_happens: list[tuple[Any, ...]]
+    new_core: Any,
+    make: Any,
+    what_happens: list[tuple[Any, ...]],
+    *,
+    by_name: frozenset[str],
+    drain_time_s: float,
 ) -> None:
     core, state = new_core(delta=True)
-    Conversation(core, state, make, delta=True).run(what_happens)
+    options: dict[str, Any] = {"by_name": by_name, "drain_time_s": drain_time_s}
+    Conversation(core, state, make, delta=True, **options).run(what_happens)

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from xds_server import type_urls as types
 
-CDS, EDS, LDS, RDS = types.CLUSTER, types.ENDPOINT, types.LISTENER, types.ROUTE
+CDS, EDS, LDS, RDS, SDS = (
+    types.CLUSTER,
+    types.ENDPOINT,
+    types.LISTENER,
+    types.ROUTE,
+    types.SECRET,
+)
 
 
 def test_first_request_is_answered_and_its_ack_is_not(
@@ -138,10 +146,60 @@ def test_nack_is_not_answered_and_the_next_change_is_sent(
     assert names(reply) == ["a"]
 
 
-def test_no_removal_is_reported_of_what_was_never_known(delta: Any, state: Any) -> None:
+@pytest.mark.parametrize("type_url", [CDS, EDS, LDS])
+def test_who_asks_for_a_name_that_does_not_exist_is_told_once(
+    delta: Any, state: Any, make: Any, names: Any, type_url: str
+) -> None:
     state.say_removed = False
-    assert delta.delta(EDS, subscribe=["nonsense"]) == []
+    state.set(make.cluster("a"), make.endpoints("a"), make.listener("a"))
+    (reply,) = delta.delta(type_url, subscribe=["a", "nonsense"])
+    assert (names(reply), list(reply.removed_resources)) == (["a"], ["nonsense"])
+    assert delta.ack(reply) == []
+    (reply,) = delta.delta(type_url, subscribe=["other"])
+    assert list(reply.removed_resources) == ["other"]
     assert delta.push() == []
+
+
+def test_a_cluster_whose_endpoints_do_not_exist_is_told_so_once_and_gets_them_later(
+    delta: Any, state: Any, make: Any, names: Any
+) -> None:
+    state.set(make.cluster("a"))
+    (clusters,) = delta.delta(CDS)
+    delta.ack(clusters)
+    (reply,) = delta.delta(EDS, subscribe=["a"])
+    assert list(reply.removed_resources) == ["a"]
+    assert delta.ack(reply) == []
+    assert delta.push() == []
+    state.set(make.endpoints("a"))
+    (reply,) = delta.push()
+    assert names(reply) == ["a"]
+
+
+@pytest.mark.parametrize("type_url", [RDS, SDS, types.RUNTIME])
+def test_clients_that_wait_for_a_name_are_not_told_that_it_does_not_exist(
+    delta: Any, state: Any, type_url: str
+) -> None:
+    state.say_removed = False
+    assert delta.delta(type_url, subscribe=["later"]) == []
+    assert delta.push() == []
+
+
+def test_no_removal_is_reported_where_the_generator_knows_only_part(delta: Any, state: Any) -> None:
+    state.partial(changed=[], removed=[])
+    assert delta.delta(EDS, subscribe=["perhaps"]) == []
+
+
+def test_beside_a_wildcard_a_name_that_does_not_exist_is_told_of(
+    delta: Any, state: Any, make: Any, names: Any
+) -> None:
+    state.set(make.listener("a"))
+    (reply,) = delta.delta(LDS, subscribe=["*", "nonsense"])
+    assert (names(reply), list(reply.removed_resources)) == (["a"], ["nonsense"])
+
+
+def test_a_prefix_under_which_there_is_nothing_is_not_removed(delta: Any, state: Any) -> None:
+    state.say_removed = False
+    assert delta.delta(EDS, subscribe=["x/*"]) == []
 
 
 def test_a_generator_may_say_that_a_name_does_not_exist(delta: Any) -> None:
@@ -235,19 +293,48 @@ def test_endpoints_follow_a_cluster_changed_while_the_client_was_away(
     assert "a" in names(endpoints)
 
 
-def test_endpoints_are_sent_anew_after_a_reconnect(
+def versions_in(reply: Any) -> dict[str, str]:
+    return {resource.name: resource.version for resource in reply.resources}
+
+
+def test_endpoints_a_client_says_it_has_are_not_sent_after_a_reconnect(
     delta: Any, state: Any, make: Any, names: Any
 ) -> None:
-    """The old stream may have ended between a changed cluster and its endpoints."""
-    state.set(make.cluster("a"), make.endpoints("a"))
+    state.set(make.cluster("a"), make.endpoints("a"), make.endpoints("b"))
     (clusters,) = delta.delta(CDS)
-    (endpoints,) = delta.delta(EDS, subscribe=["a"])
+    delta.ack(clusters)
+    (endpoints,) = delta.delta(EDS, subscribe=["a", "b"])
+    delta.ack(endpoints)
     delta.reset()
-    versions = {r.name: r.version for r in clusters.resources}
+    state.set(make.endpoints("b", change=1))
+    assert delta.delta(CDS, initial_versions=versions_in(clusters)) == []
+    (reply,) = delta.delta(EDS, subscribe=["a", "b"], initial_versions=versions_in(endpoints))
+    assert names(reply) == ["b"]
+    delta.reset()
+    versions = versions_in(endpoints) | versions_in(reply)
+    assert delta.delta(EDS, subscribe=["a", "b"], initial_versions=versions) == []
+
+
+@pytest.mark.parametrize("lost", ["before the endpoints", "before they were accepted"])
+def test_endpoints_that_a_broken_stream_may_have_lost_are_sent_on_the_next(
+    delta: Any, state: Any, make: Any, names: Any, lost: str
+) -> None:
+    """The changed cluster has arrived, and Envoy warms it; of that it tells nobody."""
+    state.set(make.cluster("a"), make.cluster("b"), make.endpoints("a"), make.endpoints("b"))
+    (clusters,) = delta.delta(CDS)
+    delta.ack(clusters)
+    (endpoints,) = delta.delta(EDS, subscribe=["a", "b"])
+    delta.ack(endpoints)
+    state.set(make.cluster("a", change=1))
+    pushed = delta.stream.push(delta.source)
+    next(pushed)
+    if lost == "before they were accepted":
+        next(pushed)
+    delta.reset()
+    versions = versions_in(clusters) | {"a": state.resources[CDS]["a"].version}
     assert delta.delta(CDS, initial_versions=versions) == []
-    versions = {r.name: r.version for r in endpoints.resources}
-    (endpoints,) = delta.delta(EDS, subscribe=["a"], initial_versions=versions)
-    assert names(endpoints) == ["a"]
+    (reply,) = delta.delta(EDS, subscribe=["a", "b"], initial_versions=versions_in(endpoints))
+    assert names(reply) == ["a"]
 
 
 def test_endpoints_of_clusters_that_went_are_not_awaited_for_ever(
@@ -261,7 +348,7 @@ def test_endpoints_of_clusters_that_went_are_not_awaited_for_ever(
         state.drop(CDS, f"c{number}")
         for reply in delta.push():
             delta.ack(reply)
-    assert not delta.stream._warming
+    assert not delta.stream.warming
 
 
 def test_removed_clusters_leave_last_and_in_reverse(

@@ -9,6 +9,7 @@ from typing import Any
 
 import grpc
 import pytest
+from envoy.extensions.transport_sockets.tls.v3 import secret_pb2
 from envoy.service.discovery.v3 import discovery_pb2
 from prometheus_client import CollectorRegistry
 
@@ -21,12 +22,20 @@ from xds_server import (
     Peer,
     PushRequest,
     Refused,
+    Resource,
     ServerConfig,
+    XdsServer,
 )
 from xds_server import type_urls as types
 from xds_server.testing import DeltaClient, MemoryWire, SotwClient, StreamEnded, in_memory
 
 CDS, EDS, LDS, RDS = types.CLUSTER, types.ENDPOINT, types.LISTENER, types.ROUTE
+SECRET = types.SECRET
+UNKNOWN = "type.googleapis.com/what.is.This"
+
+
+def secret(name: str) -> Resource:
+    return Resource.pack(secret_pb2.Secret(name=name), name=name)
 
 
 @asynccontextmanager
@@ -74,16 +83,57 @@ async def test_an_empty_type_url_is_an_invalid_argument(running: Any) -> None:
         assert (await ends_with(client)).code is grpc.StatusCode.INVALID_ARGUMENT
 
 
-async def test_an_unknown_type_is_left_alone_and_the_rest_works(
+async def test_who_asks_for_a_type_that_is_not_served_is_told_that_there_is_nothing(
+    running: Any, state: Any, make: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    state.set(make.cluster("a"))
+    registry = CollectorRegistry()
+    async with running(registry=registry) as server:
+        async with connected(server) as client:
+            await client.subscribe(UNKNOWN)
+            answer = await client.next()
+            assert (answer.type_url, dict(answer.resources)) == (UNKNOWN, {})
+            await client.subscribe(CDS)
+            assert (await client.next()).type_url == CDS
+        async with in_memory(server, delta=True) as wire:
+            delta = DeltaClient(wire)
+            await delta.subscribe(UNKNOWN)
+            assert (await delta.next()).type_url == UNKNOWN
+            await delta.subscribe(f"{UNKNOWN}.Named", "x")
+            gone = await delta.next()
+            assert (gone.type_url, set(gone.removed)) == (f"{UNKNOWN}.Named", {"x"})
+
+    told = [each for each in caplog.records if each.getMessage().startswith("type not served")]
+    assert [each.type_url for each in told] == [UNKNOWN, f"{UNKNOWN}.Named"]  # type: ignore[attr-defined]
+    assert registry.get_sample_value("xds_server_unserved_requests", {"type": UNKNOWN}) == 2
+
+
+async def test_a_named_resource_of_a_type_that_is_not_served_has_no_answer_in_state_of_the_world(
     running: Any, state: Any, make: Any
 ) -> None:
     state.set(make.cluster("a"))
     async with running() as server, connected(server) as client:
-        await client.subscribe("type.googleapis.com/what.is.This")
+        await client.subscribe(UNKNOWN, "x")
         await client.subscribe(CDS)
         assert (await client.next()).type_url == CDS
+
+
+async def test_reports_and_ever_more_unknown_types_are_not_answered(
+    running: Any, state: Any, make: Any
+) -> None:
+    state.set(make.cluster("a"))
+    config = ServerConfig(reported_types=frozenset({UNKNOWN}))
+    async with running(config=config) as server, connected(server) as client:
+        await client.subscribe(UNKNOWN)
+        answered = []
+        for number in range(40):
+            await client.subscribe(f"{UNKNOWN}{number}")
+        await client.subscribe(CDS)
+        while (answer := await client.next()).type_url != CDS:
+            answered.append(answer.type_url)
+        assert answered == [f"{UNKNOWN}{number}" for number in range(16)]
         (status,) = server.clients()
-        assert set(status.types) == {CDS}
+        assert len(status.types) == 17
 
 
 async def test_too_many_names_are_an_invalid_argument(running: Any) -> None:
@@ -268,10 +318,16 @@ async def slow_stream(server: Any) -> AsyncIterator[tuple[SotwClient, Dam]]:
         await asyncio.wait([task])
 
 
+@pytest.mark.parametrize(
+    ("asked", "order"),
+    [(SECRET, [CDS, SECRET, CDS]), (LDS, [CDS, CDS, LDS])],
+    ids=["what refers to nothing", "what may refer to clusters of the push"],
+)
 async def test_requests_are_answered_before_a_waiting_push(
-    running: Any, state: Any, make: Any, settle: Any
+    running: Any, state: Any, make: Any, settle: Any, *, asked: str, order: list[str]
 ) -> None:
-    state.set(make.cluster("a"), make.listener("l"))
+    """Unless the answer could refer to what only the push brings."""
+    state.set(make.cluster("a"), make.listener("l"), secret("s"))
     async with running() as server, slow_stream(server) as (client, dam):
         dam.open.set()
         await client.subscribe(CDS)
@@ -282,11 +338,11 @@ async def test_requests_are_answered_before_a_waiting_push(
         await settle()  # until it is stuck at the dam
         state.set(make.cluster("a", change=2))
         server.push_now(PushRequest())
-        await client.subscribe(LDS)
+        await client.subscribe(asked, *(("s",) if asked == SECRET else ()))
         await settle()
         dam.open.set()
         replies = [(await client.next()).type_url for _ in range(3)]
-    assert replies == [CDS, LDS, CDS]
+    assert replies == order
 
 
 async def test_new_streams_beyond_the_rate_wait_and_then_are_refused(
@@ -429,11 +485,14 @@ async def test_an_observer_is_told_of_everything(running: Any, state: Any, make:
             await client.subscribe(CDS)
             await client.next()
             await client.subscribe("something else")
+            await client.next()
     assert notes.told == [
         "opened n",
         "received cds",
         "sent cds",
         "received cds",
+        "received other",
+        "sent other",
         "received other",
         "closed n",
     ]
@@ -531,3 +590,34 @@ async def test_once_it_is_quiet_every_change_told_is_committed(
         assert server.updates().pending == 0
     assert registry.get_sample_value("xds_server_committed_updates") == 5
     assert registry.get_sample_value("pilot_inbound_updates", {"type": "full"}) == 5
+
+
+async def test_what_admits_a_client_may_say_how_long_its_listeners_drain(
+    state: Any, make: Any
+) -> None:
+    async def admit(node: Node, _peer: Peer) -> Admission[None]:
+        return Admission(context=None, drain_time_s=0.0 if node.id == "short" else None)
+
+    state.set(make.cluster("a", eds=False), make.listener("l"))
+    config = ServerConfig(drain_time_s=3600.0)
+    server: XdsServer[None] = XdsServer({CDS: state, LDS: state}, admit=admit, config=config)
+    server.mark_ready()
+    async with (
+        server.running(),
+        in_memory(server, delta=True) as one,
+        in_memory(server, delta=True) as other,
+    ):
+        clients = [DeltaClient(one, node_id="short"), DeltaClient(other, node_id="long")]
+        for client in clients:
+            await client.subscribe(CDS)
+            await client.next()
+            await client.subscribe(LDS)
+            await client.next()
+        state.drop(CDS, "a")
+        state.set(make.cluster("b", eds=False))
+        server.push_now(PushRequest())
+        short, long = clients
+        while "a" in short.resources(CDS):
+            await short.next()
+        await long.next()
+        assert set(long.resources(CDS)) == {"a", "b"}

@@ -7,7 +7,7 @@ import datetime as dt
 import logging
 import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from mesh_listening import GRPC_LIMITS
 from xds_server import (
     Admission,
     ListenError,
@@ -38,8 +39,6 @@ from xds_server import (
     serving,
 )
 from xds_server import type_urls as types
-from xds_server._guard import OnlyThroughFront
-from xds_server._tls_front import tls_front
 from xds_server.testing import (
     ADS_DELTA,
     DeltaClient,
@@ -338,81 +337,6 @@ async def test_refused_by_admit_ends_the_stream_with_its_status(state: Any) -> N
     assert ended.value.message == "mallory may not"
 
 
-class EveryKind(grpc.GenericRpcHandler):  # type: ignore[type-arg]
-    """One method of each kind, asynchronous and not; each says back what it was told."""
-
-    def service(self, handler_call_details: Any) -> Any:
-        async def unary(request: bytes, _context: Any) -> bytes:
-            return request
-
-        def unary_in_thread(request: bytes, _context: Any) -> bytes:
-            return request
-
-        async def many(request: bytes, _context: Any) -> AsyncIterator[bytes]:
-            yield request
-
-        async def of_many(requests: AsyncIterator[bytes], _context: Any) -> bytes:
-            return b"".join([request async for request in requests])
-
-        async def many_of_many(requests: AsyncIterator[bytes], _context: Any) -> Any:
-            async for request in requests:
-                yield request
-
-        return {
-            "/k/unary": grpc.unary_unary_rpc_method_handler(unary),
-            "/k/thread": grpc.unary_unary_rpc_method_handler(unary_in_thread),
-            "/k/many": grpc.unary_stream_rpc_method_handler(many),
-            "/k/of_many": grpc.stream_unary_rpc_method_handler(of_many),
-            "/k/many_of_many": grpc.stream_stream_rpc_method_handler(many_of_many),
-        }.get(handler_call_details.method)
-
-
-async def every_kind(channel: Any, *, length: int) -> list[bytes | grpc.StatusCode]:
-    """What calls of each kind come to."""
-    big = b"x" * length
-
-    async def outcome(call: Awaitable[bytes]) -> bytes | grpc.StatusCode:
-        try:
-            return b"same" if await call == big else b"other"
-        except grpc.aio.AioRpcError as error:
-            code: grpc.StatusCode = error.code()
-            return code
-
-    async def read(call: Any) -> bytes:
-        return b"".join([part async for part in call])
-
-    def pieces() -> Iterator[bytes]:
-        return iter([big[: length // 3], big[length // 3 :]])
-
-    return [
-        await outcome(channel.unary_unary("/k/unary")(big)),
-        await outcome(channel.unary_unary("/k/thread")(big)),
-        await outcome(read(channel.unary_stream("/k/many")(big))),
-        await outcome(channel.stream_unary("/k/of_many")(pieces())),
-        await outcome(read(channel.stream_stream("/k/many_of_many")(pieces()))),
-    ]
-
-
-async def test_the_port_behind_tls_refuses_whoever_did_not_come_through_it(pki: Pki) -> None:
-    behind = grpc.aio.server(handlers=[EveryKind()], interceptors=[OnlyThroughFront()])
-    port = behind.add_insecure_port("127.0.0.1:0")
-    await behind.start()
-    try:
-        async with tls_front(TlsListener(context=pki.server_context), port) as address:
-            async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
-                refused = await every_kind(channel, length=30)
-            assert refused[:3] == [grpc.StatusCode.UNAUTHENTICATED] * 3
-            # Who is refused while it still sends hears of its failed write at times instead.
-            either = {grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.INTERNAL}
-            assert set(refused[3:]) <= either
-            credentials = pki.credentials(with_certificate=True)
-            async with grpc.aio.secure_channel(address, credentials, NAMED_LOCALHOST) as channel:
-                # More than fits anywhere on the way.
-                assert await every_kind(channel, length=3_000_000) == [b"same"] * 5
-    finally:
-        await behind.stop(None)
-
-
 class Heard(logging.Handler):
     """What is logged about handshakes, to be waited for."""
 
@@ -421,13 +345,13 @@ class Heard(logging.Handler):
         self.records: asyncio.Queue[logging.LogRecord] = asyncio.Queue()
 
     def emit(self, record: logging.LogRecord) -> None:
-        if record.msg == "TLS handshake failed":
+        if record.msg in {"TLS handshake failed", "connection closed without a word"}:
             self.records.put_nowait(record)
 
 
 @pytest.fixture
 def heard() -> Iterator[Heard]:
-    handler, logger = Heard(), logging.getLogger("xds_server._tls_front")
+    handler, logger = Heard(), logging.getLogger("mesh_listening")
     before = logger.level
     logger.addHandler(handler)
     logger.setLevel(logging.DEBUG)
@@ -439,7 +363,7 @@ def heard() -> Iterator[Heard]:
 @pytest.mark.parametrize(
     ("said", "level"), [(b"", logging.DEBUG), (b"GET / HTTP/1.1\r\n\r\n", logging.INFO)]
 )
-async def test_a_failed_handshake_has_a_reason_in_words(
+async def test_a_failed_handshake_has_a_reason_in_words_and_a_health_check_needs_none(
     state: Any, pki: Pki, heard: Heard, said: bytes, level: int
 ) -> None:
     listener = TlsListener(context=pki.server_context)
@@ -451,14 +375,16 @@ async def test_a_failed_handshake_has_a_reason_in_words(
         await writer.wait_closed()
         record = await heard.records.get()
     assert record.levelno == level
-    assert record.__dict__["reason"]
+    assert bool(record.__dict__.get("reason")) is bool(said)
 
 
 async def test_tls_connections_without_a_handshake_end_and_harm_nobody(
     state: Any, make: Any, pki: Pki
 ) -> None:
     state.set(make.cluster("a"))
-    listener = TlsListener(context=pki.server_context, handshake_timeout_s=0.2)
+    listener = TlsListener(
+        context=pki.server_context, limits=GRPC_LIMITS._replace(first_byte_s=0.2)
+    )
     async with serving(new_server(state), [listener]) as bound:
         host, _, port = bound.addresses[0].rpartition(":")
         silent = [await asyncio.open_connection(host, int(port)) for _ in range(50)]

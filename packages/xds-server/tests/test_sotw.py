@@ -274,6 +274,23 @@ def test_named_clusters_are_answered_in_full_as_absence_means_removal(
     assert names(reply) == ["a", "b"]
 
 
+@pytest.mark.parametrize("type_url", [CDS, LDS])
+@pytest.mark.parametrize("exists", [False, True])
+def test_no_names_after_some_were_given_end_the_watch_even_before_an_answer(
+    sotw: Any, state: Any, make: Any, names: Any, type_url: str, *, exists: bool
+) -> None:
+    """No names mean "all" only if none were ever given on the stream."""
+    state.set(make.cluster("a"), make.listener("a"))
+    sotw.request(type_url, "a" if exists else "nonsense")
+    assert sotw.request(type_url) == []
+    state.set(make.cluster("b"), make.listener("b"))
+    assert sotw.push() == []
+    (reply,) = sotw.request(type_url, "b")
+    assert names(reply) == ["b"]
+    (reply,) = sotw.request(type_url, "*", nonce=reply.nonce)
+    assert names(reply) == ["a", "b"]
+
+
 def test_explicit_wildcard_and_what_is_left_after_it(
     sotw: Any, state: Any, make: Any, names: Any
 ) -> None:
@@ -478,3 +495,15 @@ def test_held_until_ack_the_next_push_waits_for_it(sotw: Any, state: Any, make: 
     assert sotw.push() == []
     sotw.now = sotw.stream.wakes_at()
     assert len(sotw.go_on()) == 1
+
+
+def test_names_that_change_after_a_nack_do_not_accept_what_was_refused(
+    sotw: Any, state: Any, make: Any
+) -> None:
+    state.set(make.listener("l"))
+    (first,) = sotw.request(LDS, "l")
+    sotw.ack(first, "l", nack="no")
+    sotw.request(LDS, "l", "m", nonce=first.nonce, version="")
+    assert sotw.subscription(LDS).nack is not None
+    sotw.request(LDS, "l", "m", nonce=first.nonce, version=first.version_info)
+    assert sotw.subscription(LDS).nack is not None, "another response has come since"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -83,7 +84,7 @@ async def test_a_request_that_names_part_of_a_snapshot_gets_that_part(
         await client.subscribe(EDS, "a", "missing")
         reply = await client.next()
         assert set(reply.resources) == {"a"}
-        assert reply.removed == frozenset()
+        assert reply.removed == (frozenset({"missing"}) if delta else frozenset())
         await client.subscribe(EDS, "a", "b", "missing")
         assert "b" in (await client.next()).resources
 
@@ -192,6 +193,29 @@ def test_what_a_linear_store_looks_at_is_what_changed(make: Any) -> None:
     assert store.generate(client, others, request) is None
 
 
+@pytest.mark.parametrize(
+    ("type_url", "full"),
+    [
+        (types.CLUSTER, True),
+        (types.ENDPOINT, False),
+        (types.LISTENER, True),
+        (types.ROUTE, True),
+        (types.SCOPED_ROUTE, True),
+        (types.VIRTUAL_HOST, True),
+        (types.SECRET, False),
+        (types.RUNTIME, False),
+        (types.EXTENSION_CONFIG, True),
+        ("type.googleapis.com/one.of.ones.own", True),
+    ],
+)
+def test_only_types_that_refer_to_nothing_overtake_others(type_url: str, *, full: bool) -> None:
+    store = LinearStore(type_url)
+    resource = Resource(name="a", type_url=type_url, body=b"", version="1")
+    assert store.update(resource).full is full
+    assert store.delete("a").full is full
+    assert store.replace([resource]).full is full
+
+
 @pytest.mark.parametrize("delta", [False, True])
 async def test_a_linear_store_wakes_watchers_of_names_prefixes_and_everything(
     make: Any, *, delta: bool
@@ -224,6 +248,64 @@ async def test_a_linear_store_wakes_watchers_of_names_prefixes_and_everything(
             {"x/b"},
             {"x/b", "y/a"},
         ]
+
+
+def test_what_changes_nothing_is_no_change_and_pushes_nobody(make: Any) -> None:
+    store = LinearStore(EDS, [make.endpoints("a")])
+    change = make.endpoints("a", change=1)
+    for request in (
+        store.update(make.endpoints("a")),
+        store.delete("nonsense"),
+        store.replace([make.endpoints("a")]),
+        store.apply([]),
+    ):
+        assert not request.changed
+        assert request.merge(store.update(change)).configs_updated
+        store.update(make.endpoints("a"))
+
+
+async def test_a_server_is_not_moved_by_what_changes_nothing(make: Any) -> None:
+    store = LinearStore(EDS, [make.endpoints("a")])
+    asked: list[PushRequest] = []
+
+    def needs_push(_client: Client[None], request: PushRequest) -> bool:
+        asked.append(request)
+        return True
+
+    server: XdsServer[None] = XdsServer({EDS: store}, admit=admit_all, needs_push=needs_push)
+    server.mark_ready()
+    async with server.running(), in_memory(server, delta=True) as wire:
+        client = DeltaClient(wire, node_id="n")
+        await client.subscribe(EDS, "a")
+        await client.next()
+        server.push_now(store.update(make.endpoints("a")))
+        server.notify(store.delete("nonsense"))
+        assert (asked, server.updates().inbound) == ([], 0)
+        server.push_now(store.update(make.endpoints("a", change=1)))
+        assert set((await client.next()).resources) == {"a"}
+        assert len(asked) == 1
+
+
+def test_another_ttl_is_a_change(make: Any) -> None:
+    resource = make.endpoints("a")
+    store = LinearStore(EDS, [resource])
+    request = store.update(replace(resource, ttl_s=10.0))
+    assert [key.name for key in request.configs_updated] == ["a"]
+    assert store.get("a") == replace(resource, ttl_s=10.0)
+
+
+async def test_a_linear_store_may_say_its_version(make: Any) -> None:
+    store = LinearStore(EDS, [make.endpoints("a")], version="seven")
+    server: XdsServer[None] = XdsServer({EDS: store}, admit=admit_all)
+    server.mark_ready()
+    async with server.running(), in_memory(server) as wire:
+        client = SotwClient(wire, node_id="n")
+        await client.subscribe(EDS, "a")
+        assert (await client.next()).version == "seven"
+        server.push_now(store.update(make.endpoints("a", change=1), version="eight"))
+        assert (await client.next()).version == "eight"
+        server.push_now(store.update(make.endpoints("a", change=2)))
+        assert (await client.next()).version not in {"seven", "eight"}
 
 
 def test_replacing_a_linear_store_is_a_change_of_what_differs(make: Any) -> None:

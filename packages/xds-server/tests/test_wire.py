@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xds_server import Resource
+from xds_server._errors import StreamRefused
+from xds_server._request import parse_delta
 from xds_server._type_urls import CLUSTER, RESOURCE_WRAPPER
 from xds_server._warming import endpoints_of
 from xds_server._wire import delta_body, delta_tail, sotw_body, sotw_tail
@@ -92,3 +94,31 @@ def test_bytes_that_are_no_cluster_wait_for_nothing_that_breaks(body: bytes) -> 
     resource = Resource(name="x", type_url=CLUSTER, body=body, version="1")
     found = endpoints_of(resource)
     assert found is None or isinstance(found, str)
+
+
+@given(
+    type_url=st.text(max_size=150),
+    nonce=st.text(max_size=150),
+    subscribe=st.lists(st.text(max_size=5), max_size=2),
+    refused=st.booleans(),
+)
+def test_a_delta_request_is_read_the_same_whether_it_is_only_an_acknowledgement_or_more(
+    type_url: str, nonce: str, subscribe: list[str], *, refused: bool
+) -> None:
+    message: Any = discovery_pb2.DeltaDiscoveryRequest(type_url=type_url, response_nonce=nonce)
+    message.resource_names_subscribe.extend(subscribe)
+    if refused:
+        message.error_detail.message = "no"
+    data = message.SerializeToString()
+    assert parse_delta(data, with_node=False).request == parse_delta(data).request
+
+
+@given(data=st.binary(max_size=40).map(lambda rest: b"\x12" + rest))
+def test_bytes_that_look_like_an_acknowledgement_are_read_as_protobuf_would(data: bytes) -> None:
+    def read(*, with_node: bool) -> object:
+        try:
+            return parse_delta(data, with_node=with_node).request
+        except StreamRefused as refused:
+            return refused.code
+
+    assert read(with_node=False) == read(with_node=True)

@@ -13,14 +13,28 @@ class ServerConfig:
     """A push waits until no change came for this long."""
     debounce_maximum_s: float = 10.0
     """... but never longer than this after the first change."""
+    debounce_partial_maximum_s: float = 0.5
+    """The same for changes that are not `full`, such as those of endpoints only: they are gathered
+    by themselves, so that neither kind keeps the other waiting."""
     concurrent_pushes: int = 100
-    """Clients being written to at once; more keeps more responses in memory."""
+    """Clients being written to at once; more keeps more responses in memory. Who does not read
+    takes none of these places for long, and none at all once it is known."""
     slow_client_s: float = 1.0
-    """A client that takes longer to read a push gives its place among them to the next one."""
+    """A client that takes longer to read a response counts as slow until it reads faster."""
+    send_timeout_s: float | None = 60.0
+    """A client that has not taken a response for this long is closed, with a word in the log. None:
+    never."""
+    max_untaken_bytes: int = 256 * 1024 * 1024
+    """What may wait for slow clients altogether; beyond it, those that have kept a response
+    waiting longest are closed."""
     order_wait_s: float = 5.0
     """Listeners and routes wait until a client has asked for the endpoints of the clusters they
-    may point to, and removed clusters stay until it has accepted the routes that no longer do;
-    neither waits longer than this."""
+    may point to, the end of a push for the routes of new listeners, and what is removed stays until
+    the client has accepted what no longer refers to it; none of them waits longer than this."""
+    drain_time_s: float = 45.0
+    """Removed clusters, their endpoints and removed routes stay for this long after a listener has
+    changed, as the connections of the old one go on using them. At least the `--drain-time-s`
+    of the Envoys served: less means failed requests, more means they are kept for longer."""
     streams_per_second: float | None = None
     """New streams admitted per second; one beyond it waits up to `stream_wait_s`, and is then
     refused with RESOURCE_EXHAUSTED. None: no limit."""
@@ -33,9 +47,16 @@ class ServerConfig:
     hold_until_ack_s: float | None = None
     """With a value, a type's next push waits for the ACK of its last, at most this long."""
     max_message_bytes: int = 64 * 1024 * 1024
-    """The largest message either way."""
-    max_metadata_bytes: int = 1024 * 1024
-    """The largest node a client may send."""
+    """The largest response."""
+    max_request_bytes: int = 16 * 1024 * 1024
+    """The largest request of a client, of any service served beside xDS too; a larger one is
+    refused with RESOURCE_EXHAUSTED, unread. A client that comes back names all it has in one
+    request: some 100 bytes a resource."""
+    max_node_bytes: int = 1024 * 1024
+    """The largest node a client may send; a larger one is refused with RESOURCE_EXHAUSTED, before
+    it is parsed."""
+    max_header_bytes: int = 64 * 1024
+    """The largest headers of a call, all of them together: who calls shows its token there."""
     max_subscribed_names: int = 200_000
     """The most names one stream may subscribe to in one type."""
     max_streams: int = 100_000
@@ -53,5 +74,7 @@ class ServerConfig:
     None: never."""
     stop_grace_s: float = 1.0
     """At the end of serving, calls of other services have this long to finish."""
+    reported_types: frozenset[str] = frozenset()
+    """Types by which clients report rather than ask, and which no generator takes: not answered."""
     identifier: str = field(default="xds-server")
     """What responses name as their control plane."""

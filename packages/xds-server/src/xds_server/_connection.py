@@ -20,7 +20,7 @@ import grpc
 from ._background import in_background
 from ._clock import Clock
 from ._config import ServerConfig
-from ._errors import Refused, StreamRefused
+from ._errors import NotRead, Refused, StreamRefused
 from ._generator import Client, Generated, Generator
 from ._observer import StreamObserver
 from ._push import PushRequest
@@ -29,10 +29,14 @@ from ._request import DeltaRequest, SotwRequest
 from ._resource import Resource
 from ._signal import Signal
 from ._slots import Slot
-from ._status import ClientStatus
+from ._status import ClientStatus, Nack, shortened
 from ._stream_state import StreamState
 from ._subscription import Ask, Response
 from ._type_urls import short_name
+from ._unserved import MAX_A_STREAM as MAX_UNSERVED
+from ._unserved import Unserved, nothing
+from ._untaken import Untaken
+from ._warming import Warming
 
 if TYPE_CHECKING:
     from ._metrics import Metrics
@@ -43,6 +47,11 @@ C = TypeVar("C")
 
 _READ_AHEAD = 8
 """Requests taken in before they are worked on; beyond that the client has to wait."""
+
+_REFUSALS_TOLD = 10
+"""Refusals in a row that are logged if each has a reason of its own."""
+_REFUSALS_TOLD_AGAIN = frozenset(10**power for power in range(1, 10))
+"""... and after that, and with one reason for all, when they are as many as this."""
 
 Read = Callable[[], Awaitable[object]]
 """The next message of a client; what is not bytes says that it has no more to say."""
@@ -60,6 +69,9 @@ class Dependencies(Generic[C]):
     metrics: Metrics
     version: Callable[[], str]
     observer: StreamObserver[C]
+    untaken: Untaken
+    unserved: Unserved
+    is_behind: Callable[[Connection[C], bool], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +88,8 @@ class Connection(Generic[C]):
 
     __slots__ = (
         "_address",
+        "_catching_up",
+        "_closing",
         "_connected_since",
         "_delta",
         "_goodbye",
@@ -87,8 +101,11 @@ class Connection(Generic[C]):
         "_rate",
         "_room",
         "_server",
+        "_slow",
         "_state",
         "_wake",
+        "_worker",
+        "_writing",
         "client",
     )
 
@@ -115,6 +132,10 @@ class Connection(Generic[C]):
         self._push: Push | None = None
         self._pushing: Iterator[Response | None] | None = None
         self._push_stuck = False
+        self._catching_up = False
+        self._writing = self._slow = False
+        self._worker: asyncio.Task[object] | None = None
+        self._closing: Refused | None = None
         self._rate = _request_rate(server)
         self._goodbye = False
         self._wake = Signal()
@@ -125,9 +146,32 @@ class Connection(Generic[C]):
         self._push = push
         self._wake.set()
 
+    @property
+    def reads_slowly(self) -> bool:
+        """Whether the client is being waited for, or was for long: it may not read at all."""
+        return self._writing or self._slow
+
+    def close_for_not_reading(self, *, waited_s: float, size: int, reason: str) -> None:
+        """End the stream; the response it has not taken is of no use any more."""
+        self._server.metrics.send_timeouts.inc()
+        log.warning(
+            "client closed, it does not read",
+            extra={**self.facts(), "waited_s": round(waited_s, 1), "bytes": size, "reason": reason},
+        )
+        self._closing = NotRead(
+            grpc.StatusCode.DEADLINE_EXCEEDED,
+            f"a response of {size} bytes was not read for {waited_s:.0f} s: {reason}",
+        )
+        if self._worker is not None:
+            self._worker.cancel()
+
     def watches(self, type_urls: AbstractSet[str]) -> bool:
         """Whether the client wants any of these types."""
         return not type_urls.isdisjoint(self._state.subscriptions)
+
+    @property
+    def warming(self) -> Warming:
+        return self._state.warming
 
     def facts(self) -> dict[str, object]:
         """What the log says of it."""
@@ -158,11 +202,16 @@ class Connection(Generic[C]):
 
     async def run(self, read: Read, write: Write) -> None:
         """Serve the stream until the client says goodbye. Raises `Refused` for a bad one."""
+        self._worker = asyncio.current_task()
         try:
             # A TaskGroup would leave every stream that is cancelled to the garbage collector: until
             # Python 3.13 its frame and the error in it hold each other.
             async with in_background(self._read(read), name=f"xds reader {self.client.id}"):
                 await self._work(write)
+        except asyncio.CancelledError:
+            if self._closing is None or self._worker is None or self._worker.uncancel():
+                raise
+            raise self._closing from None
         except Refused:
             raise
         except Exception:  # A fault of ours, or of an observer: it costs this stream.
@@ -170,6 +219,7 @@ class Connection(Generic[C]):
             log.exception("stream failed", extra={"client": self.client.id})
             raise StreamRefused(grpc.StatusCode.INTERNAL, "internal error") from None
         finally:
+            self._worker = None
             self._finish_push()
 
     async def _read(self, read: Read) -> None:
@@ -195,9 +245,9 @@ class Connection(Generic[C]):
                 self._push_stuck = False
             elif self._goodbye:
                 return
-            elif self._push is not None and not self._push_stuck:
-                await self._send_push(self._push, write)
-            elif not await self._send(
+            elif self._push_is_due():
+                await self._send_push(write)
+            elif not self._state.something_waits() or not await self._send(
                 self._state.answers((), partial(self._generate, push=None)), write
             ):
                 self._wake.clear()
@@ -221,36 +271,88 @@ class Connection(Generic[C]):
     async def _answer(self, request: SotwRequest | DeltaRequest, write: Write) -> None:
         self._server.observer.received(self.client, request)
         type_url = request.type_url
-        if type_url not in self._server.generators:
-            log.debug("type not served", extra={"client": self.client.id, "type_url": type_url})
+        if type_url not in self._server.generators and not self._take_unserved(type_url):
             return
+        before = self._nack_of(type_url)
         received = self._state.receive(request)
         if received.refused is not None:
             self._server.metrics.rejected(short_name(type_url))
-            log.warning(
-                "response refused by client",
-                extra={
-                    "client": self.client.id,
-                    "type_url": type_url,
-                    "code": received.refused.code,
-                    "reason": received.refused.message,
-                },
-            )
+            self._log_refusal(type_url, before)
         if received.stale:
             self._server.metrics.expired_nonces.inc(short_name(type_url))
-        source = partial(self._generate, push=None)
-        await self._send(self._state.answers(received.asks, source), write)
+        if received.asks and self._must_catch_up(received.asks):
+            self._state.defer(received.asks)
+        elif received.asks or self._state.something_waits():
+            source = partial(self._generate, push=None)
+            await self._send(self._state.answers(received.asks, source), write)
 
-    async def _send_push(self, push: Push, write: Write) -> None:
+    def _take_unserved(self, type_url: str) -> bool:
+        """Note a request for a type that is not served; whether it is to be answered."""
+        subscriptions = self._state.subscriptions
+        if type_url in subscriptions:
+            return True
+        served = self._server.generators
+        if sum(each not in served for each in subscriptions) >= MAX_UNSERVED:
+            return False
+        self._server.unserved.asked(type_url, client=self.client.id)
+        return type_url not in self._server.config.reported_types
+
+    def _must_catch_up(self, asks: tuple[Ask, ...]) -> bool:
+        """Whether an answer of now might refer to what the client is only about to be sent."""
+        if all(self._state.can_answer(ask) for ask in asks):
+            return False
+        return self._server.is_behind(self, self._pushing is not None and not self._catching_up)
+
+    def _nack_of(self, type_url: str) -> Nack | None:
+        subscription = self._state.subscriptions.get(type_url)
+        return None if subscription is None else subscription.nack
+
+    def _log_refusal(self, type_url: str, before: Nack | None) -> None:
+        """Say it when it begins, when the reason is another, and then ever more rarely."""
+        nack = self._nack_of(type_url)
+        if nack is None:
+            return
+        same = before is not None and (before.code, before.message) == (nack.code, nack.message)
+        often = nack.count > _REFUSALS_TOLD
+        if (same or often) and nack.count not in _REFUSALS_TOLD_AGAIN:
+            return
+        log.warning(
+            "response refused by client",
+            extra={
+                "client": self.client.id,
+                "type_url": type_url,
+                "code": nack.code,
+                "reason": nack.message,
+                "times": nack.count,
+            },
+        )
+
+    def _push_is_due(self) -> bool:
+        """Whether there is a push to send, to go on with, or to bring forward for a request."""
+        if self._pushing is not None:
+            return not self._push_stuck
+        return self._push is not None or self._state.has_deferred
+
+    async def _send_push(self, write: Write) -> None:
         """Send a push, or go on with it; stuck, it goes on when the client says more."""
         metrics, monotonic = self._server.metrics, self._server.clock.monotonic
         if self._pushing is None:
-            metrics.queue_time.observe(monotonic() - push.request.started)
-            push.slot.release_after(self._server.config.slow_client_s)
-            self._pushing = self._state.push(partial(self._generate, push=push.request))
+            self._catching_up = self._push is None
+            request = _CATCH_UP if self._push is None else self._push.request
+            if self._push is not None:
+                metrics.queue_time.observe(monotonic() - request.started)
+            self._pushing = self._state.push(partial(self._generate, push=request))
         await self._send(self._pushing, write)
-        if not self._push_stuck:
-            metrics.convergence_time.observe(monotonic() - push.request.started)
+        if self._push_stuck:
+            # It waits for the client, not for the network: others may be written to meanwhile.
+            if self._push is not None:
+                self._push.slot.release()
+        elif self._catching_up:
+            self._pushing = None
+            self._catching_up = False
+        else:
+            if self._push is not None:
+                metrics.convergence_time.observe(monotonic() - self._push.request.started)
             self._finish_push()
 
     async def _send(self, responses: Iterator[Response | None], write: Write) -> bool:
@@ -263,7 +365,7 @@ class Connection(Generic[C]):
                 self._push_stuck = True
                 break
             made = monotonic()
-            await write(response.data)
+            await self._write(response, write)
             sent = monotonic()
             short = short_name(response.type_url)
             metrics.push_time.labels(short).observe(sent - started)
@@ -276,6 +378,39 @@ class Connection(Generic[C]):
             started = monotonic()
         return any_sent
 
+    async def _write(self, response: Response, write: Write) -> None:
+        self._check_size(response)
+        untaken = self._server.untaken
+        untaken.begin(self, len(response.data))
+        self._writing = True
+        try:
+            await write(response.data)
+        finally:
+            self._writing = False
+            self._slow = untaken.end(self) > self._server.config.slow_client_s
+
+    def _check_size(self, response: Response) -> None:
+        """Raises `StreamRefused`: gRPC would end the stream without a word of ours."""
+        size, longest = len(response.data), self._server.config.max_message_bytes
+        if size <= longest:
+            return
+        self._server.metrics.too_large.inc(short_name(response.type_url))
+        log.error(
+            "response over the message limit; its client is sent away and will be back",
+            extra={
+                **self.facts(),
+                "type_url": response.type_url,
+                "resources": response.resources,
+                "bytes": size,
+                "max_message_bytes": longest,
+            },
+        )
+        raise StreamRefused(
+            grpc.StatusCode.RESOURCE_EXHAUSTED,
+            f"the response of {response.type_url} has {size} bytes, at most {longest} can be sent"
+            " (max_message_bytes of the server)",
+        )
+
     def _finish_push(self) -> None:
         push, self._push, self._pushing = self._push, None, None
         if push is not None:
@@ -285,7 +420,7 @@ class Connection(Generic[C]):
     def _generate(self, ask: Ask, *, push: PushRequest | None) -> Generated | None:
         generator = self._server.generators.get(ask.type_url)
         if generator is None:
-            return None
+            return nothing(ask, delta=self._delta)
         try:
             # What a client asked for, even in the middle of a push, it is asked for as such.
             return generator.generate(self.client, ask.watch, None if ask.asked else push)
@@ -298,6 +433,8 @@ class Connection(Generic[C]):
             return None
 
     def _log_sent(self, response: Response) -> None:
+        if not log.isEnabledFor(logging.DEBUG):
+            return
         log.debug(
             "response sent",
             extra={
@@ -309,6 +446,10 @@ class Connection(Generic[C]):
                 "bytes": len(response.data),
             },
         )
+
+
+_CATCH_UP = PushRequest(reasons=("request",), started=0.0)
+"""Everything may have changed: what a client asks for waits for nothing that is gathered."""
 
 
 def _request_rate(server: Dependencies[Any]) -> RateLimit | None:
@@ -339,4 +480,7 @@ def check_request(
             grpc.StatusCode.INVALID_ARGUMENT,
             f"{len(names)} names of {wanted!r}, at most {config.max_subscribed_names}",
         )
+    if request.error is not None:
+        error = replace(request.error, message=shortened(request.error.message))
+        request = replace(request, error=error)
     return request if request.type_url else replace(request, type_url=wanted)

@@ -10,14 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 import grpc.aio
+from google.protobuf.message import DecodeError
 
 from ._server import XdsServer
 from ._status import ClientStatus, TypeStatus
 
 if TYPE_CHECKING:
     GenericRpcHandler = grpc.GenericRpcHandler[Any, Any]
+    ServicerContext = grpc.aio.ServicerContext[bytes, Any]
 else:  # gRPC's stubs know type parameters that its classes do not have.
     GenericRpcHandler = grpc.GenericRpcHandler
+    ServicerContext = grpc.aio.ServicerContext
+
+_MOST_REQUEST_BYTES = 1024 * 1024
+"""It names nodes to be told of."""
 
 _SERVICE = "/envoy.service.status.v3.ClientStatusDiscoveryService/"
 
@@ -35,10 +41,8 @@ class ClientStatusHandler(GenericRpcHandler):
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
         from envoy.service.status.v3 import csds_pb2  # wanted by few
 
-        codec = {
-            "request_deserializer": csds_pb2.ClientStatusRequest.FromString,
-            "response_serializer": csds_pb2.ClientStatusResponse.SerializeToString,
-        }
+        # Requests stay bytes until it is known how many.
+        codec = {"response_serializer": csds_pb2.ClientStatusResponse.SerializeToString}
         match (handler_call_details.method or "").removeprefix(_SERVICE):
             case "FetchClientStatus":
                 return grpc.unary_unary_rpc_method_handler(self._fetch, **codec)
@@ -47,16 +51,31 @@ class ClientStatusHandler(GenericRpcHandler):
             case _:
                 return None
 
-    async def _fetch(self, request: Any, _context: object) -> Any:
-        return self._status(request)
+    async def _fetch(self, request: bytes, context: ServicerContext) -> Any:
+        return await self._status(request, context)
 
-    async def _stream(self, requests: AsyncIterator[Any], _context: object) -> AsyncIterator[Any]:
+    async def _stream(
+        self, requests: AsyncIterator[bytes], context: ServicerContext
+    ) -> AsyncIterator[Any]:
         async for request in requests:
-            yield self._status(request)
+            yield await self._status(request, context)
 
-    def _status(self, request: Any) -> Any:
+    async def _status(self, data: bytes, context: ServicerContext) -> Any:
         from envoy.service.status.v3 import csds_pb2
 
+        if len(data) > _MOST_REQUEST_BYTES:
+            await context.abort(
+                grpc.StatusCode.RESOURCE_EXHAUSTED,
+                f"request of {len(data)} bytes, at most {_MOST_REQUEST_BYTES} are taken",
+            )
+        request: Any = csds_pb2.ClientStatusRequest()
+        try:
+            request.MergeFromString(data)
+        except DecodeError:
+            await context.abort(
+                grpc.StatusCode.INVALID_ARGUMENT,
+                f"{len(data)} bytes that are no request for status",
+            )
         wanted = {matcher.node_id.exact for matcher in request.node_matchers} - {""}
         response = csds_pb2.ClientStatusResponse()
         for client in self._server.clients():

@@ -49,6 +49,11 @@ class Debounce:
         due_at = min(self._last_at + self._quiet_s, self._gathered.first_at + self._maximum_s)
         return max(0.0, due_at - now)
 
+    @property
+    def request(self) -> PushRequest | None:
+        """What was gathered, which stays there."""
+        return None if self._gathered is None else self._gathered.request
+
     def take(self) -> Gathered | None:
         """What was gathered, which is then no longer there."""
         gathered, self._gathered = self._gathered, None
@@ -66,6 +71,11 @@ class Debouncer:
     def add(self, request: PushRequest) -> None:
         self._rule.add(request, now=self._clock.monotonic())
         self._changed.set()
+
+    @property
+    def waiting(self) -> PushRequest | None:
+        """What was gathered and is not pushed yet."""
+        return self._rule.request
 
     async def run(self, push: Callable[[Gathered], None]) -> None:
         """Push what is gathered, for ever. What comes in during a push goes into the next."""

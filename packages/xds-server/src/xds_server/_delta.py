@@ -6,20 +6,30 @@ Rules: https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol#increme
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from ._generator import Generated, Watch
-from ._request import NO_NAMES, DeltaRequest
+from ._held import NO_NAMES, NOTHING_HELD, Held, one_of_its_kind
+from ._request import DeltaRequest
 from ._resource import Resource
 from ._stream_state import StreamState
-from ._subscription import WILDCARD, Ask, Received, Response, Subscription, changed, wanted
-from ._type_urls import CLUSTER, ENDPOINT, FULL_STATE, NAMED_ONLY
+from ._subscription import WILDCARD, Ask, Received, Response, Subscription
+from ._type_urls import CLUSTER, ENDPOINT, FULL_STATE, NAMED_ONLY, WAITED_FOR
 from ._wire import delta_body, delta_heartbeat, delta_tail
 
 
 class DeltaState(StreamState[DeltaRequest]):
-    """One delta stream."""
+    """One delta stream.
 
-    __slots__ = ()
+    `in_doubt` are endpoints that the client may have lost with its last stream: between a cluster
+    and the endpoints it warms with, which it does not say.
+    """
+
+    __slots__ = ("in_doubt",)
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.in_doubt: frozenset[str] = NO_NAMES
 
     def receive(self, request: DeltaRequest) -> Received:
         subscription = self.subscriptions.get(request.type_url)
@@ -34,6 +44,8 @@ class DeltaState(StreamState[DeltaRequest]):
             # Responses may overtake ACKs here, so only a nonce of another stream is stale.
             stale = not request.nonce.startswith(self.nonce_prefix)
         # Whatever its nonce: each request is a change of its own, and is not said again.
+        if request.type_url == ENDPOINT and subscription.settled:
+            self.warming.endpoints_answered()
         asks = self._resubscribe(subscription, request)
         return Received(asks=asks, refused=request.error, stale=stale)
 
@@ -42,24 +54,28 @@ class DeltaState(StreamState[DeltaRequest]):
             return ()
         subscription = Subscription(
             type_url=request.type_url,
-            names=request.subscribe - {WILDCARD},
+            names=one_of_its_kind(request.subscribe - {WILDCARD}),
             wildcard=not request.subscribe or WILDCARD in request.subscribe,
             legacy_wildcard=not request.subscribe,
             # Of what a client brings from an older stream only the version is known.
-            held={
-                name: Resource(name=name, type_url=request.type_url, body=b"", version=version)
+            held=Held(
+                (name, Resource(name=name, type_url=request.type_url, body=b"", version=version))
                 for name, version in request.initial_versions.items()
-            },
+            )
+            if request.initial_versions
+            else NOTHING_HELD,
         )
         self.subscriptions[request.type_url] = subscription
+        if request.initial_versions:
+            self._resumed_at = self._now()
+        if request.type_url == ENDPOINT and self.in_doubt:
+            self.warming.resume(self.in_doubt & subscription.held.keys())
+            self.in_doubt = NO_NAMES
         return (
             Ask(
                 type_url=request.type_url,
                 watch=subscription.watch,
                 asked=True,
-                # Endpoints go out even if the client has them: it may have lost its last stream
-                # between a cluster and the endpoints it warms with, and does not say so.
-                force=request.type_url == ENDPOINT,
                 # Envoy's start waits for the first word on a wildcard, even if it is "nothing".
                 even_if_empty=subscription.wildcard and not request.initial_versions,
             ),
@@ -70,9 +86,8 @@ class DeltaState(StreamState[DeltaRequest]):
             return ()
         type_url = subscription.type_url
         dropped = (request.unsubscribe & subscription.names) - request.subscribe
-        subscription.names = ((subscription.names - request.unsubscribe) | request.subscribe) - {
-            WILDCARD
-        }
+        names = (subscription.names - request.unsubscribe) | request.subscribe
+        subscription.names = one_of_its_kind(names - {WILDCARD})
         was_wildcard = subscription.wildcard
         if WILDCARD in request.unsubscribe:
             subscription.wildcard = False
@@ -101,41 +116,38 @@ class DeltaState(StreamState[DeltaRequest]):
         if subscription is None:
             return None
         held = subscription.held
-        state = wanted(generated, subscription)
-        new = self._new(ask, state, held)
-        gone = _gone(ask, generated, state, held)
+        state = generated.wanted_by(ask.watch)
+        complete = _complete(ask, generated)
+        new, gone = held.difference(state, complete=complete)
+        if len(new) != len(state) and (again := self._again(ask, state)) - new.keys():
+            new = {name: r for name, r in state.items() if name in new or name in again}
+        gone = _gone(ask, generated, state, held, vanished=gone)
         unused = self._never_used(subscription, gone)
         self._note_sent(ask.type_url, new)
         if ask.asked and (not ask.watch.wildcard or ask.type_url not in {CLUSTER, ENDPOINT}):
             removed = gone
-            subscription.leaving = subscription.leaving.difference(gone, state)
+            subscription.leaving = subscription.leaving.difference(gone, state) or NO_NAMES
         else:
             removed = unused
-            still = frozenset() if _complete(ask, generated) else subscription.leaving
-            self._leave(subscription, (still | gone).difference(state, unused))
-        if new is state and not held:
+            if gone or subscription.leaving:
+                still = NO_NAMES if complete else subscription.leaving
+                self._leave(subscription, (still | gone).difference(state, unused))
+        if removed and ask.type_url == ENDPOINT:
+            self.warming.take(removed.__contains__)  # who is told that there are none waits no more
+        if (new is state and not held) or (
+            complete and not gone and ask.watch is subscription.watch
+        ):
             subscription.held = state
-        elif new or removed & held.keys():
-            subscription.held = {
-                name: r for name, r in {**held, **new}.items() if name not in removed
-            }
+        elif new or not removed.isdisjoint(held):
+            subscription.held = held.with_changes(new, removed)
         if not new and not removed and not ask.even_if_empty:
             return None
-        shared = new is generated.by_name()
-        body = generated.shared_body(delta_body) if shared else delta_body(new.values())
+        body = generated.body_of(new, delta_body)
         return self._response(subscription, body, len(new), removed, version=generated.version)
 
-    def _new(
-        self, ask: Ask, state: Mapping[str, Resource], held: Mapping[str, Resource]
-    ) -> Mapping[str, Resource]:
-        new = changed(state, held)
-        if len(new) != len(state) and (again := self._again(ask, state)):
-            new = {name: r for name, r in state.items() if name in new or name in again}
-        return new
-
-    def _farewell(self, subscription: Subscription) -> Response:
-        removed = self._drop_leaving(subscription)
-        return self._response(subscription, b"", 0, removed, version=None)
+    def _farewell(self, subscription: Subscription, names: frozenset[str]) -> Response:
+        self._drop_leaving(subscription, names)
+        return self._response(subscription, b"", 0, names, version=None)
 
     def _heartbeat(self, subscription: Subscription, resources: Mapping[str, Resource]) -> Response:
         body = delta_heartbeat(resources.values())
@@ -173,7 +185,9 @@ class DeltaState(StreamState[DeltaRequest]):
 
 def _complete(ask: Ask, generated: Generated) -> bool:
     """Whether what was not generated does not exist, as far as the watch goes."""
-    return not generated.partial and (ask.asked or ask.watch.wildcard or ask.type_url in FULL_STATE)
+    return generated.complete or (
+        not generated.partial and (ask.asked or ask.watch.wildcard or ask.type_url in FULL_STATE)
+    )
 
 
 def _gone(
@@ -181,17 +195,25 @@ def _gone(
     generated: Generated,
     state: Mapping[str, Resource],
     held: Mapping[str, Resource],
+    *,
+    vanished: frozenset[str],
 ) -> frozenset[str]:
-    """Names the client has, or has just asked for, of which the generator says they are gone."""
-    if state is held:
-        return frozenset()
-    if _complete(ask, generated):
-        gone = frozenset(held.keys() - state.keys())
-        if not ask.watch.wildcard:
-            gone = frozenset(filter(ask.watch.covers, gone))
+    """Names the client has, or has just asked for, that do not exist.
+
+    https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol#knowing-when-a-requested-resource-does-not-exist
+    """
+    if not _complete(ask, generated):
+        gone = frozenset(generated.removed & held.keys()).difference(state)
+    elif vanished and not ask.watch.wildcard:
+        gone = frozenset(filter(ask.watch.covers, vanished))
     else:
-        gone = frozenset(generated.removed & held.keys())
-    if ask.asked and generated.removed and not ask.watch.wildcard:
-        # A generator may say of a name the client never had that it does not exist.
-        gone |= frozenset(filter(ask.watch.covers, generated.removed))
-    return gone.difference(state)
+        gone = vanished
+    if not ask.asked:
+        return gone
+    if generated.removed and not ask.watch.wildcard:
+        # Of any type, the generator may say so.
+        gone |= frozenset(filter(ask.watch.covers, generated.removed)).difference(state)
+    if _complete(ask, generated) and ask.type_url not in WAITED_FOR:
+        missing = ask.watch.names.difference(state)
+        gone |= {name for name in missing if not name.endswith("/*")} if missing else missing
+    return gone

@@ -24,3 +24,7 @@ class Refused(XdsServerError):
 
 class StreamRefused(Refused):
     """A client broke the protocol in a way that ends its stream, and only its stream."""
+
+
+class NotRead(StreamRefused):
+    """A client did not read what it was sent, so that it cannot be told why it is closed."""

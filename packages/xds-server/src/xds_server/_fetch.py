@@ -18,6 +18,7 @@ from ._admission import Peer
 from ._errors import Refused
 from ._generator import Generated, Watch
 from ._request import SotwRequest, parse_sotw
+from ._request_size import check_size
 from ._server import XdsServer
 from ._subscription import WILDCARD
 from ._wire import sotw_body, sotw_tail
@@ -53,6 +54,7 @@ class RestAnswer:
 
 async def fetch(server: XdsServer[Any], data: bytes, peer: Peer, *, type_url: str) -> bytes:
     """Answer a serialised `DiscoveryRequest`. Raises `Refused`."""
+    check_size(data, delta=False, config=server.config)
     parsed = parse_sotw(data)
     request = parsed.request
     if not isinstance(request, SotwRequest):
@@ -61,7 +63,7 @@ async def fetch(server: XdsServer[Any], data: bytes, peer: Peer, *, type_url: st
     wildcard = WILDCARD in request.names or (not request.names and type_url not in types.NAMED_ONLY)
     watch = Watch(type_url=type_url, names=request.names - {WILDCARD}, wildcard=wildcard)
     generated = server.generate(client, watch) or Generated(resources=())
-    resources = [r for name, r in generated.by_name().items() if watch.covers(name)]
+    resources = tuple(generated.wanted_by(watch).values())
     version = generated.version or _version_of(Generated(resources=resources))
     return sotw_body(resources) + sotw_tail(
         type_url=type_url, version=version, nonce="", identifier=server.config.identifier
@@ -77,8 +79,13 @@ async def answer_rest(server: XdsServer[Any], path: str, body: bytes, peer: Peer
     from google.protobuf import json_format  # wanted by this form only
 
     type_url = REST_PATHS.get(path)
-    if type_url is None:
-        return RestAnswer(status=404, body=f"there is no {path}".encode())
+    most = server.config.max_request_bytes
+    if type_url is None or len(body) > most:
+        if type_url is None:
+            answer = RestAnswer(status=404, body=f"there is no {path}".encode())
+        else:
+            answer = RestAnswer(status=413, body=f"{len(body)} bytes, at most {most}".encode())
+        return answer
     request: Any = discovery_pb2.DiscoveryRequest()
     try:
         json_format.Parse(body, request, ignore_unknown_fields=True)

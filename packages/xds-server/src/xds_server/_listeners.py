@@ -8,13 +8,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
+from mesh_listening import GRPC_LIMITS, UNIX_LIMITS, AllowedPeers, ConnectionLimits, Port
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainListener:
-    """TCP without encryption. Port 0 takes a free one; see `Bound.addresses`."""
+    """TCP without encryption. Port 0 takes a free one; see `Bound.addresses`.
+
+    An empty host is every address of this machine. `limits`: how many connections, and for how
+    long one may do nothing.
+    """
 
     host: str = "127.0.0.1"
     port: int = 0
+    limits: ConnectionLimits = GRPC_LIMITS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,16 +36,20 @@ class TlsListener:
     host: str = "127.0.0.1"
     port: int = 0
     context: Callable[[], ssl.SSLContext] = field(repr=False)
-    handshake_timeout_s: float = 10.0
-    backlog: int = 1024
+    limits: ConnectionLimits = GRPC_LIMITS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnixListener:
-    """A Unix socket. Its directory is made with mode 0700 if it is not there."""
+    """A Unix socket. Its directory is made with mode 0700 if it is not there.
+
+    `allow`: which processes are served, of those that `mode` lets connect; None: all.
+    """
 
     path: Path
     mode: int = 0o600
+    allow: AllowedPeers | None = None
+    limits: ConnectionLimits = UNIX_LIMITS
 
 
 Listener: TypeAlias = PlainListener | TlsListener | UnixListener
@@ -46,9 +57,13 @@ Listener: TypeAlias = PlainListener | TlsListener | UnixListener
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """What was opened: one address a listener, in their order: `127.0.0.1:15010`, `unix:/path`."""
+    """What was opened: one address a listener, in their order: `127.0.0.1:15010`, `unix:/path`.
+
+    `ports` count their connections, those refused too.
+    """
 
     addresses: tuple[str, ...]
+    ports: tuple[Port, ...] = ()
 
 
 def server_context(

@@ -47,7 +47,13 @@ class Count(Collector):
 class Metrics:
     """The instruments of one server, on one registry."""
 
-    def __init__(self, registry: CollectorRegistry, *, queue_length: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        registry: CollectorRegistry,
+        *,
+        queue_length: Callable[[], int],
+        untaken: Callable[[], int],
+    ) -> None:
         self.clients = Gauge(
             "pilot_xds",
             "Streams connected, by the client's kind and version.",
@@ -119,7 +125,25 @@ class Metrics:
             "xds_server_push_queue_length", "Clients waiting for a push.", registry=registry
         )
         queue.set_function(queue_length)
+        waiting = Gauge(
+            "xds_server_untaken_bytes",
+            "Bytes of responses that clients have not taken yet.",
+            registry=registry,
+        )
+        waiting.set_function(untaken)
+        self.send_timeouts = Count(
+            "pilot_xds_write_timeout", "Streams closed because the client did not read."
+        )
+        self.too_large = Count(
+            "xds_server_too_large_responses", "Responses over the message limit, by type.", "type"
+        )
+        self.unserved = Count(
+            "xds_server_unserved_requests",
+            "Requests for types that are not served, but for those after an answer; by type URL.",
+            "type",
+        )
         for count in (
+            self.unserved,
             self.pushes,
             self.triggers,
             self.inbound_updates,
@@ -128,6 +152,8 @@ class Metrics:
             *self.rejects_of.values(),
             self.expired_nonces,
             self.internal_errors,
+            self.send_timeouts,
+            self.too_large,
         ):
             registry.register(count)
 

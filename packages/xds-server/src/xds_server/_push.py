@@ -19,17 +19,24 @@ class ConfigKey(NamedTuple):
 class PushRequest:
     """A change that clients may have to hear of.
 
-    `configs_updated` empty means that everything may have changed. `started` is when the oldest
-    change in it happened, on the monotonic clock. Immutable, as many clients share one.
+    `configs_updated` empty means that everything may have changed. `full` unset says that the
+    change is of what is named only and adds or removes nothing that others refer to, as when
+    endpoints change: such changes are gathered by themselves and may overtake others. `started` is
+    when the oldest change in it happened, on the monotonic clock. Immutable, as many clients share
+    one.
     """
 
     full: bool = True
     configs_updated: frozenset[ConfigKey] = frozenset()
     reasons: tuple[str, ...] = ()
     started: float = field(default_factory=time.monotonic)
+    changed: bool = True
+    """False: it turned out that nothing did, and nobody is pushed to."""
 
     def merge(self, other: PushRequest) -> PushRequest:
         """One request for both changes. "Everything" absorbs; reasons are kept once each."""
+        if not (self.changed and other.changed):
+            return self if self.changed else other
         everything = not self.configs_updated or not other.configs_updated
         return PushRequest(
             full=self.full or other.full,
@@ -39,6 +46,10 @@ class PushRequest:
             reasons=tuple(dict.fromkeys(self.reasons + other.reasons)),
             started=min(self.started, other.started),
         )
+
+
+NOTHING_CHANGED = PushRequest(full=False, changed=False)
+"""What a store returns for a change that changes nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,7 @@ class PushQueue(Generic[K]):
         self._in_flight: dict[K, PushRequest | None] = {}
         self._takers: deque[asyncio.Future[None]] = deque()
         self._shut_down = False
+        self._merged: tuple[PushRequest, PushRequest, PushRequest] | None = None
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -35,9 +36,9 @@ class PushQueue(Generic[K]):
             return
         if key in self._in_flight:
             meanwhile = self._in_flight[key]
-            self._in_flight[key] = request if meanwhile is None else meanwhile.merge(request)
+            self._in_flight[key] = request if meanwhile is None else self._merge(meanwhile, request)
         elif key in self._waiting:
-            self._waiting[key] = self._waiting[key].merge(request)
+            self._waiting[key] = self._merge(self._waiting[key], request)
         else:
             self._waiting[key] = request
             self._turns.append(key)
@@ -71,6 +72,12 @@ class PushQueue(Generic[K]):
         if meanwhile is not None:
             self.enqueue(key, meanwhile)
 
+    def is_behind(self, key: K, *, taken: bool) -> bool:
+        """Whether something waits for `key`; `taken`: it works on what it was last handed."""
+        if key in self._in_flight:
+            return not taken or self._in_flight[key] is not None
+        return key in self._waiting
+
     def discard(self, key: K) -> None:
         """`key` is gone for good."""
         self._waiting.pop(key, None)
@@ -83,6 +90,13 @@ class PushQueue(Generic[K]):
         self._shut_down = True
         while self._takers:
             self._wake_one()
+
+    def _merge(self, before: PushRequest, request: PushRequest) -> PushRequest:
+        """Both as one; those who wait for the same, such as all who do not read, share it."""
+        known = self._merged
+        if known is None or known[0] is not before or known[1] is not request:
+            known = self._merged = (before, request, before.merge(request))
+        return known[2]
 
     def _wake_one(self) -> None:
         while self._takers:

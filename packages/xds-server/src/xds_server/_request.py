@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from sys import intern
+from types import MappingProxyType
 from typing import Any
 
 import grpc
@@ -12,10 +13,10 @@ from envoy.service.discovery.v3 import discovery_pb2
 from google.protobuf.message import DecodeError
 
 from ._errors import StreamRefused
+from ._held import one_of_its_kind
 from ._node import Node, node_from_proto
 
-NO_NAMES: frozenset[str] = frozenset()
-"""One for all: each empty set is 216 bytes, and an idle stream would have half a dozen."""
+_NO_VERSIONS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +45,7 @@ class DeltaRequest:
     type_url: str
     subscribe: frozenset[str] = frozenset()
     unsubscribe: frozenset[str] = frozenset()
-    initial_versions: Mapping[str, str] = field(default_factory=dict)
+    initial_versions: Mapping[str, str] = field(default_factory=lambda: _NO_VERSIONS)
     nonce: str = ""
     error: ClientError | None = None
 
@@ -75,6 +76,8 @@ def parse_sotw(data: bytes, *, with_node: bool = True) -> Parsed:
 
 def parse_delta(data: bytes, *, with_node: bool = True) -> Parsed:
     """Raises `StreamRefused` for bytes that are no `DeltaDiscoveryRequest`."""
+    if not with_node and (acknowledgement := _bare_acknowledgement(data)) is not None:
+        return acknowledgement
     message = discovery_pb2.DeltaDiscoveryRequest()
     _merge(message, data)
     return Parsed(
@@ -92,6 +95,27 @@ def parse_delta(data: bytes, *, with_node: bool = True) -> Parsed:
     )
 
 
+def _bare_acknowledgement(data: bytes) -> Parsed | None:
+    """The request if it is nothing but a type and a nonce, as most of them are.
+
+    To read these two by hand takes a tenth of the time: fields 2 and 6, each shorter than 128.
+    """
+    end = len(data)
+    if end < 4 or data[0] != 0x12:
+        return None
+    nonce_at = 2 + data[1]
+    if data[1] > 0x7F or nonce_at + 2 > end or data[nonce_at] != 0x32:
+        return None
+    if data[nonce_at + 1] > 0x7F or nonce_at + 2 + data[nonce_at + 1] != end:
+        return None
+    try:
+        type_url = intern(data[2:nonce_at].decode())
+        nonce = data[nonce_at + 2 :].decode()
+    except UnicodeDecodeError:
+        return None  # and the parser says so
+    return Parsed(request=DeltaRequest(type_url=type_url, nonce=nonce), node=None)
+
+
 def _merge(message: Any, data: bytes) -> None:
     try:
         message.MergeFromString(data)
@@ -104,7 +128,7 @@ def _merge(message: Any, data: bytes) -> None:
 
 def _names(names: Iterable[str]) -> frozenset[str]:
     # Interned: a thousand clients of one shape then share one copy of every name.
-    return frozenset(map(intern, names)) or NO_NAMES
+    return one_of_its_kind(frozenset(map(intern, names)))
 
 
 def _error(message: Any) -> ClientError | None:

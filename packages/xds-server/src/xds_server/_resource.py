@@ -31,6 +31,8 @@ class Resource:
     _delta_head: bytes = field(default=b"", init=False, repr=False, compare=False)
     # Of a cluster: the name of its endpoints, "" if it has none; kept by `_warming`.
     _endpoints: str | None = field(default=None, init=False, repr=False, compare=False)
+    # Of a listener: the names of its routes; likewise.
+    _routes: tuple[str, ...] | None = field(default=None, init=False, repr=False, compare=False)
 
     @classmethod
     def pack(cls, message: Message, *, name: str, ttl_s: float | None = None) -> Resource:

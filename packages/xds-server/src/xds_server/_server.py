@@ -7,7 +7,7 @@ import itertools
 import logging
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -32,12 +32,16 @@ from ._observer import LooksAway, StreamObserver
 from ._push import PushRequest, Updates
 from ._push_queue import PushQueue
 from ._rate import RateLimit
+from ._reconnects import Reconnects
 from ._request import DeltaRequest, Parsed, SotwRequest, parse_delta, parse_sotw
+from ._request_size import check_size
 from ._resource import Resource
 from ._slots import Slots
 from ._sotw import SotwState
 from ._status import ClientStatus
 from ._stream_state import StreamState
+from ._unserved import Unserved
+from ._untaken import Untaken
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -53,12 +57,21 @@ def _build_nothing(_request: PushRequest) -> None:
     """Generators that work on live state have nothing to build."""
 
 
-def _instruments(registry: CollectorRegistry | None, *, queue_length: Callable[[], int]) -> Metrics:
+def _instruments(
+    registry: CollectorRegistry | None,
+    *,
+    queue_length: Callable[[], int],
+    untaken: Callable[[], int],
+) -> Metrics:
     if registry is None:
         return no_metrics()
     from ._metrics import Metrics  # here, for the library behind it is not for everyone
 
-    return Metrics(registry, queue_length=queue_length)
+    return Metrics(registry, queue_length=queue_length, untaken=untaken)
+
+
+def _debouncer(config: ServerConfig, maximum_s: float, clock: Clock) -> Debouncer:
+    return Debouncer(Debounce(quiet_s=config.debounce_quiet_s, maximum_s=maximum_s), clock=clock)
 
 
 def _always(_client: object, _request: PushRequest) -> bool:
@@ -96,12 +109,18 @@ class XdsServer(Generic[C]):
         self._streams_rate = RateLimit(
             config.streams_per_second, longest_wait_s=config.stream_wait_s, clock=clock
         )
-        self._debouncer = Debouncer(
-            Debounce(quiet_s=config.debounce_quiet_s, maximum_s=config.debounce_maximum_s),
+        self._debouncer = _debouncer(config, config.debounce_maximum_s, clock)
+        self._partial_debouncer = _debouncer(config, config.debounce_partial_maximum_s, clock)
+        self._untaken = Untaken(
+            longest_s=config.send_timeout_s,
+            max_bytes=config.max_untaken_bytes,
+            slow_s=config.slow_client_s,
             clock=clock,
         )
         self._memory = MemoryKeeper(quiet_s=config.trim_memory_after_s, clock=clock)
-        self._metrics = _instruments(registry, queue_length=self._queue.__len__)
+        self._metrics = _instruments(
+            registry, queue_length=self._queue.__len__, untaken=lambda: self._untaken.bytes
+        )
         self._dependencies = Dependencies(
             generators=generators,
             config=config,
@@ -109,10 +128,15 @@ class XdsServer(Generic[C]):
             metrics=self._metrics,
             version=self._current_version,
             observer=observer,
+            untaken=self._untaken,
+            unserved=Unserved(self._metrics),
+            is_behind=self._is_behind,
         )
         self._observer = observer
         self._followers = Followers(generators, metrics=self._metrics)
+        self._reconnects = Reconnects()
         self._updates = Updates()
+        self._failed_on: PushRequest | None = None
         self._ready = False
         self._version = ""
         self._pushes = itertools.count(1)
@@ -121,11 +145,15 @@ class XdsServer(Generic[C]):
 
     def notify(self, request: PushRequest) -> None:
         """Something changed. Changes are gathered, built once, then pushed to who needs them."""
+        if not request.changed:
+            return
         self._told_of(request)
-        self._debouncer.add(request)
+        (self._debouncer if request.full else self._partial_debouncer).add(request)
 
     def push_now(self, request: PushRequest) -> None:
         """As `notify`, but without gathering: built before this returns, then pushed."""
+        if not request.changed:
+            return
         self._told_of(request)
         try:
             self._push(request)
@@ -147,10 +175,16 @@ class XdsServer(Generic[C]):
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Gather and push changes for as long as the context lasts; `serving` enters it."""
-        async with in_background(self._debouncer.run(self._push_gathered), name="xds debounce"):
-            async with in_background(self._send_pushes(), name="xds pushes"):
-                async with in_background(self._memory.run(), name="xds memory"):
-                    yield
+        async with AsyncExitStack() as stack:
+            for service, name in (
+                (self._debouncer.run(self._push_gathered), "xds debounce"),
+                (self._partial_debouncer.run(self._push_gathered), "xds partial debounce"),
+                (self._send_pushes(), "xds pushes"),
+                (self._untaken.run(), "xds untaken responses"),
+                (self._memory.run(), "xds memory"),
+            ):
+                await stack.enter_async_context(in_background(service, name=name))
+            yield
 
     async def serve_stream(
         self,
@@ -190,6 +224,7 @@ class XdsServer(Generic[C]):
             del self._connections[connection.client.id]
             self._memory.count(len(self._connections))
             self._queue.discard(connection)
+            self._reconnects.closed(node.id, connection.warming)
             log.info("client disconnected", extra=connection.facts())
             self._push_to_watchers(self._followers.disconnected(connection.client))
             self._observer.closed(connection.client)
@@ -215,6 +250,7 @@ class XdsServer(Generic[C]):
             node=node,
             identities=admission.identities,
             context=admission.context,
+            drain_time_s=admission.drain_time_s,
         )
 
     def generate(self, client: Client[C], watch: Watch) -> Generated | None:
@@ -265,9 +301,14 @@ class XdsServer(Generic[C]):
             identifier=self.config.identifier,
             order_wait_s=self.config.order_wait_s,
             hold_until_ack_s=self.config.hold_until_ack_s,
+            drain_time_s=self.config.drain_time_s
+            if client.drain_time_s is None
+            else client.drain_time_s,
             now=self._clock.monotonic,
             version=self._dependencies.version,
         )
+        if isinstance(state, DeltaState):
+            state.in_doubt = self._reconnects.opened(client.node.id, state.warming)
         return Connection(
             client,
             state,
@@ -279,6 +320,7 @@ class XdsServer(Generic[C]):
         )
 
     def _parse(self, data: bytes, *, delta: bool, with_node: bool) -> Parsed:
+        check_size(data, delta=delta, config=self.config)
         return (parse_delta if delta else parse_sotw)(data, with_node=with_node)
 
     def _parser(self, *, delta: bool, type_url: str | None) -> Parse:
@@ -347,8 +389,28 @@ class XdsServer(Generic[C]):
             self._metrics.triggers.inc(reason)
         self._memory.pushed()
         for connection in tuple(self._connections.values()):
-            if self._needs_push(connection.client, request):
+            if self._concerns(connection, request):
                 self._queue.enqueue(connection, request)
+
+    def _concerns(self, connection: Connection[C], request: PushRequest) -> bool:
+        try:
+            return self._needs_push(connection.client, request)
+        except Exception:  # A fault of the filter costs a push too many, not one too few.
+            self._metrics.internal_errors.inc()
+            if request is not self._failed_on:  # once a push, not once a client
+                self._failed_on = request
+                log.exception(
+                    "asking whether a client needs a push failed; clients like it are pushed to",
+                    extra=connection.facts(),
+                )
+            return True
+
+    def _is_behind(self, connection: Connection[C], pushing: bool) -> bool:  # noqa: FBT001
+        """Whether there may be something newer than what a connection was last brought."""
+        if self._queue.is_behind(connection, taken=pushing):
+            return True
+        gathered = (self._debouncer.waiting, self._partial_debouncer.waiting)
+        return any(r is not None and self._concerns(connection, r) for r in gathered)
 
     def _push_to_watchers(self, request: PushRequest | None) -> None:
         """Push what followers were told of, to who watches them only."""
@@ -361,11 +423,16 @@ class XdsServer(Generic[C]):
 
     async def _send_pushes(self) -> None:
         while True:
-            slot = await self._slots.acquire()
             taken = await self._queue.dequeue()
             if taken is None:
                 return  # shut down, which this server never does
             connection, request = taken
-            done = partial(self._queue.mark_done, connection)
-            connection.hand_over(Push(request=request, slot=slot, done=done))
-            del connection, request, done, slot, taken  # not kept until the next push
+            slot = self._slots.none() if connection.reads_slowly else await self._slots.acquire()
+            if connection.client.id in self._connections:
+                slot.release_after(self.config.slow_client_s)
+                done = partial(self._queue.mark_done, connection)
+                connection.hand_over(Push(request=request, slot=slot, done=done))
+                del done
+            else:
+                slot.release()
+            del connection, request, slot, taken  # not kept until the next push

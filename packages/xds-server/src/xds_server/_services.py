@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import grpc
 import grpc.aio
 
 from . import _type_urls as types
-from ._errors import Refused
+from ._errors import NotRead, Refused
 from ._fetch import fetch
+from ._hang_up import HangUp
 from ._peers import peer_of
 from ._server import XdsServer
 
@@ -67,6 +69,7 @@ class XdsHandler(GenericRpcHandler):
 
     def __init__(self, server: XdsServer[Any]) -> None:
         self._server = server
+        self._hang_up = HangUp()
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
         path = (handler_call_details.method or "").removeprefix("/" + _SERVICE)
@@ -93,11 +96,23 @@ class XdsHandler(GenericRpcHandler):
         server = self._server
 
         async def serve(_requests: object, context: grpc.aio.ServicerContext[bytes, bytes]) -> None:
+            async def write(data: bytes) -> None:
+                try:
+                    await context.write(data)
+                except grpc.aio.InternalError:
+                    # The client went in the middle of it, for which gRPC is about to cancel this.
+                    await asyncio.get_running_loop().create_future()
+
             try:
                 # At the end `read` returns gRPC's EOF, which is no bytes.
                 await server.serve_stream(
-                    peer_of(context), context.read, context.write, delta=delta, type_url=type_url
+                    peer_of(context), context.read, write, delta=delta, type_url=type_url
                 )
+            except NotRead:
+                self._hang_up.hang_up(context.peer())
+                # A status would wait behind what is not read. gRPC cancels this when the client
+                # or its connection is gone.
+                await asyncio.get_running_loop().create_future()
             except Refused as refused:
                 await context.abort(refused.code, refused.message)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, TypeVar
@@ -10,14 +11,15 @@ from typing import Any, TypeVar
 import grpc
 import grpc.aio
 
+import mesh_listening
+from mesh_listening import ConnectionLimits, Port, fronting, listening_at, listening_on, printed
+from mesh_listening.grpc_server import OnlyThroughFront, listen_inside, options
+
 from ._config import ServerConfig
 from ._errors import ListenError
-from ._guard import OnlyThroughFront
 from ._listeners import Bound, Listener, PlainListener, TlsListener, UnixListener
 from ._server import XdsServer
 from ._services import XdsHandler
-from ._tls_front import listen_tcp, tls_front
-from ._unix import prepare_socket_path
 
 C = TypeVar("C")
 
@@ -33,11 +35,14 @@ async def serving(
     handlers = (XdsHandler(server), *extra_handlers)
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(server.running())
-        bound: list[str] = []
+        bound: list[tuple[str, Port]] = []
         for listener in listeners:
             opened = _open(listener, handlers, server.config)
             bound.append(await stack.enter_async_context(opened))
-        yield Bound(addresses=tuple(bound))
+        yield Bound(
+            addresses=tuple(address for address, _ in bound),
+            ports=tuple(port for _, port in bound),
+        )
 
 
 @asynccontextmanager
@@ -45,66 +50,72 @@ async def _open(
     listener: Listener,
     handlers: Sequence[grpc.GenericRpcHandler[Any, Any]],
     config: ServerConfig,
-) -> AsyncIterator[str]:
-    """One gRPC server a listener, so that each knows how its calls came in."""
+) -> AsyncIterator[tuple[str, Port]]:
+    """One gRPC server a listener, inside on loopback, and a front that accepts for it.
+
+    At the end the front accepts no more, the server says goodbye, and then the front lets go.
+    """
+    allow, context = None, None
+    match listener:
+        case UnixListener():
+            allow = listener.allow
+        case TlsListener():
+            context = listener.context
+        case PlainListener():
+            pass
     async with AsyncExitStack() as stack:
-        match listener:
-            case PlainListener():
-                if listener.port:
-                    # gRPC says only that it failed, and keeps what it opened for the attempt.
-                    listen_tcp(listener.host, listener.port, backlog=1).close()
-                grpc_server = await stack.enter_async_context(_grpc_server(handlers, config))
-                host = _host(listener.host)
-                port = _bind(grpc_server, f"{host}:{listener.port}")
-                await grpc_server.start()
-                yield f"{host}:{port}"
-            case UnixListener():
-                path = (
-                    listener.path
-                )  # as given: a relative path may fit where the absolute one is too long
-                prepare_socket_path(path)
-                stack.callback(path.unlink, missing_ok=True)
-                grpc_server = await stack.enter_async_context(_grpc_server(handlers, config))
-                _bind(grpc_server, f"unix:{path}")
-                path.chmod(listener.mode)
-                await grpc_server.start()
-                yield f"unix:{path}"
-            case TlsListener():
-                only_through_front = _grpc_server(
-                    handlers, config, interceptors=[OnlyThroughFront()]
-                )
-                grpc_server = await stack.enter_async_context(only_through_front)
-                inner_port = _bind(grpc_server, "127.0.0.1:0")
-                await grpc_server.start()
-                yield await stack.enter_async_context(tls_front(listener, inner_port))
+        sockets, address = _listening(listener, stack)
+        front = await stack.enter_async_context(
+            fronting(sockets, name=address, limits=listener.limits, allowed=allow, context=context)
+        )
+        inside = await stack.enter_async_context(_grpc_server(handlers, config, listener.limits))
+        stack.enter_context(front.forwarding(inside))
+        yield address, front.port
+
+
+def _listening(listener: Listener, stack: AsyncExitStack) -> tuple[list[socket.socket], str]:
+    """The sockets, closed with the stack, and their address."""
+    try:
+        if isinstance(listener, UnixListener):
+            one = stack.enter_context(listening_at(listener.path, mode=listener.mode))
+            return [one], f"unix:{listener.path}"
+        sockets = stack.enter_context(listening_on(listener.host, listener.port))
+    except mesh_listening.ListenError as error:
+        raise ListenError(str(error)) from error
+    return sockets, printed(sockets[0])
 
 
 @asynccontextmanager
 async def _grpc_server(
     handlers: Sequence[grpc.GenericRpcHandler[Any, Any]],
     config: ServerConfig,
-    *,
-    interceptors: Sequence[grpc.aio.ServerInterceptor[Any, Any]] = (),
-) -> AsyncIterator[grpc.aio.Server]:
-    """A server not started yet, which is stopped in any case."""
+    limits: ConnectionLimits,
+) -> AsyncIterator[tuple[str, int]]:
+    """A server that runs, and where it listens; it is stopped in any case."""
     grpc_server = grpc.aio.server(
-        handlers=handlers, interceptors=interceptors, options=_options(config)
+        handlers=handlers,
+        interceptors=[OnlyThroughFront()],
+        options=[*_options(config), *options(limits)],
     )
     try:
-        yield grpc_server
+        try:
+            inside = listen_inside(grpc_server)
+        except mesh_listening.ListenError as error:
+            raise ListenError(str(error)) from error
+        await grpc_server.start()
+        yield inside
     finally:
         # Streams never end of themselves, so they are not waited for; other calls are.
         await asyncio.shield(grpc_server.stop(config.stop_grace_s))
 
 
 def _options(config: ServerConfig) -> list[tuple[str, int]]:
-    options: list[tuple[str, int]] = [
-        # Two servers on one port would each get some of the calls, without a word.
-        ("grpc.so_reuseport", 0),
-        ("grpc.max_receive_message_length", config.max_message_bytes),
+    chosen: list[tuple[str, int]] = [
+        ("grpc.max_receive_message_length", config.max_request_bytes),
         ("grpc.max_send_message_length", config.max_message_bytes),
         ("grpc.max_concurrent_streams", config.max_streams),
-        ("grpc.max_metadata_size", config.max_metadata_bytes),
+        ("grpc.max_metadata_size", config.max_header_bytes),
+        ("grpc.absolute_max_metadata_size", config.max_header_bytes),
         ("grpc.keepalive_time_ms", round(config.keepalive_interval_s * 1000)),
         ("grpc.keepalive_timeout_ms", round(config.keepalive_timeout_s * 1000)),
         ("grpc.http2.max_pings_without_data", 0),
@@ -114,29 +125,8 @@ def _options(config: ServerConfig) -> list[tuple[str, int]]:
         ),
     ]
     if config.max_connection_age_s is not None:
-        options += [
+        chosen += [
             ("grpc.max_connection_age_ms", round(config.max_connection_age_s * 1000)),
             ("grpc.max_connection_age_grace_ms", round(config.max_connection_age_grace_s * 1000)),
         ]
-    return options
-
-
-def _bind(grpc_server: grpc.aio.Server, address: str) -> int:
-    try:
-        port = grpc_server.add_insecure_port(address)
-    except RuntimeError as error:
-        raise ListenError(f"cannot listen on {address}: {_reason(error)}") from error
-    if port == 0:
-        raise ListenError(f"cannot listen on {address}")
-    return port
-
-
-def _reason(error: RuntimeError) -> str:
-    return str(error).partition(";")[0]
-
-
-def _host(host: str) -> str:
-    """An address as gRPC writes it; empty means every address."""
-    if host == "":
-        return "[::]"
-    return f"[{host}]" if ":" in host else host
+    return chosen

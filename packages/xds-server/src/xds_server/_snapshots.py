@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from ._generator import Client, Generated, Watch
@@ -19,7 +19,10 @@ SNAPSHOT = "Snapshot"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """Everything one group of nodes gets, by type. Immutable; `of` makes one."""
+    """Everything one group of nodes gets, by type. Immutable; `of` makes one.
+
+    What is `Generated` for it says that it is `complete`.
+    """
 
     resources: Mapping[str, Generated]
 
@@ -31,7 +34,7 @@ class Snapshot:
             by_type.setdefault(resource.type_url, []).append(resource)
         return cls(
             resources={
-                type_url: Generated(resources=tuple(some), version=version)
+                type_url: Generated(resources=tuple(some), version=version, complete=True)
                 for type_url, some in by_type.items()
             }
         )
@@ -110,21 +113,14 @@ class SnapshotStore(Generic[C]):
         return ConfigKey(SNAPSHOT, self._group_of(client), "") in request.configs_updated
 
     def generate(
-        self, client: Client[C], watch: Watch, push: PushRequest | None, /
+        self, client: Client[C], watch: Watch, _push: PushRequest | None, /
     ) -> Generated | None:
         snapshot = self._snapshots.get(self._group_of(client))
         if snapshot is None:
             return None
-        everything = snapshot.resources.get(watch.type_url, _NOTHING)
-        if watch.wildcard or (push is not None and watch.names >= everything.by_name().keys()):
-            missing = watch.names.difference(everything.by_name())
-            return everything if not missing or push is None else _without(everything, missing)
-        some = [r for name, r in everything.by_name().items() if watch.covers(name)]
-        return Generated(
-            resources=some,
-            removed=watch.names.difference(everything.by_name()) if push else frozenset(),
-            version=everything.version,
-        )
+        # Whole, whatever the client watches: the streams choose, and those alike share the choice.
+        generated = snapshot.resources.get(watch.type_url, _NOTHING)
+        return generated if generated.complete else replace(generated, complete=True)
 
     def _changed(self, group: str) -> PushRequest:
         return PushRequest(
@@ -132,11 +128,7 @@ class SnapshotStore(Generic[C]):
         )
 
 
-_NOTHING = Generated(resources=())
-
-
-def _without(generated: Generated, removed: frozenset[str]) -> Generated:
-    return Generated(resources=generated.resources, removed=removed, version=generated.version)
+_NOTHING = Generated(resources=(), complete=True)
 
 
 def _node_id(client: Client[Any]) -> str:

@@ -11,10 +11,11 @@ from collections.abc import Set as AbstractSet
 from typing import Any
 
 from ._generator import Generated, Watch
-from ._request import NO_NAMES, SotwRequest
+from ._held import NO_NAMES, NOTHING_HELD, Held, one_of_its_kind
+from ._request import SotwRequest
 from ._resource import Resource
 from ._stream_state import StreamState
-from ._subscription import WILDCARD, Ask, Received, Response, Subscription, changed, wanted
+from ._subscription import WILDCARD, Ask, Received, Response, Subscription
 from ._type_urls import CLUSTER, FULL_STATE, NAMED_ONLY
 from ._wire import sotw_body, sotw_tail
 
@@ -37,7 +38,7 @@ class SotwState(StreamState[SotwRequest]):
             if not current and request.type_url == CLUSTER:
                 # The response after it brought the same clusters, and was the first to do so.
                 held = subscription.held
-                self._warming.clusters_sent(held[n] for n in self._unconfirmed & held.keys())
+                self.warming.clusters_sent(held[n] for n in self._unconfirmed & held.keys())
             asks = self._resubscribe(subscription, request) if current else ()
             return Received(asks=asks, refused=request.error)
         if not request.names and request.type_url in NAMED_ONLY:
@@ -52,33 +53,40 @@ class SotwState(StreamState[SotwRequest]):
             # client wants, but not what it gave up in between and has no longer.
             self._narrow(subscription, subscription.names & request.names)
             return Received(stale=True)
-        subscription.acked(now=self._now())
-        if request.type_url == CLUSTER:
-            self._unconfirmed = NO_NAMES
+        refused = subscription.nack is not None and subscription.nack.nonce == request.nonce
+        if not refused or request.version == subscription.version_sent:
+            # Else it only changes names, and still names what it refused as the last it was sent.
+            subscription.acked(now=self._now())
+            if request.type_url == CLUSTER:
+                self._unconfirmed = NO_NAMES
         return Received(asks=self._resubscribe(subscription, request))
 
     def _subscribe(self, request: SotwRequest) -> tuple[Ask, ...]:
-        subscription = self.subscriptions.setdefault(
-            request.type_url, Subscription(type_url=request.type_url)
-        )
+        subscription = self.subscriptions.get(request.type_url)
+        # No names mean "all" as long as none were ever given, and "none" after that.
+        everything = not request.names and (subscription is None or subscription.legacy_wildcard)
+        if subscription is None:
+            subscription = Subscription(type_url=request.type_url)
+            self.subscriptions[request.type_url] = subscription
         # What was sent before stays known by its nonce: if this gets no answer, because nothing
         # of it exists, the client goes on with that one.
-        subscription.names = (request.names - {WILDCARD}) or NO_NAMES
-        subscription.wildcard = not request.names or WILDCARD in request.names
-        subscription.legacy_wildcard = not request.names
-        subscription.held = {}
+        subscription.names = _without_wildcard(request.names)
+        subscription.wildcard = everything or WILDCARD in request.names
+        subscription.legacy_wildcard = everything
+        subscription.held = NOTHING_HELD
         subscription.leaving = NO_NAMES
-        return (_everything(subscription),)
+        return (_everything(subscription),) if everything or request.names else ()
 
     def _resubscribe(self, subscription: Subscription, request: SotwRequest) -> tuple[Ask, ...]:
         """The names may have changed along with the ACK or NACK."""
-        names = (request.names - {WILDCARD}) or NO_NAMES
+        names = _without_wildcard(request.names)
         if request.names:
             wildcard = WILDCARD in request.names
             subscription.legacy_wildcard = False
         else:
-            # No names mean "all" as long as none were ever given, and "none" after that.
             wildcard = subscription.legacy_wildcard
+        if names is subscription.names and wildcard == subscription.wildcard:
+            return ()
         added = names - subscription.names
         if wildcard and not subscription.wildcard:
             added |= {WILDCARD}
@@ -109,35 +117,31 @@ class SotwState(StreamState[SotwRequest]):
         subscription = self.subscriptions.get(ask.type_url)
         if subscription is None:
             return None
-        state = wanted(generated, subscription)
+        resources: Mapping[str, Resource] | None
         if subscription.wildcard or ask.type_url in FULL_STATE:
-            resources = self._full_state(subscription, ask, generated, state)
+            resources = self._full_state(subscription, ask, generated)
         else:
-            resources = self._part(subscription, ask, generated, state)
+            resources = self._part(subscription, ask, generated)
         if resources is None:
             return None
         return self._response(subscription, resources, generated)
 
     def _full_state(
-        self,
-        subscription: Subscription,
-        ask: Ask,
-        generated: Generated,
-        state: Mapping[str, Resource],
-    ) -> Mapping[str, Resource] | None:
+        self, subscription: Subscription, ask: Ask, generated: Generated
+    ) -> Held | None:
         """All there is, if anything of it is new: what a response leaves out is removed."""
         held = subscription.held
-        if generated.partial:
+        state = generated.wanted_by(subscription.watch)
+        if generated.partial and not generated.complete:
             gone = generated.removed | subscription.leaving
-            state = {name: r for name, r in held.items() if name not in gone} | dict(state)
-        leaving = frozenset(held.keys() - state.keys()) if state is not held else frozenset()
+            state = held.with_changes(state, frozenset(gone.difference(state)))
+        new, leaving = held.difference(state, complete=True)
         unused = self._never_used(subscription, leaving)
-        new = changed(state, held)
         self._note_sent(ask.type_url, new)
         if ask.type_url == CLUSTER and (staying := leaving - unused):
             # Routes still point to these clusters: they stay until the routes are replaced.
             self._leave(subscription, staying)
-            subscription.held = {**state, **{name: held[name] for name in staying}}
+            subscription.held = held.with_changes(state, unused)
             return subscription.held if new or unused or ask.asked else None
         subscription.leaving = NO_NAMES
         subscription.held = state
@@ -147,28 +151,31 @@ class SotwState(StreamState[SotwRequest]):
         """Clusters of a refused response come again with the next, and may warm only then."""
         if subscription.nack is not None:
             doubtful = self._unconfirmed & resources.keys()
-            self._warming.clusters_sent(resources[name] for name in doubtful)
+            self.warming.clusters_sent(resources[name] for name in doubtful)
 
     def _part(
-        self,
-        subscription: Subscription,
-        ask: Ask,
-        generated: Generated,
-        state: Mapping[str, Resource],
+        self, subscription: Subscription, ask: Ask, generated: Generated
     ) -> Mapping[str, Resource] | None:
         """What was asked for or is new; this dialect has no word for what is missing."""
-        subscription.forget(generated.removed.difference(state))
-        new = changed(state, subscription.held)
-        if len(new) != len(state) and (again := self._again(ask, state)):
+        state = generated.wanted_by(ask.watch)
+        new, gone = subscription.held.difference(state, complete=generated.complete)
+        if generated.complete:
+            subscription.forget(filter(ask.watch.covers, gone))
+        elif generated.removed:
+            subscription.forget(generated.removed.difference(state))
+        if len(new) != len(state) and (again := self._again(ask, state)) - new.keys():
             new = {name: r for name, r in state.items() if name in new or name in again}
         if not new:
             return None
         self._note_sent(ask.type_url, new)
-        subscription.held = {**subscription.held, **new} if subscription.held else new
+        if new is state and not subscription.held:
+            subscription.held = state
+        else:
+            subscription.held = subscription.held.with_changes(new, NO_NAMES)
         return new
 
-    def _farewell(self, subscription: Subscription) -> Response:
-        self._drop_leaving(subscription)
+    def _farewell(self, subscription: Subscription, names: frozenset[str]) -> Response:
+        self._drop_leaving(subscription, names)
         return self._response(subscription, subscription.held, None)
 
     def _heartbeat(self, subscription: Subscription, resources: Mapping[str, Resource]) -> Response:
@@ -188,10 +195,9 @@ class SotwState(StreamState[SotwRequest]):
             self._unconfirmed = names if before <= names else before | names
         version = generated.version if generated is not None else None
         version = self._version() if version is None else version
-        shared = generated is not None and resources is generated.by_name()
         body = (
-            generated.shared_body(sotw_body)
-            if generated is not None and shared
+            generated.body_of(resources, sotw_body)
+            if generated is not None
             else sotw_body(resources.values())
         )
         nonce = self._next_nonce()
@@ -208,6 +214,10 @@ class SotwState(StreamState[SotwRequest]):
             data=body + tail,
             resources=len(resources),
         )
+
+
+def _without_wildcard(names: frozenset[str]) -> frozenset[str]:
+    return one_of_its_kind(names - {WILDCARD}) if WILDCARD in names else names
 
 
 def _everything(subscription: Subscription) -> Ask:

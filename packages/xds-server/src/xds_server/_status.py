@@ -7,6 +7,17 @@ from dataclasses import dataclass
 
 from ._node import Node
 
+_LONGEST_REASON = 4096
+"""What is kept of a client's words, in characters."""
+
+
+def shortened(reason: str) -> str:
+    """The beginning of a client's words, which says what is wrong; and how much is left out."""
+    left_out = len(reason) - _LONGEST_REASON
+    if left_out <= 0:
+        return reason
+    return f"{reason[:_LONGEST_REASON]}... ({left_out} more characters)"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nack:

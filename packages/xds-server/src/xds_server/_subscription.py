@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
-from ._generator import Generated, Watch
-from ._request import NO_NAMES, ClientError
-from ._resource import Resource
+from ._generator import Watch
+from ._held import NO_NAMES, NOTHING_HELD, Held
+from ._request import ClientError
 from ._status import Nack, TypeStatus
 
 WILDCARD = "*"
@@ -52,6 +53,17 @@ class Response:
     removed: int = 0
 
 
+class Departure(NamedTuple):
+    """Something that is gone and may still be referred to: since when, and until when if known."""
+
+    since: float
+    due_at: float | None = None
+
+
+NO_DEPARTURES: Mapping[str, Departure] = {}
+"""One for all, as most streams have none."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Subscription:
     """One type of one stream."""
@@ -62,12 +74,12 @@ class Subscription:
     legacy_wildcard: bool = False
     """Wildcard by an empty list of names, rather than by "*"."""
 
-    held: Mapping[str, Resource] = field(default_factory=dict)
-    """What the client has, as far as it was sent or has said; never changed in place, because
-    streams that were sent the same share one mapping."""
+    held: Held = field(default_factory=lambda: NOTHING_HELD)
+    """What the client has, as far as it was sent or has said."""
     leaving: frozenset[str] = NO_NAMES
     """Names that are gone but may still be referred to; the client hears of it last."""
-    leaving_since: float = 0.0
+    departures: Mapping[str, Departure] = field(default_factory=lambda: NO_DEPARTURES)
+    """When each of those began to leave, and when it is to have left."""
 
     shortest_ttl_s: float | None = None
     """Of the resources that expire unless they are heard of again; None if none do."""
@@ -83,9 +95,15 @@ class Subscription:
     nack: Nack | None = None
     nacks: int = 0
 
+    _watch: Watch | None = None
+
     @property
     def watch(self) -> Watch:
-        return Watch(type_url=self.type_url, names=self.names, wildcard=self.wildcard)
+        watch = self._watch
+        if watch is None or watch.names is not self.names or watch.wildcard != self.wildcard:
+            watch = Watch(type_url=self.type_url, names=self.names, wildcard=self.wildcard)
+            self._watch = watch
+        return watch
 
     @property
     def heartbeat_at(self) -> float | None:
@@ -127,10 +145,10 @@ class Subscription:
 
     def forget(self, names: Iterable[str]) -> None:
         """The client no longer has these."""
-        gone = self.held.keys() & set(names)
+        gone = frozenset(name for name in names if name in self.held)
         if gone:
-            self.held = {name: r for name, r in self.held.items() if name not in gone}
-        self.leaving = self.leaving.difference(gone)
+            self.held = self.held.without(gone)
+            self.leaving = self.leaving.difference(gone) or NO_NAMES
 
     def status(self, *, wall_offset: float) -> TypeStatus:
         """A copy for the outside; `wall_offset` turns this stream's times into wall clock."""
@@ -155,26 +173,3 @@ class Subscription:
             nack=nack,
             nacks=self.nacks,
         )
-
-
-def wanted(generated: Generated, subscription: Subscription) -> Mapping[str, Resource]:
-    """The generated resources the client subscribes to; the shared mapping if that is all."""
-    everything = generated.by_name()
-    if subscription.wildcard:
-        return everything
-    watch = subscription.watch
-    wanted_ones = {name: r for name, r in everything.items() if watch.covers(name)}
-    return everything if len(wanted_ones) == len(everything) else wanted_ones
-
-
-def changed(state: Mapping[str, Resource], held: Mapping[str, Resource]) -> Mapping[str, Resource]:
-    """What of `state` the client does not have; the same mapping if that is all of it."""
-    if state is held:
-        return {}
-    new = {
-        name: resource
-        for name, resource in state.items()
-        if (old := held.get(name)) is not resource
-        and (old is None or old.version != resource.version or old.ttl_s != resource.ttl_s)
-    }
-    return state if len(new) == len(state) else new

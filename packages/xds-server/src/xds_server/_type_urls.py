@@ -7,6 +7,7 @@ and Istio's additions for the types of its own.
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import lru_cache
 from typing import Final
 
 _PREFIX = "type.googleapis.com/"
@@ -29,6 +30,16 @@ NAMED_ONLY: Final = frozenset(
 
 FULL_STATE: Final = frozenset({CLUSTER, LISTENER})
 """Types of which a state-of-the-world response is complete: what is absent from it is removed."""
+
+WAITED_FOR: Final = frozenset({ROUTE, SECRET, RUNTIME})
+"""Types of which a delta client is not told that a name it asked for does not exist.
+
+Envoy (1.40) takes that for an answer about a route, stops its clock, and then waits on; it refuses
+any number of runtime layers but one; and a secret that is not there yet is worth waiting for.
+"""
+
+LEAVES: Final = frozenset({ENDPOINT, SECRET, RUNTIME})
+"""Types that refer to nothing else, so that a change of theirs may overtake changes of others."""
 
 PUSH_ORDER: Final = (CLUSTER, ENDPOINT, LISTENER, SCOPED_ROUTE, ROUTE, VIRTUAL_HOST, SECRET)
 """Make before break: each type comes before the types that refer to it."""
@@ -53,7 +64,12 @@ def short_name(type_url: str) -> str:
     return SHORT_NAMES.get(type_url, "other")
 
 
-def in_push_order(type_urls: Collection[str]) -> list[str]:
+def in_push_order(type_urls: Collection[str]) -> tuple[str, ...]:
     """The types in the order one push sends them; types without a place come last, by name."""
+    return _in_push_order(tuple(type_urls))
+
+
+@lru_cache(maxsize=256)  # asked for in every push to every client
+def _in_push_order(type_urls: tuple[str, ...]) -> tuple[str, ...]:
     known = [type_url for type_url in PUSH_ORDER if type_url in type_urls]
-    return known + sorted(set(type_urls).difference(PUSH_ORDER))
+    return (*known, *sorted(set(type_urls).difference(PUSH_ORDER)))

@@ -1,4 +1,4 @@
-"""Which endpoints a cluster waits for.
+"""Which endpoints a cluster waits for, and which routes a listener.
 
 Envoy warms a changed EDS cluster anew: it takes no traffic until its endpoints arrive again,
 even if they are the same. A delta client does not ask for them, and a state-of-the-world client
@@ -8,9 +8,9 @@ https://github.com/envoyproxy/envoy/issues/13009
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
-from ._request import NO_NAMES
+from ._held import NO_NAMES
 from ._resource import Resource
 
 _EDS = 3  # envoy.config.cluster.v3.Cluster.DiscoveryType.EDS
@@ -96,6 +96,54 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
             raise ValueError("varint too long")
 
 
+# Field numbers on the way from a Listener to its routes.
+_API_LISTENER, _DEFAULT_FILTER_CHAIN = 19, 25
+_FILTERS = 3  # of envoy.config.listener.v3.FilterChain; filter_chains of Listener is 3 as well
+_TYPED_CONFIG = 4  # of envoy.config.listener.v3.Filter
+_RDS, _RDS_NAME = 3, 2  # of HttpConnectionManager, and of its Rds
+_MANAGER = (
+    b"type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3."
+    b"HttpConnectionManager"
+)
+
+
+def routes_of(listener: Resource) -> tuple[str, ...]:
+    """The names of the routes that a listener gets over the same stream."""
+    known = listener._routes
+    if known is None:
+        try:
+            known = tuple(dict.fromkeys(_route_names(listener.body)))
+        except (IndexError, UnicodeDecodeError, ValueError):
+            known = ()  # Not a Listener; whether to accept it is for the client to say.
+        object.__setattr__(listener, "_routes", known)
+    return known
+
+
+def _route_names(body: bytes) -> Iterator[str]:
+    for field, _, value in _fields(body):
+        if field in (_FILTERS, _DEFAULT_FILTER_CHAIN):
+            for config in _inside(_inside([value], _FILTERS), _TYPED_CONFIG):
+                yield from _routes_of_manager(config)
+        elif field == _API_LISTENER:
+            for config in _inside([value], 1):
+                yield from _routes_of_manager(config)
+
+
+def _routes_of_manager(config: bytes) -> Iterator[str]:
+    """Of a packed `google.protobuf.Any`, if it is a connection manager with RDS."""
+    if _MANAGER not in _inside([config], 1):
+        return
+    for rds in _inside(_inside([config], 2), _RDS):
+        sources = _inside([rds], _CONFIG_SOURCE)
+        if any(field in _SAME_STREAM for source in sources for field, _, _ in _fields(source)):
+            yield from (name.decode() for name in _inside([rds], _RDS_NAME))
+
+
+def _inside(messages: Iterable[bytes], number: int) -> list[bytes]:
+    """The values of one field of some messages."""
+    return [value for body in messages for field, _, value in _fields(body) if field == number]
+
+
 class Warming:
     """The endpoints that the clusters sent on one stream still wait for.
 
@@ -103,10 +151,11 @@ class Warming:
     has them, and warms all the same.
     """
 
-    __slots__ = ("_missing", "awaited")
+    __slots__ = ("_missing", "_unconfirmed", "awaited")
 
     def __init__(self) -> None:
         self.awaited: frozenset[str] = NO_NAMES
+        self._unconfirmed: frozenset[str] = NO_NAMES  # awaited and sent, but not answered
         self._missing: frozenset[str] = NO_NAMES  # awaited, and it was found that there are none
 
     def clusters_sent(self, clusters: Iterable[Resource]) -> None:
@@ -116,9 +165,22 @@ class Warming:
     def clusters_gone(self, clusters: Iterable[Resource]) -> None:
         self.endpoints_sent({name for cluster in clusters if (name := endpoints_of(cluster))})
 
+    def endpoints_answered(self) -> None:
+        """The client has answered the last endpoints it was sent, and so all of them."""
+        self._unconfirmed = NO_NAMES
+
+    def in_doubt(self) -> frozenset[str]:
+        """What the client may still wait for should it lose this stream, and not ask for again."""
+        return self.awaited | self._unconfirmed
+
+    def resume(self, names: frozenset[str]) -> None:
+        """These were in doubt on the client's last stream."""
+        self.awaited |= names
+
     def endpoints_sent(self, names: Iterable[str]) -> None:
         if self:
             names = frozenset(names)
+            self._unconfirmed = (self._unconfirmed | (self.awaited & names)) or NO_NAMES
             self.awaited = (self.awaited - names) or NO_NAMES
             self._missing = (self._missing - names) or NO_NAMES
 

@@ -8,6 +8,7 @@ https://protobuf.dev/programming-guides/encoding/
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from ._resource import Resource
 from ._type_urls import RESOURCE_WRAPPER
@@ -115,23 +116,24 @@ def delta_heartbeat(resources: Iterable[Resource]) -> bytes:
     return b"".join(_field(2, _bare(resource)) for resource in resources)
 
 
+@lru_cache(maxsize=256)
+def _sotw_tail(type_url: str, version: str, identifier: str) -> bytes:
+    return _text(1, version) + _text(4, type_url) + _field(6, _text(1, identifier))
+
+
+@lru_cache(maxsize=256)
+def _delta_tail(type_url: str, version: str, identifier: str) -> bytes:
+    return _text(1, version) + _text(4, type_url) + _field(7, _text(1, identifier))
+
+
 def sotw_tail(*, type_url: str, version: str, nonce: str, identifier: str) -> bytes:
-    """The rest of a `DiscoveryResponse`."""
-    return (
-        _text(1, version) + _text(4, type_url) + _text(5, nonce) + _field(6, _text(1, identifier))
-    )
+    """The rest of a `DiscoveryResponse`; all but the nonce is the same for every client."""
+    return _sotw_tail(type_url, version, identifier) + _text(5, nonce)
 
 
 def delta_tail(
     *, type_url: str, version: str, nonce: str, identifier: str, removed: Iterable[str]
 ) -> bytes:
     """The rest of a `DeltaDiscoveryResponse`."""
-    return b"".join(
-        (
-            *(_field(6, name.encode()) for name in removed),
-            _text(1, version),
-            _text(4, type_url),
-            _text(5, nonce),
-            _field(7, _text(1, identifier)),
-        )
-    )
+    same = _delta_tail(type_url, version, identifier)
+    return b"".join((*(_field(6, name.encode()) for name in removed), same, _text(5, nonce)))

@@ -95,14 +95,19 @@ class RealEnvoy:
 
     @asynccontextmanager
     async def running(
-        self, address: dict[str, Any], *, mode: str = "sotw", node_id: str = "envoy"
+        self,
+        address: dict[str, Any],
+        *,
+        mode: str = "sotw",
+        node_id: str = "envoy",
+        options: tuple[str, ...] = (),
     ) -> AsyncIterator[None]:
         path = self._directory / "bootstrap.json"
         path.write_text(json.dumps(self._bootstrap(address, mode, node_id)))
-        options = ("--disable-hot-restart", "--concurrency", "1", "-l", "warning")
+        usual = ("--disable-hot-restart", "--concurrency", "1", "-l", "warning")
         with (self._directory / "envoy.log").open("wb") as log:
             self._process = process = await asyncio.create_subprocess_exec(
-                envoy_binary(), "-c", path, *options, stdout=log, stderr=log
+                envoy_binary(), "-c", path, *usual, *options, stdout=log, stderr=log
             )
             try:
                 yield
@@ -204,21 +209,21 @@ class EnvoyResources:
         address.address, address.port_value = "127.0.0.1", self._upstream
         return Resource.pack(message, name=name)
 
-    def route(self, cluster: str, generation: int) -> Resource:
-        message: Any = route_pb2.RouteConfiguration(name="route")
+    def route(self, cluster: str, generation: int, *, name: str = "route") -> Resource:
+        message: Any = route_pb2.RouteConfiguration(name=name)
         host = message.virtual_hosts.add(name=f"host-{generation}", domains=["*"])
         entry = host.routes.add()
         entry.match.prefix = "/"
         entry.route.cluster = cluster
         header = message.response_headers_to_add.add().header
         header.key, header.value = "x-generation", str(generation)
-        return Resource.pack(message, name="route")
+        return Resource.pack(message, name=name)
 
-    def listener(self, generation: int) -> Resource:
+    def listener(self, generation: int, *, route: str = "route") -> Resource:
         manager: Any = http_connection_manager_pb2.HttpConnectionManager(
             stat_prefix=f"generation_{generation}"
         )
-        manager.rds.route_config_name = "route"
+        manager.rds.route_config_name = route
         ParseDict(self._source, manager.rds.config_source)
         manager.http_filters.add(name="router").typed_config.Pack(router_pb2.Router())
         message: Any = listener_pb2.Listener(name="listener")

@@ -105,7 +105,7 @@ async def mesh(request: Any, state: Any, tmp_path: Path, real_envoy: Any) -> Asy
     server: XdsServer[None] = XdsServer(
         dict.fromkeys(kinds, state),
         admit=admit_all,
-        config=ServerConfig(debounce_quiet_s=0.001),
+        config=ServerConfig(debounce_quiet_s=0.001, drain_time_s=0.0),
         observer=watcher,
     )
     server.mark_ready()

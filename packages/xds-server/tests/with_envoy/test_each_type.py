@@ -15,7 +15,15 @@ from typing import Any
 
 import pytest
 
-from xds_server import Peer, PushRequest, UnixListener, XdsServer, answer_rest, serving
+from xds_server import (
+    Peer,
+    PushRequest,
+    ServerConfig,
+    UnixListener,
+    XdsServer,
+    answer_rest,
+    serving,
+)
 from xds_server import type_urls as types
 from xds_server.testing import admit_all
 
@@ -51,7 +59,9 @@ async def test_everything_is_replaced_in_steps_without_an_error(
     mode: str, state: Any, real_envoy: Any, tmp_path: Path
 ) -> None:
     kinds = (types.CLUSTER, types.ENDPOINT, types.LISTENER, types.ROUTE)
-    server: XdsServer[None] = XdsServer(dict.fromkeys(kinds, state), admit=admit_all)
+    server: XdsServer[None] = XdsServer(
+        dict.fromkeys(kinds, state), admit=admit_all, config=ServerConfig(drain_time_s=0.0)
+    )
     server.mark_ready()
     path = tmp_path / "xds.sock"
     listening: Any = (

@@ -1,0 +1,85 @@
+"""Responses on their way to clients that have not taken them yet: how long, and how much.
+
+A client that does not read keeps one response, and no other client, waiting. It is closed when
+that takes too long, or sooner when all that waits for slow clients is too much.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ._clock import Clock
+from ._signal import Signal
+
+
+class Reader(Protocol):
+    """Who is being written to."""
+
+    def close_for_not_reading(self, *, waited_s: float, size: int, reason: str) -> None:
+        """End the stream; the response it has not taken is of no use any more."""
+        ...
+
+
+class Untaken:
+    """Every response handed to the network and not taken from it."""
+
+    def __init__(
+        self, *, longest_s: float | None, max_bytes: int, slow_s: float, clock: Clock
+    ) -> None:
+        self._longest_s = longest_s
+        self._max_bytes = max_bytes
+        self._slow_s = slow_s
+        self._clock = clock
+        # Those that have waited longest come first.
+        self._waiting: dict[Reader, tuple[float, int]] = {}
+        self._bytes = 0
+        self._any = Signal()
+
+    @property
+    def bytes(self) -> int:
+        return self._bytes
+
+    def begin(self, reader: Reader, size: int) -> None:
+        """A response is handed over; one a reader at a time."""
+        self._waiting[reader] = (self._clock.monotonic(), size)
+        self._bytes += size
+        self._any.set()
+        if self._bytes > self._max_bytes:
+            self._make_room()
+
+    def end(self, reader: Reader) -> float:
+        """It was taken, or is given up; how long it took."""
+        taken = self._waiting.pop(reader, None)
+        if taken is None:
+            return 0.0
+        since, size = taken
+        self._bytes -= size
+        return self._clock.monotonic() - since
+
+    async def run(self) -> None:
+        """Close who does not read, for ever."""
+        while True:
+            await self._any.wait()
+            while self._waiting:
+                await self._clock.sleep(self._slow_s)
+                self._make_room()
+                self._close_overdue()
+            self._any.clear()
+
+    def _close_overdue(self) -> None:
+        while self._longest_s is not None and self._waited_s() >= self._longest_s:
+            self._close_first("it has not read for too long")
+
+    def _make_room(self) -> None:
+        while self._bytes > self._max_bytes and self._waited_s() >= self._slow_s:
+            self._close_first("it reads slowly while too much waits for slow clients")
+
+    def _waited_s(self) -> float:
+        """How long it is for whom it is longest."""
+        for since, _ in self._waiting.values():
+            return self._clock.monotonic() - since
+        return -1.0
+
+    def _close_first(self, reason: str) -> None:
+        reader, (_, size) = next(iter(self._waiting.items()))
+        reader.close_for_not_reading(waited_s=self.end(reader), size=size, reason=reason)
