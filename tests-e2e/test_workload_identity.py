@@ -18,10 +18,11 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from cryptography.x509.oid import ExtendedKeyUsageOID
 from envoy.service.discovery.v3 import discovery_pb2
 
 from certclient import Certificate, OutputFilesConfig, SpiffeId, write_files
-from certclient.testing import FakeAuthority, issued
+from certclient.testing import FakeAuthority, Fault, issued
 from mesh_e2e import (
     ROOT,
     SDS_SOCKET,
@@ -396,11 +397,37 @@ async def test_an_authority_that_is_away_at_the_start_is_found_when_it_comes(
             )
             assert not waiting.done()
             told = (await agent.status())["certificate"]
-            assert "UNAVAILABLE" in told["last_error"]
+            assert "connection refused" in told["last_error"]
             async with servers(tmp_path, ca_address=later) as back:
                 assert identity((await waiting)["default"]) == [str(WEB)]
                 assert len(back.ca.asked_at) == 1
             assert agent.process.returncode is None
+
+
+async def test_an_unusable_certificate_does_not_replace_the_one_that_works(
+    tmp_path: Path, workload: Path
+) -> None:
+    async with servers(tmp_path) as theirs:
+        on_platform(workload, theirs)
+        environment = environment_of(theirs, ADDRESS, SECRET_TTL="20s")
+        async with (
+            running_agent(workload, environment) as agent,
+            agent.asked_for("default") as secrets,
+        ):
+            first = leaf((await all_of(secrets, "default"))["default"])
+            theirs.authority.answer_wrongly(Fault.CODE_SIGNING)
+            await until(
+                lambda: "its extended key usage has no clientAuth" in agent.log.read_text(),
+                what="the refusal of what the authority answered",
+            )
+            told = (await agent.status())["certificate"]
+            assert told["serial"] == f"{first.serial_number:x}"
+            assert "not for use as server and client" in told["last_error"]
+            theirs.authority.answer()
+            second = leaf((await all_of(secrets, "default"))["default"])
+            assert second.serial_number != first.serial_number
+            purposes = second.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+            assert list(purposes) != [ExtendedKeyUsageOID.CODE_SIGNING]
 
 
 async def test_two_agents_share_no_socket(tmp_path: Path, workload: Path) -> None:

@@ -25,6 +25,7 @@ from mesh_e2e._identity import Audited, is_below, issued_to, trusted_roots
 from mesh_e2e._load import Failure, Load, LoadReport, Target, Unanswered, constant_load, send
 from mesh_e2e._machine import alive, children_of, command_line, last_words, shared_memory_of
 from mesh_e2e._meshes import ECHO, mesh_of, run_command
+from mesh_e2e._nuisances import idle_connections, stalled_streams
 from mesh_e2e._rotation import RotationOutcome, rotate
 from mesh_e2e._secrets import Secret, secret_key, secret_token, secrets_on_disk
 from mesh_e2e._short_lives import expiry, failures_before, handshake_each, short_lived
@@ -58,6 +59,7 @@ __all__ = [
     "expiry",
     "failures_before",
     "handshake_each",
+    "idle_connections",
     "is_below",
     "kill_control_plane",
     "last_words",
@@ -80,6 +82,7 @@ __all__ = [
     "shared_memory_of",
     "short_lived",
     "soaked",
+    "stalled_streams",
     "trusted_roots",
     "until_listening",
 ]

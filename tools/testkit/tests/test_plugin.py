@@ -341,8 +341,10 @@ async def test_waiting_in_vain_says_what_for_and_what_there_was(
 
 def test_of_much_that_is_left_ten_are_named(run: Run) -> None:
     result = run(
-        PREAMBLE + "async def test_tasks():\n"
-        "    for _ in range(25): asyncio.create_task(asyncio.Event().wait())\n"
+        # Held: a task that nothing refers to may be collected before it is found.
+        PREAMBLE + "held = []\n"
+        "async def test_tasks():\n"
+        "    for _ in range(25): held.append(asyncio.create_task(asyncio.Event().wait()))\n"
     )
     result.assert_outcomes(passed=1, errors=1)
     named = {line.strip() for line in result.outlines if "is still pending" in line}

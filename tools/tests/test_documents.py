@@ -1,0 +1,31 @@
+"""The documents name tests that are there."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from workspace import ROOT
+
+NAMED = re.compile(r"`((?:packages|tests-e2e|tools)/[\w./-]*test_\w+\.py)(?:::(\w+))?`")
+
+
+def named_tests(document: Path) -> list[tuple[str, str]]:
+    return NAMED.findall(document.read_text())
+
+
+def functions_of(file: Path) -> set[str]:
+    tree = ast.parse(file.read_text())
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return {node.name for node in ast.walk(tree) if isinstance(node, kinds)}
+
+
+@pytest.mark.parametrize(("file", "function"), named_tests(ROOT / "docs" / "threat-model.md"))
+def test_each_claim_of_the_threat_model_is_held_by_a_test_that_is_there(
+    file: str, function: str
+) -> None:
+    assert (ROOT / file).is_file()
+    assert not function or function in functions_of(ROOT / file)
