@@ -186,6 +186,18 @@ def build(session: nox.Session) -> None:
 
 
 @nox.session
+def wheels(session: nox.Session) -> None:
+    """A folder of wheels of everything, dist/, for `pip install --find-links dist NAME`."""
+    output = ROOT / "dist"
+    shutil.rmtree(output, ignore_errors=True)
+    for each in packages():
+        session.run(
+            *("uv", "build", "--quiet", "--wheel", "--out-dir", str(output), str(each.folder)),
+            external=True,
+        )
+
+
+@nox.session
 def lock(session: nox.Session) -> None:
     """Write tools/constraints.txt anew, with the newest versions that fit together."""
     requirements = sorted(
