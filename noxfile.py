@@ -20,6 +20,7 @@ from workspace import (  # noqa: E402
     Package,
     closure,
     distributions,
+    lowest_versions,
     packages,
     third_party,
 )
@@ -81,37 +82,51 @@ def run_unit_tests(session: nox.Session, package: Package) -> None:
     session.run("pytest", str(package.folder / "tests"), *session.posargs)
 
 
-@nox.session(reuse_venv=False)
+@nox.session(python=newest_python() or sys.executable, reuse_venv=False)
 @each_package
 def alone(session: nox.Session, package: str) -> None:
-    """Wheels of a package and its siblings in a fresh environment: import, unit tests."""
+    """A package from its wheel, in the newest versions, on the newest Python: its tests."""
+    run_from_wheels(session, PACKAGES[package], CONSTRAINTS)
+
+
+@nox.session(reuse_venv=False)
+@each_package
+def lowest(session: nox.Session, package: str) -> None:
+    """A package from its wheel, with all that it requires in the lowest version that it allows."""
     chosen = PACKAGES[package]
-    wheels = build_wheels(session, closure(chosen, "test"))
+    constraints = Path(session.virtualenv.location, "lowest.txt")
+    constraints.write_text("\n".join(lowest_versions(closure(chosen))) + "\n")
+    run_from_wheels(session, chosen, constraints)
+
+
+def run_from_wheels(session: nox.Session, package: Package, constraints: Path) -> None:
+    """Import and test a package with nothing of this checkout on the path but its tests."""
+    wheels = {each.name: build_wheel(session, each) for each in closure(package, "test")}
+    required = [wheels[each.name] for each in closure(package)]
     # First with nothing but what users get, so that a test tool cannot stand in for a requirement.
-    install(session, *(str(wheels[each.name]) for each in closure(chosen)))
-    session.run("python", str(ROOT / "tools" / "public_face.py"), chosen.import_name)
-    install(session, *map(str, wheels.values()), *third_party(chosen, "test"))
-    session.run("pytest", str(chosen.folder / "tests"), *session.posargs)
+    session.install("--constraint", str(constraints), *required)
+    session.run("python", str(ROOT / "tools" / "public_face.py"), package.import_name)
+    tools = (*wheels.values(), *third_party(package, "test"))
+    session.install("--constraint", str(constraints), *tools)
+    session.run("pytest", str(package.folder / "tests"), *session.posargs)
 
 
-def build_wheels(session: nox.Session, chosen: tuple[Package, ...]) -> dict[str, Path]:
-    """Build a wheel of each and return where it is, by name."""
-    directory = Path(session.virtualenv.location, "wheels")
-    wheels = {}
-    for each in chosen:
-        target = directory / each.name
+WHEELS: dict[str, str] = {}
+"""The wheels that this run of nox has built: file by distribution."""
+
+
+def build_wheel(session: nox.Session, package: Package) -> str:
+    """Build a package's wheel, once a run, and return its path."""
+    if package.name not in WHEELS:
+        target = ROOT / ".nox" / "wheels" / package.name
+        shutil.rmtree(target, ignore_errors=True)
         session.run(
-            "uv",
-            "build",
-            "--quiet",
-            "--wheel",
-            "--out-dir",
-            str(target),
-            str(each.folder),
+            *("uv", "build", "--quiet", "--wheel", "--out-dir", str(target), str(package.folder)),
             external=True,
         )
-        (wheels[each.name],) = target.glob("*.whl")
-    return wheels
+        (wheel,) = target.glob("*.whl")
+        WHEELS[package.name] = str(wheel)
+    return WHEELS[package.name]
 
 
 @nox.session

@@ -13,6 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_AT_LEAST = re.compile(r">=\s*([0-9.]+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,3 +89,22 @@ def third_party(package: Package, *groups: str, root: Path = ROOT) -> tuple[str,
     """Return the requirements that come from the package index, for the package alone."""
     own = {each.name for each in distributions(root)}
     return tuple(r for r in package.requires(*groups) if distribution_name(r) not in own)
+
+
+def lowest_versions(chosen: tuple[Package, ...], *, root: Path = ROOT) -> tuple[str, ...]:
+    """Return `name==version` for each requirement from the index that has a lowest version.
+
+    Of several packages that name one, the highest of their lowest versions is what all allow.
+    """
+    lowest: dict[str, str] = {}
+    for package in chosen:
+        for requirement in third_party(package, root=root):
+            match = _AT_LEAST.search(requirement.partition(";")[0])
+            if match is not None:
+                name = distribution_name(requirement)
+                lowest[name] = max(lowest.get(name, "0"), match[1], key=_release)
+    return tuple(f"{name}=={version}" for name, version in sorted(lowest.items()))
+
+
+def _release(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))

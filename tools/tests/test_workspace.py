@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from workspace import closure, distribution_name, packages, third_party
+from workspace import closure, distribution_name, lowest_versions, packages, third_party
 
 MANIFEST = """
 [project]
@@ -33,9 +33,12 @@ def root(tmp_path: Path) -> Path:
             MANIFEST.format(name=name, module=module, dependencies=dependencies, test=test)
         )
 
-    write("packages/bottom", "mesh-bottom", ["protobuf>=5"], ["mesh-testkit"])
+    write("packages/bottom", "mesh-bottom", ["protobuf>=5.9,<8"], ["mesh-testkit"])
     write("packages/middle", "mesh-middle", ["mesh_bottom>=0.1,<0.2"], ["mesh-testkit", "psutil"])
     write("packages/top", "mesh-top", ["Mesh.Middle>=0.1", "grpcio"], ["mesh-testkit", "h2"])
+    write(
+        "packages/side", "mesh-side", ["mesh-bottom>=0.1", "protobuf>=5.10; python_version>'3'"], []
+    )
     write("tools/testkit", "mesh-testkit", ["pytest>=9"], [])
     return tmp_path
 
@@ -58,6 +61,15 @@ def test_third_party_requirements_are_those_of_the_package_alone(root: Path) -> 
     (top,) = (each for each in packages(root) if each.folder.name == "top")
     assert third_party(top, root=root) == ("grpcio",)
     assert third_party(top, "test", "no such group", root=root) == ("grpcio", "h2")
+
+
+def test_lowest_versions_are_the_highest_of_those_that_all_allow(root: Path) -> None:
+    def lowest(folder: str) -> tuple[str, ...]:
+        (package,) = (each for each in packages(root) if each.folder.name == folder)
+        return lowest_versions(closure(package, root=root), root=root)
+
+    assert lowest("top") == ("protobuf==5.9",)
+    assert lowest("side") == ("protobuf==5.10",)
 
 
 @pytest.mark.parametrize(
