@@ -113,7 +113,7 @@ def test_third_party_import_that_is_not_declared_is_found(copy: Path, check: Che
 
 def test_sibling_import_that_is_not_declared_is_found(copy: Path, check: Checked) -> None:
     manifest = copy / "packages/xds-proxy/pyproject.toml"
-    manifest.write_text(manifest.read_text().replace('"mesh-lifecycle>=0.1,<0.2"', ""))
+    manifest.write_text(manifest.read_text().replace('"mesh-lifecycle>=0.1,<0.2",', ""))
     done = check()
     assert done.returncode == 1
     assert "'mesh_lifecycle' imported but" in done.stdout
