@@ -1,0 +1,50 @@
+"""One document: plain values, and where each of them stands in the text."""
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mesh_configfile._lines import FieldPath, Lines
+    from mesh_configfile._problems import Problem
+
+Value = None | bool | int | float | str | list["Value"] | dict[str, "Value"]
+
+
+class Document:
+    """A document of a file. Its lines may be looked up only when somebody asks for one."""
+
+    __slots__ = ("_lines", "file", "value")
+
+    def __init__(self, value: Value, *, file: str, lines: "Lines | Callable[[], Lines]") -> None:
+        """file: how problems call it."""
+        self.value = value
+        self.file = file
+        self._lines = lines
+
+    @property
+    def line(self) -> int:
+        """Where it begins (from 1)."""
+        return self.tree.at
+
+    def line_of(self, path: "FieldPath") -> int:
+        """Return the line of this field, or of the nearest thing around it."""
+        return self.tree.nearest(path)
+
+    def lines(self) -> "Iterator[tuple[FieldPath, int]]":
+        """Yield every field and its line."""
+        return self.tree.walk()
+
+    def problem(self, path: "FieldPath", message: str) -> "Problem":
+        """Say that a field is wrong."""
+        from mesh_configfile._problems import Problem, field_name
+
+        return Problem(
+            file=self.file, line=self.line_of(path), field=field_name(path), message=message
+        )
+
+    @property
+    def tree(self) -> "Lines":
+        """The lines of all fields, as they are nested."""
+        if callable(self._lines):
+            self._lines = self._lines()
+        return self._lines

@@ -1,0 +1,40 @@
+"""The line of every field of a document, as a tree: what an alias repeats is shared, not copied."""
+
+from collections.abc import Iterator
+
+FieldPath = tuple[str | int, ...]
+"""The way to a field: keys and list positions from the document's top."""
+
+
+class Lines:
+    """The line (from 1) of a value, and the lines of what is inside it by key or position."""
+
+    __slots__ = ("at", "inside")
+
+    def __init__(self, at: int) -> None:
+        self.at = at
+        self.inside: dict[str | int, Lines] | None = None
+
+    def add(self, part: str | int, lines: "Lines") -> None:
+        """Say where something inside it stands."""
+        if self.inside is None:
+            self.inside = {}
+        self.inside[part] = lines
+
+    def nearest(self, path: FieldPath) -> int:
+        """Return the line of this field, or of the nearest thing around it."""
+        here = self
+        for part in path:
+            below = here.inside.get(part) if here.inside is not None else None
+            if below is None:
+                break
+            here = below
+        return here.at
+
+    def walk(self, path: FieldPath = ()) -> Iterator[tuple[FieldPath, int]]:
+        """Yield every field below, each before what is inside it."""
+        for part, below in (self.inside or {}).items():
+            inner = (*path, part)
+            yield inner, below.at
+            if below.inside is not None:
+                yield from below.walk(inner)

@@ -1,0 +1,161 @@
+"""Does plain data have the shape of a msgspec type? Finds every difference, not only the first.
+
+msgspec's decoder stops at the first mistake and names it as a programmer would; people edit YAML
+and want all of theirs, in their words. What passes here is then decoded by msgspec, strictly.
+"""
+
+import functools
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import inspect
+
+from mesh_configfile._document import Value
+from mesh_configfile._durations import Duration, DurationBoundsError, DurationError
+from mesh_configfile._lines import FieldPath
+from mesh_configfile._suggestion import suggestion
+
+Finding = tuple[FieldPath, str]
+_S = TypeVar("_S")
+
+
+def _decode_hook(wanted: type[Any], value: object) -> object:
+    """Make the types that msgspec does not know."""
+    if wanted is Duration and isinstance(value, str):
+        return Duration.parse(value)
+    raise NotImplementedError(f"no way to read a {wanted.__name__}")
+
+
+def decode(value: Value, shape: type[_S]) -> _S:
+    """Make a `shape` of data that `differences` found right."""
+    return msgspec.convert(value, shape, strict=True, dec_hook=_decode_hook)
+
+
+def differences(
+    value: Value, shape: type[msgspec.Struct], path: FieldPath = ()
+) -> Iterator[Finding]:
+    """Yield the place of everything that is not as the type says, with what would be right."""
+    yield from _check(value, _type_info(shape), path)
+
+
+@functools.cache
+def _type_info(shape: type[msgspec.Struct]) -> inspect.Type:
+    """Look a type up once: it takes longer than to check a value with it."""
+    return inspect.type_info(shape)
+
+
+def _check(  # noqa: PLR0912  (one case a kind of type)
+    value: Value, wanted: inspect.Type, path: FieldPath
+) -> Iterator[Finding]:
+    match wanted:
+        case inspect.StructType():
+            yield from _struct(value, wanted, path)
+        case inspect.ListType(item_type=item) | inspect.VarTupleType(item_type=item):
+            if isinstance(value, list):
+                for index, inner in enumerate(value):
+                    yield from _check(inner, item, (*path, index))
+            else:
+                yield path, f"expected a list, found {_found(value)}"
+        case inspect.DictType(value_type=item):
+            if isinstance(value, dict):
+                for key, inner in value.items():
+                    yield from _check(inner, item, (*path, key))
+            else:
+                yield path, f"expected a mapping, found {_found(value)}"
+        case inspect.UnionType(types=types):
+            if not (value is None and any(isinstance(t, inspect.NoneType) for t in types)):
+                yield from _check(value, _only_type(types), path)
+        case _:
+            if (wrong := _scalar(value, wanted)) is not None:
+                yield path, wrong
+
+
+def _only_type(types: tuple[inspect.Type, ...]) -> inspect.Type:
+    """Return the one type of an `X | None`, the only union that our shapes use."""
+    (kind,) = (each for each in types if not isinstance(each, inspect.NoneType))
+    return kind
+
+
+def _struct(value: Value, wanted: inspect.StructType, path: FieldPath) -> Iterator[Finding]:
+    if not isinstance(value, dict):
+        yield path, f"expected a mapping, found {_found(value)}"
+        return
+    fields = {each.encode_name: each for each in wanted.fields}
+    for key, inner in value.items():
+        if (known := fields.get(key)) is None:
+            yield (*path, key), f"unknown field{suggestion(key, fields)}"
+        else:
+            yield from _check(inner, known.type, (*path, key))
+    for name, each in fields.items():
+        if each.required and name not in value:
+            yield path, f"the field {name} is missing"
+
+
+def _scalar(value: Value, wanted: inspect.Type) -> str | None:  # noqa: PLR0911
+    match wanted:
+        case inspect.AnyType():
+            return None
+        case inspect.BoolType():
+            return None if isinstance(value, bool) else f"expected true or false, {_but(value)}"
+        case inspect.IntType(ge=low, le=high):
+            return _integer(value, low, high)
+        case inspect.StrType(min_length=shortest):
+            if not isinstance(value, str):
+                return f"expected text, {_but(value)}{_quote_it(value)}"
+            return "must not be empty" if shortest and not value else None
+        case inspect.EnumType(cls=choices):
+            allowed = [str(each.value) for each in choices]
+            if value in allowed:
+                return None
+            return f"expected one of {', '.join(allowed)}, {_but(value)}"
+        case inspect.CustomType(cls=cls) if cls is Duration:
+            return _duration(value)
+    raise TypeError(f"no check for {wanted!r}")
+
+
+def _duration(value: Value) -> str | None:
+    hint = ""
+    if isinstance(value, str):
+        try:
+            Duration.parse(value)
+        except DurationBoundsError as error:
+            return str(error)
+        except DurationError as error:
+            hint = error.hint
+        else:
+            return None
+    return f"expected {Duration.EXPECTED}, {_but(value)}{hint}"
+
+
+def _integer(value: Value, low: int | None, high: int | None) -> str | None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        return f"expected a whole number, {_but(value)}"
+    if (low is not None and value < low) or (high is not None and value > high):
+        limits = f"from {low} to {high}" if high is not None else f"of at least {low}"
+        return f"expected a number {limits}, found {value}"
+    return None
+
+
+def _but(value: Value) -> str:
+    return f"found {_found(value)}"
+
+
+def _quote_it(value: Value) -> str:
+    return "; put it in quotes" if isinstance(value, bool | int | float) else ""
+
+
+def _found(value: Value) -> str:
+    match value:
+        case None:
+            return "nothing"
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return f"the number {value}"
+        case str():
+            return f'the text "{value[:80]}"'
+        case list():
+            return "a list"
+        case dict():
+            return "a mapping"

@@ -1,0 +1,104 @@
+"""YAML text, read from libyaml's events: every document of a file, or all that is wrong with it."""
+
+import re
+from collections.abc import Iterator
+
+import yaml
+
+from mesh_configfile._builder import Builder, Unreadable
+from mesh_configfile._document import Document
+from mesh_configfile._lines import Lines
+from mesh_configfile._problems import Problem
+
+MAX_BYTES = 8 * 1024 * 1024
+
+# PyYAML without libyaml has the same events, more slowly.
+_LOADER = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
+
+
+def read_documents(
+    source: str | bytes, *, file: str
+) -> tuple[tuple[Document, ...], tuple[Problem, ...]]:
+    """Read every document of a file that is not empty, and all that is wrong with the others.
+
+    After a mistake of syntax the documents before it are still given. file: how problems call it.
+    """
+    builder = Builder(file)
+    documents: list[Document] = []
+    try:
+        text = _decoded(source, builder)
+        documents.extend(_documents(text, builder))
+    except Unreadable:
+        pass
+    return tuple(documents), tuple(builder.problems)
+
+
+def read_lines(text: str) -> Lines:
+    """Return the lines of a text's first document; of what is not YAML, no more than the first."""
+    documents, _ = read_documents(text, file="")
+    return documents[0].tree if documents else Lines(1)
+
+
+def _decoded(source: str | bytes, builder: Builder) -> str:
+    if isinstance(source, str):
+        try:
+            data = source.encode()
+        except UnicodeEncodeError as error:
+            builder.fail(_line_at(source, error.start), "not UTF-8 text")
+    else:
+        data = source
+    if len(data) > MAX_BYTES:
+        builder.fail(1, f"the file is larger than {MAX_BYTES} bytes; split it")
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        builder.fail(line, "not UTF-8 text; save the file as UTF-8")
+    # YAML's printable characters: libyaml tells of others without their line.
+    if wrong := re.search("[^\t\n\r -~\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", text):
+        builder.fail(
+            _line_at(text, wrong.start()),
+            f"not valid YAML: control characters are not allowed, found U+{ord(wrong[0]):04X}",
+        )
+    return text
+
+
+def _documents(text: str, builder: Builder) -> Iterator[Document]:
+    try:
+        for event in yaml.parse(text, Loader=_LOADER):
+            mark = event.start_mark
+            line = mark.line + 1 if mark is not None else 1
+            match event:
+                case yaml.ScalarEvent():
+                    builder.scalar(event, line)
+                case yaml.MappingStartEvent() | yaml.SequenceStartEvent():
+                    builder.open(event, line)
+                case yaml.MappingEndEvent() | yaml.SequenceEndEvent():
+                    builder.close()
+                case yaml.AliasEvent():
+                    builder.alias(event.anchor or "", line)
+                case yaml.DocumentStartEvent():
+                    builder.begin()
+                case yaml.DocumentEndEvent():
+                    if (document := builder.end()) is not None:
+                        yield document
+                case _:
+                    pass  # where the stream begins and ends
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        what = ", ".join(filter(None, (error.context, error.problem)))
+        builder.fail(
+            mark.line + 1 if mark is not None else 1,
+            f"not valid YAML: {what}{_hint(text, mark)}",
+        )
+
+
+def _hint(text: str, mark: yaml.Mark | None) -> str:
+    """Say what would be right where libyaml's words do not."""
+    if mark is not None and text[mark.index : mark.index + 1] == "\t":
+        return "; indent with spaces, not tabs"
+    return ""
+
+
+def _line_at(text: str, position: int) -> int:
+    return text.count("\n", 0, position) + 1

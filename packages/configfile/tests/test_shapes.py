@@ -1,0 +1,120 @@
+"""Data against a type of msgspec: every difference, in the words of those who write YAML."""
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mesh_configfile import Duration, Value, decode, differences, field_name
+
+Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
+
+
+class Color(StrEnum):
+    RED = "RED"
+    GREEN = "GREEN"
+
+
+class Inner(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    target_port: Port
+    name: Annotated[str, msgspec.Meta(min_length=1)] = "a"
+
+
+class Outer(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    ports: tuple[Inner, ...] = ()
+    labels: dict[str, str] = {}
+    color: Color = Color.RED
+    timeout: Duration = Duration(1)
+    on: bool = False
+    weight: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    anything: Any = None
+
+
+RIGHT: dict[str, Value] = {
+    "ports": [{"targetPort": 80}],
+    "labels": {"a": "b"},
+    "color": "GREEN",
+    "timeout": "1m30s",
+    "on": True,
+    "weight": None,
+    "anything": [{}],
+}
+
+
+def test_data_that_fits_is_decoded() -> None:
+    assert not list(differences(RIGHT, Outer))
+    assert decode(RIGHT, Outer) == Outer(
+        ports=(Inner(target_port=80),),
+        labels={"a": "b"},
+        color=Color.GREEN,
+        timeout=Duration(90),
+        on=True,
+        anything=[{}],
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "place", "message"),
+    [
+        ([], "", "expected a mapping, found a list"),
+        ({"port": []}, "port", "unknown field; did you mean ports?"),
+        ({"ports": [{}]}, "ports[0]", "the field targetPort is missing"),
+        ({"ports": {}}, "ports", "expected a list, found a mapping"),
+        (
+            {"ports": [{"targetPort": 0}]},
+            "ports[0].targetPort",
+            "expected a number from 1 to 65535, found 0",
+        ),
+        (
+            {"ports": [{"targetPort": "80"}]},
+            "ports[0].targetPort",
+            'expected a whole number, found the text "80"',
+        ),
+        ({"ports": [{"targetPort": 1, "name": ""}]}, "ports[0].name", "must not be empty"),
+        ({"labels": {"a": 1}}, "labels.a", "expected text, found the number 1; put it in quotes"),
+        ({"labels": None}, "labels", "expected a mapping, found nothing"),
+        ({"color": "red"}, "color", 'expected one of RED, GREEN, found the text "red"'),
+        ({"on": "yes"}, "on", 'expected true or false, found the text "yes"'),
+        ({"weight": -1}, "weight", "expected a number of at least 0, found -1"),
+        (
+            {"timeout": 10},
+            "timeout",
+            "expected a duration such as 10s or 250ms, found the number 10",
+        ),
+        (
+            {"timeout": "1d"},
+            "timeout",
+            'expected a duration such as 10s or 250ms, found the text "1d"; a day is 24h',
+        ),
+        ({"timeout": "-1s"}, "timeout", "'-1s' is shorter than 0s, the shortest allowed"),
+    ],
+)
+def test_a_difference_is_told_with_its_place_and_what_would_be_right(
+    value: Value, place: str, message: str
+) -> None:
+    assert [(field_name(path), text) for path, text in differences(value, Outer)] == [
+        (place, message)
+    ]
+
+
+def test_all_differences_are_told_at_once_below_the_path_given() -> None:
+    value: Value = {"on": 1, "x": 2, "ports": [{"targetPort": 80}, 3]}
+    found = differences(value, Outer, ("spec",))
+    assert [field_name(path) for path, _ in found] == ["spec.on", "spec.x", "spec.ports[1]"]
+
+
+_names = st.sampled_from([*RIGHT, "targetPort", "name", "x"])
+_anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.sampled_from(["", "1s", "RED", "80"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_names, inner, max_size=4),
+    max_leaves=8,
+)
+
+
+@given(_anything)
+def test_what_has_no_difference_is_decoded(value: Value) -> None:
+    if not list(differences(value, Outer)):
+        decode(value, Outer)
