@@ -11,7 +11,7 @@ from mesh_lifecycle import Readiness, Stopping, stop_signals
 class Parts:
     def __init__(self, stopping: Stopping, *, local_metrics: bool = False) -> None:
         self.stopping = stopping
-        self.readiness = Readiness()
+        self.readiness = Readiness(stopping)
         self.drained = 0
         self.table: bytes | None = None
         self.deaf: AdminError | None = None

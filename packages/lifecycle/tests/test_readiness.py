@@ -1,8 +1,9 @@
 import asyncio
+import signal
 
 import pytest
 
-from mesh_lifecycle import Readiness
+from mesh_lifecycle import Readiness, stop_signals
 
 
 def test_ready_only_when_every_condition_is_set() -> None:
@@ -46,3 +47,26 @@ def test_a_name_can_be_registered_once() -> None:
     readiness.register("envoy")
     with pytest.raises(ValueError, match="'envoy' is registered already"):
         readiness.register("envoy")
+
+
+async def test_a_service_that_is_asked_to_stop_is_not_ready() -> None:
+    with stop_signals(signal.SIGUSR1) as stopping:
+        readiness = Readiness(stopping)
+        readiness.register("envoy").set()
+        assert readiness.ready
+        stopping.request("SIGTERM")
+        assert not readiness.ready
+        assert readiness.reasons() == ("stopping: SIGTERM",)
+
+
+def test_the_first_moment_of_being_ready_is_kept() -> None:
+    readiness = Readiness()
+    envoy, names = readiness.register("envoy"), readiness.register("names")
+    envoy.set()
+    assert readiness.first_ready_at is None
+    names.set()
+    first = readiness.first_ready_at
+    assert first is not None
+    envoy.unset("gone")
+    envoy.set()
+    assert readiness.first_ready_at == first

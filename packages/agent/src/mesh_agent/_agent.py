@@ -39,7 +39,7 @@ async def run(config: AgentConfig) -> None:
     """
     async with AsyncExitStack() as stack:
         stopping = stack.enter_context(stop_signals())
-        readiness = Readiness()
+        readiness = Readiness(stopping)
         identity_held = readiness.register("certificate")
         envoy_ready = readiness.register("envoy")
         view = AgentView(config, readiness)
@@ -85,7 +85,6 @@ async def run(config: AgentConfig) -> None:
                     envoy,
                     envoy_ready,
                     poll_s=config.ready_poll_s,
-                    on_ready=view.became_ready,
                     control_plane=view.control_plane_said,
                 ),
                 name="envoy-health",

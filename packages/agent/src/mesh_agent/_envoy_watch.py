@@ -37,18 +37,16 @@ async def watch_health(
     ready: Condition,
     *,
     poll_s: float,
-    on_ready: Callable[[], None],
     control_plane: Callable[[], str],
 ) -> None:
     """Read Envoy's stats until all is good, then wait for its end, and again. Runs until cancelled.
 
-    on_ready: called each time it is good. control_plane: how it stands with the control plane, for
+    control_plane: how it stands with the control plane, for
     an Envoy that has nothing from it.
     """
     while True:
         await _until_good(envoy, ready, poll_s, control_plane)
         ready.set()
-        on_ready()
         log.info("envoy ready", extra={"pid": envoy.pid})
         release_program_text()  # the start is over
         await envoy.wait_down()

@@ -40,7 +40,7 @@ async def run_without_envoy(config: AgentConfig, bootstrap_path: Path) -> None:
     """
     async with AsyncExitStack() as stack:
         stopping = stack.enter_context(stop_signals())
-        readiness = Readiness()
+        readiness = Readiness(stopping)
         identity_held = readiness.register("certificate")
         files_ready = readiness.register("files")
         view = AgentView(config, readiness)
@@ -69,9 +69,7 @@ async def run_without_envoy(config: AgentConfig, bootstrap_path: Path) -> None:
         )
         await _write_aside(bootstrap_path, grpc_bootstrap(config))
         await stack.enter_async_context(
-            in_background(
-                _watch_files(_needed(config, bootstrap_path), files_ready, view), name="files"
-            )
+            in_background(_watch_files(_needed(config, bootstrap_path), files_ready), name="files")
         )
         log.info(
             "agent started without envoy",
@@ -154,7 +152,7 @@ def _needed(config: AgentConfig, bootstrap_path: Path) -> tuple[Path, ...]:
     return bootstrap_path, files.certificate_path, files.key_path, files.root_path
 
 
-async def _watch_files(paths: tuple[Path, ...], ready: Condition, view: AgentView) -> None:
+async def _watch_files(paths: tuple[Path, ...], ready: Condition) -> None:
     async with watching() as watch:
         while True:
             await watch.follow(paths)
@@ -163,7 +161,6 @@ async def _watch_files(paths: tuple[Path, ...], ready: Condition, view: AgentVie
                 ready.unset(", ".join(faults))
             else:
                 ready.set()
-                view.became_ready()
             await watch.wait()
 
 

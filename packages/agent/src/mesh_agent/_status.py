@@ -76,10 +76,7 @@ class StatusEndpoints:
         return await endpoint.answer(request)
 
     async def _ready(self, _: Request) -> Response:
-        if self._stopping.requested:
-            reasons = f"stopping: {self._stopping.reason}"
-        else:
-            reasons = "; ".join(self._readiness.reasons())
+        reasons = "; ".join(self._readiness.reasons())
         if reasons != self._said:
             self._said = reasons
             if reasons:

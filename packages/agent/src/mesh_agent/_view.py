@@ -1,6 +1,7 @@
 """The parts of a running agent as far as they are started, for those who ask it something."""
 
 import dataclasses
+import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -35,12 +36,6 @@ class AgentView:
         self.names: DnsServer | None = None
         self.ports: list[Port] = []
         """The status server's; those of the secrets and of the relay are asked there."""
-        self._startup_s: float | None = None
-
-    def became_ready(self) -> None:
-        """Note when it was for the first time."""
-        if self._startup_s is None:
-            self._startup_s = metrics.process_age_s()
 
     async def drain(self) -> None:
         if self.envoy is None:
@@ -76,11 +71,12 @@ class AgentView:
     def metrics(self) -> Iterator[Family]:
         """The agent's own, as far as there is something to tell."""
         yield gauge("mesh_agent_ready", "1 if the workload is ready.", float(self._readiness.ready))
-        if self._startup_s is not None:
+        ready_at = self._readiness.first_ready_at
+        if ready_at is not None:
             yield gauge(
                 "istio_agent_startup_duration_seconds",
                 "Seconds from the process's start until it was ready.",
-                self._startup_s,
+                metrics.process_age_s() - (time.monotonic() - ready_at),
             )
         if isinstance(self.secrets, OwnSecrets):
             yield from metrics.certificate_families(

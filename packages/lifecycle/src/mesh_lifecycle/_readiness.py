@@ -1,9 +1,13 @@
 """Is the service ready, and if not, what is it waiting for?
 
-Ready is when every registered condition is set. Each condition says in words why it is not.
+Ready is when every registered condition is set and nobody asked the service to stop. Each condition
+says in words why it is not set.
 """
 
 import asyncio
+import time
+
+from mesh_lifecycle._signals import Stopping
 
 
 class Condition:
@@ -29,12 +33,17 @@ class Condition:
 
 
 class Readiness:
-    """The conditions of one service; with none registered it is ready."""
+    """The conditions of one service; with none registered it is ready.
 
-    def __init__(self) -> None:
+    stopping: once a stop is requested, the service is not ready any more, and that is the reason.
+    """
+
+    def __init__(self, stopping: Stopping | None = None) -> None:
+        self._stopping = stopping
         self._conditions: dict[str, Condition] = {}
         self._all_set = asyncio.Event()
         self._all_set.set()
+        self._first_ready_at: float | None = None
 
     def register(self, name: str) -> Condition:
         """Add a condition, unset; raises ValueError when the name is taken."""
@@ -46,10 +55,17 @@ class Readiness:
 
     @property
     def ready(self) -> bool:
-        return self._all_set.is_set()
+        return self._all_set.is_set() and not self._is_stopping
+
+    @property
+    def first_ready_at(self) -> float | None:
+        """When all registered conditions were set for the first time, on `time.monotonic`."""
+        return self._first_ready_at
 
     def reasons(self) -> tuple[str, ...]:
         """`name: reason` for each condition that does not hold, in order of registration."""
+        if self._stopping is not None and self._stopping.requested:
+            return (f"stopping: {self._stopping.reason}",)
         return tuple(
             f"{condition.name}: {condition.reason}"
             for condition in self._conditions.values()
@@ -57,10 +73,17 @@ class Readiness:
         )
 
     async def wait_ready(self) -> None:
+        """Wait until every condition is set, whether or not the service is stopping."""
         await self._all_set.wait()
+
+    @property
+    def _is_stopping(self) -> bool:
+        return self._stopping is not None and self._stopping.requested
 
     def _changed(self) -> None:
         if any(condition.reason is not None for condition in self._conditions.values()):
             self._all_set.clear()
         else:
             self._all_set.set()
+            if self._first_ready_at is None:
+                self._first_ready_at = time.monotonic()
