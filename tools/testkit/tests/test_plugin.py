@@ -23,14 +23,16 @@ def run(pytester: pytest.Pytester) -> Run:
 
     def run_file(source: str, *arguments: str) -> pytest.RunResult:
         pytester.makepyfile(test_inner=source)
-        pytester.makeini("[pytest]\nleak_patience_s = 0.1\n")
+        pytester.makeini("[pytest]\nleak_patience_s = 60\n")
         return pytester.runpytest_subprocess("-p", "mesh_testkit.plugin", *arguments)
 
     return run_file
 
 
+IMPATIENT = ("-o", "leak_patience_s=0.1")
+"""For tests that are to be found out."""
 PREAMBLE = """
-import asyncio, socket, subprocess, threading, pytest
+import asyncio, os, socket, subprocess, threading, pytest
 kept = threading.Event()
 """
 LEAVING = """
@@ -51,6 +53,7 @@ def test_child():
 
 def test_zombie():
     kept.zombie = subprocess.Popen(["true"])
+    os.waitid(os.P_PID, kept.zombie.pid, os.WEXITED | os.WNOWAIT)
 
 def test_socket_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -69,7 +72,7 @@ def test_that_leaves_nothing():
 
 
 def test_test_that_leaves_something_fails_and_names_it(run: Run) -> None:
-    result = run(PREAMBLE + LEAVING)
+    result = run(PREAMBLE + LEAVING, *IMPATIENT)
     result.assert_outcomes(passed=9, errors=8)
     expected = {
         "task": "  - task 'lost' (Event.wait) is still pending at *locks.py:*",
@@ -135,7 +138,8 @@ async def test_it():
 
 def test_that_forgets_a_socket_all_the_same():
     kept.socket = socket.create_server(("127.0.0.1", 0))
-"""
+""",
+        *IMPATIENT,
     )
     result.assert_outcomes(passed=2, errors=1)
     result.stdout.fnmatch_lines(["*ERROR at teardown of test_that_forgets_a_socket*"])
@@ -177,10 +181,8 @@ async def test_grpcs():
     asyncio.create_task(grpcs["prepare"](1.2))
 
 async def test_by_itself():
-    asyncio.create_task(end_after(0.05))
-""",
-        "-o",
-        "leak_patience_s=60",
+    asyncio.create_task(end_after(1.2))
+"""
     )
     result.assert_outcomes(passed=3)
 
@@ -197,7 +199,8 @@ async def test_grpcs():
 
 async def test_not_cancelled():
     asyncio.create_task(end_after(600))
-"""
+""",
+        *IMPATIENT,
     )
     result.assert_outcomes(passed=3, errors=3)
 
@@ -205,7 +208,7 @@ async def test_not_cancelled():
 def test_test_that_hangs_is_ended_and_its_tasks_are_shown(run: Run) -> None:
     result = run(
         """
-import asyncio, pytest
+import asyncio, grpc.aio, pytest
 
 async def wait_for_nothing():
     await asyncio.Event().wait()
@@ -215,12 +218,12 @@ async def never_there():
     await wait_for_nothing()
 
 async def test_that_hangs():
-    import grpc.aio
+    forlorn = asyncio.create_task(wait_for_nothing(), name="forlorn")
     server = grpc.aio.server()  # whose own tasks have no stack to show
     server.add_insecure_port("127.0.0.1:0")
     await server.start()
     try:
-        await asyncio.gather(asyncio.create_task(wait_for_nothing(), name="forlorn"))
+        await asyncio.gather(forlorn)
     finally:
         await server.stop(None)
 
@@ -231,12 +234,12 @@ async def test_that_goes_on():
     pass
 """,
         "-o",
-        "hang_limit_s=1",
+        "hang_limit_s=3",
     )
     result.assert_outcomes(passed=1, failed=1, errors=1)
     result.stdout.fnmatch_lines(
         [
-            "the test was not done after 1 s; its tasks then:",
+            "the test was not done after 3 s; its tasks then:",
             "*Stack for <Task *forlorn*",
             "*await asyncio.Event().wait()*",
         ]
@@ -269,7 +272,8 @@ def server():
 
 def test_first(server): pass
 def test_last(server): pass
-"""
+""",
+        *IMPATIENT,
     )
     result.assert_outcomes(passed=2, errors=1)
     result.stdout.fnmatch_lines(
@@ -344,7 +348,8 @@ def test_of_much_that_is_left_ten_are_named(run: Run) -> None:
         # Held: a task that nothing refers to may be collected before it is found.
         PREAMBLE + "held = []\n"
         "async def test_tasks():\n"
-        "    for _ in range(25): held.append(asyncio.create_task(asyncio.Event().wait()))\n"
+        "    for _ in range(25): held.append(asyncio.create_task(asyncio.Event().wait()))\n",
+        *IMPATIENT,
     )
     result.assert_outcomes(passed=1, errors=1)
     named = {line.strip() for line in result.outlines if "is still pending" in line}

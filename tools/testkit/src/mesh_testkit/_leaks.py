@@ -11,14 +11,13 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from mesh_testkit._resources import Resources, socket_files
 
-_BY_ITSELF_S = 1.0
 _GRPCS_FILES = ("grpc/_cython/", "/grpc/aio/")
 _MOST_NAMED = 10
 
@@ -75,27 +74,22 @@ def check_tasks_before_close(loop: asyncio.AbstractEventLoop, patience_s: float)
     """Fail if tasks are still pending in a loop that is about to be closed.
 
     A task that ends by itself, as the handler of a connection does when its client has gone, gets
-    a second for it. One that was cancelled, or that is grpc's own and ends when its poller has
-    heard of the end of a call, gets until the patience runs out. Turns of the loop are no measure:
-    how many it takes depends on how busy the machine is.
+    time for it; so do one that was cancelled, and grpc's own, which end when its poller has heard
+    of the end of a call. Turns of the loop are no measure: how many it takes depends on how busy
+    the machine is.
     """
     if loop.is_closed():
         return
-    _let_end(loop, lambda _: True, min(patience_s, _BY_ITSELF_S))
-    _let_end(loop, lambda task: bool(task.cancelling()) or is_grpcs_own(task), patience_s)
+    _let_all_end(loop, patience_s)
     left = [_describe_task(task) for task in asyncio.all_tasks(loop)]
     if left:
         pytest.fail(_message("this test", sorted(left)), pytrace=False)
 
 
-def _let_end(
-    loop: asyncio.AbstractEventLoop,
-    which: Callable[[asyncio.Task[object]], bool],
-    limit_s: float,
-) -> None:
-    """Run the loop until these tasks, and those they start, have ended or the time has."""
+def _let_all_end(loop: asyncio.AbstractEventLoop, limit_s: float) -> None:
+    """Run the loop until its tasks, and those they start, have ended or the time has."""
     deadline = time.monotonic() + limit_s
-    while tasks := [task for task in asyncio.all_tasks(loop) if which(task)]:
+    while tasks := asyncio.all_tasks(loop):
         left_s = deadline - time.monotonic()
         if left_s <= 0:
             return

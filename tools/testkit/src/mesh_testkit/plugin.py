@@ -41,7 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add --update-golden, and how long a test and what it leaves may take."""
     parser.addini(
         "leak_patience_s",
-        default="10",
+        default="20",
         help="seconds that what a test has ended, or handed to a library's thread, has to go away",
     )
     parser.addini(
