@@ -51,6 +51,12 @@ def test_the_user_s_other_variables_reach_programs_but_not_the_mesh(plan: MeshPl
         assert not {"EDITOR", "http_proxy", "ISTIO_META_CLUSTER_ID"} & set(spec.environment)
 
 
+def test_how_early_certificates_are_renewed_is_the_user_s_to_say(plan: MeshPlan) -> None:
+    environment = {**USER_ENVIRONMENT, "SECRET_GRACE_PERIOD_RATIO": "0.9"}
+    agent = agent_process(plan, plan.instances[0], STATE, environment)
+    assert agent.environment["SECRET_GRACE_PERIOD_RATIO"] == "0.9"
+
+
 def test_a_program_is_told_where_to_listen_and_how_to_call(plan: MeshPlan) -> None:
     app = app_process(plan, plan.instances[0], STATE, {"PATH": "/usr/bin:/bin"})
     assert app is not None

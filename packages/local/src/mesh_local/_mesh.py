@@ -35,7 +35,7 @@ from mesh_local._writing import write_everything
 
 log = logging.getLogger("mesh_local")
 
-CONTROL_PLANE_READY_S = 30.0
+CONTROL_PLANE_READY_S = 60.0
 STOP_BEYOND_DRAIN_S = 15.0
 _POLL_S = 0.05
 _WATCH_S = 0.5

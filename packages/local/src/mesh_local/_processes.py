@@ -30,6 +30,7 @@ _PASSED_ON = (
     "LD_LIBRARY_PATH",
     "PATH",
     "PYTHONPATH",
+    "SECRET_GRACE_PERIOD_RATIO",
     "TMPDIR",
     "TZ",
     "USER",

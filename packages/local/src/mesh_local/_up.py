@@ -21,7 +21,7 @@ from mesh_local._state import StateFolder
 from mesh_local._story import check_lines, mesh_lines
 from mesh_local._table import mesh_view
 
-ONCE_READY_S = 45.0
+ONCE_READY_S = 90.0
 _REFRESH_S = 0.5
 _HURRY_POLL_S = 0.1
 
