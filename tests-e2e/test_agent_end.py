@@ -121,12 +121,8 @@ async def test_envoy_does_not_outlive_a_killed_agent_and_both_come_back(
             await until(lambda: not any(map(alive, envoys)), what="Envoy's end")
             record("SIGKILL -> Envoy gone", f"{(loop.time() - killed_at) * 1000:.0f} ms")
             await until(lambda: backend.agent.restarts == 1, what="the agent's end to be noticed")
-            await until(
-                lambda: any(each.sent_at > killed_at for each in load.report.failures),
-                what="failures without it",
-                seen=load.report.summary,
-            )
-            await load.until_answered(50)  # the new agent took the old one's sockets over
+            # Those beyond the most that may be on their way: answered by the new agent's Envoy.
+            await load.until_answered(50)
             record("SIGKILL -> served again", f"{loop.time() - killed_at:.2f} s")
         assert backend.agent.last_exit == "killed by SIGKILL"
         assert backend.agent.pid != agent

@@ -28,6 +28,7 @@ from mesh_e2e import (
     constant_load,
     issued_to,
     mesh_of,
+    renewing_early,
     run_command,
     secret_key,
     secret_token,
@@ -38,7 +39,7 @@ from mesh_local import Child, ChildState, OnExit, RunningMesh, RunningWorkload
 from mesh_testkit import PATIENCE_S, until
 
 MESH = """\
-    mesh: {certificateLifetime: 10s, drain: 1s}
+    mesh: {certificateLifetime: 60s, drain: 1s}
     workloads:
       - {name: backend, ports: [{port: 8080}], command: ECHO}
       - {name: frontend}
@@ -186,7 +187,9 @@ async def test_no_key_and_no_token_is_told_to_anyone(
     certificates = tmp_path / "certificates"
     for name in ("backend", "frontend", "command"):
         (certificates / name).mkdir(parents=True)
-    async with mesh_of(MESH, tmp_path, on_exit=OnExit.RESTART) as mesh:
+    # The last certificate outlives all that follows the refusal of the token for the next one.
+    environ = renewing_early()
+    async with mesh_of(MESH, tmp_path, on_exit=OnExit.RESTART, environ=environ) as mesh:
         await at_debug_level(mesh, certificates)
         backend, frontend = mesh.workload("backend"), mesh.workload("frontend")
         secrets = {each.name: each for each in known_secrets(mesh, certificates)}

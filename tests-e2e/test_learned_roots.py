@@ -10,6 +10,7 @@ from mesh_e2e import (
     ROOT,
     TOKEN,
     Agent,
+    Unanswered,
     mesh_of,
     own_address,
     put,
@@ -48,9 +49,10 @@ async def until_told(
     seen: list[Mapping[str, Any]] = []
 
     async def is_so() -> bool:
+        assert agent.process.returncode is None, "the agent has ended"
         try:
             seen.append(await agent.status())
-        except OSError:
+        except (OSError, Unanswered):
             return False
         return wanted(seen[-1])
 
@@ -71,7 +73,7 @@ async def replace_root(mesh: RunningMesh, directory: Path) -> bytes:
     """Have the root replaced, and the old one retired; return the new one."""
     status, _, errors = await run_command(
         *("mesh_discovery", "replace-root", "--ca-dir", str(mesh.state.ca)),
-        *("--spread", "4s", "--retirement", "6s"),
+        *("--spread", "2s", "--retirement", "2s"),
         environment={},
         directory=directory,
     )

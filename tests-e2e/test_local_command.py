@@ -12,6 +12,8 @@ from mesh_e2e import ECHO, alive, children_of, command_line, last_words, run_com
 from mesh_testkit import until
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "two-services" / "mesh.yaml"
+WHOLE_MESH_S = 180.0
+"""For one that is started, checked and stopped; a guard, longer than mesh-local's own."""
 
 
 @asynccontextmanager
@@ -75,7 +77,7 @@ async def test_the_example_passes_its_checks_and_tells_the_story(tmp_path: Path)
         str(tmp_path / "state"),
         environment=os.environ,
         directory=tmp_path,
-        timeout_s=120,
+        timeout_s=WHOLE_MESH_S,
     )
     assert (status, errors) == (0, "")
     assert "mutual TLS" in output
@@ -92,7 +94,10 @@ async def test_a_check_that_does_not_hold_fails_the_run(tmp_path: Path) -> None:
             "    request: GET http://backend:8080/\n    expect: {status: 404}\n"
         )
     status, output, _ = await run_command(
-        "mesh_local", "up", str(file), "--once", environment=os.environ, directory=tmp_path
+        *("mesh_local", "up", str(file), "--once"),
+        environment=os.environ,
+        directory=tmp_path,
+        timeout_s=WHOLE_MESH_S,
     )
     assert status == 1
     assert "nobody is at home: FAILED" in output
@@ -106,7 +111,10 @@ async def test_a_program_that_ends_fails_the_run_with_its_last_words(tmp_path: P
         "    command: [sh, -c, 'echo no database; exit 3']\n"
     )
     status, _, errors = await run_command(
-        "mesh_local", "up", str(file), "--once", environment=os.environ, directory=tmp_path
+        *("mesh_local", "up", str(file), "--once"),
+        environment=os.environ,
+        directory=tmp_path,
+        timeout_s=WHOLE_MESH_S,
     )
     assert status == 1
     assert errors.startswith("mesh-local: broken ended by itself (exit code 3)\n")

@@ -47,6 +47,8 @@ from xds_proxy.testing import ControlPlaneStream
 WEB = SpiffeId.parse("spiffe://cluster.local/ns/shop/sa/web")
 ADDRESS, OTHER_ADDRESS = own_address(1), own_address(2)
 FILES = ("cert-chain.pem", "key.pem", "root-cert.pem")
+RENEWED_SOON = {"SECRET_TTL": "40s", "SECRET_GRACE_PERIOD_RATIO": "0.95"}
+"""Every two seconds or so; a slow machine may take the rest of a certificate's life for it."""
 
 
 @pytest.fixture
@@ -97,7 +99,7 @@ async def test_with_a_token_secrets_are_served_and_the_token_is_read_anew_for_ea
 ) -> None:
     async with servers(tmp_path) as theirs:
         on_platform(workload, theirs)
-        environment = environment_of(theirs, ADDRESS, SECRET_TTL="6s")
+        environment = environment_of(theirs, ADDRESS, **RENEWED_SOON)
         async with (
             running_agent(workload, environment) as agent,
             agent.asked_for("default", "ROOTCA") as secrets,
@@ -332,8 +334,8 @@ async def test_a_machine_starts_with_a_token_and_lives_on_by_its_certificate(
         client_roots=authority.root_pem,
         ca_client_roots=authority.root_pem,
     ) as theirs:
-        # From here on it has nothing else to be known by: half of a life has to suffice to renew.
-        environment = environment_of(theirs, ADDRESS, SECRET_TTL="12s", **settings, **roots)
+        # From here on it has nothing else to be known by.
+        environment = environment_of(theirs, ADDRESS, **RENEWED_SOON, **settings, **roots)
         async with running_agent(workload, environment) as agent:
             await theirs.ca.wait_asked(1)
             stream = await theirs.wait_stream()
@@ -409,25 +411,26 @@ async def test_an_unusable_certificate_does_not_replace_the_one_that_works(
 ) -> None:
     async with servers(tmp_path) as theirs:
         on_platform(workload, theirs)
-        environment = environment_of(theirs, ADDRESS, SECRET_TTL="20s")
-        async with (
-            running_agent(workload, environment) as agent,
-            agent.asked_for("default") as secrets,
-        ):
-            first = leaf((await all_of(secrets, "default"))["default"])
+        environment = environment_of(theirs, ADDRESS, **RENEWED_SOON)
+        async with running_agent(workload, environment) as agent:
+            async with agent.asked_for("default") as secrets:
+                await all_of(secrets, "default")
             theirs.authority.answer_wrongly(Fault.CODE_SIGNING)
             await until(
                 lambda: "its extended key usage has no clientAuth" in agent.log.read_text(),
                 what="the refusal of what the authority answered",
             )
-            told = (await agent.status())["certificate"]
-            assert told["serial"] == f"{first.serial_number:x}"
-            assert "not for use as server and client" in told["last_error"]
-            theirs.authority.answer()
-            second = leaf((await all_of(secrets, "default"))["default"])
-            assert second.serial_number != first.serial_number
-            purposes = second.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
-            assert list(purposes) != [ExtendedKeyUsageOID.CODE_SIGNING]
+            async with agent.asked_for("default") as secrets:
+                kept = leaf((await all_of(secrets, "default"))["default"])
+                told = (await agent.status())["certificate"]
+                assert told["serial"] == f"{kept.serial_number:x}"
+                assert "not for use as server and client" in told["last_error"]
+                theirs.authority.answer()
+                next_one = leaf((await all_of(secrets, "default"))["default"])
+            assert next_one.serial_number != kept.serial_number
+            for each in (kept, next_one):
+                purposes = each.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+                assert list(purposes) != [ExtendedKeyUsageOID.CODE_SIGNING]
 
 
 async def test_two_agents_share_no_socket(tmp_path: Path, workload: Path) -> None:
@@ -459,7 +462,7 @@ async def test_a_grpc_application_needs_no_envoy(tmp_path: Path, workload: Path)
     """It reads the bootstrap, asks through the agent's socket, and its files are kept fresh."""
     async with servers(tmp_path) as theirs:
         on_platform(workload, theirs)
-        settings = {"DISABLE_ENVOY": "true", "OUTPUT_CERTS": "out", "SECRET_TTL": "6s"}
+        settings = {"DISABLE_ENVOY": "true", "OUTPUT_CERTS": "out", **RENEWED_SOON}
         environment = environment_of(theirs, ADDRESS, ENVOY_PATH="/no/such/envoy", **settings)
         async with running_agent(workload, environment) as agent:
             chain = workload / "out/cert-chain.pem"

@@ -28,7 +28,14 @@ from mesh_e2e._meshes import ECHO, mesh_of, run_command
 from mesh_e2e._nuisances import idle_connections, stalled_streams
 from mesh_e2e._rotation import RotationOutcome, rotate
 from mesh_e2e._secrets import Secret, secret_key, secret_token, secrets_on_disk
-from mesh_e2e._short_lives import expiry, failures_before, handshake_each, short_lived
+from mesh_e2e._short_lives import (
+    expiry,
+    failures_before,
+    handshake_each,
+    renewal_interval_s,
+    renewing_early,
+    short_lived,
+)
 from mesh_e2e._soaks import soaked
 
 __all__ = [
@@ -70,6 +77,8 @@ __all__ = [
     "presented_certificate",
     "presented_serial",
     "put",
+    "renewal_interval_s",
+    "renewing_early",
     "requests_open",
     "rotate",
     "run_command",

@@ -9,7 +9,7 @@ import json
 import os
 import sys
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -84,11 +84,22 @@ class Agent:
 
     @asynccontextmanager
     async def asked_for(self, *names: str, delta: bool = False) -> AsyncIterator[SecretSubscriber]:
-        """Ask for secrets as Envoy does, once the socket is there."""
-        await until(self.sds_socket.is_socket, what="the secret socket")
+        """Ask for secrets as Envoy does, once somebody listens."""
+        await until(self._listens, what="the secret socket to be listened on")
         async with subscriber(self.sds_socket, delta=delta) as stream:
             await stream.ask(*names)
             yield stream
+
+    async def _listens(self) -> bool:
+        # The file is there a moment before a connection is taken.
+        try:
+            _, writer = await asyncio.open_unix_connection(self.sds_socket)
+        except OSError:
+            return False
+        writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
+        return True
 
     async def status(self) -> Mapping[str, Any]:
         """What the agent says of itself."""

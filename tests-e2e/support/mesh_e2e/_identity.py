@@ -3,6 +3,7 @@
 import base64
 import re
 from dataclasses import dataclass
+from datetime import datetime
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
@@ -12,6 +13,7 @@ from mesh_local import RunningMesh, RunningWorkload
 
 _ISSUED = re.compile(r"certificate issued\b.*")
 _SERIAL = re.compile(r"\bserial\W+([0-9a-f]+)")
+_NOT_AFTER = re.compile(r"\bnot_after\W+([-+:.T0-9]+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +21,7 @@ class Audited:
     """A line in the authority's log: a certificate that it issued to a workload."""
 
     serial: str
+    not_after: datetime
     line: str
 
 
@@ -27,10 +30,11 @@ def issued_to(mesh: RunningMesh, workload: RunningWorkload) -> tuple[Audited, ..
     spiffe_id = workload.instance.spiffe_id
     log = mesh.control_plane.spec.log.read_text()
     return tuple(
-        Audited(serial=serial[1], line=line)
+        Audited(serial=serial[1], not_after=datetime.fromisoformat(end[1]), line=line)
         for line in _ISSUED.findall(log)
         if re.search(rf"{re.escape(spiffe_id)}(?![\w-])", line)
         and (serial := _SERIAL.search(line)) is not None
+        and (end := _NOT_AFTER.search(line)) is not None
     )
 
 

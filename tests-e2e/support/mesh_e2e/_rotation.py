@@ -2,11 +2,13 @@
 
 import asyncio
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from mesh_e2e._certificates import mesh_client_context, presented_serial
 from mesh_e2e._envoy import envoy_serials
+from mesh_e2e._identity import issued_to
 from mesh_e2e._load import LoadReport, Target, constant_load
 from mesh_e2e._meshes import mesh_of
 from mesh_testkit import until
@@ -25,7 +27,7 @@ class RotationOutcome:
     """What was seen.
 
     presented: the serials that the backend's Envoy presented in handshakes, in their order.
-    issued: the serials that the backend's agent held, in their order.
+    issued: the serials that the authority issued to the backend's agent, in their order.
     """
 
     through_envoys: LoadReport
@@ -41,14 +43,14 @@ async def rotate(
     seconds: float,
     rate: float = 100,
     enough: float = math.inf,
+    environ: Mapping[str, str] | None = None,
 ) -> RotationOutcome:
     """Run a mesh of two and load it: through both Envoys, and with a new TLS handshake each.
 
-    enough: end already when so many certificates were presented.
+    enough: end already when so many certificates were presented. environ: see `mesh_of`.
     """
     presented: list[str] = []
-    issued: list[str] = []
-    async with mesh_of(MESH.format(lifetime=lifetime_s), directory) as mesh:
+    async with mesh_of(MESH.format(lifetime=lifetime_s), directory, environ=environ) as mesh:
         backend = mesh.workload("backend")
         outbound = mesh.workload("frontend").instance.addresses.outbound
         inbound = backend.instance.addresses.inbound
@@ -63,17 +65,22 @@ async def rotate(
             constant_load(direct, rate_per_s=rate / 5, workers=4) as handshakes,
         ):
             while loop.time() < end and len(presented) < enough:
-                _note(issued, backend.status.serial if backend.status is not None else None)
                 _note(presented, await presented_serial(inbound, 8080, context))
                 await asyncio.sleep(_LOOK_S)
-        assert presented[-1] in await envoy_serials(backend)
-        # The status that is looked at may be older than the handshake.
+
+        async def all_agree() -> bool:
+            # Looked at one after the other: the next rotation may come in between.
+            serial = await presented_serial(inbound, 8080, context)
+            _note(presented, serial)
+            held = serial in await envoy_serials(backend)
+            return held and backend.status is not None and backend.status.serial == serial
+
         await until(
-            lambda: backend.status is not None and backend.status.serial == presented[-1],
-            what=f"the agent to tell of {presented[-1]}",
-            seen=lambda: backend.status,
+            all_agree,
+            what="Envoy and its agent to tell of what is presented",
+            seen=lambda: (presented[-1:], backend.status),
         )
-        _note(issued, presented[-1])
+        issued = [each.serial for each in issued_to(mesh, backend)]
         return RotationOutcome(
             through_envoys=through_envoys.report,
             handshakes=handshakes.report,
@@ -82,6 +89,6 @@ async def rotate(
         )
 
 
-def _note(seen: list[str], serial: str | None) -> None:
-    if serial is not None and (not seen or seen[-1] != serial):
+def _note(seen: list[str], serial: str) -> None:
+    if not seen or seen[-1] != serial:
         seen.append(serial)
