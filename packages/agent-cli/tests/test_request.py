@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
 
 from mesh_agent_cli import CliError
 from mesh_agent_cli._request import request
+
+# The ports are given: several runs may go on at once on one machine.
+OWN_ADDRESS = f"127.86.{os.getpid() % 250}.{os.getpid() // 250 % 250 + 1}"
 
 
 def test_the_answers_body_is_returned_as_it_is(serve: Any) -> None:
@@ -32,16 +36,16 @@ def test_404_is_an_answer_and_500_is_not(serve: Any) -> None:
 
 
 def test_the_command_prints_the_body_and_a_newline(call: Any, serve: Any) -> None:
-    with serve((200, b"LIVE"), address=("127.86.31.1", 15000)):
-        called = call("request", "GET", "ready", "--address", "127.86.31.1")
+    with serve((200, b"LIVE"), address=(OWN_ADDRESS, 15000)):
+        called = call("request", "GET", "ready", "--address", OWN_ADDRESS)
     assert (called.status, called.out, called.error) == (0, "LIVE\n", "")
 
 
 def test_the_bind_address_comes_from_the_environment(
     call: Any, serve: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("MESH_AGENT_BIND_ADDRESS", "127.86.31.2")
-    with serve((200, b"ok"), address=("127.86.31.2", 15020)):
+    monkeypatch.setenv("MESH_AGENT_BIND_ADDRESS", OWN_ADDRESS)
+    with serve((200, b"ok"), address=(OWN_ADDRESS, 15020)):
         called = call("request", "POST", "drain", "--debug-port", "15020")
     assert (called.status, called.out) == (0, "ok\n")
 

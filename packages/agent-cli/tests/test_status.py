@@ -156,9 +156,7 @@ def test_somebody_who_speaks_another_language_is_not_called_absent(call: Any) ->
     assert "running" not in called.error
 
 
-def test_no_agent_is_said_in_words(call: Any, serve: Any) -> None:
-    with serve((200, b"")) as server:
-        port = server.port
-    called = call("status", "--address", "127.0.0.1", "--port", str(port))
+def test_no_agent_is_said_in_words(call: Any, free_port: Callable[[], int]) -> None:
+    called = call("status", "--address", "127.0.0.1", "--port", str(free_port()))
     assert called.status == 1
     assert "is it running?" in called.error

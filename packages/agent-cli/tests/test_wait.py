@@ -25,7 +25,7 @@ class FakeClock:
 
 
 def _wait(url: str, clock: FakeClock) -> None:
-    wait_ready(url, timeout_s=10, request_timeout_s=5, period_s=2, clock=clock)
+    wait_ready(url, timeout_s=10, request_timeout_s=60, period_s=2, clock=clock)
 
 
 def test_a_ready_agent_is_not_waited_for(serve: Any) -> None:
@@ -64,8 +64,15 @@ def test_nothing_listening_is_said_in_words(call: Any, free_port: Callable[[], i
 def test_both_spellings_of_the_flags(call: Any, serve: Any) -> None:
     with serve((200, b"")) as server:
         for words in (
-            ("--timeoutSeconds=5", "--requestTimeoutMillis=400", "--periodMillis=100"),
-            ("--timeout-seconds", "5", "--request-timeout-millis", "400", "--period-millis", "1"),
+            ("--timeoutSeconds=60", "--requestTimeoutMillis=60000", "--periodMillis=100"),
+            (
+                "--timeout-seconds",
+                "60",
+                "--request-timeout-millis",
+                "60000",
+                "--period-millis",
+                "1",
+            ),
         ):
             called = call("wait", "--url", server.url, *words)
             assert (called.status, called.out, called.error) == (0, "", "")

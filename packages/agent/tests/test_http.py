@@ -8,7 +8,7 @@ from http import HTTPStatus
 import pytest
 
 from mesh_agent._http import ListenError, Request, Response, Send, http_server
-from mesh_listening import HTTP_LIMITS
+from mesh_listening import HTTP_LIMITS, Port
 from mesh_testkit import until
 
 
@@ -171,15 +171,25 @@ def reasons(caplog: pytest.LogCaptureFixture, message: str) -> list[str]:
 async def test_a_thousand_idle_connections_keep_no_other_caller_out_and_are_told_of_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    limits = HTTP_LIMITS._replace(first_byte_s=0.5)
+    limits = HTTP_LIMITS._replace(first_byte_s=600)
     async with http_server("127.0.0.1", 0, echo, limits=limits) as port:
-        with holding(port, 1000) as held:
+        with holding(port, 1000):
             assert await answered(port) == 200
+    assert reasons(caplog, "refusing connections") == ["too many of one peer"]
+    assert reasons(caplog, "no longer refusing connections") == ["too many of one peer"]
+
+
+async def test_connections_that_say_nothing_are_ended_and_told_of_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    limits = HTTP_LIMITS._replace(first_byte_s=0.1)
+    ports: list[Port] = []
+    async with http_server("127.0.0.1", 0, echo, limits=limits, ports=ports) as number:
+        with holding(number, 100) as held:
             await closed(held)
-            assert await answered(port) == 200
-    told = ["too many of one peer", "said nothing"]
-    assert reasons(caplog, "refusing connections") == told
-    assert reasons(caplog, "no longer refusing connections") == told
+            assert ports[0].open_connections == 0
+    assert reasons(caplog, "refusing connections") == ["said nothing"]
+    assert reasons(caplog, "no longer refusing connections") == ["said nothing"]
 
 
 @pytest.mark.parametrize(

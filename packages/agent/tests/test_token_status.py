@@ -2,12 +2,18 @@
 
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import jwt
 
 import certclient
-from mesh_agent._token_status import described_token
+from mesh_agent import _token_status
+from mesh_testkit import PATIENCE_S
+
+
+async def described_token(authority: certclient.IstioCaConfig | None) -> Mapping[str, object]:
+    return await _token_status.described_token(authority, timeout_s=PATIENCE_S)
 
 
 def authority(path: Path | None) -> certclient.IstioCaConfig:

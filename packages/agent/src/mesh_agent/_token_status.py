@@ -9,8 +9,13 @@ _MAX_BYTES = 64 * 1024
 _TIMEOUT_S = 1.0
 
 
-async def described_token(authority: certclient.IstioCaConfig | None) -> Mapping[str, object]:
-    """Where it is read from, and what is wrong with it, None if nothing; empty if none is used."""
+async def described_token(
+    authority: certclient.IstioCaConfig | None, *, timeout_s: float = _TIMEOUT_S
+) -> Mapping[str, object]:
+    """Where it is read from, and what is wrong with it, None if nothing; empty if none is used.
+
+    timeout_s: how long its file system has to answer; that it does not is a fault, too.
+    """
     if authority is None or authority.token_path is None:
         return {}
     # Here, because only a person who asks for the status needs them.
@@ -19,7 +24,7 @@ async def described_token(authority: certclient.IstioCaConfig | None) -> Mapping
 
     path = authority.token_path
     try:
-        content = await fetch_bytes(path, max_bytes=_MAX_BYTES, timeout_s=_TIMEOUT_S)
+        content = await fetch_bytes(path, max_bytes=_MAX_BYTES, timeout_s=timeout_s)
     except FileNotFoundError:
         fault: str | None = "does not exist"
     except OSError as error:
