@@ -189,7 +189,7 @@ async def test_commands_that_can_not_do_it_say_why(tmp_path: Path) -> None:
     code, output = await run("replace-root", f"--ca-dir={nothing}", "--spread=soon")
     assert (code, output) == (
         1,
-        "mesh-discovery: --spread 'soon', --retirement '2160h': durations such as 24h are right\n",
+        "mesh-discovery: --spread is 'soon': expected a duration such as 24h or 100ms\n",
     )
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mesh_configfile import MAX_BYTES
 from mesh_discovery import ConfigLoader, Load
-from mesh_discovery._documents import MAX_BYTES
 from mesh_discovery._file_content import claim, read_content
 from mesh_discovery._last_good import Seen, Settled, settle
 

@@ -1,7 +1,6 @@
 """From configuration to a mesh: services, workloads, policies, names, and what a change means."""
 
 from collections.abc import Callable
-from contextlib import suppress
 
 import pytest
 from hypothesis import given
@@ -19,7 +18,6 @@ from mesh_discovery._schema import (
     MutualTlsMode,
     PeerAuthenticationSpec,
 )
-from mesh_discovery._shape import Duration
 from mesh_discovery._world import World
 from xds_server import ConfigKey
 
@@ -142,18 +140,6 @@ def test_short_names_are_those_of_the_proxys_own_domain(
     host: str, domain: str, wanted: tuple[str, ...]
 ) -> None:
     assert short_names(host, domain) == wanted
-
-
-@given(seconds=st.integers(0, 10**6), millis=st.integers(0, 999))
-def test_durations_round_trip(seconds: int, millis: int) -> None:
-    text = f"{seconds // 3600}h{seconds % 3600 // 60}m{seconds % 60}s{millis}ms"
-    assert Duration.parse(text) == pytest.approx(seconds + millis / 1000)
-
-
-@given(st.text(max_size=12))
-def test_any_text_is_a_duration_or_a_value_error(text: str) -> None:
-    with suppress(ValueError):
-        assert Duration.parse(text) >= 0
 
 
 def policy(namespace: str, mode: str, labels: dict[str, str] | None = None, **ports: str) -> Policy:

@@ -76,7 +76,7 @@ async def test_what_is_secret_is_its_owners_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("--ttl=1d",), "--ttl is '1d': expected a duration such as 24h"),
+        (("--ttl=1d",), "--ttl is '1d': expected a duration such as 24h or 100ms; a day is 24h"),
         (("--ttl=0s",), "token lifetime of 0 s, 1 s at least"),
         (("--namespace=a/b",), "a/b"),
         (("--dir=/proc/none",), "/proc/none"),

@@ -10,11 +10,12 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # as type checkers know it; `typing` is half of the first process's time
 if TYPE_CHECKING:
+    from mesh_configfile import Problem
     from mesh_discovery._check import Checked, check_configuration
     from mesh_discovery._config import Address, DiscoveryConfig, SettingsError, TokenRule
     from mesh_discovery._loader import ConfigLoader, Load, Snapshot
     from mesh_discovery._ports_free import CannotListenError
-    from mesh_discovery._problems import ConfigError, Problem
+    from mesh_discovery._problems import ConfigError
     from mesh_discovery._server import ControlPlane, running
     from mesh_discovery._status import status_notes, status_problems
 

@@ -12,9 +12,9 @@ from collections.abc import Callable
 import grpc
 
 from mesh_ca import Authenticator, CaError, Credentials, NotAuthenticated
+from mesh_configfile import Duration
 from mesh_discovery._draining import DRAIN_TIME, drain_time_of
 from mesh_discovery._proxy import NodeError, NotServedError, Proxy, parse_proxy
-from mesh_discovery._shape import Duration
 from xds_server import Admission, Node, Peer, Refused
 
 log = logging.getLogger(__name__)

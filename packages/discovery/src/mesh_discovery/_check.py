@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from mesh_configfile import Problem
 from mesh_discovery._first_load import done_or_refused
 from mesh_discovery._loader import ConfigLoader
-from mesh_discovery._problems import ConfigError, Problem
+from mesh_discovery._problems import ConfigError
 from mesh_discovery._reachability import unreachable
 from mesh_discovery._world import build_world
 

@@ -2,17 +2,20 @@
 
 import os
 from collections.abc import Iterable
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 
+from mesh_configfile import DurationError, parse_duration
 from mesh_discovery._config import (
     ALLOW_UNSUPPORTED,
     DiscoveryConfig,
     Flags,
     SettingsError,
     read_config,
+    wrong_duration,
 )
 from mesh_discovery._version import version as installed_version
 from mesh_lifecycle import LogLevelError, configure_logging
@@ -147,16 +150,10 @@ def token(
     ] = "istio-ca",
 ) -> None:
     """Make a token, and the key set that the control plane checks it with, for trying things."""
-    from datetime import timedelta
-
     from mesh_ca import CaError
-    from mesh_discovery._shape import Duration
     from mesh_discovery._trying import write_token
 
-    try:
-        lifetime = timedelta(seconds=float(Duration.parse(ttl)))
-    except ValueError:
-        _fail([f"--ttl is {ttl!r}: expected a duration such as 24h"])
+    lifetime = _duration("--ttl", ttl)
     try:
         told = tuple(
             write_token(
@@ -303,22 +300,13 @@ def replace_root(
     ] = "2160h",
 ) -> None:
     """Give the mesh a new root with a new key: every workload gets a new certificate, in order."""
-    from datetime import timedelta
-
     from mesh_ca import CaError, RootPolicy
     from mesh_ca import replace_root as begin
-    from mesh_discovery._shape import Duration
 
     configure_logging("error")
-    try:
-        policy = RootPolicy(
-            spread=timedelta(seconds=float(Duration.parse(spread))),
-            retirement=timedelta(seconds=float(Duration.parse(retirement))),
-        )
-    except ValueError:
-        _fail(
-            [f"--spread {spread!r}, --retirement {retirement!r}: durations such as 24h are right"]
-        )
+    policy = RootPolicy(
+        spread=_duration("--spread", spread), retirement=_duration("--retirement", retirement)
+    )
     try:
         begin(ca_dir, policy)
     except CaError as error:
@@ -426,6 +414,13 @@ async def _serve(config: DiscoveryConfig) -> None:
             async with drain_within(config.shutdown_s, what="control plane"):
                 await stack.aclose()
     log.info("stopped")
+
+
+def _duration(flag: str, text: str) -> timedelta:
+    try:
+        return parse_duration(text)
+    except DurationError as error:
+        _fail([wrong_duration(flag, text, error)])
 
 
 def _fail(sentences: Iterable[str]) -> NoReturn:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
+from mesh_configfile import Duration, DurationBoundsError, DurationError
 from mesh_discovery._addresses import is_host, split_host_port
-from mesh_discovery._shape import Duration
 from mesh_filewatch import ReadTimedOut, run_within
 from mesh_listening import GRPC_LIMITS, HTTP_LIMITS, ConnectionLimits
 
@@ -154,6 +154,13 @@ def read_config(flags: Flags, environ: Mapping[str, str]) -> DiscoveryConfig:
     return config
 
 
+def wrong_duration(name: str, text: str, error: DurationError) -> str:
+    """Say why a setting is no duration."""
+    if isinstance(error, DurationBoundsError):
+        return f"{name}: {error}"
+    return f"{name} is {text!r}: expected a duration such as 24h or 100ms{error.hint}"
+
+
 class _Reader:
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
@@ -166,8 +173,8 @@ class _Reader:
     def parsed_duration(self, name: str, text: str, default: float, *, zero: bool = False) -> float:
         try:
             seconds = float(Duration.parse(text))
-        except ValueError:
-            self.problems.append(f"{name} is {text!r}: expected a duration such as 24h or 100ms")
+        except DurationError as error:
+            self.problems.append(wrong_duration(name, text, error))
             return default
         if seconds == 0 and not zero:
             self.problems.append(f"{name} is {text!r}: must be more than 0")

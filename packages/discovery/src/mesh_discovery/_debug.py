@@ -8,12 +8,11 @@ from typing import Any
 import msgspec
 from google.protobuf import any_pb2, json_format
 
+from mesh_configfile import Duration, Problem
 from mesh_discovery._generators import State
 from mesh_discovery._last_good import WrongFile
-from mesh_discovery._problems import Problem
 from mesh_discovery._proxy import NodeError, parse_proxy
 from mesh_discovery._reachability import places_taken
-from mesh_discovery._shape import Duration
 from mesh_discovery._store import ConfigStore
 from mesh_discovery._version import version
 from mesh_protos import type_urls

@@ -7,7 +7,7 @@ environment, and shows that ProxyConfig in its node. Who shows none has the mesh
 import logging
 from collections.abc import Mapping
 
-from mesh_discovery._shape import Duration
+from mesh_configfile import Duration, DurationError
 from xds_server import Node
 
 log = logging.getLogger(__name__)
@@ -17,9 +17,9 @@ DRAIN_TIME = Duration(45)
 
 
 def mesh_drain_time(default_config: Mapping[str, object]) -> Duration:
-    """Return what the mesh config's `defaultConfig` says; raises ValueError."""
+    """Return what the mesh config's `defaultConfig` says; raises `DurationError`."""
     value = default_config.get("drainDuration")
-    return DRAIN_TIME if value is None else Duration.parse(str(value))
+    return DRAIN_TIME if value is None else Duration.parse(value if isinstance(value, str) else "")
 
 
 def drain_time_of(node: Node, *, default: Duration) -> Duration:
@@ -30,7 +30,7 @@ def drain_time_of(node: Node, *, default: Duration) -> Duration:
         return default
     try:
         return Duration.parse(str(value))
-    except ValueError as error:
+    except DurationError as error:
         log.warning(
             "drainDuration of a proxy can't be read, that of the mesh is taken",
             extra={"node": node.id, "value": str(value)[:100], "reason": str(error)},

@@ -6,9 +6,8 @@ A pure function of a path and bytes: the same bytes need not be read twice.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from mesh_discovery._documents import read_documents
+from mesh_configfile import Problem, read_documents
 from mesh_discovery._objects import ConfigObject, Read, read_mesh_config, read_object
-from mesh_discovery._problems import Problem
 from mesh_discovery._schema import MeshConfigSpec
 
 Claim = tuple[str, str, str]
@@ -29,16 +28,9 @@ def read_content(
     data: bytes, *, file: str, is_mesh_config: bool = False, allow_unsupported: bool = False
 ) -> FileContent:
     """Read a file's bytes; `file` is how problems call it."""
-    try:
-        text = data.decode()
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        return unreadable(file, "not UTF-8 text; save the file as UTF-8", line=line)
-    documents, problems = read_documents(text, file=file)
+    documents, problems = read_documents(data, file=file)
     read = read_mesh_config if is_mesh_config else read_object
-    reads: list[Read] = [
-        read(each, file=file, allow_unsupported=allow_unsupported) for each in documents
-    ]
+    reads: list[Read] = [read(each, allow_unsupported=allow_unsupported) for each in documents]
     objects = tuple(each.item for each in reads if each.item is not None)
     return FileContent(
         objects=objects,

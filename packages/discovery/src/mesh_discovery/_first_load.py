@@ -8,8 +8,9 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
+from mesh_configfile import Problem
 from mesh_discovery._loader import ConfigLoader
-from mesh_discovery._problems import ConfigError, Problem
+from mesh_discovery._problems import ConfigError
 from mesh_filewatch import FETCH_TIMEOUT_S
 
 T = TypeVar("T")

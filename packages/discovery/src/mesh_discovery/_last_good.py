@@ -8,9 +8,9 @@ both be right: the one that had it keeps it, and of two new ones the first by pa
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from mesh_configfile import Problem
 from mesh_discovery._file_content import Claim, FileContent, claim, second
 from mesh_discovery._objects import ConfigObject
-from mesh_discovery._problems import Problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from mesh_discovery._documents import MAX_BYTES
+from mesh_configfile import MAX_BYTES, Problem
 from mesh_discovery._file_content import FileContent, read_content, unreadable
 from mesh_discovery._last_good import Seen, Settled, WrongFile, settle
 from mesh_discovery._objects import ConfigObject
-from mesh_discovery._problems import Problem
 from mesh_discovery._schema import MeshConfigSpec
 from mesh_filewatch import read_bytes
 

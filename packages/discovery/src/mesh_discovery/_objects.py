@@ -6,8 +6,17 @@ from typing import Any
 
 import msgspec
 
-from mesh_discovery._documents import Document, Value
-from mesh_discovery._problems import Path, Problem, field_name
+from mesh_configfile import (
+    Document,
+    FieldPath,
+    Finding,
+    Problem,
+    Value,
+    decode,
+    differences,
+    field_name,
+    suggestion,
+)
 from mesh_discovery._schema import (
     MeshConfigSpec,
     Metadata,
@@ -15,7 +24,6 @@ from mesh_discovery._schema import (
     ServiceEntrySpec,
     WorkloadEntrySpec,
 )
-from mesh_discovery._shape import Finding, decode, differences, suggestion
 from mesh_discovery._unsupported import (
     AGENT_FIELDS,
     DEFAULT_CONFIG_FIELDS,
@@ -39,10 +47,10 @@ class ConfigObject:
     """RFC 3339, empty when unknown; decides which of two equals is older."""
     file: str
     line: int
-    lines: tuple[tuple[Path, int], ...] = ()
+    lines: tuple[tuple[FieldPath, int], ...] = ()
     """Of the fields that can be at odds with another object's."""
 
-    def problem(self, path: Path, message: str) -> Problem:
+    def problem(self, path: FieldPath, message: str) -> Problem:
         """Say that a field is wrong, with its line or that of the nearest thing around it."""
         lines, around = dict(self.lines), path
         while around and around not in lines:
@@ -88,12 +96,12 @@ class Read:
     notes: tuple[Problem, ...] = ()
 
 
-def read_object(document: Document, *, file: str, allow_unsupported: bool = False) -> Read:
+def read_object(document: Document, *, allow_unsupported: bool = False) -> Read:
     """Make an object of a document with apiVersion, kind, metadata and spec.
 
     allow_unsupported: what Istio has and we have not yet is noted, instead of being a mistake.
     """
-    reader = _Reader(document, file, allow_unsupported=allow_unsupported)
+    reader = _Reader(document, allow_unsupported=allow_unsupported)
     value = document.value
     if not isinstance(value, dict):
         reader.add((), "expected an object with apiVersion, kind, metadata and spec")
@@ -111,24 +119,22 @@ def read_object(document: Document, *, file: str, allow_unsupported: bool = Fals
     spec = reader.spec(value.get("spec"), str(value["kind"]), ("spec",))
     if metadata is None or spec is None:
         return reader.result()
-    return reader.result(_object(document, file, str(value["kind"]), metadata, spec))
+    return reader.result(_object(document, str(value["kind"]), metadata, spec))
 
 
-def read_mesh_config(document: Document, *, file: str, allow_unsupported: bool = False) -> Read:
+def read_mesh_config(document: Document, *, allow_unsupported: bool = False) -> Read:
     """Make a mesh config of Istio's bare mapping, or of a MeshConfig document."""
     if isinstance(document.value, dict) and "kind" in document.value:
-        return read_object(document, file=file, allow_unsupported=allow_unsupported)
-    reader = _Reader(document, file, allow_unsupported=allow_unsupported)
+        return read_object(document, allow_unsupported=allow_unsupported)
+    reader = _Reader(document, allow_unsupported=allow_unsupported)
     spec = reader.spec(document.value, "MeshConfig", ())
     if spec is None:
         return reader.result()
     metadata = Metadata(name="default")
-    return reader.result(_object(document, file, "MeshConfig", metadata, spec))
+    return reader.result(_object(document, "MeshConfig", metadata, spec))
 
 
-def _object(
-    document: Document, file: str, kind: str, metadata: Metadata, spec: Spec
-) -> ConfigObject:
+def _object(document: Document, kind: str, metadata: Metadata, spec: Spec) -> ConfigObject:
     return ConfigObject(
         kind=kind,
         namespace=metadata.namespace,
@@ -136,17 +142,17 @@ def _object(
         spec=spec,
         labels=tuple(sorted(metadata.labels.items())),
         created=metadata.creation_timestamp or "",
-        file=file,
+        file=document.file,
         line=document.line,
         lines=_lines(document) if kind == "ServiceEntry" else (),
     )
 
 
-def _lines(document: Document) -> tuple[tuple[Path, int], ...]:
+def _lines(document: Document) -> tuple[tuple[FieldPath, int], ...]:
     """Keep the lines of hosts, addresses, ports and resolution, as short as they are."""
     return tuple(
         (path, line)
-        for path, line in document.lines.items()
+        for path, line in document.lines()
         if path[:1] == ("spec",)
         and (len(path) == 1 or (len(path) <= 3 and path[1] in _TOLD_BY_LINE))
     )
@@ -158,9 +164,8 @@ _TOLD_BY_LINE = ("addresses", "hosts", "ports", "resolution")
 class _Reader:
     """Gathers what is wrong with one document."""
 
-    def __init__(self, document: Document, file: str, *, allow_unsupported: bool) -> None:
+    def __init__(self, document: Document, *, allow_unsupported: bool) -> None:
         self._document = document
-        self._file = file
         self._allow_unsupported = allow_unsupported
         self._problems: list[Problem] = []
         self._notes: list[Problem] = []
@@ -170,10 +175,10 @@ class _Reader:
             item = None
         return Read(item, tuple(self._problems), tuple(self._notes))
 
-    def add(self, path: Path, message: str) -> None:
-        self._problems.append(self._problem(path, message))
+    def add(self, path: FieldPath, message: str) -> None:
+        self._problems.append(self._document.problem(path, message))
 
-    def unsupported(self, path: Path, message: str) -> None:
+    def unsupported(self, path: FieldPath, message: str) -> None:
         """Take note of what Istio has and we have not, or refuse it."""
         if self._allow_unsupported:
             self._note(path, f"{message}: let pass, without effect")
@@ -207,7 +212,7 @@ class _Reader:
         metadata: Metadata | None = self._decoded(given, Metadata, ("metadata",))
         return metadata
 
-    def spec(self, value: Value, kind: str, path: Path) -> Spec | None:
+    def spec(self, value: Value, kind: str, path: FieldPath) -> Spec | None:
         """Read a spec; None when it is wrong, or let pass without effect."""
         if value is None:
             value = {}
@@ -228,7 +233,7 @@ class _Reader:
             self.add(path + inner, message)
         return spec
 
-    def _without_unused(self, value: dict[str, Value], path: Path) -> dict[str, Value]:
+    def _without_unused(self, value: dict[str, Value], path: FieldPath) -> dict[str, Value]:
         """Leave out the mesh config's fields that nothing here looks at, and tell them."""
         for key in sorted(value.keys() & MESH_FIELDS):
             self._note((*path, key), "not supported yet: has no effect in this control plane")
@@ -243,10 +248,10 @@ class _Reader:
                 self.add(place, f"unknown field{suggestion(key, known, listed=False)}")
         return {key: item for key, item in value.items() if key not in MESH_FIELDS}
 
-    def _note(self, path: Path, message: str) -> None:
-        self._notes.append(self._problem(path, message))
+    def _note(self, path: FieldPath, message: str) -> None:
+        self._notes.append(self._document.problem(path, message))
 
-    def _decoded(self, value: Value, shape: type[Any], path: Path) -> Any:
+    def _decoded(self, value: Value, shape: type[Any], path: FieldPath) -> Any:
         findings: Iterator[Finding] = differences(value, shape, path)
         wrong = False
         for where, message in findings:
@@ -259,11 +264,3 @@ class _Reader:
         except msgspec.ValidationError as error:
             self.add(path, str(error))
             return None
-
-    def _problem(self, path: Path, message: str) -> Problem:
-        return Problem(
-            file=self._file,
-            line=self._document.line_of(path),
-            field=field_name(path),
-            message=message,
-        )

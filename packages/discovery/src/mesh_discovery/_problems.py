@@ -1,25 +1,8 @@
-"""What is wrong with a user's configuration: where it is, what it is, and what would be right."""
+"""The error of a user's configuration: every mistake at once."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
-Path = tuple[str | int, ...]
-"""The way to a field: keys and list positions from the document's top."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class Problem:
-    """One mistake, as one sentence with its place."""
-
-    file: str
-    line: int
-    field: str = ""
-    """As in `spec.ports[0].number`; empty when the document as a whole is meant."""
-    message: str
-
-    def __str__(self) -> str:
-        field = f"{self.field}: " if self.field else ""
-        return f"{self.file}:{self.line}: {field}{self.message}"
+from mesh_configfile import Problem
 
 
 class ConfigError(Exception):
@@ -28,14 +11,3 @@ class ConfigError(Exception):
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(sorted(problems))
         super().__init__("\n".join(map(str, self.problems)))
-
-
-def field_name(path: Path) -> str:
-    """Spell a path as people do: `spec.ports[0].number`."""
-    text = ""
-    for part in path:
-        if isinstance(part, int):
-            text += f"[{part}]"
-        else:
-            text += f".{part}" if text else part
-    return text

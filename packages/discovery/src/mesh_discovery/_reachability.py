@@ -8,6 +8,7 @@ proxy's push context.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from mesh_configfile import FieldPath, Problem
 from mesh_discovery._addresses import is_ip
 from mesh_discovery._listeners import Outbound
 from mesh_discovery._loader import Snapshot
@@ -15,7 +16,6 @@ from mesh_discovery._model import Service
 from mesh_discovery._objects import ConfigObject
 from mesh_discovery._outbound import Conflict, wanted_listeners
 from mesh_discovery._ports import Protocol
-from mesh_discovery._problems import Path, Problem
 from mesh_discovery._schema import Resolution, ServiceEntrySpec
 from mesh_discovery._world import World
 
@@ -59,7 +59,7 @@ class _Placed:
     item: ConfigObject
 
     @property
-    def host_path(self) -> Path:
+    def host_path(self) -> FieldPath:
         spec = self.item.spec
         hosts = [each.lower() for each in spec.hosts] if isinstance(spec, ServiceEntrySpec) else []
         return "spec", "hosts", hosts.index(self.service.host)

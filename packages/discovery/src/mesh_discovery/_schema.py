@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
-from mesh_discovery._shape import Duration
+from mesh_configfile import Duration
 
 PortNumber: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=65535)]
 Text: TypeAlias = Annotated[str, msgspec.Meta(min_length=1)]

@@ -4,12 +4,13 @@ import logging
 import time
 from collections.abc import Callable
 
+from mesh_configfile import Problem
 from mesh_discovery._changes import difference
 from mesh_discovery._generators import State
 from mesh_discovery._last_good import WrongFile
 from mesh_discovery._loader import Load
 from mesh_discovery._metrics import Metrics
-from mesh_discovery._problems import ConfigError, Problem
+from mesh_discovery._problems import ConfigError
 from mesh_discovery._reachability import judged_by, unreachable
 from mesh_discovery._world import World, build_world
 from xds_server import PushRequest

@@ -6,8 +6,7 @@ Source: Istio's API reference, with the kinds of the Kubernetes Gateway API that
 
 from collections.abc import Iterator
 
-from mesh_discovery._documents import Value
-from mesh_discovery._problems import Path
+from mesh_configfile import FieldPath, Value
 
 _NETWORKING = "networking.istio.io"
 _SECURITY = "security.istio.io"
@@ -128,7 +127,7 @@ read it from their own files and environment."""
 DEFAULT_CONFIG_FIELDS = ("discoveryAddress", "drainDuration")
 """What of `defaultConfig` matters to the control plane too."""
 
-_VALUES: dict[str, tuple[tuple[Path, str], ...]] = {
+_VALUES: dict[str, tuple[tuple[FieldPath, str], ...]] = {
     "MeshConfig": ((("outboundTrafficPolicy", "mode"), "ALLOW_ANY_DYNAMIC_DNS"),),
     "ServiceEntry": ((("resolution",), "DYNAMIC_DNS"),),
 }
@@ -140,7 +139,7 @@ def is_unsupported_kind(api_version: Value, kind: Value) -> bool:
     return any(kind == name and group in ("", known) for known, name in KINDS)
 
 
-def unsupported_values(kind: str, spec: Value) -> Iterator[tuple[Path, str]]:
+def unsupported_values(kind: str, spec: Value) -> Iterator[tuple[FieldPath, str]]:
     """Yield the choices in a spec that only Istio has, with their paths."""
     for path, choice in _VALUES.get(kind, ()):
         value = spec

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 
+from mesh_configfile import DurationBoundsError, DurationError, Finding
 from mesh_discovery._addresses import (
     is_host,
     is_host_pattern,
@@ -21,7 +22,6 @@ from mesh_discovery._schema import (
     ServiceEntrySpec,
     WorkloadEntrySpec,
 )
-from mesh_discovery._shape import Finding
 
 Spec = ServiceEntrySpec | WorkloadEntrySpec | PeerAuthenticationSpec | MeshConfigSpec
 
@@ -178,5 +178,7 @@ def _mesh_config(spec: MeshConfigSpec) -> Iterator[Finding]:
         yield ("defaultConfig", "discoveryAddress"), "expected host:port"
     try:
         mesh_drain_time(spec.default_config)
-    except ValueError:
-        yield ("defaultConfig", "drainDuration"), "expected a duration such as 45s"
+    except DurationBoundsError as error:
+        yield ("defaultConfig", "drainDuration"), str(error)
+    except DurationError as error:
+        yield ("defaultConfig", "drainDuration"), f"expected a duration such as 45s{error.hint}"
