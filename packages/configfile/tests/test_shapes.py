@@ -61,6 +61,11 @@ def test_data_that_fits_is_decoded() -> None:
     [
         ([], "", "expected a mapping, found a list"),
         ({"port": []}, "port", "unknown field; did you mean ports?"),
+        (
+            {"ports": [{"target_port": 80}]},
+            "ports[0].target_port",
+            "unknown field; did you mean targetPort?",
+        ),
         ({"ports": [{}]}, "ports[0]", "the field targetPort is missing"),
         ({"ports": {}}, "ports", "expected a list, found a mapping"),
         (

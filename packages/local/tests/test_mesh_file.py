@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mesh_local import MeshFile, MeshFileError, load_mesh_file, parse_mesh_file
-from mesh_local._mesh_file import instance_names, parse_duration, service_names
+from mesh_local._mesh_file import instance_names, service_names
 
 Parse = Callable[[str], MeshFile]
 ONE = "workloads:\n  - name: a\n"
@@ -57,15 +57,33 @@ def test_the_whole_file_is_read(shop: MeshFile) -> None:
         ),
         (
             "workloads:\n  - name: a\n    ports:\n      - port: http\n",
-            "4: workloads[0].ports[0].port: expected int, got str",
+            '4: workloads[0].ports[0].port: expected a whole number, found the text "http"',
         ),
         (
             f"mesh:\n  mtls: strict\n{ONE}",
-            '2: mesh.mtls: expected one of STRICT, PERMISSIVE, DISABLE, found "strict"',
+            '2: mesh.mtls: expected one of STRICT, PERMISSIVE, DISABLE, found the text "strict"',
         ),
         (
             f"mesh:\n  certificateLifetime: soon\n{ONE}",
             '2: mesh.certificateLifetime: expected a duration such as 90s or 1h30m, found "soon"',
+        ),
+        (
+            f"mesh:\n  drain: 1d\n{ONE}",
+            '2: mesh.drain: expected a duration such as 90s or 1h30m, found "1d"; a day is 24h',
+        ),
+        (
+            f"mesh:\n  drain: {'9' * 30}h\n{ONE}",
+            f"2: mesh.drain: must be from 0s to 8760h, found {'9' * 30}h",
+        ),
+        (
+            f"{ONE}mesh: {{drain: -1s}}\n",
+            "3: mesh.drain: must be from 0s to 8760h, found -1s",
+        ),
+        (f"{ONE}---\n{ONE}", "4: only one document can stand here; remove the --- before it"),
+        (f"{ONE}name: a\nname: b\n", "4: name: given twice, first on line 3: keep one"),
+        (
+            f"{ONE}config: [!!python/object:os.system {{x: 1}}]\n",
+            "3: config[0]: the tag tag:yaml.org,2002:python/object:os.system has no meaning here",
         ),
         (
             f"mesh:\n  certificateLifetime: 1s\n{ONE}",
@@ -189,7 +207,7 @@ def test_the_whole_file_is_read(shop: MeshFile) -> None:
             "workloads:\n- name: a\n  ports:\n  - {port: 1, protocol: HTTP}\n",
             (
                 "4: workloads[0].ports[0].protocol: expected one of http, http2, grpc, tcp, tls, "
-                'https, found "HTTP"'
+                'https, found the text "HTTP"'
             ),
         ),
     ],
@@ -212,6 +230,26 @@ def test_all_mistakes_between_fields_are_named_at_once(parse: Parse) -> None:
         "mesh.drain",
         "workloads[0].name",
         "workloads[0].serviceAccount",
+    ]
+
+
+def test_all_mistakes_of_shape_are_named_at_once(parse: Parse) -> None:
+    with pytest.raises(MeshFileError) as caught:
+        parse("mesh:\n  drain: 5\n  dnsprt: 1\nworkloads:\n  - name: 1\n  - ports: {}\n")
+    assert [(problem.line, problem.field) for problem in caught.value.problems] == [
+        (2, "mesh.drain"),
+        (3, "mesh.dnsprt"),
+        (5, "workloads[0].name"),
+        (6, "workloads[1]"),
+        (6, "workloads[1].ports"),
+    ]
+
+
+def test_what_repeats_may_be_written_once(parse: Parse) -> None:
+    file = parse("workloads:\n  - &one {name: a, env: {A: b}}\n  - {<<: *one, name: b}\n")
+    assert [(each.name, each.env) for each in file.workloads] == [
+        ("a", {"A": "b"}),
+        ("b", {"A": "b"}),
     ]
 
 
@@ -253,12 +291,6 @@ def test_an_unreadable_file_is_named(tmp_path: Path, what: str) -> None:
 def test_any_document_is_read_or_refused(document: object) -> None:
     with suppress(MeshFileError):
         parse_mesh_file(yaml.safe_dump(document), path=Path("mesh.yaml"))
-
-
-@given(st.integers(0, 99), st.integers(0, 59), st.integers(0, 59))
-def test_durations_add_up(hours: int, minutes: int, seconds: int) -> None:
-    wanted = timedelta(hours=hours, minutes=minutes, seconds=seconds)
-    assert parse_duration(f"{hours}h{minutes}m{seconds}s") == wanted
 
 
 def test_a_fifo_is_no_mesh_file(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from msgspec import inspect
 from mesh_configfile._document import Value
 from mesh_configfile._durations import Duration, DurationBoundsError, DurationError
 from mesh_configfile._lines import FieldPath
-from mesh_configfile._suggestion import suggestion
+from mesh_configfile._suggestion import nearest, suggestion
 
 Finding = tuple[FieldPath, str]
 _S = TypeVar("_S")
@@ -82,13 +82,15 @@ def _struct(value: Value, wanted: inspect.StructType, path: FieldPath) -> Iterat
         yield path, f"expected a mapping, found {_found(value)}"
         return
     fields = {each.encode_name: each for each in wanted.fields}
+    meant = set()
     for key, inner in value.items():
         if (known := fields.get(key)) is None:
+            meant.add(nearest(key, fields))
             yield (*path, key), f"unknown field{suggestion(key, fields)}"
         else:
             yield from _check(inner, known.type, (*path, key))
     for name, each in fields.items():
-        if each.required and name not in value:
+        if each.required and name not in value and name not in meant:
             yield path, f"the field {name} is missing"
 
 

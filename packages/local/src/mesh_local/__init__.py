@@ -1,5 +1,6 @@
 """A whole service mesh on one machine, from one YAML file."""
 
+from mesh_configfile import Problem
 from mesh_local._addresses import Block, WorkloadAddresses
 from mesh_local._checks import CheckResult, run_check
 from mesh_local._children import Child, ChildState, OnExit
@@ -9,7 +10,6 @@ from mesh_local._errors import (
     MeshFileError,
     MeshLocalError,
     NotReady,
-    Problem,
     ProcessEnded,
     StateError,
 )

@@ -1,7 +1,9 @@
 """What can go wrong, each with the sentence its reader needs."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
+
+from mesh_configfile import Problem
 
 
 class MeshLocalError(Exception):
@@ -36,23 +38,10 @@ class ProcessEnded(MeshLocalError):
         self.log = log
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class Problem:
-    """One mistake in a mesh file, as one sentence with its place."""
-
-    line: int
-    field: str
-    message: str
-
-
 class MeshFileError(MeshLocalError):
     """A mesh file that can't be used; `problems` holds every mistake found."""
 
-    def __init__(self, file: Path, problems: tuple[Problem, ...]) -> None:
+    def __init__(self, file: Path, problems: Iterable[Problem]) -> None:
         self.file = file
         self.problems = tuple(sorted(problems))
-        super().__init__("\n".join(self._sentence(each) for each in self.problems))
-
-    def _sentence(self, problem: Problem) -> str:
-        field = f"{problem.field}: " if problem.field else ""
-        return f"{self.file}:{problem.line}: {field}{problem.message}"
+        super().__init__("\n".join(map(str, self.problems)))

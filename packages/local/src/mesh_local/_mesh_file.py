@@ -1,7 +1,7 @@
 """A mesh file, read strictly: every value in it makes sense, alone and beside the others.
 
-Shape first (msgspec), then what must hold between the fields; all mistakes of the second kind are
-gathered, each with its line.
+The form first, then each field's shape, then what must hold between the fields; of each kind, all
+mistakes are told at once, with their lines.
 """
 
 import difflib
@@ -13,16 +13,22 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
+from mesh_configfile import (
+    MAX_BYTES,
+    DurationBoundsError,
+    DurationError,
+    FieldPath,
+    Problem,
+    decode,
+    differences,
+    field_name,
+    parse_duration,
+    read_document,
+)
 from mesh_filewatch import read_within
-from mesh_local._errors import MeshFileError, Problem
+from mesh_local._errors import MeshFileError
 from mesh_local._request import Request, RequestError
-from mesh_local._shape_problem import shape_problem
 from mesh_local._shapes import Check, Mesh, MeshShape, Workload
-from mesh_local._yaml import FieldPath, YamlError, read_yaml, spelled
-
-_MAX_FILE_BYTES = 16 << 20
 
 MAX_INSTANCES = 250
 ENVOY_PORTS = {
@@ -38,8 +44,7 @@ RESERVED_NAMES = (USER, OUTSIDER, "control-plane", "mesh-local")
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _DOMAIN = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h))+")
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_LONGEST = timedelta(hours=8760)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,40 +77,31 @@ class MeshFile:
 def load_mesh_file(path: Path) -> MeshFile:
     """Read and check a mesh file; raises `MeshFileError` with every mistake found."""
     try:
-        text = read_within(path, max_bytes=_MAX_FILE_BYTES).decode("utf-8")
+        data = read_within(path, max_bytes=MAX_BYTES)
     except OSError as error:
         if error.errno == errno.EISDIR:
             raise _one(path, "this is a directory; name the YAML file in it") from None
         raise _one(path, f"can't be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise _one(path, "not UTF-8 text; save the file as UTF-8") from None
-    return parse_mesh_file(text, path=path)
+    return parse_mesh_file(data, path=path)
 
 
-def parse_mesh_file(text: str, *, path: Path) -> MeshFile:
+def parse_mesh_file(source: str | bytes, *, path: Path) -> MeshFile:
     """Make a `MeshFile` of YAML text; raises `MeshFileError`."""
-    try:
-        document = read_yaml(text)
-    except YamlError as error:
-        raise _one(path, str(error), line=error.line, field=spelled(error.field)) from None
-    if not isinstance(document.value, dict):
-        raise _one(path, "expected a mapping with at least the field workloads")
-    try:
-        shape = msgspec.convert(document.value, MeshShape, strict=True)
-    except msgspec.ValidationError as error:
-        raise MeshFileError(path, (shape_problem(str(error), document),)) from None
-    reading = _Reading(shape, path)
-    problems = tuple(
-        Problem(line=document.line_of(place), field=spelled(place), message=message)
-        for place, message in reading.problems()
-    )
+    document, problems = read_document(source, file=str(path))
     if problems:
         raise MeshFileError(path, problems)
-    return reading.result({spelled(place): line for place, line in document.lines.items()})
+    if not isinstance(document.value, dict):
+        raise _one(path, "expected a mapping with at least the field workloads")
+    if wrong := tuple(differences(document.value, MeshShape)):
+        raise MeshFileError(path, (document.problem(*each) for each in wrong))
+    reading = _Reading(decode(document.value, MeshShape), path)
+    if wrong := tuple(reading.problems()):
+        raise MeshFileError(path, (document.problem(*each) for each in wrong))
+    return reading.result({field_name(place): line for place, line in document.lines()})
 
 
-def _one(path: Path, message: str, *, line: int = 1, field: str = "") -> MeshFileError:
-    return MeshFileError(path, (Problem(line=line, field=field, message=message),))
+def _one(path: Path, message: str) -> MeshFileError:
+    return MeshFileError(path, [Problem(file=str(path), line=1, message=message)])
 
 
 class _Reading:
@@ -153,12 +149,14 @@ class _Reading:
             ("drain", mesh.drain, 0),
         ):
             try:
-                seconds = parse_duration(text).total_seconds()
-            except ValueError:
-                yield ("mesh", name), f'expected a duration such as 90s or 1h30m, found "{text}"'
-            else:
-                if not least <= seconds <= 365 * 86400:
-                    yield ("mesh", name), f"must be from {least}s to 8760h, found {text}"
+                parse_duration(text, least=timedelta(seconds=least), most=_LONGEST)
+            except DurationBoundsError:
+                yield ("mesh", name), f"must be from {least}s to 8760h, found {text}"
+            except DurationError as error:
+                yield (
+                    ("mesh", name),
+                    f'expected a duration such as 90s or 1h30m, found "{text}"{error.hint}',
+                )
         for name, port in (("httpProxyPort", mesh.http_proxy_port), ("dnsPort", mesh.dns_port)):
             if port in ENVOY_PORTS:
                 yield ("mesh", name), f"{port} is the port of {ENVOY_PORTS[port]}"
@@ -294,11 +292,3 @@ def service_names(workload: Workload) -> tuple[str, ...]:
     """Every name by which other workloads may call the service."""
     name, namespace = workload.name, workload.namespace
     return (name, f"{name}.{namespace}", f"{name}.{namespace}.svc", service_host(workload))
-
-
-def parse_duration(text: str) -> timedelta:
-    """Read `90s`, `1h30m`, `500ms`; raises ValueError."""
-    if not _DURATION.fullmatch(text):
-        raise ValueError(f"{text!r} is no duration")
-    parts = re.findall(r"([\d.]+)(ms|s|m|h)", text)
-    return timedelta(seconds=sum(float(number) * _UNITS[unit] for number, unit in parts))
