@@ -129,6 +129,8 @@ def test_common_name_that_does_not_fit_is_left_out() -> None:
         (["spiffe://cluster.local/ns//sa"], "not a SPIFFE id"),
         (["spiffe://Cluster.Local/ns/shop/sa/cart"], "not a SPIFFE id"),
         (["spiffe://cluster.local/" + "a" * 2048], "not a SPIFFE id"),
+        (["spiffe://cluster.local"], "not a SPIFFE id"),
+        (["spiffe://cluster.local/ns/a%2fb/sa/cart"], "not a SPIFFE id"),
         (["https://cluster.local/x"], "not a SPIFFE id"),
         (["cart shop"], "neither"),
         (["*.shop.svc"], "neither"),

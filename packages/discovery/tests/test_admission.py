@@ -35,6 +35,9 @@ async def test_a_workload_is_admitted_with_its_identity() -> None:
         "spiffe://cluster.local/ns/shop/sa/other",
         "spiffe://cluster.local/ns/shop/sa/web/more",
         "spiffe://cluster.local/shop/web",
+        "spiffe://Cluster.local/ns/shop/sa/web",
+        "spiffe://cluster.local:80/ns/shop/sa/web",
+        "spiffe://admin@cluster.local/ns/shop/sa/web",
         "shop.web",
     ],
 )

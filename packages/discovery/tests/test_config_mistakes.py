@@ -179,7 +179,21 @@ MISTAKES = {
     "tag of a mapping": ("a: !!python/object:os.system {x: 1}\n", "1: a: the tag "),
     "trust domain": (
         MESH + "  trustDomain: My Mesh\n",
-        '4: spec.trustDomain: "My Mesh" is not a trust domain',
+        "4: spec.trustDomain: trust domain 'My Mesh' must be 1 to 255 of a-z 0-9 . _ -",
+    ),
+    "namespace": (
+        HEAD.replace("name: web", "name: web, namespace: a/sa/b") + "  hosts: [a.b]\n",
+        "3: metadata.namespace: namespace 'a/sa/b' must be of a-z A-Z 0-9 . _ -",
+    ),
+    "service account": (
+        WORKLOAD + "  address: 1.1.1.1\n  serviceAccount: web/sa/vault\n",
+        "6: spec.serviceAccount: service account 'web/sa/vault' must be of a-z A-Z 0-9 . _ -",
+    ),
+    "endpoint's service account": (
+        HEAD
+        + "  hosts: [a.b]\n  resolution: STATIC\n"
+        + "  endpoints: [{address: 1.1.1.1, serviceAccount: ..}]\n",
+        "7: spec.endpoints[0].serviceAccount: service account '..' must be of a-z A-Z 0-9 . _ -",
     ),
     "log format": (
         MESH + "  accessLogEncoding: JSON\n  accessLogFormat: '%A%'\n",

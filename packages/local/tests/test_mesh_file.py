@@ -91,7 +91,7 @@ def test_the_whole_file_is_read(shop: MeshFile) -> None:
         ),
         (
             f"mesh:\n  trustDomain: A B\n{ONE}",
-            '2: mesh.trustDomain: "A B" is no trust domain; write it like a lower-case host name',
+            "2: mesh.trustDomain: trust domain 'A B' must be 1 to 255 of a-z 0-9 . _ -",
         ),
         (
             "workloads:\n  - name: a\n    ports:\n      - port: 15020\n",

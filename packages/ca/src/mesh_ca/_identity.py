@@ -1,7 +1,6 @@
 """The identities a certificate can bear: SPIFFE ids, DNS names and IP addresses.
 
-An identity is a string as it stands in a certificate. SPIFFE rules: https://github.com/spiffe/
-spiffe/blob/main/standards/SPIFFE-ID.md, sections 2.1 to 2.4.
+An identity is a string as it stands in a certificate.
 """
 
 import ipaddress
@@ -11,11 +10,9 @@ from functools import lru_cache
 
 from mesh_ca import _der
 from mesh_ca._errors import IdentityError
+from mesh_identity import InvalidSpiffeId, SpiffeId
+from mesh_identity import checked_trust_domain as spiffe_trust_domain
 
-_TRUST_DOMAIN = re.compile(r"[a-z0-9._-]{1,255}")
-_SPIFFE = re.compile(
-    r"spiffe://(?P<trust_domain>[a-z0-9._-]{1,255})(?P<path>(?:/[A-Za-z0-9._-]+)*)"
-)
 _DNS_LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 _DNS_NAME = re.compile(rf"{_DNS_LABEL}(?:\.{_DNS_LABEL})*")
 _NAMESPACE = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
@@ -24,19 +21,16 @@ _SERVICE_ACCOUNT = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
 # Tags of GeneralName, RFC 5280 section 4.2.1.6.
 _DNS, _URI, _IP_ADDRESS = 0x82, 0x86, 0x87
 
-_MAX_SPIFFE_BYTES = 2048
 _MAX_DNS_BYTES = 253
 _MAX_IDENTITIES = 64
 
 
 def checked_trust_domain(text: str) -> str:
     """Return `text` if it is a SPIFFE trust domain, else raise IdentityError."""
-    if not _TRUST_DOMAIN.fullmatch(text):
-        raise IdentityError(
-            f"trust domain {text!r}: lower-case letters, digits, '.', '-' and '_' are allowed, "
-            "1 to 255 of them"
-        )
-    return text
+    try:
+        return spiffe_trust_domain(text)
+    except InvalidSpiffeId as error:
+        raise IdentityError(str(error)) from error
 
 
 def trust_domain_of(identity: str) -> str | None:
@@ -46,14 +40,10 @@ def trust_domain_of(identity: str) -> str | None:
     """
     if "://" not in identity:
         return None
-    match = _SPIFFE.fullmatch(identity)
-    if (
-        match is None
-        or len(identity) > _MAX_SPIFFE_BYTES
-        or any(segment in {".", ".."} for segment in match["path"].split("/"))
-    ):
-        raise IdentityError(f"identity {identity[:200]!r} is not a SPIFFE id")
-    return match["trust_domain"]
+    try:
+        return SpiffeId.parse(identity).trust_domain
+    except InvalidSpiffeId as error:
+        raise IdentityError(f"identity {identity[:200]!r} is not a SPIFFE id") from error
 
 
 def checked_identity(identity: str) -> str:
@@ -68,7 +58,9 @@ def service_account_identity(trust_domain: str, namespace: str, service_account:
         raise IdentityError(f"namespace {namespace[:200]!r} is not a DNS label")
     if not _SERVICE_ACCOUNT.fullmatch(service_account) or ".." in service_account:
         raise IdentityError(f"service account {service_account[:200]!r} is not a DNS name")
-    return f"spiffe://{trust_domain}/ns/{namespace}/sa/{service_account}"
+    return str(
+        SpiffeId(trust_domain=trust_domain, namespace=namespace, service_account=service_account)
+    )
 
 
 def alternative_names(identities: Sequence[str], *, trust_domain: str) -> bytes:

@@ -20,7 +20,6 @@ from certclient._errors import (
     HookFailed,
     InvalidConfig,
     InvalidPem,
-    InvalidSpiffeId,
     RenewalFailed,
     SigningRefused,
     SourceUnavailable,
@@ -33,9 +32,9 @@ from certclient._pem import KeyPair, RevocationLists, Roots
 from certclient._rotation import RotationConfig, keep_fresh
 from certclient._schedule import renewal_time
 from certclient._secret_names import FileSecretsConfig
-from certclient._spiffe import SpiffeId
 from certclient._system_roots import SYSTEM, SystemRoots
 from certclient._trust import TrustConfig, TrustingCertificates, with_trust
+from mesh_identity import InvalidSpiffeId, SpiffeId
 
 if TYPE_CHECKING:
     from certclient._authorization import (

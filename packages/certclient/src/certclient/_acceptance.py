@@ -24,8 +24,8 @@ from certclient._path import (
     path_element,
     usable_roots,
 )
-from certclient._spiffe import SpiffeId
 from certclient._trial_handshake import check_handshake
+from mesh_identity import SpiffeId
 
 log = logging.getLogger("certclient")
 

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from certclient._certificate import Certificate
 from certclient._errors import InvalidConfig
-from certclient._spiffe import SpiffeId, checked_trust_domain
+from mesh_identity import SpiffeId, checked_trust_domain
 
 Authorize = Callable[[SpiffeId], bool]
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from certclient._spiffe import SpiffeId
+from mesh_identity import SpiffeId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

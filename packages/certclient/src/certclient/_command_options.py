@@ -16,10 +16,10 @@ from certclient._hooks import HookConfig
 from certclient._istio_ca import IstioCaConfig
 from certclient._keys import KeyEncoding, KeyType
 from certclient._rotation import RotationConfig
-from certclient._spiffe import SpiffeId
 from certclient._system_roots import SYSTEM, SystemRoots
 from certclient._trust import TrustConfig
 from certclient._workload_api import WorkloadApiConfig
+from mesh_identity import InvalidSpiffeId, SpiffeId
 
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
@@ -64,7 +64,7 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> CommandConfig
     options = parser.parse_args(arguments)
     try:
         return _config(options, environ)
-    except CertClientError as error:
+    except (CertClientError, InvalidSpiffeId) as error:
         parser.exit(2, f"certclient: {error}\n")
 
 

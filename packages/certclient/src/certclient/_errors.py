@@ -5,10 +5,6 @@ class CertClientError(Exception):
     """Root of every error this package raises on purpose."""
 
 
-class InvalidSpiffeId(CertClientError, ValueError):
-    """A text that is no SPIFFE id of the form spiffe://TRUST_DOMAIN/ns/NAMESPACE/sa/ACCOUNT."""
-
-
 class InvalidConfig(CertClientError, ValueError):
     """A setting that can't work; the message says which and what would be right."""
 

@@ -12,14 +12,14 @@ from cryptography import x509
 from certclient._acceptance import accepted_path
 from certclient._certificate import Certificate
 from certclient._certificates import Certificates
-from certclient._errors import CertificateRejected, InvalidSpiffeId
+from certclient._errors import CertificateRejected
 from certclient._file_secrets import FileSecrets, file_secrets
 from certclient._following import Follower
 from certclient._leaf import check_workload
 from certclient._path import check_times, ordered_path, path_element, usable_roots
 from certclient._pem import KeyPair, Roots
 from certclient._secret_names import TRUST_BUNDLE, WORKLOAD_CERTIFICATE, FileSecretsConfig
-from certclient._spiffe import SpiffeId
+from mesh_identity import InvalidSpiffeId, SpiffeId
 from mesh_lifecycle import Clock, SystemClock, in_background
 
 _FILE_NAMES = ("cert-chain.pem", "key.pem", "root-cert.pem")

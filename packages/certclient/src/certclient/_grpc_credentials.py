@@ -19,9 +19,8 @@ import grpc.aio
 from certclient._authorization import Authorize, PeerRule
 from certclient._certificate import Certificate
 from certclient._certificates import Certificates
-from certclient._errors import InvalidSpiffeId
-from certclient._spiffe import SpiffeId
 from certclient._tls import client_context
+from mesh_identity import SpiffeId
 
 _CHUNK = 1 << 16
 
@@ -122,7 +121,7 @@ class _Authorizer(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # no g
         try:
             (uri,) = uris
             peer = SpiffeId.parse(uri)
-        except (ValueError, InvalidSpiffeId):
+        except ValueError:
             return f"{', '.join(uris) or 'nobody known'} may not call"
         if self._rule.refusal(peer, own_trust_domain=own.spiffe_id.trust_domain) is not None:
             return f"{peer} may not call"

@@ -8,7 +8,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from certclient._spiffe import SpiffeId
+from mesh_identity import SpiffeId
 
 PrivateKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 

@@ -11,7 +11,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from certclient._errors import CertificateRejected
 from certclient._path import PathElement
-from certclient._spiffe import SpiffeId
+from mesh_identity import SpiffeId
 
 SERVER_AND_CLIENT = frozenset({ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH})
 _USE_NAMES = {

@@ -36,7 +36,7 @@ from certclient._schedule import (
     retry_delay,
     seconds_until_due,
 )
-from certclient._spiffe import SpiffeId
+from mesh_identity import SpiffeId
 from mesh_lifecycle import Backoff, Clock, SystemClock, in_background
 
 log = logging.getLogger("certclient")

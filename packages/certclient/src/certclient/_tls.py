@@ -28,9 +28,9 @@ from certclient._context_settings import (
     refusal,
     refused_method,
 )
-from certclient._errors import InvalidConfig, InvalidSpiffeId
+from certclient._errors import InvalidConfig
 from certclient._memory_file import memory_file
-from certclient._spiffe import SpiffeId
+from mesh_identity import InvalidSpiffeId, SpiffeId
 
 
 def server_context(

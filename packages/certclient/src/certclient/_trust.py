@@ -19,7 +19,7 @@ from certclient._feed import Feed
 from certclient._file_secrets import FileSecrets, file_secrets
 from certclient._pem import RevocationLists, Roots, merged_roots, read_roots
 from certclient._secret_names import FileSecretsConfig, revocation_name, root_name
-from certclient._spiffe import checked_trust_domain
+from mesh_identity import checked_trust_domain
 from mesh_lifecycle import Clock, SystemClock, in_background
 
 log = logging.getLogger("certclient")

@@ -31,8 +31,8 @@ from certclient._errors import (
 )
 from certclient._following import Follower
 from certclient._keys import PrivateKey
-from certclient._spiffe import SpiffeId
 from certclient._workload_api_messages import FETCH_X509_SVID, SECURITY_HEADER, message_class
+from mesh_identity import InvalidSpiffeId, SpiffeId
 from mesh_lifecycle import Backoff, Clock, SystemClock, in_background
 
 _MAX_MESSAGE_BYTES = 4 << 20
@@ -132,7 +132,7 @@ class _Client:
         now = datetime.fromtimestamp(self._clock.now(), UTC)
         try:
             certificate = certificate_of(response, self._config, now)
-        except CertClientError as error:
+        except (CertClientError, InvalidSpiffeId) as error:
             self.follower.fail(str(error))
         else:
             self._delays = self._config.backoff.delays()
@@ -140,7 +140,7 @@ class _Client:
 
 
 def certificate_of(response: Any, config: WorkloadApiConfig, now: datetime) -> Certificate:
-    """Make a certificate of an X509SVIDResponse; raises CertClientError with the reason."""
+    """Make a certificate of an X509SVIDResponse; raises CertClientError or InvalidSpiffeId."""
     svid = _chosen(list(response.svids), config)
     try:
         key = load_der_private_key(svid.x509_svid_key, password=None)

@@ -18,7 +18,7 @@ from certclient._certificate import Certificate
 from certclient._fake_istio_ca import FakeIstioCa, fake_istio_ca
 from certclient._fake_workload_api import FakeWorkloadApi, fake_workload_api
 from certclient._keys import KeyEncoding, KeyType, new_private_key, signing_request
-from certclient._spiffe import SpiffeId
+from mesh_identity import SpiffeId
 from mesh_lifecycle import Clock, SystemClock
 
 __all__ = [

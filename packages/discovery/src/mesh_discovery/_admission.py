@@ -6,7 +6,6 @@ for the same machine or a trusted network) have no identity and are believed.
 """
 
 import logging
-import re
 from collections.abc import Callable
 
 import grpc
@@ -15,11 +14,10 @@ from mesh_ca import Authenticator, CaError, Credentials, NotAuthenticated
 from mesh_configfile import Duration
 from mesh_discovery._draining import DRAIN_TIME, drain_time_of
 from mesh_discovery._proxy import NodeError, NotServedError, Proxy, parse_proxy
+from mesh_identity import InvalidSpiffeId, SpiffeId
 from xds_server import Admission, Node, Peer, Refused
 
 log = logging.getLogger(__name__)
-
-_SPIFFE = re.compile(r"spiffe://(?P<domain>[^/]+)/ns/(?P<namespace>[^/]+)/sa/(?P<account>[^/]+)")
 
 
 class Gatekeeper:
@@ -95,7 +93,10 @@ def credentials(peer: Peer) -> Credentials:
 
 def speaks_for(identity: str, proxy: Proxy) -> bool:
     """Tell whether an identity is that of a proxy's workload."""
-    parsed = _SPIFFE.fullmatch(identity)
-    if parsed is None or parsed["namespace"] != proxy.namespace:
+    try:
+        shown = SpiffeId.parse(identity)
+    except InvalidSpiffeId:
         return False
-    return not proxy.service_account or parsed["account"] == proxy.service_account
+    if shown.namespace != proxy.namespace:
+        return False
+    return not proxy.service_account or shown.service_account == proxy.service_account

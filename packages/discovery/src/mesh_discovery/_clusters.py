@@ -25,6 +25,7 @@ from mesh_discovery._passthrough import forward_by_host
 from mesh_discovery._ports import Protocol
 from mesh_discovery._schema import MutualTlsMode, Resolution
 from mesh_discovery._world import World
+from mesh_identity import SpiffeId
 
 _Type = cluster_pb2.Cluster.DiscoveryType
 _Lb = cluster_pb2.Cluster.LbPolicy
@@ -190,7 +191,7 @@ def expected_peers(service: Service, world: World) -> tuple[str, ...]:
     if service.subject_alt_names:
         return service.subject_alt_names
     return tuple(
-        f"spiffe://{domain}/ns/{namespace}/sa/{account}"
+        str(SpiffeId(trust_domain=domain, namespace=namespace, service_account=account))
         for domain in world.trust_domains
         for namespace, account in service.service_accounts
     )

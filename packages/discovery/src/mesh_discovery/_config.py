@@ -9,6 +9,7 @@ from pathlib import Path
 from mesh_configfile import Duration, DurationBoundsError, DurationError
 from mesh_discovery._addresses import is_host, split_host_port
 from mesh_filewatch import ReadTimedOut, run_within
+from mesh_identity import InvalidSpiffeId, checked_trust_domain
 from mesh_listening import GRPC_LIMITS, HTTP_LIMITS, ConnectionLimits
 
 ALLOW_UNSUPPORTED = "MESH_DISCOVERY_ALLOW_UNSUPPORTED"
@@ -126,7 +127,7 @@ def read_config(flags: Flags, environ: Mapping[str, str]) -> DiscoveryConfig:
         allow_unsupported=flags.allow_unsupported or reader.flag(ALLOW_UNSUPPORTED),
         domain=reader.domain("--domain", flags.domain),
         namespace=environ.get("POD_NAMESPACE") or "istio-system",
-        trust_domain=reader.domain("TRUST_DOMAIN", environ.get("TRUST_DOMAIN") or "cluster.local"),
+        trust_domain=reader.trust_domain(environ.get("TRUST_DOMAIN") or "cluster.local"),
         default_lifetime=timedelta(seconds=default),
         max_lifetime=timedelta(seconds=longest),
         self_renewal_limit=timedelta(
@@ -229,6 +230,13 @@ class _Reader:
         if not is_host(text) or text != text.lower():
             self.problems.append(f"{name} is {text!r}: expected a lower-case domain name")
         return text
+
+    def trust_domain(self, name: str) -> str:
+        try:
+            return checked_trust_domain(name)
+        except InvalidSpiffeId as error:
+            self.problems.append(f"TRUST_DOMAIN: {error}")
+            return name
 
     def tokens(self, flags: Flags) -> TokenRule | None:
         if flags.jwks_url:

@@ -32,6 +32,7 @@ from mesh_discovery._unsupported import (
     unsupported_values,
 )
 from mesh_discovery._validation import Spec, contradictions
+from mesh_identity import InvalidSpiffeId, checked_segment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,6 +211,11 @@ class _Reader:
             self.add((), "the field metadata is missing; it holds name and namespace")
             return None
         metadata: Metadata | None = self._decoded(given, Metadata, ("metadata",))
+        if metadata is not None:
+            try:
+                checked_segment(metadata.namespace, what="namespace")
+            except InvalidSpiffeId as error:
+                self.add(("metadata", "namespace"), str(error))
         return metadata
 
     def spec(self, value: Value, kind: str, path: FieldPath) -> Spec | None:

@@ -21,6 +21,7 @@ from mesh_discovery._envoy import (
     tls_pb2,
     wrappers_pb2,
 )
+from mesh_identity import spiffe_prefix
 
 MESH_ALPN = ("istio", "istio-peer-exchange", "istio-http/1.0", "istio-http/1.1", "istio-h2")
 """What mesh proxies, ours and Istio's, may say when they mean mutual TLS of the mesh."""
@@ -41,7 +42,7 @@ def server_socket(*, trust_domains: Sequence[str], http: bool) -> Message:
     context = tls_pb2.DownstreamTlsContext(
         common_tls_context=_common(
             matchers=[
-                _san(string_pb2.StringMatcher(prefix=f"spiffe://{domain}/"), uri=True)
+                _san(string_pb2.StringMatcher(prefix=spiffe_prefix(domain)), uri=True)
                 for domain in trust_domains
             ],
             alpn=("h2", "http/1.1") if http else (),

@@ -22,6 +22,7 @@ from mesh_discovery._schema import (
     ServiceEntrySpec,
     WorkloadEntrySpec,
 )
+from mesh_identity import InvalidSpiffeId, checked_segment, checked_trust_domain
 
 Spec = ServiceEntrySpec | WorkloadEntrySpec | PeerAuthenticationSpec | MeshConfigSpec
 
@@ -129,6 +130,15 @@ def _endpoints(spec: ServiceEntrySpec) -> Iterator[Finding]:
 
 
 def _workload_entry(spec: WorkloadEntrySpec) -> Iterator[Finding]:
+    yield from _workload_address(spec)
+    if spec.service_account:
+        try:
+            checked_segment(spec.service_account, what="service account")
+        except InvalidSpiffeId as error:
+            yield ("serviceAccount",), str(error)
+
+
+def _workload_address(spec: WorkloadEntrySpec) -> Iterator[Finding]:
     address = spec.address
     if not address:
         yield ("address",), "is missing: give the workload's IP address"
@@ -158,8 +168,10 @@ def _mesh_config(spec: MeshConfigSpec) -> Iterator[Finding]:
         for index, alias in enumerate(spec.trust_domain_aliases)
     ]
     for path, domain in domains:
-        if not is_host(domain) or domain != domain.lower():
-            yield path, f'"{domain}" is not a trust domain; write it like a lower-case host name'
+        try:
+            checked_trust_domain(domain)
+        except InvalidSpiffeId as error:
+            yield path, str(error)
     if spec.connect_timeout < 0.001:
         yield ("connectTimeout",), "must be at least 1ms"
     if spec.dns_refresh_rate < 0.001:

@@ -26,6 +26,7 @@ from mesh_configfile import (
     read_document,
 )
 from mesh_filewatch import read_within
+from mesh_identity import InvalidSpiffeId, checked_trust_domain
 from mesh_local._errors import MeshFileError
 from mesh_local._request import Request, RequestError
 from mesh_local._shapes import Check, Mesh, MeshShape, Workload
@@ -42,7 +43,6 @@ OUTSIDER = "outsider"
 RESERVED_NAMES = (USER, OUTSIDER, "control-plane", "mesh-local")
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-_DOMAIN = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LONGEST = timedelta(hours=8760)
 
@@ -139,11 +139,10 @@ class _Reading:
 
     def _mesh(self) -> Iterator[tuple[FieldPath, str]]:
         mesh = self._shape.mesh
-        if not _DOMAIN.fullmatch(mesh.trust_domain) or ".." in mesh.trust_domain:
-            yield (
-                ("mesh", "trustDomain"),
-                f'"{mesh.trust_domain}" is no trust domain; write it like a lower-case host name',
-            )
+        try:
+            checked_trust_domain(mesh.trust_domain)
+        except InvalidSpiffeId as error:
+            yield ("mesh", "trustDomain"), str(error)
         for name, text, least in (
             ("certificateLifetime", mesh.certificate_lifetime, 5),
             ("drain", mesh.drain, 0),

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from mesh_identity import SpiffeId
 from mesh_local._addresses import Block, Endpoint, WorkloadAddresses
 from mesh_local._mesh_file import ENVOY_PORTS, MeshFile, instance_names, service_names
 from mesh_local._shapes import Workload
@@ -87,7 +88,13 @@ def _instances(file: MeshFile, block: Block) -> Iterator[Instance]:
                 workload=workload,
                 addresses=block.workload(position),
                 service_account=account,
-                spiffe_id=f"spiffe://{file.mesh.trust_domain}/ns/{workload.namespace}/sa/{account}",
+                spiffe_id=str(
+                    SpiffeId(
+                        trust_domain=file.mesh.trust_domain,
+                        namespace=workload.namespace,
+                        service_account=account,
+                    )
+                ),
             )
 
 
