@@ -101,8 +101,8 @@ def test_the_machines_own_roots_can_be_asked_for(load: Load, workload: Path) -> 
         load({**system, "SSL_CERT_FILE": str(elsewhere)})
     elsewhere.touch()
     config = load({**system, "SSL_CERT_FILE": str(elsewhere)})
-    assert config.relay.upstream.root_certificate == elsewhere
-    assert authority(config).root_certificate == elsewhere
+    assert config.relay.upstream.root_certificate is xds_proxy.SYSTEM
+    assert authority(config).root_certificate is certclient.SYSTEM
 
 
 def test_roots_are_learned_only_where_one_file_of_the_meshs_own_is_believed(

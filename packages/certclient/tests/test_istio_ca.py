@@ -264,7 +264,7 @@ async def test_a_token_that_cannot_be_read_or_sent_is_named(
         await signed_with(config, csr)
     (tmp_path / "token").write_text("two\nlines")
     config = replace(config, token_path=tmp_path / "token")
-    with pytest.raises(AuthorityUnavailable, match="more than one line") as refused:
+    with pytest.raises(AuthorityUnavailable, match="expected one word") as refused:
         await signed_with(config, csr)
     assert "lines of" not in repr(refused.value.__cause__)
 
@@ -442,7 +442,7 @@ async def test_a_machine_that_writes_its_certificate_where_it_is_provisioned_nee
     """First boot with a token; after that the last certificate, which is renewed all the same."""
     server, directory = self_signed(SERVER_NAME), tmp_path / "certs"
     put(root_path, server.certificate)
-    (tmp_path / "token").write_text("first boot")
+    (tmp_path / "token").write_text("first-boot")
     client = IstioCaConfig(
         address="",
         root_certificate=root_path,
@@ -459,7 +459,7 @@ async def test_a_machine_that_writes_its_certificate_where_it_is_provisioned_nee
     ):
         first = await certificates.wait_for_first()
     write_files(output, first)
-    assert service.metadata[-1]["authorization"] == "Bearer first boot"
+    assert service.metadata[-1]["authorization"] == "Bearer first-boot"
     (tmp_path / "token").unlink()
     roots = service.authority.root_pem
     async with (
@@ -484,6 +484,29 @@ async def test_the_roots_of_the_machine_are_used_when_asked_for(
         with pytest.raises(AuthorityUnavailable):
             await signed_with(config, csr)
     assert service.requests == []
+
+
+@pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "SSL_CERT_DIR"])
+async def test_the_environment_says_where_the_roots_of_the_machine_are(
+    variable: str,
+    service: Service,
+    csr: bytes,
+    root_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = self_signed(SERVER_NAME)
+    put(root_path, server.certificate)
+    place = root_path if variable == "SSL_CERT_FILE" else root_path.parent
+    monkeypatch.setenv(variable, str(place))
+    async with serving(service, tls(server)) as address:
+        config = IstioCaConfig(address=address, root_certificate=SYSTEM, server_name=SERVER_NAME)
+        assert await signed_with(config, csr)
+    assert (root_path in config.files) is (variable == "SSL_CERT_FILE")
+    monkeypatch.setenv("SSL_CERT_FILE", str(root_path.parent / "nowhere.pem"))
+    with pytest.raises(
+        AuthorityUnavailable, match=r"nowhere\.pem \(SSL_CERT_FILE\) does not exist"
+    ):
+        await signed_with(config, csr)
 
 
 @pytest.mark.parametrize("what", ["expired", "mismatched", "garbage"])

@@ -152,6 +152,22 @@ async def test_the_systems_roots_do_not_trust_a_private_authority(
             assert "wrong root certificate" in await _failure(running)
 
 
+@pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "SSL_CERT_DIR"])
+async def test_the_environment_says_where_the_systems_roots_are(
+    variable: str, start_relay: Any, authority: Any, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _write(root, authority.root_pem)
+    monkeypatch.setenv(variable, str(root if variable == "SSL_CERT_FILE" else root.parent))
+    async with control_plane(credentials=authority.server("127.0.0.1")) as plane:
+        async with start_relay(plane.address, root_certificate=SYSTEM) as running:
+            async with envoy_stream(running.socket_path):
+                await plane.accept()
+    monkeypatch.setenv("SSL_CERT_FILE", str(root.parent / "nowhere.pem"))
+    async with control_plane(credentials=authority.server("127.0.0.1")) as plane:
+        async with start_relay(plane.address, root_certificate=SYSTEM) as running:
+            assert "nowhere.pem (SSL_CERT_FILE) does not exist" in await _failure(running)
+
+
 async def test_a_missing_root_is_named_and_found_once_it_appears(
     start_relay: Any, messages: Any, authority: Any, root: Path
 ) -> None:
@@ -167,7 +183,7 @@ async def test_a_missing_root_is_named_and_found_once_it_appears(
 
 @pytest.mark.parametrize(
     ("content", "reason"),
-    [(None, "does not exist"), ("  \n", "is empty"), ("top\nsecret", "expected one line")],
+    [(None, "does not exist"), ("  \n", "is empty"), ("top\nsecret", "expected one word")],
 )
 async def test_a_bad_token_file_is_named_but_not_shown(
     *,

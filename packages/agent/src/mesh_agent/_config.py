@@ -133,7 +133,7 @@ def load_config(
         trust=trust_config(settings),
         grpc_bootstrap=_grpc_bootstrap(settings),
         trust_updates=trust_updates,
-        learned_roots=learned_roots_file(settings, authority, relay) if trust_updates else None,
+        learned_roots=learned_roots_file(authority, relay) if trust_updates else None,
         status=StatusConfig(
             host=settings.text("MESH_AGENT_BIND_ADDRESS"),
             port=proxy.status_port,

@@ -7,6 +7,7 @@ import xds_proxy
 from mesh_agent._proxy_config import ProxyConfig
 from mesh_agent._settings import Settings
 from mesh_agent._sockets import xds_socket
+from mesh_identity import SYSTEM, SystemRoots
 
 _TOKEN = "./var/run/secrets/tokens/istio-token"  # noqa: S105 - a path
 _ROOT_CERTIFICATE = "./var/run/secrets/istio/root-cert.pem"
@@ -24,9 +25,7 @@ def authority_config(settings: Settings, proxy: ProxyConfig) -> certclient.Istio
         address=address,
         server_name=_server_name(settings, address),
         server_name_setting=_SERVER_NAME,
-        root_certificate=(
-            None if plaintext else _root_certificate(settings, "CA_ROOT_CA") or certclient.SYSTEM
-        ),
+        root_certificate=None if plaintext else _root_certificate(settings, "CA_ROOT_CA"),
         token_path=settings.under(_TOKEN),
         client_certificate_path=chain,
         client_key_path=key,
@@ -50,9 +49,7 @@ def relay_config(
         upstream=xds_proxy.UpstreamConfig(
             address=proxy.discovery_address,
             root_certificate=(
-                None
-                if plaintext
-                else _root_certificate(settings, "XDS_ROOT_CA", files) or xds_proxy.SYSTEM
+                None if plaintext else _root_certificate(settings, "XDS_ROOT_CA", files)
             ),
             server_name=_server_name(settings, proxy.discovery_address),
             server_name_setting=_SERVER_NAME,
@@ -68,7 +65,7 @@ def relay_config(
 
 
 def learned_roots_file(
-    settings: Settings, authority: certclient.IstioCaConfig | None, relay: xds_proxy.RelayConfig
+    authority: certclient.IstioCaConfig | None, relay: xds_proxy.RelayConfig
 ) -> Path | None:
     """Where roots learned from the control plane are kept; None if there are none to learn.
 
@@ -77,8 +74,6 @@ def learned_roots_file(
     """
     source = relay.upstream.root_certificate
     if authority is None or not isinstance(source, Path) or authority.root_certificate != source:
-        return None
-    if settings.text("XDS_ROOT_CA") == "SYSTEM":  # a file all the same, with SSL_CERT_FILE
         return None
     return relay.socket_path.parent / _LEARNED_ROOTS
 
@@ -112,12 +107,11 @@ def _token(settings: Settings) -> Path | None:
 
 def _root_certificate(
     settings: Settings, variable: str, files: certclient.FilesConfig | None = None
-) -> Path | None:
-    """The file of roots, or None for the machine's own, wherever it keeps them."""
+) -> Path | SystemRoots:
+    """The file of roots, or that it is the machine's, wherever they are."""
     if settings.text(variable) == "SYSTEM":
-        if not settings.text("SSL_CERT_FILE"):
-            return None
-        variable = "SSL_CERT_FILE"
+        _check_system_roots(settings)
+        return SYSTEM
     provisioned = settings.text("PROV_CERT")
     default = f"{provisioned}/root-cert.pem" if provisioned else _ROOT_CERTIFICATE
     path = settings.path(variable, default)
@@ -129,6 +123,17 @@ def _root_certificate(
             "against it: mount it there or name another file in XDS_ROOT_CA and CA_ROOT_CA"
         )
     return path
+
+
+def _check_system_roots(settings: Settings) -> None:
+    if not settings.text("SSL_CERT_FILE"):
+        return
+    path = settings.path("SSL_CERT_FILE", "")
+    if not settings.is_file(path):
+        settings.problems.append(
+            f"SSL_CERT_FILE: root certificate {path} {settings.absence(path)}; the control plane "
+            "is checked against it as XDS_ROOT_CA or CA_ROOT_CA is SYSTEM"
+        )
 
 
 def _server_name(settings: Settings, address: str) -> str:

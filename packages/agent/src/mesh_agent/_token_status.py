@@ -5,7 +5,6 @@ from collections.abc import Mapping
 
 import certclient
 
-_MAX_BYTES = 64 * 1024
 _TIMEOUT_S = 1.0
 
 
@@ -19,16 +18,13 @@ async def described_token(
     if authority is None or authority.token_path is None:
         return {}
     # Here, because only a person who asks for the status needs them.
-    from mesh_filewatch import fetch_bytes
-    from mesh_identity import token_fault
+    from mesh_identity import TokenFileError, fetch_token, token_fault
 
     path = authority.token_path
     try:
-        content = await fetch_bytes(path, max_bytes=_MAX_BYTES, timeout_s=timeout_s)
-    except FileNotFoundError:
-        fault: str | None = "does not exist"
-    except OSError as error:
-        fault = f"can't be read: {error.strerror}"
+        token = await fetch_token(path, timeout_s=timeout_s)
+    except TokenFileError as error:
+        fault: str | None = error.reason
     else:
-        fault = token_fault(content.decode("ascii", "replace"), now=time.time())
+        fault = "does not exist" if token is None else token_fault(token, now=time.time())
     return {"path": str(path), "fault": fault}

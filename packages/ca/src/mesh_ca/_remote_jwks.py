@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 from mesh_ca._errors import CaError, FetchError, StorageError
 from mesh_ca._files import fetch_file
 from mesh_ca._jwks import VerificationKey, parse_jwks
+from mesh_identity import NoSystemRoots, TokenFileError, fetch_system_roots, fetch_token
 
 log = logging.getLogger("mesh_ca")
 
@@ -186,8 +187,7 @@ async def _http(config: RemoteJwksConfig) -> AsyncIterator[Fetch]:
     async def fetch(url: str) -> bytes:
         headers = {"Accept": "application/json"}
         if config.token_path is not None and _origin(url) == trusted:
-            token = (await fetch_file(config.token_path)).decode("ascii", "replace").strip()
-            headers["Authorization"] = f"Bearer {token}"
+            headers["Authorization"] = f"Bearer {await _token(config.token_path)}"
         try:
             async with session.get(url, headers=headers, allow_redirects=False) as response:
                 if response.status != _OK:
@@ -208,7 +208,9 @@ async def _http(config: RemoteJwksConfig) -> AsyncIterator[Fetch]:
             return ""
         return "; the token is not shown to another host than the issuer's, give the key set's URL"
 
-    connector = aiohttp.TCPConnector(ssl=await _tls_context(config.root_certificate), limit=2)
+    # A machine without roots can still have its keys from itself.
+    tls = trusted[0] == "https" and await _tls_context(config.root_certificate)
+    connector = aiohttp.TCPConnector(ssl=tls or True, limit=2)
     async with aiohttp.ClientSession(connector=connector, trust_env=False) as session:
         yield fetch
 
@@ -241,9 +243,24 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
+async def _token(path: Path) -> str:
+    try:
+        token = await fetch_token(path)
+    except TokenFileError as error:
+        raise FetchError(str(error)) from error
+    if not token:
+        said = "does not exist" if token is None else "is empty"
+        raise FetchError(f"token file {path} {said}")
+    return token
+
+
 async def _tls_context(root_certificate: Path | None) -> ssl.SSLContext:
     if root_certificate is None:
-        return ssl.create_default_context()
+        try:
+            roots_pem = (await fetch_system_roots()).roots_pem
+        except NoSystemRoots as error:
+            raise FetchError(str(error)) from error
+        return ssl.create_default_context(cadata=roots_pem.decode("ascii", "replace"))
     try:
         roots = (await fetch_file(root_certificate)).decode("ascii")
         return ssl.create_default_context(cadata=roots)

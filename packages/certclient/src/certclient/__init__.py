@@ -32,9 +32,8 @@ from certclient._pem import KeyPair, RevocationLists, Roots
 from certclient._rotation import RotationConfig, keep_fresh
 from certclient._schedule import renewal_time
 from certclient._secret_names import FileSecretsConfig
-from certclient._system_roots import SYSTEM, SystemRoots
 from certclient._trust import TrustConfig, TrustingCertificates, with_trust
-from mesh_identity import InvalidSpiffeId, SpiffeId
+from mesh_identity import SYSTEM, InvalidSpiffeId, SpiffeId, SystemRoots
 
 if TYPE_CHECKING:
     from certclient._authorization import (

@@ -16,10 +16,9 @@ from certclient._hooks import HookConfig
 from certclient._istio_ca import IstioCaConfig
 from certclient._keys import KeyEncoding, KeyType
 from certclient._rotation import RotationConfig
-from certclient._system_roots import SYSTEM, SystemRoots
 from certclient._trust import TrustConfig
 from certclient._workload_api import WorkloadApiConfig
-from mesh_identity import InvalidSpiffeId, SpiffeId
+from mesh_identity import SYSTEM, InvalidSpiffeId, SpiffeId, SystemRoots
 
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
@@ -102,7 +101,7 @@ def _source(options: argparse.Namespace, environ: Mapping[str, str]) -> Source:
     if len(chosen) > 1:
         raise InvalidConfig(f"{' and '.join(chosen)} name two issuers, one is needed")
     if options.ca is not None:
-        return _authority_source(options, environ)
+        return _authority_source(options)
     if options.files is not None:
         return FilesConfig.in_directory(options.files)
     address = options.workload_api or environ.get("SPIFFE_ENDPOINT_SOCKET")
@@ -115,7 +114,7 @@ def _source(options: argparse.Namespace, environ: Mapping[str, str]) -> Source:
     return WorkloadApiConfig(address=address, spiffe_id=spiffe_id, hint=options.hint)
 
 
-def _authority_source(options: argparse.Namespace, environ: Mapping[str, str]) -> AuthoritySource:
+def _authority_source(options: argparse.Namespace) -> AuthoritySource:
     if not options.spiffe_id:
         raise InvalidConfig("--ca needs --spiffe-id, the identity to ask for")
     host, _, port = options.ca.rpartition(":")
@@ -128,7 +127,7 @@ def _authority_source(options: argparse.Namespace, environ: Mapping[str, str]) -
     return AuthoritySource(
         authority=IstioCaConfig(
             address=options.ca,
-            root_certificate=_root_certificate(options.ca_root, environ),
+            root_certificate=_root_certificate(options.ca_root),
             server_name=options.server_name,
             server_name_setting="--server-name",
             token_path=options.token,
@@ -149,14 +148,11 @@ def _authority_source(options: argparse.Namespace, environ: Mapping[str, str]) -
     )
 
 
-def _root_certificate(chosen: str | None, environ: Mapping[str, str]) -> Path | SystemRoots | None:
-    """Return where the roots are; the machine's may be elsewhere, as OpenSSL is told it too."""
+def _root_certificate(chosen: str | None) -> Path | SystemRoots | None:
+    """Return where the roots are."""
     if chosen is None:
         return None
-    if chosen != "SYSTEM":
-        return Path(chosen)
-    elsewhere = environ.get("SSL_CERT_FILE")
-    return Path(elsewhere) if elsewhere else SYSTEM
+    return SYSTEM if chosen == "SYSTEM" else Path(chosen)
 
 
 def _header(text: str) -> tuple[str, str]:
@@ -251,7 +247,7 @@ def _add_authority(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--ca-root",
         metavar="FILE|SYSTEM",
-        help="roots the server is checked by; SYSTEM: $SSL_CERT_FILE or the machine's",
+        help="roots the server is checked by; SYSTEM: the machine's, $SSL_CERT_FILE, $SSL_CERT_DIR",
     )
     group.add_argument(
         "--plaintext", action="store_true", help="no TLS: the token travels in the clear"

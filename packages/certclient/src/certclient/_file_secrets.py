@@ -40,7 +40,6 @@ from certclient._secret_names import (
     files_of,
     paths_of,
 )
-from certclient._system_roots import system_roots_path
 from mesh_filewatch import (
     FileWatch,
     Lookup,
@@ -416,9 +415,7 @@ def _number(path: Path) -> tuple[int, int] | None:
 
 
 def _first_there(paths: tuple[Path, ...]) -> Path:
-    if len(paths) == 1 or (there := system_roots_path(paths)) is None:
-        return paths[0]
-    return there
+    return paths[0] if len(paths) == 1 else next(filter(Path.is_file, paths), paths[0])
 
 
 def _content(path: Path) -> bytes:

@@ -5,7 +5,6 @@ was renewed on disk is used by the next try. Renewals are hours apart: a connect
 them would cost more than the handshake it saves.
 """
 
-import contextlib
 import logging
 import re
 from collections.abc import AsyncIterator, Callable
@@ -21,9 +20,20 @@ from certclient._acceptance import MAX_ANSWER_BYTES
 from certclient._authority import CertificateAuthority, RetryingAuthority
 from certclient._client_certificate import fetch_client_certificate
 from certclient._errors import AuthorityUnavailable, InvalidConfig, SigningRefused
-from certclient._system_roots import SYSTEM_ROOT_PATHS, SystemRoots, system_roots_path
-from mesh_filewatch import fetch_bytes, run_aside
-from mesh_identity import ExpectedName, Trusted, token_facts, token_fault, why_unreachable
+from mesh_filewatch import fetch_bytes
+from mesh_identity import (
+    ExpectedName,
+    NoSystemRoots,
+    SystemRoots,
+    TokenFileError,
+    Trusted,
+    fetch_system_roots,
+    fetch_token,
+    system_root_files,
+    token_facts,
+    token_fault,
+    why_unreachable,
+)
 from mesh_lifecycle import Backoff, Clock, SystemClock
 from mesh_protos import CREATE_CERTIFICATE
 from mesh_protos.ca_pb2 import IstioCertificateRequest, IstioCertificateResponse
@@ -88,13 +98,14 @@ class IstioCaConfig:
     @property
     def files(self) -> tuple[Path, ...]:
         """The files that are read for each try: for `keep_fresh(depends_on=)`."""
+        roots = self.root_certificate
         named = (
-            self.root_certificate,
+            *(system_root_files() if isinstance(roots, SystemRoots) else (roots,)),
             self.token_path,
             self.client_certificate_path,
             self.client_key_path,
         )
-        return tuple(each for each in named if isinstance(each, Path))
+        return tuple(each for each in named if each is not None)
 
     def __post_init__(self) -> None:
         if self.timeout_s <= 0:
@@ -298,21 +309,21 @@ async def _trusted(
             described=f"a root in {source}{learned}",
             remedy=f"put the root that the authority's server has now into {source}",
         )
-    # In a thread: /etc may be a mount as any other.
     try:
-        path = await run_aside(system_roots_path, about=SYSTEM_ROOT_PATHS[0], key="system roots")
-    except OSError as error:
-        raise AuthorityUnavailable(f"system roots can't be looked for: {error}") from error
-    if path is None:
-        looked_at = ", ".join(map(str, SYSTEM_ROOT_PATHS))
-        raise AuthorityUnavailable(f"this machine has no system roots at any of {looked_at}")
-    return Trusted(
-        roots_pem=await _roots_in(path), described=f"one of the system's roots ({path})", own=False
-    )
+        return await fetch_system_roots()
+    except NoSystemRoots as error:
+        raise AuthorityUnavailable(str(error)) from error
 
 
 async def _roots_in(path: Path) -> bytes:
-    pem = await _read(path, what="root certificate")
+    try:
+        pem = await fetch_bytes(path, max_bytes=_MAX_FILE_BYTES)
+    except FileNotFoundError as error:
+        raise AuthorityUnavailable(f"root certificate {path} does not exist") from error
+    except OSError as error:
+        raise AuthorityUnavailable(
+            f"root certificate {path} cannot be read: {error.strerror}"
+        ) from error
     if b"-----BEGIN" not in pem:
         raise AuthorityUnavailable(f"root certificate {path} holds no PEM certificate")
     return pem
@@ -331,25 +342,11 @@ async def _token(path: Path | None) -> str | None:
     """The token; None if there is no file of it, empty if there is nothing in it."""
     if path is None:
         return None
-    with contextlib.suppress(FileNotFoundError):
-        text = (await _read(path, what="token")).decode("ascii", errors="replace").strip()
-        if not _HEADER_VALUE.fullmatch(text):
-            raise AuthorityUnavailable(f"token {path} holds more than one line of printable ASCII")
-        return text
-    return None
+    try:
+        return await fetch_token(path)
+    except TokenFileError as error:
+        raise AuthorityUnavailable(str(error)) from error
 
 
 def _token_fault(token: str | None, *, now: float) -> str | None:
     return "does not exist" if token is None else token_fault(token, now=now)
-
-
-async def _read(path: Path, *, what: str) -> bytes:
-    """Read a small file; a missing token is its caller's affair, all else is an error to tell."""
-    try:
-        return await fetch_bytes(path, max_bytes=_MAX_FILE_BYTES)
-    except FileNotFoundError as error:
-        if what == "token":
-            raise
-        raise AuthorityUnavailable(f"{what} {path} does not exist") from error
-    except OSError as error:
-        raise AuthorityUnavailable(f"{what} {path} cannot be read: {error.strerror}") from error

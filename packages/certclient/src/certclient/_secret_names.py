@@ -5,10 +5,10 @@
 `file-crl:PATH`, revocation lists, is our own.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from certclient._system_roots import SYSTEM_ROOT_PATHS
+from mesh_identity import system_root_files
 
 WORKLOAD_CERTIFICATE = "default"
 TRUST_BUNDLE = "ROOTCA"
@@ -29,7 +29,7 @@ class FileSecretsConfig:
     key_path: Path | None = None
     root_path: Path | None = None
     output_directory: Path | None = None
-    system_root_paths: tuple[Path, ...] = SYSTEM_ROOT_PATHS
+    system_root_paths: tuple[Path, ...] = field(default_factory=system_root_files)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,15 @@ from mesh_identity._spiffe import (
     checked_trust_domain,
     spiffe_prefix,
 )
+from mesh_identity._system_roots import (
+    SYSTEM,
+    NoSystemRoots,
+    SystemRoots,
+    fetch_system_roots,
+    system_root_files,
+)
 from mesh_identity._token import TokenClaims, token_claims, token_facts, token_fault
+from mesh_identity._token_file import TokenFileError, fetch_token
 from mesh_identity._unreachable import ExpectedName, Trusted, why_unreachable
 
 __all__ = [
@@ -20,9 +28,17 @@ __all__ = [
     "spiffe_prefix",
     # the token that is shown
     "TokenClaims",
+    "TokenFileError",
+    "fetch_token",
     "token_claims",
     "token_facts",
     "token_fault",
+    # the roots that the machine has
+    "SYSTEM",
+    "NoSystemRoots",
+    "SystemRoots",
+    "fetch_system_roots",
+    "system_root_files",
     # the roots that are learned from the control plane
     "LearnedRoots",
     # why a server can't be connected to

@@ -3,7 +3,8 @@
 State-of-the-world and delta; only type URL, version, nonce and error detail are read from the wire.
 """
 
-from xds_proxy._config import SYSTEM, RelayConfig, SystemRoots, UpstreamConfig
+from mesh_identity import SYSTEM, SystemRoots
+from xds_proxy._config import RelayConfig, UpstreamConfig
 from xds_proxy._connection import Counters
 from xds_proxy._dialect import resource_bodies
 from xds_proxy._errors import (

@@ -4,23 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 
+from mesh_identity import SystemRoots
 from mesh_listening import UNIX_LIMITS, ConnectionLimits
 from xds_proxy._errors import ConfigError
 
 _HEADER_NAME = re.compile(r"[0-9a-z_.-]+\Z")
 _HEADER_VALUE = re.compile(r"[\x20-\x7e]*\Z")
-
-
-class SystemRoots(Enum):
-    """The type of `SYSTEM`, the marker for the operating system's own root certificates."""
-
-    SYSTEM = "SYSTEM"
-
-
-SYSTEM = SystemRoots.SYSTEM
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

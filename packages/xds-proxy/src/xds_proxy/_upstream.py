@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from enum import Enum, auto
@@ -14,8 +13,18 @@ import grpc
 import grpc.aio
 
 from mesh_filewatch import fetch_bytes
-from mesh_identity import ExpectedName, Trusted, token_facts, why_unreachable
-from xds_proxy._config import Address, SystemRoots, UpstreamConfig
+from mesh_identity import (
+    ExpectedName,
+    NoSystemRoots,
+    SystemRoots,
+    TokenFileError,
+    Trusted,
+    fetch_system_roots,
+    fetch_token,
+    token_facts,
+    why_unreachable,
+)
+from xds_proxy._config import Address, UpstreamConfig
 from xds_proxy._errors import UpstreamError
 
 
@@ -62,7 +71,6 @@ class ControlPlaneCall:
 FurtherRoots = Callable[[bytes], bytes]
 """Given the root file's content, the roots that are trusted besides; PEM."""
 
-_MAX_TOKEN_BYTES = 1024 * 1024
 _MAX_FILE_BYTES = 1 << 20
 
 
@@ -213,17 +221,10 @@ async def _read_roots(
     if source is None:
         return None
     if isinstance(source, SystemRoots):
-        bundle = ssl.get_default_verify_paths().cafile
-        if bundle is None:
-            raise UpstreamError(
-                "the system's root certificates were not found: set SSL_CERT_FILE,"
-                " or name a root certificate file"
-            )
-        return Trusted(
-            roots_pem=await _read(Path(bundle), what="root certificate file"),
-            described=f"one of the system's roots ({bundle})",
-            own=False,
-        )
+        try:
+            return await fetch_system_roots()
+        except NoSystemRoots as error:
+            raise UpstreamError(str(error)) from error
     pem = await _read(source, what="root certificate file")
     further = further_roots(pem) if further_roots is not None else b""
     learned = " or one learned from the control plane" if further else ""
@@ -249,15 +250,14 @@ async def _read_client_certificate(config: UpstreamConfig) -> tuple[bytes | None
 
 
 async def _read_token(path: Path) -> str:
-    token = (await _read(path, what="token file")).strip()
+    try:
+        token = await fetch_token(path)
+    except TokenFileError as error:
+        raise UpstreamError(str(error)) from error
     if not token:
-        raise UpstreamError(f"token file {path} is empty")
-    if len(token) > _MAX_TOKEN_BYTES or not all(0x20 < byte < 0x7F for byte in token):
-        # from None and without the content: a token never reaches a log
-        raise UpstreamError(
-            f"token file {path} does not hold a bearer token: expected one line of ASCII"
-        )
-    return token.decode("ascii")
+        said = "does not exist" if token is None else "is empty"
+        raise UpstreamError(f"token file {path} {said}")
+    return token
 
 
 async def _read(path: Path, *, what: str) -> bytes:

@@ -1,0 +1,121 @@
+"""The roots that the machine trusts, found as OpenSSL and Go find them.
+
+`SSL_CERT_FILE` names the file in place of those that distributions have, and `SSL_CERT_DIR`
+directories of further files, as a PATH is written.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from enum import Enum
+from functools import partial
+from itertools import chain, islice
+from pathlib import Path
+from typing import Final
+
+from mesh_filewatch import read_bytes, run_aside
+from mesh_identity._unreachable import Trusted
+
+SYSTEM_ROOT_PATHS: Final = (
+    Path("/etc/ssl/certs/ca-certificates.crt"),
+    Path("/etc/pki/tls/certs/ca-bundle.crt"),
+    Path("/etc/ssl/ca-bundle.pem"),
+    Path("/etc/pki/tls/cacert.pem"),
+    Path("/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem"),
+    Path("/etc/ssl/cert.pem"),
+    Path("/usr/local/etc/ssl/cert.pem"),
+)
+
+_FILE, _DIRECTORIES = "SSL_CERT_FILE", "SSL_CERT_DIR"
+_CERTIFICATE = b"-----BEGIN CERTIFICATE-----"
+_MAX_FILE_BYTES = 4 << 20
+_MAX_ENTRIES = 4096  # of a directory
+
+
+class SystemRoots(Enum):
+    """The roots that the machine trusts."""
+
+    SYSTEM = "SYSTEM"
+
+
+SYSTEM: Final = SystemRoots.SYSTEM
+
+
+class NoSystemRoots(Exception):
+    """The machine's roots are not where they should be; the message is a sentence."""
+
+
+def system_root_files(environ: Mapping[str, str] | None = None) -> tuple[Path, ...]:
+    """Return the files that may hold the machine's roots; the first that is there counts.
+
+    environ: instead of the process's environment.
+    """
+    named = (os.environ if environ is None else environ).get(_FILE)
+    return (Path(named),) if named else SYSTEM_ROOT_PATHS
+
+
+async def fetch_system_roots(environ: Mapping[str, str] | None = None) -> Trusted:
+    """Return the machine's roots to verify a server by; raises NoSystemRoots.
+
+    environ: instead of the process's environment.
+    """
+    environ = dict(os.environ if environ is None else environ)
+    try:
+        # All in one thread: /etc may be a mount as any other.
+        return await run_aside(
+            partial(read_system_roots, environ), about=system_root_files(environ)[0]
+        )
+    except OSError as error:
+        raise NoSystemRoots(f"the system's root certificates cannot be read: {error}") from error
+
+
+def read_system_roots(
+    environ: Mapping[str, str], *, well_known: Sequence[Path] = SYSTEM_ROOT_PATHS
+) -> Trusted:
+    """Return the same, where no event loop is held up."""
+    found: dict[Path, list[bytes]] = {}
+    if file := environ.get(_FILE):
+        found[Path(file)] = [_in_file(Path(file), f" ({_FILE})")]
+    elif there := next(filter(Path.is_file, well_known), None):
+        found[there] = [_in_file(there)]
+    directories = [Path(each) for each in environ.get(_DIRECTORIES, "").split(":") if each]
+    for directory in directories:
+        if pems := list(_in_directory(directory)):
+            found[directory] = pems
+    if not found:
+        places = ", ".join(map(str, directories or well_known))
+        raise NoSystemRoots(
+            f"the system has no root certificates in {places}: set {_FILE} or {_DIRECTORIES}, or "
+            "name a root certificate file"
+        )
+    return Trusted(
+        # The links that OpenSSL wants in a directory are no further roots.
+        roots_pem=b"\n".join(dict.fromkeys(chain.from_iterable(found.values()))),
+        described=f"one of the system's roots ({', '.join(map(str, found))})",
+        own=False,
+    )
+
+
+def _in_file(path: Path, whose: str = "") -> bytes:
+    what = f"the system's root certificate file {path}{whose}"
+    try:
+        pem = read_bytes(path, max_bytes=_MAX_FILE_BYTES)
+    except FileNotFoundError as error:
+        raise NoSystemRoots(f"{what} does not exist") from error
+    except OSError as error:
+        raise NoSystemRoots(f"{what} cannot be read: {error.strerror}") from error
+    if _CERTIFICATE not in pem:
+        raise NoSystemRoots(f"{what} holds no PEM certificate")
+    return pem
+
+
+def _in_directory(directory: Path) -> Iterator[bytes]:
+    """The files of certificates; others, and those that cannot be read, are left out."""
+    try:
+        entries = sorted(islice(directory.iterdir(), _MAX_ENTRIES))
+    except OSError:
+        return
+    for path in entries:
+        with suppress(OSError):
+            if _CERTIFICATE in (pem := read_bytes(path, max_bytes=_MAX_FILE_BYTES)):
+                yield pem
