@@ -120,6 +120,8 @@ async def test_a_node_that_cannot_be_served_is_told_so(node: Node, code: grpc.St
     ("metadata", "drain_time_s"),
     [
         ({"PROXY_CONFIG": {"drainDuration": "7s"}}, 7.0),
+        ({"PROXY_CONFIG": {"drainDuration": "7.2s"}}, 8.0),
+        ({"PROXY_CONFIG": {"drainDuration": "1m200ms"}}, 61.0),
         ({"PROXY_CONFIG": {"drainDuration": "soon"}}, 20.0),
         ({"PROXY_CONFIG": {}}, 20.0),
         ({"PROXY_CONFIG": "x"}, 20.0),
@@ -141,3 +143,7 @@ async def test_what_was_removed_stays_while_the_proxys_own_envoy_drains(
 
 def test_proxies_and_mesh_that_say_nothing_drain_as_long_as_agents_do_by_default() -> None:
     assert mesh_drain_time({}) == 45.0
+
+
+def test_a_part_of_a_second_in_the_mesh_config_is_rounded_up() -> None:
+    assert mesh_drain_time({"drainDuration": "20.5s"}) == 21.0
