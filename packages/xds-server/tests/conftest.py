@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,6 +38,10 @@ from xds_server._request import ClientError, DeltaRequest, SotwRequest
 from xds_server._sotw import SotwState
 from xds_server._warming import first_text
 from xds_server.testing import admit_all
+
+sys.path.insert(0, str(Path(__file__).parent / "support"))
+
+from server_pki import Pki
 
 
 class State:
@@ -330,3 +336,8 @@ def new_core() -> Callable[..., tuple[Core, State]]:
         return Core(state, delta=delta), state
 
     return new
+
+
+@pytest.fixture
+def pki(tmp_path: Path) -> Pki:
+    return Pki(tmp_path)

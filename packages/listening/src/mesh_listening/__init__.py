@@ -5,7 +5,8 @@ and HTTP servers.
 that needs prometheus-client; they are imported by who has these anyway.
 """
 
-from mesh_listening._behind import Behind, behind
+from mesh_listening._behind import Behind, behind, hang_up
+from mesh_listening._episodes import Episodes
 from mesh_listening._errors import ListenError
 from mesh_listening._front import Front, fronting
 from mesh_listening._limits import (
@@ -32,6 +33,7 @@ from mesh_listening._unix import (
     look_at,
     prepare_socket_path,
 )
+from mesh_listening._untaken import Reader, Untaken
 
 __all__ = [
     # sockets
@@ -56,6 +58,12 @@ __all__ = [
     "behind",
     "check_credentials_supported",
     "credentials_of",
+    # telling of what happens again and again
+    "Episodes",
+    # who does not read
+    "Reader",
+    "Untaken",
+    "hang_up",
     # accepting
     "Front",
     "Port",

@@ -7,7 +7,7 @@ nobody reaches our loopback. A name of a Unix socket would be no such proof: an 
 in every other network namespace, and a path is but a text that another mount namespace can bind.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 from urllib.parse import unquote
 
 from mesh_listening._peers import PeerCredentials
@@ -26,11 +26,40 @@ class Behind(NamedTuple):
     credentials: PeerCredentials | None = None
 
 
-known: dict[str, Behind] = {}
+class Known(Protocol):
+    """A connection that a front made."""
+
+    behind: Behind
+
+    def hang_up(self) -> None:
+        """End it now, without a word to either side, and count it as not read."""
+
+
+known: dict[str, Known] = {}
 """By the address of our end, as gRPC prints it. An entry goes before our end is closed."""
 
 
 def behind(peer: str) -> Behind | None:
     """Who is behind `context.peer()`; None: a connection that no front made."""
+    found = _known_as(peer)
+    return None if found is None else found.behind
+
+
+def hang_up(peer: str) -> bool:
+    """End the connection behind `context.peer()` now, with all its streams; False: there is none.
+
+    For clients that do not read: the status of a stream goes out after what was written to it, and
+    gRPC for asyncio has no way to reset a stream. gRPC ends the streams as it does when a client
+    goes. The port counts it (`Reason.NOT_READ`); saying so in a log is left to the caller, who
+    knows the client.
+    """
+    found = _known_as(peer)
+    if found is None:
+        return False
+    found.hang_up()
+    return True
+
+
+def _known_as(peer: str) -> Known | None:
     # Some versions of gRPC write the brackets of IPv6 as %5B and %5D.
     return known.get(unquote(peer) if "%" in peer else peer)

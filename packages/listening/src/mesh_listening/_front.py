@@ -191,7 +191,7 @@ class _Link:
     def know(self, inner_address: str) -> None:
         """Calls from `inner_address` are calls of the peer behind, until it is forgotten."""
         self._inner_address = inner_address
-        known[inner_address] = self.behind
+        known[inner_address] = self
 
     def forget(self) -> None:
         known.pop(self._inner_address, None)
@@ -206,6 +206,10 @@ class _Link:
 
     def stalled(self) -> None:
         self.connection.refuse(Reason.STALLED)
+        self.abort()
+
+    def hang_up(self) -> None:
+        self.connection.count(Reason.NOT_READ)
         self.abort()
 
     def made(self) -> None:

@@ -88,6 +88,11 @@ class Connection:
         if self._port is not None:
             self._port.tell(reason, self.peer)
 
+    def count(self, reason: Reason) -> None:
+        """Count that it ends for this reason; somebody else tells of it."""
+        if self._port is not None:
+            self._port.count(reason)
+
     def release(self) -> None:
         """It is gone, and counts no more."""
         port, self._port = self._port, None
@@ -212,6 +217,10 @@ class Port:
         )
         if self._end_timer is None:
             self._end_timer = loop.call_later(_QUIET_S, self._tell_ended)
+
+    def count(self, reason: Reason) -> None:
+        """Count a connection that was turned away or ended; telling of it is the caller's."""
+        self._refusals.totals[reason] += 1
 
     def _tell_ended(self, *, all_of_them: bool = False) -> None:
         loop = asyncio.get_running_loop()
@@ -339,12 +348,12 @@ class Port:
         try:
             reason = self._allowed.refusal(peer)
         except Exception:  # The caller's pids() may raise anything; then nobody gets in.
-            self._refusals.totals[Reason.NOT_ALLOWED] += 1
+            self.count(Reason.NOT_ALLOWED)
             log.exception("cannot tell whether a peer is allowed, refusing it")
             return False
         if reason is None:
             return True
-        self._refusals.totals[Reason.NOT_ALLOWED] += 1
+        self.count(Reason.NOT_ALLOWED)
         self._tell_not_allowed(peer, reason)
         return False
 

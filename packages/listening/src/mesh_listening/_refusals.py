@@ -18,6 +18,7 @@ class Reason(StrEnum):
     NO_HANDSHAKE = "handshake took too long"
     NO_HEADERS = "headers took too long"
     STALLED = "took nothing of what was sent"
+    NOT_READ = "did not read a message on one of its streams"
     OUT_OF_FILES = "out of file descriptors"
     NOT_FORWARDED = "could not be passed on"
 

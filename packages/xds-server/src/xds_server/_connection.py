@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import grpc
 
+from mesh_listening import Untaken
+
 from ._background import in_background
 from ._clock import Clock
 from ._config import ServerConfig
-from ._errors import NotRead, Refused, StreamRefused
+from ._errors import BadRequest, NotRead, Refused, StreamRefused
 from ._generator import Client, Generated, Generator
 from ._observer import StreamObserver
 from ._push import PushRequest
@@ -35,7 +37,6 @@ from ._subscription import Ask, Response
 from ._type_urls import short_name
 from ._unserved import MAX_A_STREAM as MAX_UNSERVED
 from ._unserved import Unserved, nothing
-from ._untaken import Untaken
 from ._warming import Warming
 
 if TYPE_CHECKING:
@@ -275,6 +276,7 @@ class Connection(Generic[C]):
             return
         before = self._nack_of(type_url)
         received = self._state.receive(request)
+        self._check_names(type_url)
         if received.refused is not None:
             self._server.metrics.rejected(short_name(type_url))
             self._log_refusal(type_url, before)
@@ -285,6 +287,17 @@ class Connection(Generic[C]):
         elif received.asks or self._state.something_waits():
             source = partial(self._generate, push=None)
             await self._send(self._state.answers(received.asks, source), write)
+
+    def _check_names(self, type_url: str) -> None:
+        """Raises `BadRequest`: a delta client may come to many names with few in each request."""
+        subscription = self._state.subscriptions.get(type_url)
+        most = self._server.config.max_subscribed_names
+        if subscription is not None and len(subscription.names) > most:
+            raise BadRequest(
+                grpc.StatusCode.INVALID_ARGUMENT,
+                f"{len(subscription.names)} names of {type_url!r} on one stream, at most {most}"
+                " (max_subscribed_names)",
+            )
 
     def _take_unserved(self, type_url: str) -> bool:
         """Note a request for a type that is not served; whether it is to be answered."""
@@ -462,21 +475,21 @@ def _request_rate(server: Dependencies[Any]) -> RateLimit | None:
 def check_request(
     request: SotwRequest | DeltaRequest, *, type_url: str | None, config: ServerConfig
 ) -> SotwRequest | DeltaRequest:
-    """The request, with the type its service stands for. Raises `StreamRefused`."""
+    """The request, with the type its service stands for. Raises `BadRequest`."""
     wanted = type_url or request.type_url
     if not wanted:
-        raise StreamRefused(
+        raise BadRequest(
             grpc.StatusCode.INVALID_ARGUMENT,
             "type_url is empty; an aggregated stream needs it in every request",
         )
     if request.type_url and request.type_url != wanted:
-        raise StreamRefused(
+        raise BadRequest(
             grpc.StatusCode.INVALID_ARGUMENT,
             f"type_url is {request.type_url!r}, but this service is for {wanted!r}",
         )
     names = request.names if isinstance(request, SotwRequest) else request.subscribe
     if len(names) > config.max_subscribed_names:
-        raise StreamRefused(
+        raise BadRequest(
             grpc.StatusCode.INVALID_ARGUMENT,
             f"{len(names)} names of {wanted!r}, at most {config.max_subscribed_names}",
         )

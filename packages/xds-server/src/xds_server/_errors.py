@@ -26,5 +26,9 @@ class StreamRefused(Refused):
     """A client broke the protocol in a way that ends its stream, and only its stream."""
 
 
+class BadRequest(StreamRefused):
+    """A request that is over a limit or no discovery request, or none where one is due."""
+
+
 class NotRead(StreamRefused):
     """A client did not read what it was sent, so that it cannot be told why it is closed."""

@@ -142,7 +142,13 @@ class Metrics:
             "Requests for types that are not served, but for those after an answer; by type URL.",
             "type",
         )
+        self.bad_requests = Count(
+            "xds_server_refused_requests",
+            "Requests that ended their stream: over a limit, malformed, or none; by status code.",
+            "code",
+        )
         for count in (
+            self.bad_requests,
             self.unserved,
             self.pushes,
             self.triggers,

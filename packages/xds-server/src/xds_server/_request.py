@@ -12,7 +12,7 @@ import grpc
 from envoy.service.discovery.v3 import discovery_pb2
 from google.protobuf.message import DecodeError
 
-from ._errors import StreamRefused
+from ._errors import BadRequest
 from ._held import one_of_its_kind
 from ._node import Node, node_from_proto
 
@@ -59,7 +59,7 @@ class Parsed:
 
 
 def parse_sotw(data: bytes, *, with_node: bool = True) -> Parsed:
-    """Raises `StreamRefused` for bytes that are no `DiscoveryRequest`."""
+    """Raises `BadRequest` for bytes that are no `DiscoveryRequest`."""
     message = discovery_pb2.DiscoveryRequest()
     _merge(message, data)
     return Parsed(
@@ -75,7 +75,7 @@ def parse_sotw(data: bytes, *, with_node: bool = True) -> Parsed:
 
 
 def parse_delta(data: bytes, *, with_node: bool = True) -> Parsed:
-    """Raises `StreamRefused` for bytes that are no `DeltaDiscoveryRequest`."""
+    """Raises `BadRequest` for bytes that are no `DeltaDiscoveryRequest`."""
     if not with_node and (acknowledgement := _bare_acknowledgement(data)) is not None:
         return acknowledgement
     message = discovery_pb2.DeltaDiscoveryRequest()
@@ -120,7 +120,7 @@ def _merge(message: Any, data: bytes) -> None:
     try:
         message.MergeFromString(data)
     except DecodeError as error:
-        raise StreamRefused(
+        raise BadRequest(
             grpc.StatusCode.INVALID_ARGUMENT,
             f"{len(data)} bytes that are no {message.DESCRIPTOR.name}",
         ) from error

@@ -9,7 +9,7 @@ from __future__ import annotations
 import grpc
 
 from ._config import ServerConfig
-from ._errors import StreamRefused
+from ._errors import BadRequest
 
 # Field numbers of envoy.service.discovery.v3.DiscoveryRequest and DeltaDiscoveryRequest.
 _NODE_OF_SOTW, _NODE_OF_DELTA = 2, 1
@@ -19,7 +19,7 @@ _LISTS_OF_NAMES = 3  # subscribed to, given up, known from before
 
 
 def check_size(data: bytes, *, delta: bool, config: ServerConfig) -> None:
-    """Raises `StreamRefused` if a request, its node or its lists of names are over the limits."""
+    """Raises `BadRequest` if a request, its node or its lists of names are over the limits."""
     if len(data) > config.max_request_bytes:
         raise _too_large("request", len(data), config.max_request_bytes, "max_request_bytes")
     if len(data) <= config.max_node_bytes:
@@ -30,7 +30,7 @@ def check_size(data: bytes, *, delta: bool, config: ServerConfig) -> None:
         # Given in pieces, a message is put together from all of them.
         node_bytes = _bytes_of_field(node, data, most_fields=most_fields)
     except (IndexError, ValueError) as error:
-        raise StreamRefused(
+        raise BadRequest(
             grpc.StatusCode.INVALID_ARGUMENT,
             f"{len(data)} bytes that are no discovery request, or one of more than {most_fields}"
             " fields",
@@ -39,8 +39,8 @@ def check_size(data: bytes, *, delta: bool, config: ServerConfig) -> None:
         raise _too_large("node", node_bytes, config.max_node_bytes, "max_node_bytes")
 
 
-def _too_large(what: str, size: int, most: int, knob: str) -> StreamRefused:
-    return StreamRefused(
+def _too_large(what: str, size: int, most: int, knob: str) -> BadRequest:
+    return BadRequest(
         grpc.StatusCode.RESOURCE_EXHAUSTED,
         f"{what} of {size} bytes, at most {most} are taken ({knob})",
     )

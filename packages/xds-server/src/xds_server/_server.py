@@ -15,14 +15,17 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import grpc
 
+from mesh_listening import Untaken
+
 from ._admission import Admit, Peer
 from ._background import in_background
+from ._bad_requests import BadRequests, no_request, peer_name
 from ._clock import Clock, SystemClock
 from ._config import ServerConfig
 from ._connection import Connection, Dependencies, Parse, Push, Read, Write, check_request
 from ._debounce import Debounce, Debouncer, Gathered
 from ._delta import DeltaState
-from ._errors import Refused, StreamRefused
+from ._errors import BadRequest, Refused, StreamRefused
 from ._followers import Followers
 from ._generator import Client, Generated, Generator, Watch
 from ._memory import MemoryKeeper
@@ -41,7 +44,6 @@ from ._sotw import SotwState
 from ._status import ClientStatus
 from ._stream_state import StreamState
 from ._unserved import Unserved
-from ._untaken import Untaken
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -133,6 +135,7 @@ class XdsServer(Generic[C]):
             is_behind=self._is_behind,
         )
         self._observer = observer
+        self._bad_requests = BadRequests(self._metrics, clock=clock)
         self._followers = Followers(generators, metrics=self._metrics)
         self._reconnects = Reconnects()
         self._updates = Updates()
@@ -205,8 +208,15 @@ class XdsServer(Generic[C]):
                 grpc.StatusCode.RESOURCE_EXHAUSTED, "too many new streams, try again later"
             )
         self._check_ready()
-        connection = await self._opened(peer, read, delta=delta, type_url=type_url)
+        who = peer_name(peer)
+        try:
+            connection = await self._opened(peer, read, delta=delta, type_url=type_url)
+        except BadRequest as bad:
+            self._bad_requests.note(bad, who)
+            raise
         if connection is None:
+            # gRPC ends a call whose message is too large for it, and says so to the client only.
+            self._bad_requests.note(no_request(self.config.max_request_bytes), who)
             return
         del peer  # and with it the call's headers, which are of no use for the rest of the stream
         node = connection.client.node
@@ -219,6 +229,9 @@ class XdsServer(Generic[C]):
             self._observer.opened(connection.client)
             self._push_to_watchers(self._followers.connected(connection.client))
             await connection.run(read, write)
+        except BadRequest as bad:
+            self._bad_requests.note(bad, who, client=connection.client.id)
+            raise
         finally:
             gauge.dec()
             del self._connections[connection.client.id]
@@ -233,7 +246,7 @@ class XdsServer(Generic[C]):
         """Ask `admit` about a client. Raises `Refused`, also if it does not say who it is."""
         self._check_ready()
         if node is None or not node.id:
-            raise StreamRefused(
+            raise BadRequest(
                 grpc.StatusCode.INVALID_ARGUMENT,
                 "missing node information: the first request of a stream needs node.id",
             )
@@ -275,7 +288,7 @@ class XdsServer(Generic[C]):
             async with asyncio.timeout(longest_s):
                 return await read()
         except TimeoutError:
-            raise StreamRefused(
+            raise BadRequest(
                 grpc.StatusCode.DEADLINE_EXCEEDED, f"no request came within {longest_s:g} s"
             ) from None
 
@@ -288,7 +301,7 @@ class XdsServer(Generic[C]):
     async def _opened(
         self, peer: Peer, read: Read, *, delta: bool, type_url: str | None
     ) -> Connection[C] | None:
-        """A connection with its first request; None if the client said goodbye instead."""
+        """A connection with its first request; None if there was none. Raises `Refused`."""
         data = await self._first_request(read)
         if not isinstance(data, bytes):
             return None

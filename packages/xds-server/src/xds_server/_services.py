@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import grpc.aio
 
+from mesh_listening import hang_up
+
 from . import _type_urls as types
 from ._errors import NotRead, Refused
 from ._fetch import fetch
-from ._hang_up import HangUp
 from ._peers import peer_of
 from ._server import XdsServer
 
@@ -69,7 +70,6 @@ class XdsHandler(GenericRpcHandler):
 
     def __init__(self, server: XdsServer[Any]) -> None:
         self._server = server
-        self._hang_up = HangUp()
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
         path = (handler_call_details.method or "").removeprefix("/" + _SERVICE)
@@ -109,7 +109,7 @@ class XdsHandler(GenericRpcHandler):
                     peer_of(context), context.read, write, delta=delta, type_url=type_url
                 )
             except NotRead:
-                self._hang_up.hang_up(context.peer())
+                hang_up(context.peer())
                 # A status would wait behind what is not read. gRPC cancels this when the client
                 # or its connection is gone.
                 await asyncio.get_running_loop().create_future()

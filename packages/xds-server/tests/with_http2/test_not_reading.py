@@ -1,4 +1,4 @@
-"""Clients that do not read: what they do to others, and what becomes of them.
+"""Clients that do not read: what they do to others, and what becomes of them, over each transport.
 
 `XDS_SERVER_STALLED=1000` asks for as many as the figures in the README are of.
 """
@@ -71,36 +71,36 @@ async def test_many_streams_of_a_connection_that_is_not_read_hold_up_nobody(
 
 
 async def test_many_clients_that_do_not_read_their_first_answer_hold_up_nobody(
-    state: Any, make: Any, http2: Any
+    state: Any, make: Any, transport: Any
 ) -> None:
     state.set(make.cluster("a"))
     server = new_server(state)
-    async with serving(server, [PlainListener()]) as bound, AsyncExitStack() as stack:
+    async with serving(server, [transport.listener]) as bound, AsyncExitStack() as stack:
         address = bound.addresses[0]
         for number in range(MANY):
-            deaf = await stack.enter_async_context(http2(address, window=0))
+            deaf = await stack.enter_async_context(transport.connect(address, window=0))
             await deaf.subscribe(CDS, node_id=f"deaf-{number}")
         await until(lambda: len(server.clients()) == MANY, what="every stream")
-        reader = await stack.enter_async_context(http2(address, window=WINDOW))
+        reader = await stack.enter_async_context(transport.connect(address, window=WINDOW))
         stream = await reader.subscribe(CDS, node_id="reader")
         await reader.next(stream)
         await push_to(server, state, make, reader, stream)
 
 
 async def test_clients_that_stop_reading_later_hold_up_nobody(
-    state: Any, make: Any, http2: Any
+    state: Any, make: Any, transport: Any
 ) -> None:
     """They read their first answer, so that they have a place among those written to."""
     state.set(make.cluster("a", change=0))
     first = len(state.resources[CDS]["a"].body) + 200  # room for the first response, no second
     server = new_server(state, config=ServerConfig(concurrent_pushes=2))
-    async with serving(server, [PlainListener()]) as bound, AsyncExitStack() as stack:
+    async with serving(server, [transport.listener]) as bound, AsyncExitStack() as stack:
         address = bound.addresses[0]
         for number in range(MANY):
-            deaf = await stack.enter_async_context(http2(address, window=first))
+            deaf = await stack.enter_async_context(transport.connect(address, window=first))
             deaf.reads = False
             await deaf.next(await deaf.subscribe(CDS, node_id=f"deaf-{number}"))
-        reader = await stack.enter_async_context(http2(address, window=WINDOW))
+        reader = await stack.enter_async_context(transport.connect(address, window=WINDOW))
         stream = await reader.subscribe(CDS, node_id="reader")
         await reader.next(stream)
         await push_to(server, state, make, reader, stream)
@@ -108,16 +108,19 @@ async def test_clients_that_stop_reading_later_hold_up_nobody(
 
 @pytest.mark.parametrize("responses", [0, 1], ids=["its first answer", "a push"])
 async def test_a_client_that_does_not_read_is_closed_logged_and_counted(
-    state: Any, make: Any, http2: Any, caplog: pytest.LogCaptureFixture, responses: int
+    state: Any, make: Any, transport: Any, caplog: pytest.LogCaptureFixture, responses: int
 ) -> None:
     state.set(make.cluster("a"))
     window = responses * (len(state.resources[CDS]["a"].body) + 200)
     registry = CollectorRegistry()
     config = ServerConfig(send_timeout_s=0.2, slow_client_s=0.1)
     server = new_server(state, config=config, registry=registry)
-    async with serving(server, [PlainListener()]) as bound:
+    async with serving(server, [transport.listener]) as bound:
         address = bound.addresses[0]
-        async with http2(address, window=WINDOW) as reader, http2(address, window=window) as deaf:
+        async with (
+            transport.connect(address, window=WINDOW) as reader,
+            transport.connect(address, window=window) as deaf,
+        ):
             deaf.reads = False
             stream = await reader.subscribe(CDS, node_id="reader")
             await reader.next(stream)

@@ -1,13 +1,10 @@
-"""Responses that clients have not taken: how long they wait, and how much there is of them."""
-
-from __future__ import annotations
+"""Messages that peers have not taken: how long they wait, and how much there is of them."""
 
 import asyncio
-from typing import Any
 
 import pytest
 
-from xds_server._untaken import Untaken
+from mesh_listening import Untaken
 
 
 class Reader:
@@ -18,13 +15,50 @@ class Reader:
         self.closed.append((waited_s, size, reason))
 
 
+class ManualClock:
+    """Time that passes only when told to."""
+
+    def __init__(self) -> None:
+        self._at = 1000.0
+        self._sleepers: list[tuple[float, asyncio.Future[None]]] = []
+
+    def monotonic(self) -> float:
+        return self._at
+
+    async def sleep(self, seconds: float, /) -> None:
+        wakes = asyncio.get_running_loop().create_future()
+        self._sleepers.append((self._at + seconds, wakes))
+        await wakes
+
+    async def advance(self, seconds: float) -> None:
+        """Let time pass, and whoever slept until then do what they do."""
+        await settle()
+        self._at += seconds
+        for at, wakes in self._sleepers:
+            if at <= self._at and not wakes.done():
+                wakes.set_result(None)
+        self._sleepers = [sleeper for sleeper in self._sleepers if not sleeper[1].done()]
+        await settle()
+
+
+async def settle() -> None:
+    """Let every task run until all of them wait."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
 @pytest.fixture
-def untaken(clock: Any) -> Untaken:
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def untaken(clock: ManualClock) -> Untaken:
     return Untaken(longest_s=60.0, max_bytes=1000, slow_s=1.0, clock=clock)
 
 
 async def test_who_has_not_read_for_the_longest_time_allowed_is_closed(
-    untaken: Untaken, clock: Any
+    untaken: Untaken, clock: ManualClock
 ) -> None:
     task = asyncio.create_task(untaken.run())
     slow, quick = Reader(), Reader()
@@ -42,7 +76,7 @@ async def test_who_has_not_read_for_the_longest_time_allowed_is_closed(
 
 
 async def test_with_too_much_waiting_those_that_wait_longest_are_closed(
-    untaken: Untaken, clock: Any
+    untaken: Untaken, clock: ManualClock
 ) -> None:
     first, second, third = Reader(), Reader(), Reader()
     untaken.begin(first, 600)
@@ -54,7 +88,7 @@ async def test_with_too_much_waiting_those_that_wait_longest_are_closed(
 
 
 async def test_who_may_still_be_reading_is_left_alone_however_much_it_is(
-    untaken: Untaken, clock: Any
+    untaken: Untaken, clock: ManualClock
 ) -> None:
     task = asyncio.create_task(untaken.run())
     large = Reader()
@@ -66,7 +100,7 @@ async def test_who_may_still_be_reading_is_left_alone_however_much_it_is(
     task.cancel()
 
 
-async def test_without_a_longest_time_nobody_is_closed_for_it(clock: Any) -> None:
+async def test_without_a_longest_time_nobody_is_closed_for_it(clock: ManualClock) -> None:
     untaken = Untaken(longest_s=None, max_bytes=1000, slow_s=1.0, clock=clock)
     task = asyncio.create_task(untaken.run())
     reader = Reader()

@@ -1,27 +1,37 @@
-"""Responses on their way to clients that have not taken them yet: how long, and how much.
+"""Messages on their way to peers that have not taken them yet: how long, and how much.
 
-A client that does not read keeps one response, and no other client, waiting. It is closed when
-that takes too long, or sooner when all that waits for slow clients is too much.
+A peer that does not read keeps one message, and no other peer, waiting. It is closed when that
+takes too long, or sooner when all that waits for slow peers is too much.
 """
 
-from __future__ import annotations
-
+import asyncio
 from typing import Protocol
 
-from ._clock import Clock
-from ._signal import Signal
+
+class Clock(Protocol):
+    """Where the time is from, and how to wait."""
+
+    def monotonic(self) -> float:
+        """Seconds on a clock that never goes back."""
+
+    async def sleep(self, seconds: float, /) -> None:
+        """Wait for at least `seconds`."""
 
 
 class Reader(Protocol):
     """Who is being written to."""
 
     def close_for_not_reading(self, *, waited_s: float, size: int, reason: str) -> None:
-        """End the stream; the response it has not taken is of no use any more."""
-        ...
+        """End it; the message of `size` bytes that it has not taken is of no use any more."""
 
 
 class Untaken:
-    """Every response handed to the network and not taken from it."""
+    """Every message handed to the network and not taken from it.
+
+    longest_s: who has taken nothing for this long is closed; None: nobody is for that.
+    max_bytes: beyond it, those that have kept a message waiting longest are closed, if for more
+    than `slow_s`. clock: looked at every `slow_s` while anything waits.
+    """
 
     def __init__(
         self, *, longest_s: float | None, max_bytes: int, slow_s: float, clock: Clock
@@ -33,14 +43,15 @@ class Untaken:
         # Those that have waited longest come first.
         self._waiting: dict[Reader, tuple[float, int]] = {}
         self._bytes = 0
-        self._any = Signal()
+        self._any = asyncio.Event()
 
     @property
     def bytes(self) -> int:
+        """All that waits."""
         return self._bytes
 
     def begin(self, reader: Reader, size: int) -> None:
-        """A response is handed over; one a reader at a time."""
+        """A message is handed over; one a reader at a time."""
         self._waiting[reader] = (self._clock.monotonic(), size)
         self._bytes += size
         self._any.set()
@@ -48,7 +59,7 @@ class Untaken:
             self._make_room()
 
     def end(self, reader: Reader) -> float:
-        """It was taken, or is given up; how long it took."""
+        """It was taken, or is given up; how many seconds it took."""
         taken = self._waiting.pop(reader, None)
         if taken is None:
             return 0.0

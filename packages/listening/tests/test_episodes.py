@@ -1,0 +1,44 @@
+"""What happens again and again is told when it begins."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mesh_listening import Episodes
+
+
+class Time:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+
+def test_an_episode_begins_with_the_first_and_again_after_a_quiet_time() -> None:
+    time = Time()
+    episodes = Episodes(quiet_s=5.0, now=lambda: time.now)
+    assert episodes.begins("a")
+    assert episodes.begins("b")
+    for _ in range(10):
+        time.now += 4.0
+        assert not episodes.begins("a")
+    assert episodes.begins("b")
+    time.now += 5.0
+    assert episodes.begins("a")
+
+
+def test_subjects_without_end_are_told_of_together() -> None:
+    episodes = Episodes(quiet_s=5.0, now=lambda: 0.0)
+    assert sum(episodes.begins(f"{number}") for number in range(5000)) == 1001
+    assert not episodes.begins("another")
+    assert not episodes.begins("7")
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.floats(0, 10)), max_size=50))
+def test_it_is_told_exactly_if_it_was_quiet_for_long_enough(
+    happened: list[tuple[str, float]],
+) -> None:
+    time, last = Time(), dict[str, float]()
+    episodes = Episodes(quiet_s=5.0, now=lambda: time.now)
+    for subject, after_s in happened:
+        time.now += after_s
+        quiet = subject not in last or time.now - last[subject] >= 5.0
+        assert episodes.begins(subject) is quiet
+        last[subject] = time.now

@@ -1,0 +1,73 @@
+"""Ending the connection of a client, by what gRPC knows of it, over each transport."""
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import grpc
+import grpc.aio
+import pytest
+
+from callers import Pki, served_by_grpc, who_am_i
+from mesh_listening import GRPC_LIMITS, Reason, hang_up, listening_at, listening_on, printed
+
+
+class Ends(grpc.GenericRpcHandler):  # type: ignore[type-arg]
+    """A stream that says hello, and whose connection is then ended; notes what that returned."""
+
+    def __init__(self) -> None:
+        self.ended: list[bool] = []
+
+    def service(self, handler_call_details: Any) -> Any:
+        async def serve(_requests: object, context: Any) -> None:
+            await context.write(b"hello")
+            peer = context.peer()
+            self.ended.append(hang_up(peer))
+            try:
+                await asyncio.get_running_loop().create_future()
+            finally:
+                self.ended.append(hang_up(peer))
+
+        if handler_call_details.method != "/test.Ends/It":
+            return None
+        return grpc.stream_stream_rpc_method_handler(serve)
+
+
+@pytest.mark.parametrize("kind", ["plaintext", "TLS", "unix"])
+async def test_a_connection_that_is_hung_up_ends_with_its_streams_alone_and_is_counted(
+    kind: str, socket_path: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    pki, ends = Pki(tmp_path), Ends()
+    context: Callable[[], ssl.SSLContext] | None = pki.server_context if kind == "TLS" else None
+    options = [("grpc.use_local_subchannel_pool", 1)]
+    with contextlib.ExitStack() as stack:
+        if kind == "unix":
+            sockets = [stack.enter_context(listening_at(socket_path))]
+            target = f"unix:{socket_path}"
+        else:
+            sockets = stack.enter_context(listening_on("127.0.0.1", 0))
+            target = printed(sockets[0])
+        async with served_by_grpc(sockets, GRPC_LIMITS, context=context, handlers=[ends]) as served:
+            channel = pki.channel(target) if context else grpc.aio.insecure_channel(target, options)
+            async with channel as through:
+                method: Any = through.stream_stream("/test.Ends/It", None, None)
+                call = method()
+                with pytest.raises(grpc.aio.AioRpcError) as caught:
+                    while await call.read():
+                        pass
+                assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+                other = pki.channel if context else None
+                assert "Behind(" in await who_am_i(target, channel=other)
+            port = served.front.port
+            await port.wait_gone()
+            assert port.refused == {Reason.NOT_READ: 1}
+    assert ends.ended == [True, False]
+    assert caplog.records == []
+
+
+async def test_there_is_nothing_to_hang_up_on_of_a_peer_that_no_front_knows() -> None:
+    assert not hang_up("ipv4:127.0.0.1:1")
+    assert not hang_up("unix:")
