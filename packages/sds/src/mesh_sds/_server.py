@@ -53,6 +53,8 @@ log = logging.getLogger("mesh_sds")
 _MAX_MESSAGE_BYTES = 4 * 1024 * 1024
 # As many names, and a node.
 _MAX_REQUEST_BYTES = 2 * 1024 * 1024
+# Four of the largest messages; beyond it the slowest subscribers are closed.
+_MAX_UNTAKEN_BYTES = 16 * 1024 * 1024
 _OTHERS_MAY_ENTER = 0o077
 _OTHERS_MAY_REPLACE = 0o022
 
@@ -69,7 +71,9 @@ class SdsConfig:
     private_key_provider: have Envoy use private keys through an accelerator; None: by itself.
     bundle_ack_timeout_s: certificates that change after a trust bundle wait until all who have
     the bundle answered, at most this long; 0: they only follow it.
-    max_names: that one request may ask for; the stream of one that asks for more is refused.
+    send_timeout_s: a subscriber that has not taken a response for this long loses its connection,
+    with a warning in the log; what waits for all of them is bounded as well.
+    max_names: that one stream may ask for, in delta over all its requests; more ends it.
     """
 
     socket_path: Path
@@ -78,6 +82,7 @@ class SdsConfig:
     limits: ConnectionLimits = UNIX_LIMITS
     private_key_provider: PrivateKeyProvider | None = None
     bundle_ack_timeout_s: float = 2.0
+    send_timeout_s: float = 60.0
     max_names: int = 10_000
 
 
@@ -192,6 +197,8 @@ async def serving(
             max_message_bytes=_MAX_MESSAGE_BYTES,
             max_request_bytes=_MAX_REQUEST_BYTES,
             max_subscribed_names=config.max_names,
+            send_timeout_s=config.send_timeout_s,
+            max_untaken_bytes=_MAX_UNTAKEN_BYTES,
             identifier="mesh-sds",
         ),
         needs_push=partial(_needs_push, ledger),
