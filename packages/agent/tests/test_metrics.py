@@ -98,6 +98,9 @@ def test_the_stream_is_told_as_it_stands() -> None:
         envoy_ended=6,
         refused=7,
         dropped=8,
+        envoy_not_reading=9,
+        control_plane_not_reading=10,
+        crowded_out=11,
     )
     assert read(metrics.relay_families(status, totals)) == {
         "mesh_agent_xds_connected": 1,
@@ -110,6 +113,9 @@ def test_the_stream_is_told_as_it_stands() -> None:
         "istio_agent_istiod_connection_terminations_total{type=error}": 5,
         "istio_agent_envoy_connection_terminations_total{type=cancelled}": 6,
         "mesh_agent_xds_responses_refused_total": 7,
+        "mesh_agent_xds_not_reading_total{side=envoy}": 9,
+        "mesh_agent_xds_not_reading_total{side=control_plane}": 10,
+        "mesh_agent_xds_streams_crowded_out_total": 11,
         "mesh_agent_xds_responses_dropped_total": 8,
     }
 

@@ -9,7 +9,8 @@ from xds_proxy._roster import MAX_STREAMS, Roster
 
 
 class Streamlike:
-    def __init__(self) -> None:
+    def __init__(self, process: int | None = None) -> None:
+        self.process = process
         self.leads = False
 
     def lead(self) -> None:
@@ -40,6 +41,20 @@ def test_the_end_of_an_older_one_changes_nothing() -> None:
     roster.join(new)
     assert not roster.leave(old)
     assert roster.leader is new
+
+
+def test_a_process_with_many_streams_ends_its_own_and_no_other_process_s() -> None:
+    roster: Roster[Streamlike] = Roster()
+    old, new = Streamlike(1), Streamlike(2)
+    roster.join(old)
+    roster.join(new)
+    many = [Streamlike(3) for _ in range(100)]
+    crowded_out = [one for each in many if (one := roster.join(each)) is not None]
+    assert crowded_out == many[:-2]
+    assert roster.members == (old, new, *many[-2:])
+    newest = Streamlike(4)
+    assert roster.join(newest) is many[-2]
+    assert roster.join(Streamlike(5)) is old
 
 
 @given(st.lists(st.one_of(st.just("join"), st.integers(0, 2 * MAX_STREAMS)), max_size=40))

@@ -85,6 +85,20 @@ def relay_families(status: xds_proxy.RelayStatus, totals: xds_proxy.Counters) ->
     yield counter(
         "mesh_agent_xds_responses_refused_total", "Responses that were NACKed.", totals.refused
     )
+    yield Family(
+        name="mesh_agent_xds_not_reading_total",
+        kind=Kind.COUNTER,
+        text="Streams ended because one side did not take what it was sent, by that side.",
+        samples=(
+            Sample(value=totals.envoy_not_reading, labels={"side": "envoy"}),
+            Sample(value=totals.control_plane_not_reading, labels={"side": "control_plane"}),
+        ),
+    )
+    yield counter(
+        "mesh_agent_xds_streams_crowded_out_total",
+        "Streams of Envoy's ended because there were too many at once.",
+        totals.crowded_out,
+    )
     yield counter(
         "mesh_agent_xds_responses_dropped_total",
         "Responses of a type that nobody here understands.",

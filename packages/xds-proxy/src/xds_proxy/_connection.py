@@ -40,6 +40,12 @@ class Counters:
     """streams that the control plane ended in an ordinary way"""
     control_plane_failed: int = 0
     """streams that the control plane, or the connection to it, ended with an error"""
+    control_plane_not_reading: int = 0
+    """streams ended because the control plane did not take what it was sent"""
+    envoy_not_reading: int = 0
+    """connections of Envoy's ended because it did not take what it was sent"""
+    crowded_out: int = 0
+    """streams of Envoy's ended because there were too many at once"""
     envoy_ended: int = 0
     """streams that Envoy ended"""
     refused: int = 0
@@ -113,6 +119,19 @@ class Connection:
         else:
             log.warning("the control plane ended the stream with an error", extra=facts)
             self.last_error = f"{code.name}: {details}" if details else code.name
+        self._change(connected=False)
+
+    def not_reading(self, reason: str, *, leads: bool) -> None:
+        """The control plane does not take what it is sent; the stream is ended for that."""
+        self.counters.control_plane_not_reading += 1
+        if not leads:
+            return
+        if reason != self.last_error:
+            log.warning(
+                "the control plane does not read, its stream is ended",
+                extra={"address": self._address, "reason": reason},
+            )
+        self.last_error = reason
         self._change(connected=False)
 
     def released(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -14,9 +14,10 @@ import grpc
 import grpc.aio
 
 from mesh_lifecycle import Backoff, Clock, SystemClock
-from mesh_listening import ListenError, Port, fronting, grpc_server, listening_at
+from mesh_listening import Episodes, ListenError, Port, fronting, grpc_server, listening_at
 from xds_proxy._config import RelayConfig
 from xds_proxy._connection import Connection, Counters
+from xds_proxy._delivery import Bounds
 from xds_proxy._dialect import DIALECTS, SERVICE, Dialect
 from xds_proxy._errors import ConfigError, SocketError, UpstreamError
 from xds_proxy._interception import Interception, Interceptor
@@ -31,6 +32,7 @@ log = logging.getLogger("xds_proxy")
 _STOP_GRACE_S = 1.0
 _AGAIN = Backoff(initial_s=0.1, maximum_s=1.0, multiplier=1.5, jitter=0.2)
 _LONGEST_DETAILS = 1024
+_QUIET_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +74,8 @@ class Relay:
         self._interception = Interception(interceptors, now=self._connection.now)
         self._roster: Roster[Stream] = Roster()
         self._ledger = Ledger()
+        self._bounds = Bounds.of(config, clock=clock)
+        self._crowding = Episodes(quiet_s=_QUIET_S, now=clock.monotonic)
         self._stopping = False
         self._port: Port | None = None
 
@@ -94,6 +98,11 @@ class Relay:
         return self._port
 
     @property
+    def untaken_bytes(self) -> int:
+        """What is on its way to Envoys and to the control plane, and has not been taken yet."""
+        return self._bounds.to_envoys.bytes + self._bounds.to_control_plane.bytes
+
+    @property
     def counters(self) -> Counters:
         """A copy of the totals since the relay started."""
         counters = self._connection.counters
@@ -107,12 +116,27 @@ class Relay:
             ledger=Ledger(self._ledger.types),
             interception=self._interception,
             observation=self._observation,
+            bounds=self._bounds,
         )
+        async with asyncio.TaskGroup() as group:
+            writing = group.create_task(stream.write_envoy(), name="xds-proxy: responses to Envoy")
+            try:
+                end = await self._joined(stream, dialect)
+                if not stream.is_writing:
+                    writing.cancel()
+                await asyncio.wait([writing])
+            finally:
+                stream.forget()
+        if end.code is not grpc.StatusCode.OK:
+            await _tell_end(envoy, end)
+
+    async def _joined(self, stream: Stream, dialect: Dialect) -> End:
+        """Relay a stream as one of those there are, until it ends."""
         crowded_out = self._roster.join(stream)
         self._ledger = stream.ledger
         try:
             if crowded_out is not None:
-                await _end_crowded_out(crowded_out)
+                await self._end_crowded_out(crowded_out)
             if self._stopping:
                 stream.end(_relay_end(grpc.StatusCode.UNAVAILABLE, "the agent is stopping"))
             end = await self._run(stream, dialect)
@@ -126,8 +150,7 @@ class Relay:
                 self._ledger = successor.ledger
                 log.info("an older stream of Envoy's leads again")
             stream.closed.set()
-        if end.code is not grpc.StatusCode.OK:
-            await envoy.abort(end.code, end.details[:_LONGEST_DETAILS])
+        return end
 
     async def _run(self, stream: Stream, dialect: Dialect) -> End:
         async with asyncio.TaskGroup() as group:
@@ -169,6 +192,17 @@ class Relay:
             "stream ended",
             extra={"by": end.by.value, "status": end.code.name, "reason": end.details},
         )
+
+    async def _end_crowded_out(self, stream: Stream) -> None:
+        self._connection.counters.crowded_out += 1
+        details = f"more than {MAX_STREAMS} streams at once: the oldest makes way for a newer one"
+        if self._crowding.begins(str(stream.process)):
+            log.warning(
+                "ending streams of Envoy's",
+                extra={"reason": details, "pid": stream.process},
+            )
+        stream.end(_relay_end(grpc.StatusCode.RESOURCE_EXHAUSTED, details))
+        await stream.closed.wait()
 
     async def _stop(self) -> None:
         self._stopping = True
@@ -221,6 +255,7 @@ async def _listening(config: RelayConfig, relay: Relay) -> AsyncIterator[None]:
     path, limits = config.socket_path, config.limits
     options = _server_options(config.max_message_bytes) + grpc_server.options(limits)
     async with AsyncExitStack() as stack:
+        await stack.enter_async_context(relay._bounds.watched())
         try:
             listening = stack.enter_context(listening_at(path))
             front = await stack.enter_async_context(
@@ -239,11 +274,9 @@ async def _listening(config: RelayConfig, relay: Relay) -> AsyncIterator[None]:
         yield
 
 
-async def _end_crowded_out(stream: Stream) -> None:
-    details = f"more than {MAX_STREAMS} streams at once: the oldest makes way for a newer one"
-    log.warning("ended the oldest stream of Envoy's", extra={"reason": details})
-    stream.end(_relay_end(grpc.StatusCode.RESOURCE_EXHAUSTED, details))
-    await stream.closed.wait()
+async def _tell_end(envoy: GrpcSide, end: End) -> None:
+    with suppress(grpc.aio.InternalError):  # its connection has ended in the middle of it
+        await envoy.abort(end.code, end.details[:_LONGEST_DETAILS])
 
 
 def _relay_end(code: grpc.StatusCode, details: str) -> End:

@@ -4,10 +4,13 @@ Usually there is one. During a hot restart the old Envoy, which finishes its req
 one each have theirs, and an Envoy that lost its connection may be back before its old stream is
 seen to end. The newest leads: status and the agent's own types follow it. When it ends, the newest
 of those left takes over.
+
+Too many are too many of some process: another process's streams are not ended for it.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Generic, Protocol, TypeVar
 
 MAX_STREAMS = 4
@@ -15,7 +18,10 @@ MAX_STREAMS = 4
 
 
 class Member(Protocol):
-    """What is told whether it leads."""
+    """What is told whether it leads. process: whose it is; None: nobody knows."""
+
+    @property
+    def process(self) -> int | None: ...
 
     def lead(self) -> None: ...
 
@@ -43,7 +49,9 @@ class Roster(Generic[M]):
 
     def join(self, newcomer: M) -> M | None:
         """Let a newcomer lead; returns the one that has to go for it, if there are too many."""
-        crowded_out = self._members.pop(0) if len(self._members) >= MAX_STREAMS else None
+        crowded_out = self._one_too_many(newcomer) if len(self._members) >= MAX_STREAMS else None
+        if crowded_out is not None:
+            self._members.remove(crowded_out)
         if (previous := self.leader) is not None:
             previous.follow()
         self._members.append(newcomer)
@@ -60,3 +68,8 @@ class Roster(Generic[M]):
             return False
         successor.lead()
         return True
+
+    def _one_too_many(self, newcomer: M) -> M:
+        """The oldest of the process that has most streams."""
+        streams = Counter(member.process for member in (*self._members, newcomer))
+        return max(self._members, key=lambda member: streams[member.process])

@@ -1,9 +1,9 @@
 """One Envoy stream and its upstream stream: three loops that pass bytes on until either side ends.
 
-Requests wait in an unbounded queue, responses are passed one at a time. A bounded request queue can
+Requests wait in a queue, responses are passed one at a time. A queue that makes Envoy wait can
 deadlock with a control plane that does not read while it writes
-(https://github.com/istio/istio/issues/39209); the other way back-pressure reaches the control plane
-through HTTP/2 flow control.
+(https://github.com/istio/istio/issues/39209), so one that grows too long ends the stream. The other
+way back-pressure reaches the control plane through HTTP/2 flow control.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ import grpc
 import grpc.aio
 from grpc.aio import EOF  # type: ignore[attr-defined]  # the stubs do not know it
 
+from mesh_listening import behind, hang_up
 from xds_proxy._connection import Connection
+from xds_proxy._delivery import Bounds, Delivery
 from xds_proxy._dialect import Dialect, Request, Response
 from xds_proxy._errors import WireError
 from xds_proxy._interception import Interception
@@ -68,6 +70,7 @@ class Stream:
         ledger: Ledger,
         interception: Interception,
         observation: Observation,
+        bounds: Bounds,
     ) -> None:
         self.ledger = ledger
         self.leads = False
@@ -77,6 +80,10 @@ class Stream:
         self._interception = interception
         self._observation = observation
         self._requests: asyncio.Queue[bytes] = asyncio.Queue()
+        self._queued_bytes = 0
+        self._max_queued_bytes = bounds.max_queued_bytes
+        self._to_control_plane = Delivery(bounds.to_control_plane, self._control_plane_overdue)
+        self._to_envoy = Delivery(bounds.to_envoys, self._envoy_overdue)
         self._responses: asyncio.Queue[bytes | End] = asyncio.Queue(maxsize=_RESPONSES_AHEAD)
         self._answered = False
         self._listeners_asked = False
@@ -85,6 +92,12 @@ class Stream:
         self._complained_of: set[str] = set()
         self._ended: asyncio.Future[End] = asyncio.get_running_loop().create_future()
         self.closed = asyncio.Event()
+
+    @property
+    def process(self) -> int | None:
+        """The process that Envoy is, by the kernel's word."""
+        known = behind(self._envoy.peer())
+        return known.credentials.pid if known is not None and known.credentials else None
 
     def lead(self) -> None:
         """Speak for the relay: its connection is the relay's, and the agent's types come by it.
@@ -116,13 +129,43 @@ class Stream:
 
     async def pass_on(self, control_plane: GrpcSide) -> None:
         """Relay until cancelled, which is what the owner does once `wait_end` returns."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._read_envoy(), name="xds-proxy: requests from Envoy")
-            group.create_task(
-                self._write_control_plane(control_plane), name="xds-proxy: requests on"
-            )
-            group.create_task(self._read_control_plane(control_plane), name="xds-proxy: responses")
-            group.create_task(self._write_envoy(), name="xds-proxy: responses to Envoy")
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._read_envoy(), name="xds-proxy: requests from Envoy")
+                group.create_task(
+                    self._write_control_plane(control_plane), name="xds-proxy: requests on"
+                )
+                group.create_task(
+                    self._read_control_plane(control_plane), name="xds-proxy: responses"
+                )
+        finally:
+            self._to_control_plane.forget()
+
+    async def write_envoy(self) -> None:
+        """Write responses until the stream has ended; one that is on its way then is waited for.
+
+        gRPC can't end a call that has one on its way: it would send the headers again. Who does not
+        take it is found in time, and its connection ended, with which gRPC cancels this.
+        """
+        while not self._ended.done():
+            response = await self._responses.get()
+            if isinstance(response, End):
+                self.end(response)
+                return
+            if not self._ended.done():
+                try:
+                    await self._to_envoy.write(self._envoy, response)
+                except grpc.aio.InternalError:
+                    self.end(End(by=Side.ENVOY, code=grpc.StatusCode.CANCELLED))
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether a response is on its way to Envoy."""
+        return self._to_envoy.is_under_way
+
+    def forget(self) -> None:
+        """The call is over, and with it what was on its way."""
+        self._to_envoy.forget()
 
     async def _read_envoy(self) -> None:
         while True:
@@ -137,7 +180,7 @@ class Stream:
                 return
             self._note_request(peeked)
             self._connection.counters.requests += 1
-            self._requests.put_nowait(request)
+            self._queue(request)
             if peeked.type_url == _LISTENER:
                 self._listeners_asked = True
                 self._subscribe()
@@ -145,8 +188,9 @@ class Stream:
     async def _write_control_plane(self, control_plane: GrpcSide) -> None:
         while True:
             request = await self._requests.get()
+            self._queued_bytes -= len(request)
             try:
-                await control_plane.write(request)
+                await self._to_control_plane.write(control_plane, request)
             except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
                 return  # the call has ended; the reading loop learns how
 
@@ -170,18 +214,6 @@ class Stream:
             reason = _refusal(code, details, shown=control_plane.shown)
             self._connection.failed(reason, leads=self.leads)
         await self._responses.put(End(by=Side.CONTROL_PLANE, code=code, details=details))
-
-    async def _write_envoy(self) -> None:
-        while True:
-            response = await self._responses.get()
-            if isinstance(response, End):
-                self.end(response)
-                return
-            try:
-                await self._envoy.write(response)
-            except grpc.aio.InternalError:
-                self.end(End(by=Side.ENVOY, code=grpc.StatusCode.CANCELLED))
-                return
 
     def _note_response(self, response: bytes) -> bool:
         """Enter a response into the ledger; whether it goes to Envoy."""
@@ -229,7 +261,7 @@ class Stream:
         if self.leads and self._listeners_asked and not self._subscribed:
             self._subscribed = True
             for request in self._interception.subscriptions(self._dialect):
-                self._requests.put_nowait(request)
+                self._queue(request)
 
     def _intercept(self, response: bytes, peeked: Response) -> None:
         """Have the agent take a response and answer it, now or when this stream leads."""
@@ -241,7 +273,46 @@ class Stream:
         except WireError as error:
             self._complain_of_response(error)
         else:
-            self._requests.put_nowait(answer)
+            self._queue(answer)
+
+    def _queue(self, request: bytes) -> None:
+        """Have a request sent to the control plane, in its turn."""
+        self._queued_bytes += len(request)
+        self._requests.put_nowait(request)
+        if self._queued_bytes > self._max_queued_bytes:
+            self._control_plane_does_not_read(
+                f"more than {self._max_queued_bytes} bytes of requests wait for it"
+            )
+
+    def _control_plane_overdue(self, waited_s: float, size: int, reason: str) -> None:
+        log.debug(
+            "a request was not taken",
+            extra={"waited_s": round(waited_s, 1), "bytes": size, "reason": reason},
+        )
+        self._control_plane_does_not_read(f"it has not taken a request for {waited_s:.0f} s")
+
+    def _control_plane_does_not_read(self, reason: str) -> None:
+        if self._ended.done():
+            return
+        self._connection.not_reading(reason, leads=self.leads)
+        details = f"the control plane does not read: {reason}"
+        self.end(End(by=Side.CONTROL_PLANE, code=grpc.StatusCode.UNAVAILABLE, details=details))
+
+    def _envoy_overdue(self, waited_s: float, size: int, reason: str) -> None:
+        """End the connection: a status would wait behind what is not read."""
+        self._connection.counters.envoy_not_reading += 1
+        log.warning(
+            "Envoy's connection is ended, it does not read",
+            extra={
+                "pid": self.process,
+                "waited_s": round(waited_s, 1),
+                "bytes": size,
+                "reason": reason,
+            },
+        )
+        details = f"a response of {size} bytes was not read for {waited_s:.0f} s: {reason}"
+        self.end(End(by=Side.RELAY, code=grpc.StatusCode.DEADLINE_EXCEEDED, details=details))
+        hang_up(self._envoy.peer())
 
     def _complain_of_response(self, error: WireError) -> None:
         log.error("the control plane sent a malformed response", extra={"reason": str(error)})

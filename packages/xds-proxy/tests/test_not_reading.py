@@ -1,0 +1,347 @@
+"""Neighbours that do not read: Envoys and a control plane that give a stream no room."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import grpc
+import h2.config
+import h2.connection
+import h2.events
+import h2.settings
+import pytest
+
+from mesh_listening import Reason
+from mesh_testkit import PATIENCE_S, until
+from mesh_testkit.http2 import connected
+from xds_proxy._dialect import SERVICE
+from xds_proxy.testing import control_plane, envoy_stream
+
+ADS = f"/{SERVICE}/StreamAggregatedResources"
+MANY = 100
+BODY = bytes(100_000)
+DEAF = """
+import asyncio, sys
+from contextlib import AsyncExitStack
+from mesh_testkit.http2 import connected
+
+async def main():
+    path, method, many, request = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
+    async with AsyncExitStack() as stack:
+        for _ in range(many):
+            client = await stack.enter_async_context(connected("unix:" + path, window=0))
+            await client.open(method, bytes.fromhex(request))
+        print("there", flush=True)
+        await asyncio.to_thread(sys.stdin.read)
+
+asyncio.run(main())
+"""
+
+
+@asynccontextmanager
+async def many_deaf(path: Path, request: bytes) -> AsyncIterator[None]:
+    """Connections of another process whose streams are never read."""
+    child = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", DEAF, str(path), ADS, str(MANY), request.hex()),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert child.stdout is not None
+    assert child.stdin is not None
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            assert await child.stdout.readline() == b"there\n"
+        yield
+    finally:
+        child.stdin.close()
+        await child.wait()
+
+
+async def answer_everybody(plane: Any, messages: Any, streams: list[Any]) -> None:
+    """Send each stream that comes more than it takes unread."""
+
+    async def answer(stream: Any) -> None:
+        with suppress(grpc.aio.InternalError, grpc.aio.UsageError):  # it has ended meanwhile
+            if await stream.receive() is None:
+                return
+            for number in range(10):
+                await stream.send(
+                    messages.response(
+                        messages.cluster, version=f"{number}", nonce=f"{number}", bodies=(BODY,)
+                    )
+                )
+
+    async with asyncio.TaskGroup() as group:
+        while True:
+            stream = await plane.accept()
+            streams.append(stream)
+            group.create_task(answer(stream), name="answers")
+
+
+async def passes(upstream: Any, envoy: Any, messages: Any, version: str) -> None:
+    """A response comes to Envoy, and its answer to the control plane."""
+    async with asyncio.timeout(PATIENCE_S):
+        await upstream.send(
+            messages.response(messages.cluster, version=version, nonce=version, bodies=(BODY,))
+        )
+        assert await envoy.receive() is not None
+        await envoy.send(messages.request(messages.cluster, version=version, nonce=version))
+        assert messages.read_request(await upstream.receive()).version_info == version
+
+
+async def opened(plane: Any, envoy: Any, messages: Any) -> Any:
+    await envoy.send(messages.request(messages.cluster))
+    upstream = await plane.accept()
+    await upstream.receive()
+    return upstream
+
+
+@pytest.mark.parametrize("responses", [0, 1], ids=["its first answer", "a later one"])
+async def test_an_envoy_that_does_not_read_is_closed_logged_once_and_counted(
+    start_relay: Any, messages: Any, caplog: pytest.LogCaptureFixture, responses: int
+) -> None:
+    first = messages.response(messages.cluster, version="1", nonce="1", bodies=(b"x",))
+    async with control_plane() as plane, start_relay(plane.address, send_timeout_s=0.2) as running:
+        async with (
+            envoy_stream(running.socket_path) as envoy,
+            connected(f"unix:{running.socket_path}", window=responses * (len(first) + 5)) as deaf,
+        ):
+            upstream = await opened(plane, envoy, messages)
+            deaf.reads = False
+            stream = await deaf.open(ADS, messages.request(messages.cluster))
+            unread = await plane.accept()
+            for _ in range(responses):
+                await unread.send(first)
+                async with asyncio.timeout(PATIENCE_S):
+                    assert await deaf.receive(stream) == first
+            with caplog.at_level(logging.WARNING):
+                for _ in range(10):
+                    await unread.send(
+                        messages.response(
+                            messages.cluster, version="2", nonce="2", bodies=(b"y" * 1000,)
+                        )
+                    )
+                await passes(upstream, envoy, messages, "v1")
+                async with asyncio.timeout(PATIENCE_S):
+                    await deaf.closed.wait()
+                    await unread.closed.wait()
+            await running.until(lambda relay: relay.status.streams == 1, what="its end")
+            await passes(upstream, envoy, messages, "v2")
+            status = running.relay.status
+            assert (status.connected, status.types[messages.cluster].in_use) == (True, "v2")
+        assert running.relay.counters.envoy_not_reading == 1
+        assert running.relay.port.refused == {Reason.NOT_READ: 1}
+    assert [record.message for record in caplog.records] == [
+        "Envoy's connection is ended, it does not read"
+    ]
+    assert vars(caplog.records[0])["reason"] == "it has not read for too long"
+
+
+async def test_a_hundred_that_do_not_read_hold_up_no_other_process_and_are_all_ended(
+    start_relay: Any, messages: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    async with control_plane() as plane, start_relay(plane.address, send_timeout_s=5.0) as running:
+        async with AsyncExitStack() as stack:
+            envoy = await stack.enter_async_context(envoy_stream(running.socket_path))
+            upstream = await opened(plane, envoy, messages)
+            unread: list[Any] = []
+            answering = asyncio.create_task(answer_everybody(plane, messages, unread))
+            try:
+                async with many_deaf(running.socket_path, messages.request(messages.cluster)):
+                    await running.until(
+                        lambda relay: relay.counters.crowded_out == MANY - 3, what="all of them"
+                    )
+                    for number in range(20):
+                        await passes(upstream, envoy, messages, f"v{number}")
+                    await running.until(lambda relay: relay.status.streams == 1, what="their end")
+                    await running.until(lambda relay: relay.untaken_bytes == 0, what="all of it")
+                    await passes(upstream, envoy, messages, "after")
+            finally:
+                answering.cancel()
+                await asyncio.wait([answering])
+        refused = running.relay.port.refused
+        counters = running.relay.counters
+    assert refused.keys() == {Reason.NOT_READ}
+    # The others had nothing on its way to them, and so were told that there are too many.
+    assert 1 <= counters.envoy_not_reading == refused[Reason.NOT_READ] <= MANY
+    told = [record.message for record in caplog.records]
+    assert told.count("ending streams of Envoy's") == 1
+    assert told.count("Envoy's connection is ended, it does not read") == counters.envoy_not_reading
+
+
+@pytest.mark.parametrize("by", ["Envoy", "control plane"])
+async def test_what_is_unread_when_its_stream_ends_is_ended_in_its_time(
+    start_relay: Any, messages: Any, caplog: pytest.LogCaptureFixture, by: str
+) -> None:
+    caplog.set_level(logging.WARNING)
+    async with (
+        control_plane() as plane,
+        start_relay(plane.address, send_timeout_s=0.2) as running,
+        connected(f"unix:{running.socket_path}", window=0) as deaf,
+    ):
+        stream = await deaf.open(ADS, messages.request(messages.cluster))
+        unread = await plane.accept()
+        await unread.send(
+            messages.response(messages.cluster, version="1", nonce="1", bodies=(BODY,))
+        )
+        await running.until(lambda relay: relay.untaken_bytes > 0, what="something unread")
+        if by == "Envoy":
+            await deaf.finish_sending(stream)
+        else:
+            unread.end(grpc.StatusCode.UNAVAILABLE, "stopping")
+        async with asyncio.timeout(PATIENCE_S):
+            await deaf.closed.wait()
+        await running.until(lambda relay: relay.untaken_bytes == 0, what="an end of it")
+        assert running.relay.counters.envoy_not_reading == 1
+    assert [record.message for record in caplog.records] == [
+        "Envoy's connection is ended, it does not read"
+    ]
+
+
+async def test_with_too_much_unread_the_slowest_are_ended_before_their_time(
+    start_relay: Any, messages: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    most = len(BODY) * 2
+    async with (
+        control_plane() as plane,
+        start_relay(
+            plane.address, send_timeout_s=None, max_message_bytes=most, max_untaken_bytes=most
+        ) as running,
+        AsyncExitStack() as stack,
+    ):
+        for _ in range(3):
+            deaf = await stack.enter_async_context(
+                connected(f"unix:{running.socket_path}", window=0)
+            )
+            await deaf.open(ADS, messages.request(messages.cluster))
+            unread = await plane.accept()
+            await unread.send(
+                messages.response(messages.cluster, version="1", nonce="1", bodies=(BODY,))
+            )
+        await running.until(lambda relay: relay.status.streams == 1, what="the end of two")
+        assert running.relay.counters.envoy_not_reading == 2
+    assert {vars(record)["reason"] for record in caplog.records} == {
+        "it reads slowly while too much waits for slow clients"
+    }
+
+
+class DeafControlPlane:
+    """Answers streams without end, and gives them no room to send anything."""
+
+    def __init__(self, response: bytes, *, window: int) -> None:
+        self.address = ""
+        self.ended = 0
+        self._window = window
+        self._response = b"\0" + len(response).to_bytes(4) + response
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        http = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False))
+        http.initiate_connection()
+        http.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: self._window})
+        streams: set[int] = set()
+        with suppress(ConnectionError):
+            writer.write(http.data_to_send())
+            while data := await reader.read(65536):
+                for event in http.receive_data(data):
+                    if isinstance(event, h2.events.RequestReceived) and event.stream_id:
+                        streams.add(event.stream_id)
+                        http.send_headers(
+                            event.stream_id,
+                            [(":status", "200"), ("content-type", "application/grpc")],
+                        )
+                    if isinstance(event, h2.events.StreamReset) and event.stream_id in streams:
+                        streams.discard(event.stream_id)
+                        self.ended += 1
+                for stream in streams:
+                    if http.local_flow_control_window(stream) > len(self._response):
+                        http.send_data(stream, self._response)
+                writer.write(http.data_to_send())
+        writer.close()
+
+
+def has_ended(plane: DeafControlPlane, streams: int) -> bool:
+    return plane.ended == streams
+
+
+@asynccontextmanager
+async def deaf_control_plane(response: bytes, *, window: int) -> AsyncIterator[DeafControlPlane]:
+    plane = DeafControlPlane(response, window=window)
+    server = await asyncio.start_server(plane.serve, "127.0.0.1", 0)
+    host, port = server.sockets[0].getsockname()[:2]
+    plane.address = f"{host}:{port}"
+    try:
+        yield plane
+    finally:
+        server.close()
+        await server.wait_closed()
+
+
+@pytest.mark.parametrize("window", [0, 1000], ids=["nothing at all", "some"])
+async def test_a_control_plane_that_does_not_read_ends_the_stream_and_is_told_once(
+    start_relay: Any, messages: Any, caplog: pytest.LogCaptureFixture, window: int
+) -> None:
+    caplog.set_level(logging.WARNING)
+    response = messages.response(messages.cluster, version="1", nonce="1", bodies=(b"x" * 100,))
+    async with (
+        deaf_control_plane(response, window=window) as plane,
+        start_relay(plane.address, send_timeout_s=0.2) as running,
+    ):
+        for times in (1, 2):
+            async with envoy_stream(running.socket_path) as envoy, asyncio.timeout(PATIENCE_S):
+                for _ in range(10):
+                    await envoy.send(messages.request(messages.cluster, version="1", nonce="1"))
+                while await envoy.receive() is not None:
+                    await envoy.send(messages.request(messages.cluster, version="1", nonce="1"))
+                code, details = await envoy.status()
+            assert code is grpc.StatusCode.UNAVAILABLE
+            assert details.startswith("the control plane does not read: it has not taken a request")
+            assert running.relay.counters.control_plane_not_reading == times
+            assert not running.relay.status.connected
+            await until(partial(has_ended, plane, times), what="the end of its stream")
+    told = [record.message for record in caplog.records]
+    assert set(told) == {"the control plane does not read, its stream is ended"}
+
+
+async def test_requests_that_wait_for_the_control_plane_are_bounded(
+    start_relay: Any, messages: Any
+) -> None:
+    response = messages.response(messages.cluster, version="1", nonce="1", bodies=(b"x",))
+    async with (
+        deaf_control_plane(response, window=0) as plane,
+        start_relay(plane.address, send_timeout_s=None, max_queued_bytes=1_000_000) as running,
+        envoy_stream(running.socket_path) as envoy,
+        asyncio.timeout(PATIENCE_S),
+    ):
+        for _ in range(11):  # one being sent, and ten that wait
+            await envoy.send(messages.request(messages.cluster, version="1" * 100_000))
+        while await envoy.receive() is not None:
+            pass
+        code, details = await envoy.status()
+        assert code is grpc.StatusCode.UNAVAILABLE, details
+        assert details.endswith("more than 1000000 bytes of requests wait for it")
+        assert running.relay.counters.control_plane_not_reading == 1
+
+
+async def test_responses_pass_while_the_control_plane_does_not_read(
+    start_relay: Any, messages: Any
+) -> None:
+    response = messages.response(messages.cluster, version="1", nonce="1", bodies=(b"x",))
+    async with (
+        deaf_control_plane(response, window=0) as plane,
+        start_relay(plane.address, send_timeout_s=None) as running,
+        envoy_stream(running.socket_path) as envoy,
+        asyncio.timeout(PATIENCE_S),
+    ):
+        for _ in range(5):
+            await envoy.send(messages.request(messages.cluster, version="1", nonce="1"))
+        assert await envoy.receive() == response
+        assert running.relay.counters.control_plane_not_reading == 0
