@@ -18,7 +18,6 @@ ADS = "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedRe
 async def main():
     async with grpc.aio.insecure_channel("unix:" + sys.argv[1]) as channel:
         call = channel.stream_stream(ADS, None, None)(None)
-        await call.write(b"")
         try:
             await call.read()
         except grpc.aio.AioRpcError as error:
