@@ -323,6 +323,23 @@ async def test_child():
     result.assert_outcomes(passed=1)
 
 
+def test_what_asks_for_an_envoy_can_be_left_out(run: Run) -> None:
+    result = run(
+        """
+import pytest
+
+@pytest.fixture
+def running(envoy_binary): raise AssertionError
+
+def test_directly(envoy_binary): raise AssertionError
+def test_through_a_fixture(running): pass
+def test_without(tmp_path): pass
+""",
+        "--without-envoy",
+    )
+    result.assert_outcomes(passed=1, deselected=2)
+
+
 async def test_waiting_ends_when_it_holds() -> None:
     looks = iter([False, False, True])
 

@@ -54,6 +54,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="rewrite the golden files with what the tests produce",
     )
+    parser.addoption(
+        "--without-envoy",
+        action="store_true",
+        help="leave out the tests that ask for envoy_binary",
+    )
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -71,6 +76,15 @@ def pytest_load_initial_conftests() -> None:
     """
     start_no_grpc_in_children()
     collect_no_garbage_in_children()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests with an Envoy, if that is asked for."""
+    if not config.getoption("--without-envoy"):
+        return
+    with_envoy = [item for item in items if "envoy_binary" in getattr(item, "fixturenames", ())]
+    config.hook.pytest_deselected(items=with_envoy)
+    items[:] = [item for item in items if item not in with_envoy]
 
 
 def pytest_sessionstart() -> None:
