@@ -50,7 +50,7 @@ def test_lua_with_double_braces_is_no_template(tmp_path: Path) -> None:
         (b"\xff", r"^customConfigFile: .*boot can't be read: it is not UTF-8 text$"),
         (b'{\n "id": "{{ .nodeID }}"}', r"boot is a Go template \(see line 2\)"),
         (b"{{- if .zipkin }}", r"is a Go template \(see line 1\)"),
-        (b"a: [", r"boot: not YAML: "),
+        (b"a: [", r"boot:1: not valid YAML: "),
         (b"admin: {}", r"boot: no admin.address.socket_address with address and port_value"),
     ],
 )

@@ -193,7 +193,7 @@ def test_without_an_address_given_the_machines_own_are_used(load: Load) -> None:
         ({"FILE_MOUNTED_CERTS": "true", "PROV_CERT": "x"}, "PROV_CERT are both set"),
         ({"WORKLOAD_IDENTITY_SOCKET_FILE": "../s"}, "it must be the name of a file"),
         ({"POD_NAMESPACE": "a/b"}, "don't make an identity: namespace 'a/b'"),
-        ({"PROXY_CONFIG": "{"}, "PROXY_CONFIG: not YAML"),
+        ({"PROXY_CONFIG": "{"}, "PROXY_CONFIG:1: not valid YAML"),
         ({"XDS_ROOT_CA": "/no/such"}, "root certificate /no/such does not exist"),
     ],
 )

@@ -249,7 +249,15 @@ def test_the_limit_of_connections_has_istios_order_of_sources(load: Load) -> Non
 
 
 @pytest.mark.parametrize(
-    ("text", "size"), [("", None), ("200Mi", 200 << 20), ("1Gi", 1 << 30), ("64000000", 64_000_000)]
+    ("text", "size"),
+    [
+        ("", None),
+        ("200Mi", 200 << 20),
+        ("1Gi", 1 << 30),
+        ("1.5Gi", 3 << 29),
+        ("500M", 500_000_000),
+        ("64000000", 64_000_000),
+    ],
 )
 def test_envoys_heap_is_limited_only_if_asked_for(load: Load, text: str, size: int | None) -> None:
     assert bootstrap(load({"MESH_AGENT_ENVOY_MAX_HEAP": text})).max_heap_bytes == size

@@ -19,7 +19,22 @@ RARELY_USED = {
     "tempfile",
     "typer",
     "xds_server._snapshots",
+    "yaml",
 }
+
+
+def test_a_configuration_in_json_does_not_load_yamls_library() -> None:
+    program = (
+        "import json, sys; import mesh_agent._process\n"
+        "from mesh_agent._proxy_config import merge_layers, mesh_layer, parse_layer\n"
+        "text = json.dumps({'discoveryAddress': 'a:1', 'drainDuration': '1s'})\n"
+        "merge_layers([mesh_layer('mesh', ''), parse_layer('PROXY_CONFIG', text)])\n"
+        "print(json.dumps(list(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    )
+    assert {"yaml", "difflib", "msgspec"}.isdisjoint(json.loads(done.stdout))
 
 
 def test_the_agents_process_does_not_load_what_it_rarely_uses() -> None:

@@ -50,6 +50,8 @@ def test_a_missing_field_has_the_line_of_what_is_around_it() -> None:
     [
         ("a: [1\nb: 2\n", "x:2: not valid YAML: while parsing a flow sequence"),
         ("a:\n b: 1\nc\n", "x:4: not valid YAML: while scanning a simple key"),
+        ("a: [", "x:1: not valid YAML: while parsing a flow node"),
+        ("a: [\n", "x:2: not valid YAML: while parsing a flow node"),
         ("a:\n\t- b\n", "x:2: not valid YAML: while scanning for the next token, found character"),
         ("a: 1\nb: \0\n", "x:2: not valid YAML: control characters are not allowed, found U+0000"),
         ("ä: öü\nb: \x01\n", "x:2: not valid YAML: control characters are not allowed"),
@@ -76,7 +78,7 @@ def test_a_missing_field_has_the_line_of_what_is_around_it() -> None:
         ("[" * 100_000, f"x:1: [0][0][0][0][0][0][0][0]: nested deeper than {MAX_DEPTH} levels"),
         ("a:\n" + "- x\n" * (MAX_VALUES + 1), f"the document has more than {MAX_VALUES} values"),
     ],
-    ids=range(27),
+    ids=range(29),
 )
 def test_a_mistake_is_named_with_its_place(source: str | bytes, wanted: str) -> None:
     (problem,) = told(source)

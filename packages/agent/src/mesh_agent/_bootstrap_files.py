@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import envoy_supervisor
-from mesh_agent._proxy_config import LayerError, ProxyConfig, parse_document
+from mesh_agent._proxy_config import LayerError, ProxyConfig, read_mapping
 from mesh_agent._settings import Settings
 
 _MAX_FILE_BYTES = 64 << 20
@@ -82,12 +82,16 @@ def _admin(path: Path, text: str, settings: Settings) -> envoy_supervisor.Addres
     else:
         return None
     try:
-        document = parse_document(str(path), text)
+        document = read_mapping(str(path), text)
     except LayerError as error:
-        settings.problems.append(str(error))
+        settings.problems.extend(error.problems)
         return None
-    match document.get("admin"):
-        case {"address": {"socket_address": {"address": str(host), "port_value": int(port)}}}:
+    match document.value:
+        case {
+            "admin": {
+                "address": {"socket_address": {"address": str(host), "port_value": int(port)}}
+            }
+        }:
             return envoy_supervisor.Address(host=host, port=port)
         case _:
             pass

@@ -181,7 +181,7 @@ def _proxy_config(flags: Flags, settings: Settings, pod: node.PodInfo) -> proxy_
         try:
             layers.append(proxy_config.parse_layer(name, text))
         except proxy_config.LayerError as error:
-            settings.problems.append(str(error))
+            settings.problems.extend(error.problems)
     try:
         mesh = proxy_config.mesh_layer(
             flags.mesh_config, _read_if_there(settings, flags.mesh_config)
@@ -194,7 +194,7 @@ def _proxy_config(flags: Flags, settings: Settings, pod: node.PodInfo) -> proxy_
         )
         return proxy_config.merge_layers([mesh, *layers, own])
     except proxy_config.LayerError as error:
-        settings.problems.append(str(error))
+        settings.problems.extend(error.problems)
         return proxy_config.ProxyConfig()
 
 

@@ -1,7 +1,6 @@
 """What Envoy may use, connections and memory, and the runtime values that decide in its code."""
 
 import logging
-import re
 from collections.abc import Mapping
 
 import envoy_supervisor
@@ -9,6 +8,7 @@ from envoy_supervisor import JSON
 from mesh_agent._proxy_config import ProxyConfig
 from mesh_agent._proxy_fields import Fields
 from mesh_agent._settings import Settings
+from mesh_configfile import QuantityError, parse_bytes
 
 log = logging.getLogger(__name__)
 
@@ -16,7 +16,6 @@ _HEAP = "MESH_AGENT_ENVOY_MAX_HEAP"
 _LIMIT = "ISTIO_META_GLOBAL_DOWNSTREAM_MAX_CONNECTIONS"
 _OLD_LIMIT = "overload.global_downstream_max_connections"
 _MOST_CONNECTIONS = 2**63 - 1
-_UNITS: Mapping[str, int] = {"": 1, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30}
 _LEAST_HEAP = 32 << 20
 # What the agent takes of the memory it shares with Envoy, and Envoy beside its heap.
 _BESIDE_HEAP = 96 << 20
@@ -72,8 +71,10 @@ def max_heap_bytes(settings: Settings) -> int | None:
             log.warning("envoy's heap is not limited: there is no memory limit to go by")
             return None
         return max(allowed - _BESIDE_HEAP, allowed // 2)
-    match = re.fullmatch(r"(\d{1,18})(Ki|Mi|Gi)?", text, re.ASCII)
-    size = int(match[1]) * _UNITS[match[2] or ""] if match else 0
+    try:
+        size = parse_bytes(text)
+    except QuantityError:
+        size = 0
     if not _LEAST_HEAP <= size < 1 << 60:
         settings.problems.append(
             f"{_HEAP} is {text!r}, it must be auto or a number of bytes, 32Mi or more"

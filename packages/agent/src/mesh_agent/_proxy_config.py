@@ -5,14 +5,21 @@ annotation `proxy.istio.io/config`, single annotations. A layer replaces whole t
 but `proxyMetadata`, whose keys are merged. Source: istio.mesh.v1alpha1.ProxyConfig.
 """
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from types import MappingProxyType
 
 from envoy_supervisor import JSON
-from mesh_agent._durations import parse_duration
+from mesh_configfile import (
+    Document,
+    DurationBoundsError,
+    DurationError,
+    Value,
+    parse_duration,
+    read_document,
+    spell_duration,
+)
 
 _NUMBER, _TEXT, _OBJECT, _LIST, _FLAG = (int,), (str,), (dict,), (list,), (bool,)
 
@@ -60,11 +67,17 @@ _FIELDS: Mapping[str, tuple[type, ...]] = MappingProxyType(
         "zipkinAddress": _TEXT,
     }
 )
+# Envoy counts these in seconds, in 32 bits, and does not start with more.
+_LONGEST_DRAIN = timedelta(seconds=2**32 - 1)
 _TYPE_NAMES = {int: "a number", str: "text", dict: "an object", list: "a list", bool: "a boolean"}
 
 
 class LayerError(ValueError):
-    """A layer that can't be used; the message names the layer and the field."""
+    """Layers that can't be used; each problem is a sentence that names the layer and the field."""
+
+    def __init__(self, *problems: str) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = problems
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,47 +121,58 @@ class ProxyConfig:
 
 def parse_layer(name: str, text: str) -> Layer:
     """Read one layer's YAML or JSON; raises `LayerError`."""
-    return check_layer(name, parse_document(name, text))
-
-
-def check_layer(name: str, document: Mapping[str, JSON]) -> Layer:
-    """Make a layer of values whose names and JSON types are right; raises `LayerError`."""
-    for key, value in document.items():
-        if key not in _FIELDS:
-            raise LayerError(f"{name}: {key!r} is not a field of ProxyConfig{_nearest(key)}")
-        types = _FIELDS[key]
-        if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
-            wanted = " or ".join(_TYPE_NAMES[kind] for kind in types)
-            raise LayerError(f"{name}: {key} is {value!r}, it must be {wanted}")
-    return Layer(name=name, values=document)
-
-
-def parse_document(name: str, text: str) -> dict[str, JSON]:
-    """Read a YAML or JSON mapping; empty text is an empty one. Raises `LayerError`."""
-    if not text.strip():
-        return {}
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError):
-        import yaml  # most agents only ever see JSON, which needs no YAML library in memory
-
-        try:
-            document = yaml.safe_load(text)
-        except (yaml.YAMLError, RecursionError) as error:
-            raise LayerError(f"{name}: not YAML: {' '.join(str(error).split())}") from error
-    if document is None:
-        return {}
-    if not isinstance(document, dict) or not all(isinstance(key, str) for key in document):
-        raise LayerError(f"{name}: must be a mapping of field names to values")
-    return document
+    document = read_mapping(name, text)
+    return _checked(name, text, document, _mapping(document), ())
 
 
 def mesh_layer(name: str, text: str) -> Layer:
     """The layer in a mesh config file: its `defaultConfig`. Raises `LayerError`."""
-    defaults = parse_document(name, text).get("defaultConfig", {})
+    document = read_mapping(name, text)
+    defaults = _mapping(document).get("defaultConfig", {})
     if not isinstance(defaults, dict):
         raise LayerError(f"{name}: defaultConfig must be a mapping of field names to values")
-    return check_layer(f"{name}: defaultConfig", defaults)
+    return _checked(name, text, document, defaults, ("defaultConfig",))
+
+
+def read_mapping(name: str, text: str) -> Document:
+    """Read a YAML or JSON mapping; empty text is an empty one. Raises `LayerError`."""
+    document, problems = read_document(text, file=name)
+    if problems:
+        raise LayerError(*map(str, problems))
+    if document.value is not None and not isinstance(document.value, dict):
+        raise LayerError(f"{name}: must be a mapping of field names to values")
+    return document
+
+
+def _mapping(document: Document) -> dict[str, Value]:
+    return document.value if isinstance(document.value, dict) else {}
+
+
+def _checked(
+    name: str, text: str, document: Document, values: Mapping[str, Value], path: tuple[str, ...]
+) -> Layer:
+    """Make a layer of values whose names and JSON types are right."""
+    layer = ": ".join((name, *path))
+    problems = []
+    for key, value in values.items():
+        wrong = _mismatch(key, value)
+        if wrong is not None and "\n" in text.strip():
+            place = f"{name}:{document.line_of((*path, key))}"
+            problems.append(": ".join((place, *path, wrong)))
+        elif wrong is not None:
+            problems.append(f"{layer}: {wrong}")
+    if problems:
+        raise LayerError(*problems)
+    return Layer(name=layer, values=values)
+
+
+def _mismatch(key: str, value: Value) -> str | None:
+    if (types := _FIELDS.get(key)) is None:
+        return f"{key!r} is not a field of ProxyConfig{_nearest(key)}"
+    if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
+        wanted = " or ".join(_TYPE_NAMES[kind] for kind in types)
+        return f"{key} is {value!r}, it must be {wanted}"
+    return None
 
 
 def override_layer(
@@ -185,7 +209,7 @@ def merge_layers(layers: Iterable[Layer]) -> ProxyConfig:
             origin[key] = layer.name
     values = _Values(merged, origin)
     defaults = ProxyConfig()
-    return ProxyConfig(
+    config = ProxyConfig(
         config_path=values.text("configPath", defaults.config_path),
         binary_path=values.text("binaryPath", defaults.binary_path),
         service_cluster=values.text("serviceCluster", defaults.service_cluster),
@@ -206,6 +230,9 @@ def merge_layers(layers: Iterable[Layer]) -> ProxyConfig:
         merged=merged,
         origins=origin,
     )
+    if values.problems:
+        raise LayerError(*values.problems)
+    return config
 
 
 class _Values:
@@ -214,22 +241,25 @@ class _Values:
     def __init__(self, merged: Mapping[str, JSON], origin: Mapping[str, str]) -> None:
         self._merged = merged
         self._origin = origin
+        self.problems: list[str] = []
 
-    def _refuse(self, key: str, wanted: str) -> LayerError:
-        return LayerError(
+    def _refuse(self, key: str, wanted: str) -> None:
+        self.problems.append(
             f"{self._origin[key]}: {key} is {self._merged[key]!r}, it must be {wanted}"
         )
 
     def text(self, key: str, default: str) -> str:
         value = self._merged.get(key, default)
         if not isinstance(value, str) or not value:
-            raise self._refuse(key, "text that is not empty")
+            self._refuse(key, "text that is not empty")
+            return default
         return value
 
     def port(self, key: str, default: int) -> int:
         value = self._merged.get(key, default)
         if not isinstance(value, int) or not 0 < value < 65536:
-            raise self._refuse(key, "a port, 1 to 65535")
+            self._refuse(key, "a port, 1 to 65535")
+            return default
         return value
 
     def duration(self, key: str, default: timedelta) -> timedelta:
@@ -237,21 +267,25 @@ class _Values:
         if value is None:
             return default
         try:
-            return parse_duration(str(value))
-        except ValueError:
-            raise self._refuse(key, "a duration such as 45s") from None
+            return parse_duration(str(value), most=_LONGEST_DRAIN)
+        except DurationBoundsError:
+            self._refuse(key, f"from 0s to {spell_duration(_LONGEST_DRAIN)}")
+        except DurationError as error:
+            self._refuse(key, f"a duration such as 45s{error.hint}")
+        return default
 
     def address(self, key: str, default: str) -> str:
         value = self.text(key, default)
         host, colon, port = value.rpartition(":")
         if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
-            raise self._refuse(key, "host:port")
+            self._refuse(key, "host:port")
+            return default
         return value
 
     def auth_policy_is_none(self) -> bool:
         value = self._merged.get("controlPlaneAuthPolicy", "MUTUAL_TLS")
         if value not in ("NONE", "MUTUAL_TLS", 0, 1):
-            raise self._refuse("controlPlaneAuthPolicy", "NONE or MUTUAL_TLS")
+            self._refuse("controlPlaneAuthPolicy", "NONE or MUTUAL_TLS")
         return value in ("NONE", 0)
 
     def concurrency(self) -> int | None:
@@ -259,7 +293,8 @@ class _Values:
         if value is None:
             return None
         if not isinstance(value, int) or value < 0:
-            raise self._refuse("concurrency", "a number of worker threads, 0 for one a core")
+            self._refuse("concurrency", "a number of worker threads, 0 for one a core")
+            return None
         return value or None
 
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
 
-from mesh_agent._durations import parse_duration
+from mesh_configfile import parse_duration
 from mesh_filewatch import FETCH_TIMEOUT_S, ReadTimedOut, read_within, run_within
 
 T = TypeVar("T")

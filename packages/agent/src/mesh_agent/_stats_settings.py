@@ -8,9 +8,9 @@ from itertools import pairwise
 
 import envoy_supervisor
 from mesh_agent import _node as node
-from mesh_agent._durations import parse_duration
 from mesh_agent._proxy_config import ProxyConfig
 from mesh_agent._proxy_fields import Fields
+from mesh_configfile import parse_duration
 
 _ANNOTATION = "sidecar.istio.io/"
 _ENVOYS_FLUSH_S = 5.0

@@ -87,8 +87,10 @@ def _documents(text: str, builder: Builder) -> Iterator[Document]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         what = ", ".join(filter(None, (error.context, error.problem)))
+        # The end of a text without a last line break is told as the line after it.
+        lines = len(f"{text}.".splitlines())
         builder.fail(
-            mark.line + 1 if mark is not None else 1,
+            min(mark.line + 1, lines) if mark is not None else 1,
             f"not valid YAML: {what}{_hint(text, mark)}",
         )
 
