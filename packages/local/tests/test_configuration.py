@@ -4,13 +4,22 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from mesh_ca import TokenIssuer
-from mesh_local import MeshFile, MeshPlan, OnExit, StateFolder, load_mesh_file, prepared
-from mesh_local._children import running
+from mesh_local import (
+    MeshFile,
+    MeshPlan,
+    NotReady,
+    OnExit,
+    StateFolder,
+    load_mesh_file,
+    prepared,
+)
+from mesh_local._children import last_lines, running
 from mesh_local._configuration import Places, check_mesh, fetch_findings
 from mesh_local._guard import Guard, guarding
 from mesh_local._mesh import _wait_control_plane
@@ -168,6 +177,22 @@ async def findings(plan: MeshPlan, places: Places, wanted: Callable[[str], bool]
             if wanted(text):
                 return text
             await asyncio.sleep(0.05)
+
+
+async def test_a_control_plane_that_has_ended_is_not_waited_for(file: Path) -> None:
+    file.write_text("workloads: [{name: one, ports: [{port: 8080}]}]\nconfigDir: own\n")
+    with prepared(load_mesh_file(file), file.parent / "state") as (plan, state):
+        guard: Guard
+        spec = replace(
+            control_plane_process(plan, state, {}), arguments=("/bin/sh", "-c", "echo why; exit 3")
+        )
+        async with (
+            guarding() as guard,
+            running([spec], on_exit=OnExit.LEAVE, hurry=asyncio.Event(), guard=guard) as (child,),
+        ):
+            with pytest.raises(NotReady, match=r"does not start \(exit code 3\)") as caught:
+                await _wait_control_plane(plan, child)
+    assert "why" in last_lines(caught.value.log)
 
 
 async def test_a_file_that_goes_wrong_is_told_until_it_is_right(file: Path) -> None:

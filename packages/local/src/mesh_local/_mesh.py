@@ -18,7 +18,7 @@ from mesh_lifecycle import SystemClock, in_background
 from mesh_local import _plan as ports
 from mesh_local import _processes as processes
 from mesh_local._addresses import choose_block, is_free, reservations
-from mesh_local._children import Child, OnExit, running
+from mesh_local._children import Child, ChildState, OnExit, running
 from mesh_local._configuration import Places, fetch_findings, refuse_mistakes
 from mesh_local._errors import NotReady
 from mesh_local._guard import guarding
@@ -167,7 +167,7 @@ async def _wait_control_plane(plan: MeshPlan, child: Child) -> None:
     try:
         async with asyncio.timeout(CONTROL_PLANE_READY_S):
             while not await _answers_ready(plan.block.control_plane, plan.http_port, "/ready"):
-                if child.restarts:
+                if child.restarts or child.state is ChildState.ENDED:
                     raise NotReady(
                         f"the control plane does not start ({child.last_exit})", log=child.spec.log
                     )
