@@ -47,7 +47,8 @@ async def proxy(directory: Path, binary: Path) -> AsyncIterator[Proxy]:
         binary=binary,
         bootstrap=bootstrap,
         directory=directory,
-        parent_shutdown_time=timedelta(seconds=1),
+        # The old Envoy must be there still when a slow machine sees that the new one serves.
+        parent_shutdown_time=timedelta(seconds=5),
         termination_drain=timedelta(),
         concurrency=1,
     )
