@@ -21,7 +21,6 @@ from mesh_e2e import (
     run_command,
     running_agent,
 )
-from mesh_local import fetch_status
 from mesh_testkit import until
 
 ADDRESS = own_address(1)
@@ -158,10 +157,9 @@ async def test_an_agent_waits_for_a_control_plane_and_says_so(tmp_path: Path) ->
         log = agent.log
         await until(lambda: "cannot reach the control plane" in log.read_text(), what="a warning")
         await until(lambda: "attempt=2" in log.read_text(), what="a second try")
-        status = await fetch_status(ADDRESS)
-        assert status is not None
-        assert not status.ready
-        assert status.reasons
+        status = await agent.status()
+        assert not status["ready"]
+        assert status["reasons"]
         assert f"{ADDRESS}:15012" in log.read_text()
 
 
@@ -179,10 +177,9 @@ async def test_an_agent_with_a_wrong_root_certificate_says_so(tmp_path: Path) ->
                 f"not signed by a root in {ROOT}"
             )
             await until(lambda: sentence in agent.log.read_text(), what=sentence)
-            status = await fetch_status(ADDRESS)
-            assert status is not None
-            assert not status.ready
-            assert status.serial is None
+            status = await agent.status()
+            assert not status["ready"]
+            assert "serial" not in status["certificate"]
 
 
 async def test_a_token_of_another_issuer_is_refused_and_the_agent_says_so(tmp_path: Path) -> None:
@@ -195,6 +192,4 @@ async def test_a_token_of_another_issuer_is_refused_and_the_agent_says_so(tmp_pa
         environment = agent_environment(PROXY_CONFIG=f'{{"discoveryAddress": "{control_plane}"}}')
         async with running_agent(directory, environment) as agent:
             await until(lambda: "UNAUTHENTICATED" in agent.log.read_text(), what="a refusal")
-            status = await fetch_status(ADDRESS)
-            assert status is not None
-            assert not status.ready
+            assert not (await agent.status())["ready"]

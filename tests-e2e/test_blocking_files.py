@@ -180,8 +180,7 @@ async def test_a_client_of_the_authority_says_which_of_its_files_block(
     plaintext = ("--plaintext",) if option == "--token" else ()  # else a root is needed, too
     status, _, errors = await run_command(
         *("certclient", "get", "--ca", f"{ADDRESS}:1", "--spiffe-id", CART, *plaintext),
-        # One try of a mount takes five seconds, and it would be tried five times.
-        *(option, str(path), "--output", str(tmp_path / "out"), "--timeout", "12s"),
+        *(option, str(path), "--output", str(tmp_path / "out")),
         environment=os.environ,
         directory=tmp_path,
     )

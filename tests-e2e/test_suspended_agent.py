@@ -34,7 +34,8 @@ async def test_an_agent_that_was_suspended_renews_when_it_goes_on_without_a_stor
             await load.until_answered(1)
             assert backend.agent.pid is not None
             # The status may be that of the certificate before: then it ends later than this.
-            ends_at = loop.time() + (expiry(backend) - datetime.now(UTC)).total_seconds()
+            ends = await expiry(backend)
+            ends_at = loop.time() + (ends - datetime.now(UTC)).total_seconds()
             os.kill(backend.agent.pid, signal.SIGSTOP)
             beyond = timedelta(seconds=LIFETIME_S - LATEST_S - 2)
             try:

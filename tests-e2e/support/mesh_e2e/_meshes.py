@@ -8,7 +8,7 @@ from pathlib import Path
 from textwrap import dedent
 
 from mesh_e2e._machine import last_words
-from mesh_local import OnExit, RunningMesh, parse_mesh_file, prepared, running_mesh
+from mesh_local import NotReady, OnExit, RunningMesh, parse_mesh_file, prepared, running_mesh
 from mesh_testkit import PATIENCE_S
 
 ECHO = Path(__file__).parents[2] / "apps" / "echo.py"
@@ -29,13 +29,17 @@ async def mesh_of(
     text = dedent(text).replace("ECHO", f"[{sys.executable}, {ECHO}]")
     file = parse_mesh_file(text, path=directory / "mesh.yaml")
     with prepared(file, directory / "state") as (plan, state):
-        async with running_mesh(plan, state, on_exit=on_exit, environ=environ) as mesh:
-            try:
-                await mesh.wait_ready(PATIENCE_S)
-                yield mesh
-            except BaseException as error:
-                error.add_note(_state_of(mesh))
-                raise
+        try:
+            async with running_mesh(plan, state, on_exit=on_exit, environ=environ) as mesh:
+                try:
+                    await mesh.wait_ready(PATIENCE_S)
+                    yield mesh
+                except BaseException as error:
+                    error.add_note(_state_of(mesh))
+                    raise
+        except NotReady as error:
+            error.add_note(last_words([error.log]))
+            raise
 
 
 def _state_of(mesh: RunningMesh) -> str:

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from mesh_e2e._load import Failure, LoadReport, Target
 from mesh_local import RunningMesh, RunningWorkload
+from mesh_testkit import until
 
 _LEFT_AT_RENEWAL = 0.9
 _JITTER = 0.01
@@ -43,11 +44,17 @@ def handshake_each(mesh: RunningMesh) -> Target:
     return Target(host=mesh.workload("frontend").instance.addresses.outbound, port=9000)
 
 
-def expiry(workload: RunningWorkload) -> datetime:
-    """Return when the certificate ends that the workload's agent has."""
-    assert workload.status is not None
-    assert workload.status.not_after is not None
-    return workload.status.not_after
+async def expiry(workload: RunningWorkload) -> datetime:
+    """Return when the certificate ends that the workload's agent has told of."""
+
+    def told() -> datetime | None:
+        # Who does not answer in time has no status for a while.
+        return workload.status.not_after if workload.status is not None else None
+
+    await until(told, what="a certificate's end", seen=lambda: workload.status)
+    ends = told()
+    assert ends is not None
+    return ends
 
 
 def failures_before(report: LoadReport, *, ends_at: float, renewed_at: float) -> list[Failure]:
