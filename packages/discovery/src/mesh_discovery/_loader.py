@@ -136,6 +136,7 @@ class ConfigLoader:
         # An empty directory, too, has to be watched from when it is there.
         found = [(str(path), 0, 0, 0) for path in sorted(directories)]
         for path in paths:
+            self._reach(path)
             try:
                 status = path.stat()
             except OSError:
