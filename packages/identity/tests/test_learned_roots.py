@@ -3,6 +3,7 @@
 import logging
 import os
 import stat
+import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 
 from mesh_identity import LearnedRoots
 from mesh_identity._root_memory import MAX_AGE_S, Root, RootMemory
+from mesh_testkit import PATIENCE_S, hanging_mount
 
 NOW = 1_800_000_000.0
 DAY_S = 86_400.0
@@ -298,3 +300,19 @@ def test_what_counts_was_announced_lately_and_never_taken_out(
             assert announced - ever_in_file <= counts
         else:
             assert not counts
+
+
+def test_a_link_to_a_mount_that_hangs_holds_up_nothing(
+    start: Start, file: Path, tmp_path: Path
+) -> None:
+    file.parent.mkdir()
+    (tmp_path / "mount").mkdir()
+    agent = start()
+    with hanging_mount(tmp_path / "mount") as mount:
+        file.symlink_to(mount / "file")
+        asks = threading.Thread(target=agent.beside, args=("xds", A), daemon=True)
+        asks.start()
+        asks.join(PATIENCE_S)
+        assert not asks.is_alive()
+    assert agent.problem is not None
+    assert "can't be opened" in agent.problem

@@ -115,7 +115,7 @@ class LearnedRoots:
         if memory == self._memory:
             return
         self._memory = memory
-        if not memory.learned and not memory.withdrawn and not self._path.exists():
+        if not memory.learned and not memory.withdrawn and not os.path.lexists(self._path):
             return  # the file's roots alone are no reason to make another file
         try:
             _write(self._path, memory)
