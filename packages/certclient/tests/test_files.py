@@ -1,4 +1,5 @@
 import logging
+import os
 import stat
 import threading
 from collections.abc import AsyncIterator, Callable
@@ -18,7 +19,7 @@ from certclient import (
 )
 from certclient.testing import FakeAuthority
 from mesh_lifecycle.testing import ManualClock
-from mesh_testkit import hanging_mount, until
+from mesh_testkit import PATIENCE_S, hanging_mount, until
 
 
 @pytest.fixture
@@ -66,6 +67,22 @@ def test_three_files_are_written_for_the_owner_alone(
     files = sorted(config.directory.iterdir())
     assert [file.name for file in files] == ["cert-chain.pem", "key.pem", "root-cert.pem"]
     assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
+
+
+@pytest.mark.parametrize("atomic", [False, True])
+def test_a_fifo_in_the_place_of_a_file_is_replaced(
+    certificate: Certificate, tmp_path: Path, *, atomic: bool
+) -> None:
+    config = OutputFilesConfig(directory=tmp_path, atomic=atomic)
+    write_files(config, certificate)
+    path = (tmp_path / "key.pem").resolve()
+    path.unlink()
+    os.mkfifo(path)
+    writing = threading.Thread(target=write_files, args=(config, certificate), daemon=True)
+    writing.start()
+    writing.join(PATIENCE_S)
+    assert not writing.is_alive()
+    assert on_disk(tmp_path) == as_written(certificate)
 
 
 def test_equal_files_are_left_alone_but_for_their_mode(

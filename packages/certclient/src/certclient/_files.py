@@ -8,14 +8,14 @@ import asyncio
 import logging
 import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from certclient._certificate import Certificate
 from certclient._certificates import Certificates
-from mesh_filewatch import run_aside
+from mesh_filewatch import UnfitFile, read_bytes, run_aside
 from mesh_lifecycle import Backoff, Clock, SystemClock, in_background
 
 log = logging.getLogger("certclient")
@@ -125,11 +125,10 @@ def write_files(config: OutputFilesConfig, certificate: Certificate) -> tuple[st
 
 
 def _replace(path: Path, content: bytes, mode: int) -> bool:
-    with suppress(FileNotFoundError):
-        # A link leads into a generation, which nobody keeps fresh without `atomic`.
-        if not path.is_symlink() and path.read_bytes() == content:
-            path.chmod(mode)
-            return False
+    # A link leads into a generation, which nobody keeps fresh without `atomic`.
+    if not path.is_symlink() and holds(path, content):
+        path.chmod(mode)
+        return False
     import tempfile  # here: it brings much, and most programs that import us write no files
 
     # mkstemp makes the file 0600 from the first moment, whatever the umask.
@@ -146,3 +145,11 @@ def _replace(path: Path, content: bytes, mode: int) -> bool:
         temporary.unlink(missing_ok=True)
         raise
     return True
+
+
+def holds(path: Path, content: bytes) -> bool:
+    """Whether a regular file is there that holds this and no more. Raises OSError."""
+    try:
+        return read_bytes(path, max_bytes=len(content)) == content
+    except (FileNotFoundError, UnfitFile):
+        return False

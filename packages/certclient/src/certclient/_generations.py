@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from certclient._files import CURRENT
+from certclient._files import CURRENT, holds
 
 _CURRENT = CURRENT
 _PREFIX = "..generation-"
@@ -29,7 +29,9 @@ def write_generation(
     Raises OSError; then what was there before still is.
     """
     current = directory / _CURRENT
-    changed = tuple(name for name, content in contents.items() if _differs(current / name, content))
+    changed = tuple(
+        name for name, content in contents.items() if not holds(current / name, content)
+    )
     before = _target(current)
     if not changed:
         for name in contents:
@@ -95,10 +97,3 @@ def _target(path: Path) -> str | None:
     with suppress(OSError):
         return str(path.readlink())
     return None
-
-
-def _differs(path: Path, content: bytes) -> bool:
-    try:
-        return path.read_bytes() != content
-    except FileNotFoundError:
-        return True
