@@ -32,7 +32,9 @@ from xds_server import (
     XdsServer,
 )
 from xds_server import type_urls as types
+from xds_server._clock import SystemClock
 from xds_server._delta import DeltaState
+from xds_server._last_clusters import LastClusters
 from xds_server._reconnects import Reconnects
 from xds_server._request import ClientError, DeltaRequest, SotwRequest
 from xds_server._sotw import SotwState
@@ -168,6 +170,7 @@ class Core:
         self._state = state
         self._delta = delta
         self._reconnects = Reconnects()
+        self._last_clusters = LastClusters(clock=SystemClock())
         self.client: Client[None] = Client(id="n-1", node=Node(id="n"), identities=(), context=None)
         self.reset()
 
@@ -185,6 +188,8 @@ class Core:
         )
         if self._delta:
             self.stream.in_doubt = self._reconnects.opened(self.client.node.id, self.stream.warming)
+        else:
+            self.stream.before = self._last_clusters.opened(self.client.node.id, self.stream)
         self._pushing: Iterator[Any] = iter(())
         self._stuck = False
 

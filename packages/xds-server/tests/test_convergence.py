@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
+from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import Any
 
@@ -107,6 +108,8 @@ class Conversation:
         self.lacking: set[str] = set()  # clusters that the client warms without endpoints
         self.warming: set[str] = set()  # clusters that were sent, and their endpoints were not
         self.unconfirmed: set[str] = set()  # endpoints that were sent, and not answered
+        self.used: set[str] = set()
+        self.carried: set[str] = set()
         self._new_stream()
 
     def run(self, steps: list[tuple[Any, ...]]) -> None:
@@ -135,8 +138,11 @@ class Conversation:
         self.warming = self.warming | self.unconfirmed if self.delta else set()
         self.unconfirmed = set()
         self.clusters_anew = False
+        # Those of the last stream that the client has: in delta it says so.
+        before = set() if self.delta else self.carried | self.used
+        self.carried = before & self.types[CDS].have.keys()
         # Clusters that had their endpoints, so that routes may use them.
-        self.used: set[str] = set()
+        self.used = set()
         self.drained_from = self.core.now
 
     # What happens on the server.
@@ -224,6 +230,8 @@ class Conversation:
             else:
                 assert content != known or "?" in asked, (type_url, "nothing new")
                 self.asked[type_url] = set()
+            if type_url == CDS and self.carried:
+                self._check_carried(content.keys())
             if type_url == CDS:
                 self.warming |= content.keys() if self.clusters_anew else content.keys() - again
                 self.clusters_anew = False
@@ -254,6 +262,14 @@ class Conversation:
             stayed = now >= self.drained_from + self.core.drain_time_s
             assert stayed or "?" in asked or not gone & self.used, gone
             self.used -= gone
+
+    def _check_carried(self, sent: AbstractSet[str]) -> None:
+        """The first clusters of a stream leave none out that listeners of before may use."""
+        subscription = self.core.subscription(CDS)
+        wanted = self.carried if subscription.wildcard else self.carried & subscription.names
+        self.carried = set()
+        stayed = self.core.now >= self.drained_from + self.core.drain_time_s
+        assert stayed or wanted <= sent, wanted - sent
 
     # What happens on the client.
 
@@ -436,6 +452,16 @@ def without_type(request: dict[str, Any]) -> dict[str, Any]:
     ],
     by_name=frozenset([LDS]),
     drain_time_s=0.0,
+)
+@example(  # a client that has everything comes back, and a cluster it uses has gone meanwhile
+    what_happens=[
+        *[("server_reads",), ("client_reads",)] * 8,
+        ("delete", CDS, "a"),
+        ("reconnect", "dropped"),
+        *[("server_reads",)] * 8,
+    ],
+    by_name=frozenset(),
+    drain_time_s=9.0,
 )
 def test_every_sotw_conversation_converges(
     new_core: Any,

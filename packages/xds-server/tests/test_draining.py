@@ -210,3 +210,80 @@ def test_endpoints_of_a_cluster_that_stays_stay_too(delta: Any, state: Any, make
     assert not any(reply.removed_resources for reply in replies)
     stream.core.now = started + DRAIN_S
     assert [reply.type_url for reply in stream.core.go_on()] == [EDS, CDS]
+
+
+class Returning:
+    """A state-of-the-world client with cluster `a`, which comes back when that is replaced."""
+
+    def __init__(self, core: Any, state: Any, make: Any, names: Any) -> None:
+        self.core, self.state, self.names = core, state, names
+        core.drain_time_s = DRAIN_S
+        core.reset()
+        state.set(make.cluster("a"), make.endpoints("a"), make.route("r"), make.listener("l"))
+        self.ask(CDS)
+        self.ask(EDS, "a")
+        self.ask(LDS)
+        self.ask(RDS, "r")
+        core.now = 1000.0
+        state.drop(CDS, "a")
+        state.drop(EDS, "a")
+        state.set(make.cluster("b", eds=False), make.route("r", change=1))
+
+    def ask(self, type_url: str, *names: str, version: str = "") -> list[str]:
+        """Ask and accept; what of the type is there afterwards."""
+        (reply,) = self.core.request(type_url, *names, version=version)
+        self.core.ack(reply, *names)
+        found: list[str] = self.names(reply)
+        return found
+
+    def comes_back(self, *, version: str) -> list[str]:
+        """A new stream; the clusters it begins with."""
+        self.core.reset()
+        clusters = self.ask(CDS, version=version)
+        for type_url, of_type in ((LDS, ()), (RDS, ("r",))):
+            for reply in self.core.request(type_url, *of_type, version=version):
+                self.core.ack(reply, *of_type)
+        return clusters
+
+
+@pytest.fixture
+def returning(sotw: Any, state: Any, make: Any, names: Any) -> Returning:
+    return Returning(sotw, state, make, names)
+
+
+def test_a_client_that_comes_back_keeps_what_its_listeners_may_drain_with(
+    returning: Returning,
+) -> None:
+    assert returning.comes_back(version="v1") == ["a", "b"]
+    core = returning.core
+    core.now += DRAIN_S - 0.1
+    assert core.go_on() == []
+    core.now += 0.2
+    (reply,) = core.go_on()
+    assert returning.names(reply) == ["b"]
+
+
+def test_one_that_comes_back_again_and_again_keeps_it_too(returning: Returning) -> None:
+    for _ in range(3):
+        returning.core.reset()  # gone before it has asked
+        assert returning.comes_back(version="v1") == ["a", "b"]
+
+
+def test_what_comes_back_with_nothing_is_sent_nothing_that_is_gone(returning: Returning) -> None:
+    """A new Envoy of the same node would warm it in vain."""
+    assert returning.comes_back(version="") == ["b"]
+
+
+def test_one_that_was_elsewhere_meanwhile_is_sent_what_there_is(returning: Returning) -> None:
+    assert returning.comes_back(version="another server's") == ["b"]
+
+
+def test_a_cluster_that_is_there_again_is_no_longer_on_its_way_out(
+    returning: Returning, make: Any
+) -> None:
+    returning.comes_back(version="v1")
+    returning.state.set(make.cluster("a"))
+    for reply in returning.core.push():
+        returning.core.ack(reply, *(["r"] if reply.type_url == RDS else []))
+    returning.core.now += 2 * DRAIN_S
+    assert returning.core.go_on() == []

@@ -37,7 +37,6 @@ from ._subscription import Ask, Response
 from ._type_urls import short_name
 from ._unserved import MAX_A_STREAM as MAX_UNSERVED
 from ._unserved import Unserved, nothing
-from ._warming import Warming
 
 if TYPE_CHECKING:
     from ._metrics import Metrics
@@ -171,8 +170,8 @@ class Connection(Generic[C]):
         return not type_urls.isdisjoint(self._state.subscriptions)
 
     @property
-    def warming(self) -> Warming:
-        return self._state.warming
+    def state(self) -> StreamState[Any]:
+        return self._state
 
     def facts(self) -> dict[str, object]:
         """What the log says of it."""

@@ -28,6 +28,7 @@ from ._delta import DeltaState
 from ._errors import BadRequest, Refused, StreamRefused
 from ._followers import Followers
 from ._generator import Client, Generated, Generator, Watch
+from ._last_clusters import LastClusters
 from ._memory import MemoryKeeper
 from ._no_metrics import no_metrics
 from ._node import Node
@@ -138,6 +139,7 @@ class XdsServer(Generic[C]):
         self._bad_requests = BadRequests(self._metrics, clock=clock)
         self._followers = Followers(generators, metrics=self._metrics)
         self._reconnects = Reconnects()
+        self._last_clusters = LastClusters(clock=clock)
         self._updates = Updates()
         self._failed_on: PushRequest | None = None
         self._ready = False
@@ -184,6 +186,7 @@ class XdsServer(Generic[C]):
                 (self._partial_debouncer.run(self._push_gathered), "xds partial debounce"),
                 (self._send_pushes(), "xds pushes"),
                 (self._untaken.run(), "xds untaken responses"),
+                (self._last_clusters.run(), "xds clusters of clients that have gone"),
                 (self._memory.run(), "xds memory"),
             ):
                 await stack.enter_async_context(in_background(service, name=name))
@@ -237,7 +240,9 @@ class XdsServer(Generic[C]):
             del self._connections[connection.client.id]
             self._memory.count(len(self._connections))
             self._queue.discard(connection)
-            self._reconnects.closed(node.id, connection.warming)
+            self._reconnects.closed(node.id, connection.state.warming)
+            if isinstance(connection.state, SotwState):
+                self._last_clusters.closed(node.id, connection.state)
             log.info("client disconnected", extra=connection.facts())
             self._push_to_watchers(self._followers.disconnected(connection.client))
             self._observer.closed(connection.client)
@@ -322,6 +327,8 @@ class XdsServer(Generic[C]):
         )
         if isinstance(state, DeltaState):
             state.in_doubt = self._reconnects.opened(client.node.id, state.warming)
+        elif isinstance(state, SotwState):
+            state.before = self._last_clusters.opened(client.node.id, state)
         return Connection(
             client,
             state,

@@ -12,6 +12,7 @@ from typing import Any
 
 from ._generator import Generated, Watch
 from ._held import NO_NAMES, NOTHING_HELD, Held, one_of_its_kind
+from ._last_clusters import NOTHING_KEPT, Kept
 from ._request import SotwRequest
 from ._resource import Resource
 from ._stream_state import StreamState
@@ -21,13 +22,29 @@ from ._wire import sotw_body, sotw_tail
 
 
 class SotwState(StreamState[SotwRequest]):
-    """One state-of-the-world stream."""
+    """One state-of-the-world stream.
 
-    __slots__ = ("_unconfirmed",)
+    `before` is what the client had of clusters on its last one.
+    """
+
+    __slots__ = ("_brought", "_unconfirmed", "_versions", "before")
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self._unconfirmed: AbstractSet[str] = NO_NAMES
+        self.before = NOTHING_KEPT
+        self._brought = NOTHING_HELD
+        self._versions: tuple[str, ...] = ()
+
+    def kept(self) -> Kept:
+        """What the client has of clusters, for its next stream."""
+        clusters = self.subscriptions.get(CLUSTER)
+        if clusters is None or not clusters.nonce_sent:
+            return self.before
+        versions = frozenset({*self._versions, clusters.version_acked})
+        if not clusters.nonce_acked:
+            versions |= self.before.versions
+        return Kept(clusters.held, versions)
 
     def receive(self, request: SotwRequest) -> Received:
         subscription = self.subscriptions.get(request.type_url)
@@ -68,6 +85,11 @@ class SotwState(StreamState[SotwRequest]):
         if subscription is None:
             subscription = Subscription(type_url=request.type_url)
             self.subscriptions[request.type_url] = subscription
+            # A client that has nothing, as a new Envoy of the same node, names no version.
+            known = request.version and request.version in self.before.versions
+            if request.type_url == CLUSTER and known:
+                self._brought = self.before.clusters
+                self._resumed_at = self._now()
         # What was sent before stays known by its nonce: if this gets no answer, because nothing
         # of it exists, the client goes on with that one.
         subscription.names = _without_wildcard(request.names)
@@ -135,6 +157,8 @@ class SotwState(StreamState[SotwRequest]):
         if generated.partial and not generated.complete:
             gone = generated.removed | subscription.leaving
             state = held.with_changes(state, frozenset(gone.difference(state)))
+        if self._brought and ask.type_url == CLUSTER:
+            held = subscription.held = self._bring_back(subscription.watch, state)
         new, leaving = held.difference(state, complete=True)
         unused = self._never_used(subscription, leaving)
         self._note_sent(ask.type_url, new)
@@ -146,6 +170,12 @@ class SotwState(StreamState[SotwRequest]):
         subscription.leaving = NO_NAMES
         subscription.held = state
         return state if new or leaving or ask.asked else None
+
+    def _bring_back(self, watch: Watch, state: Mapping[str, Resource]) -> Held:
+        """The clusters that the client has from its last stream and that are gone since."""
+        brought, self._brought = self._brought, NOTHING_HELD
+        gone = {n: r for n, r in brought.items() if n not in state and watch.covers(n)}
+        return Held(gone) if gone else NOTHING_HELD
 
     def _note_doubtful(self, subscription: Subscription, resources: Mapping[str, Resource]) -> None:
         """Clusters of a refused response come again with the next, and may warm only then."""
@@ -200,6 +230,8 @@ class SotwState(StreamState[SotwRequest]):
             if generated is not None
             else sotw_body(resources.values())
         )
+        if subscription.type_url == CLUSTER:
+            self._versions = (*self._versions[-3:], version)
         nonce = self._next_nonce()
         subscription.sent(nonce=nonce, version=version, now=self._now())
         tail = sotw_tail(
