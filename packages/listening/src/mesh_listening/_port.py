@@ -10,11 +10,13 @@ import logging
 import os
 import socket
 import struct
+import time
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
 from mesh_listening._deadlines import Deadlines
+from mesh_listening._episodes import Episodes
 from mesh_listening._limits import ConnectionLimits
 from mesh_listening._peers import (
     AllowedPeers,
@@ -134,7 +136,7 @@ class Port:
         self._pause: asyncio.TimerHandle | None = None
         self._spare: int | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._told: tuple[PeerCredentials, float] | None = None
+        self._kept_out = Episodes(quiet_s=_TELL_AGAIN_AFTER_S, now=time.monotonic)
         self._all_gone = asyncio.Event()
         self._all_gone.set()
         self.accepted = 0
@@ -349,7 +351,8 @@ class Port:
             reason = self._allowed.refusal(peer)
         except Exception:  # The caller's pids() may raise anything; then nobody gets in.
             self.count(Reason.NOT_ALLOWED)
-            log.exception("cannot tell whether a peer is allowed, refusing it")
+            if self._kept_out.begins("nobody knows"):
+                log.exception("cannot tell whether a peer is allowed, refusing it")
             return False
         if reason is None:
             return True
@@ -358,11 +361,9 @@ class Port:
         return False
 
     def _tell_not_allowed(self, peer: PeerCredentials, reason: str) -> None:
-        """Log who is kept out, but not each time of a peer that tries all the time."""
-        now = asyncio.get_running_loop().time()
-        if self._told is not None and self._told[0] == peer and now < self._told[1]:
+        """Log who is kept out, but not each time of a user whose processes try all the time."""
+        if not self._kept_out.begins(f"{peer.uid} {peer.gid}"):
             return
-        self._told = (peer, now + _TELL_AGAIN_AFTER_S)
         log.warning(
             "peer refused",
             extra={

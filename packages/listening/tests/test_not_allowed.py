@@ -1,0 +1,51 @@
+"""Processes that are not allowed: each is turned away and counted, a user's are told of once."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+import pytest
+
+from mesh_listening import UNIX_LIMITS, AllowedPeers, Reason, fronting, listening_at
+
+TIMES = 3
+CONNECT = """
+import socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.connect(sys.argv[1])
+sys.exit(0 if s.recv(1) == b"" else 1)
+"""
+
+
+def cannot_tell() -> Collection[int]:
+    raise LookupError("no envoy yet")
+
+
+@pytest.mark.parametrize(
+    ("pids", "said"),
+    [
+        (lambda: {1}, "peer refused"),
+        (cannot_tell, "cannot tell whether a peer is allowed, refusing it"),
+    ],
+    ids=["others", "nobody knows"],
+)
+async def test_process_after_process_of_a_user_is_told_of_once(
+    socket_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    pids: Callable[[], Collection[int]],
+    said: str,
+) -> None:
+    allowed = AllowedPeers(pids=pids)
+    with listening_at(socket_path) as listening:
+        async with fronting([listening], name="test", limits=UNIX_LIMITS, allowed=allowed) as front:
+            with front.forwarding(("127.0.0.1", 9)):
+                for _ in range(TIMES):
+                    child = await asyncio.create_subprocess_exec(
+                        sys.executable, "-c", CONNECT, str(socket_path)
+                    )
+                    assert await child.wait() == 0
+            assert front.port.refused == {Reason.NOT_ALLOWED: TIMES}
+    assert [record.message for record in caplog.records] == [said]
+    assert vars(caplog.records[0]).get("uid", os.geteuid()) == os.geteuid()
