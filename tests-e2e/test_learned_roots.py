@@ -35,7 +35,6 @@ def environment_beside(mesh: RunningMesh) -> dict[str, str]:
         **spec.environment,
         "POD_NAME": "alone",
         "INSTANCE_IP": own_address(41),
-        "DNS_PROXY_ADDR": f"{own_address(41)}:15053",
         "MESH_AGENT_BIND_ADDRESS": own_address(41),
         "DNS_PROXY_ADDR": f"{own_address(41)}:{mesh.plan.dns_port}",
         "ISTIO_META_APP_ADDRESS": own_address(42),
