@@ -8,7 +8,14 @@ import sys
 
 import pytest
 
-from callers import HTTP2_HELLO, idle_connections, served_by_grpc, tcp_client, who_am_i
+from callers import (
+    HTTP2_HELLO,
+    idle_connections,
+    served_by_grpc,
+    tcp_client,
+    unhurried,
+    who_am_i,
+)
 from mesh_listening import GRPC_LIMITS, UNIX_LIMITS, Reason, listening_on, printed
 from mesh_listening.grpc_server import options
 
@@ -19,7 +26,7 @@ FOREIGN = 1000
 async def test_a_thousand_foreign_connections_take_no_place_from_those_through_the_front(
     says: bytes,
 ) -> None:
-    limits = UNIX_LIMITS._replace(port=60, peer=30)
+    limits = unhurried(UNIX_LIMITS._replace(port=60, peer=30))
     with listening_on("127.0.0.1", 0) as sockets:
         async with served_by_grpc(sockets, limits) as served:
             with idle_connections(tcp_client(served.inner), FOREIGN) as held:
@@ -38,7 +45,7 @@ async def test_foreign_connections_have_a_limit_and_a_front_without_a_place_says
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("mesh_listening._limits._FOREIGN", 20)
-    limits = GRPC_LIMITS._replace(port=20, peer=10)
+    limits = unhurried(GRPC_LIMITS._replace(port=20, peer=10))
     with listening_on("127.0.0.1", 0) as sockets:
         async with served_by_grpc(sockets, limits) as served:
             with idle_connections(tcp_client(served.inner), 100) as held:
@@ -64,7 +71,7 @@ async def test_foreign_connections_have_a_limit_and_a_front_without_a_place_says
 
 
 async def test_silent_foreign_connections_are_ended_after_the_time_of_a_handshake() -> None:
-    limits = GRPC_LIMITS._replace(handshake_s=0.3)
+    limits = unhurried(GRPC_LIMITS)._replace(handshake_s=0.3)
     with listening_on("127.0.0.1", 0) as sockets:
         async with served_by_grpc(sockets, limits) as served:
             with idle_connections(tcp_client(served.inner), 50) as held:

@@ -54,7 +54,7 @@ async def test_another_network_namespace_does_not_reach_the_server_inside() -> N
     script = (
         "import socket, sys\n"
         "try:\n"
-        "    socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=5)\n"
+        "    socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=60)\n"
         "except OSError as error:\n"
         "    print(type(error).__name__)"
     )

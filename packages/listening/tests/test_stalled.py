@@ -15,7 +15,7 @@ from typing import Any
 import grpc
 import pytest
 
-from callers import HTTP2_HELLO, Pki, served_by_grpc, unix_client, who_am_i
+from callers import HTTP2_HELLO, Pki, served_by_grpc, unhurried, unix_client, who_am_i
 from mesh_listening import (
     GRPC_LIMITS,
     ConnectionLimits,
@@ -28,7 +28,7 @@ from mesh_listening.grpc_server import options
 
 STALLED = 100
 PIECE = bytes(100_000)
-LIMITS = GRPC_LIMITS._replace(port=400, peer=200)
+LIMITS = unhurried(GRPC_LIMITS._replace(port=400, peer=200))
 
 
 class Endless(grpc.GenericRpcHandler):  # type: ignore[type-arg]

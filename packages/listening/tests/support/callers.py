@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime as dt
+import itertools
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -22,6 +23,14 @@ from mesh_listening import AllowedPeers, ConnectionLimits, Front, behind, fronti
 from mesh_listening.grpc_server import OnlyThroughFront, listen_inside, options
 
 HTTP2_HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+
+
+def unhurried(limits: ConnectionLimits) -> ConnectionLimits:
+    """The same limits, but nobody is ended for being slow: a test shortens the time it is about.
+
+    The clients of a test are as slow as its machine, and must not meet a limit meant for others.
+    """
+    return limits._replace(first_byte_s=3600.0, handshake_s=3600.0, idle_s=3600.0, stalled_s=3600.0)
 
 
 class WhoAmI(grpc.GenericRpcHandler):  # type: ignore[type-arg]
@@ -113,6 +122,21 @@ async def all_closed(held: list[socket.socket]) -> None:
         with contextlib.suppress(ConnectionError):
             while await loop.sock_recv(each, 65536):
                 pass
+
+
+async def some_closed(held: list[socket.socket], count: int) -> None:
+    """Wait until the other side has closed so many of them, whichever these are.
+
+    Connections need not be accepted in the order in which they were made.
+    """
+    closing = [asyncio.create_task(all_closed([each])) for each in held]
+    try:
+        for one in itertools.islice(asyncio.as_completed(closing), count):
+            await one
+    finally:
+        for each in closing:
+            each.cancel()
+        await asyncio.wait(closing)
 
 
 def tcp_client(address: tuple[str, int]) -> Callable[[], socket.socket]:
