@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mesh_filewatch._entries import Entry, watched_entries
 from mesh_filewatch._errors import ReadTimedOut
-from mesh_filewatch._fetching import run_aside
+from mesh_filewatch._fetching import FETCH_TIMEOUT_S, run_aside
 from mesh_filewatch._happenings import Happening, Observe, Told, Unwatch
 from mesh_filewatch._lookups import PATIENCE_S, Lookup, Lookups
 from mesh_lifecycle import Backoff
@@ -34,6 +34,8 @@ _ALL = ""
 """In the place of a name: whatever is in the directory."""
 _OURS = "/inotify"
 """In the place of a path, for work on the watches themselves."""
+_EXCHANGE_S = FETCH_TIMEOUT_S
+"""For the kernel to take watches."""
 _TURNS = 5
 """So often in a row are links looked up that turn meanwhile."""
 
@@ -164,7 +166,14 @@ class FileWatch:
             self._watch_again_in(None)
             return False
         # All of them answered a moment ago; should one hang now, it is not the loop that does.
-        begun = await run_aside(partial(self._exchanged, gone, new), about=_OURS)
+        begun: Mapping[_Directory, Unwatch | OSError]
+        try:
+            begun = await run_aside(
+                partial(self._exchanged, gone, new), about=_OURS, timeout_s=_EXCHANGE_S
+            )
+        except ReadTimedOut as error:
+            # What is watched after all when it answers is told twice from the next try on.
+            begun = dict.fromkeys(new, error)
         return self._take_watches(begun)
 
     def _exchanged(
