@@ -1,7 +1,6 @@
 """Upstreams that misbehave, over real sockets: the right answer or SERVFAIL, for everyone."""
 
 import asyncio
-import itertools
 from collections.abc import Callable
 
 import dns.flags
@@ -10,6 +9,7 @@ import dns.rcode
 import pytest
 
 from dns_peers import (
+    PATIENT,
     QUICK,
     Behaviour,
     TcpClient,
@@ -22,7 +22,7 @@ from dns_peers import (
     running,
     upstream,
 )
-from mesh_dnsproxy import ByType, CacheConfig, Dropped, ForwardConfig, Upstream
+from mesh_dnsproxy import ByType, CacheConfig, Dropped, Upstream
 from mesh_lifecycle.testing import ManualClock
 from mesh_testkit import until
 
@@ -126,9 +126,10 @@ async def test_a_bad_first_server_is_made_up_for_by_the_second(
 
 async def test_a_dead_first_server_is_made_up_for_by_the_second() -> None:
     dead = Upstream("127.0.0.1", refusing_port())
+    config = QUICK._replace(total_timeout_s=30.0)
     async with (
         upstream(good) as fine,
-        running(answering(dead, fine.address), {}) as (_, address),
+        running(answering(dead, fine.address, forward=config), {}) as (_, address),
     ):
         assert addresses(await ask(address, "name.example.")) == [RIGHT]
         assert addresses(await ask_tcp(address, "name.tcp.example.")) == [RIGHT]
@@ -180,14 +181,16 @@ async def test_half_a_tcp_frame_is_a_failure_in_time(ending: Callable[[bytes], S
 
     async with (
         upstream(half) as up,
-        running(answering(up.address), {}) as (_, address),
+        running(answering(up.address, forward=QUICK), {}) as (_, address),
     ):
         assert (await ask_tcp(address, "name.example.")).rcode() == dns.rcode.SERVFAIL
 
 
 async def test_a_cut_reply_whose_rest_cannot_be_fetched_is_passed_on() -> None:
     def cut(packet: bytes, tcp: bool) -> Sent:  # noqa: FBT001
-        return black_hole(packet, tcp) if tcp else [(0, reply_to(packet, RIGHT, truncated=True))]
+        if tcp:
+            return [(0, framed(wrong_id(reply_to(packet, RIGHT)), tcp))] * 5
+        return [(0, reply_to(packet, RIGHT, truncated=True))]
 
     async with upstream(cut) as up, running(answering(up.address), {}) as (_, address):
         answer = await ask(address, "name.example.")
@@ -245,17 +248,16 @@ async def test_ids_and_ports_are_others_each_time() -> None:
 
 
 async def test_with_few_sockets_questions_share_them() -> None:
-    config = ForwardConfig(max_sockets=2)
-    delayed = behaving(lambda packet: reply_to(packet, RIGHT), delay_s=0.05)
+    config = PATIENT._replace(max_sockets=2)
     async with (
-        upstream(delayed) as up,
+        upstream(good, holding=True) as up,
         running(answering(up.address, forward=config), {}) as (_, address),
     ):
-        answers = await asyncio.gather(
-            *(ask(address, f"name.{number}.example.") for number in range(40))
-        )
-        assert all(addresses(answer) == [RIGHT] for answer in answers)
-        assert len({port for _, port in up.sources}) < 40
+        asked = [asyncio.create_task(ask(address, f"name.{n}.example.")) for n in range(40)]
+        await until(lambda: len(up.queries) == 40, what="all questions upstream")
+        up.let_go()
+        assert all(addresses(answer) == [RIGHT] for answer in await asyncio.gather(*asked))
+        assert len({port for _, port in up.sources}) == 2
 
 
 async def test_names_below_a_suffix_have_servers_of_their_own() -> None:
@@ -270,35 +272,28 @@ async def test_names_below_a_suffix_have_servers_of_their_own() -> None:
 
 async def test_replies_are_kept_for_their_ttl_and_used_when_stale_if_nobody_answers() -> None:
     clock = ManualClock()
-    alive = True
-
-    def mortal(packet: bytes, tcp: bool) -> Sent:  # noqa: FBT001
-        return [(0, framed(reply_to(packet, RIGHT, ttl=60), tcp))] if alive else []
-
-    async with (
-        upstream(mortal) as up,
-        running(answering(up.address), {}, clock=clock) as (server, address),
-    ):
-        assert addresses(await ask(address, "name.example.")) == [RIGHT]
-        await clock.advance(20)
-        answer = await ask(address, "NAME.example.")
-        assert answer.answer[0].ttl == 40
-        assert answer.answer[0].name.to_text() == "NAME.example."
-        assert len(up.queries) == 1
-        alive = False
+    mortal = Upstream("127.0.0.1", refusing_port())
+    async with running(answering(mortal), {}, clock=clock) as (server, address):
+        counts = server.counts
+        async with upstream(good, port=mortal.port) as up:
+            assert addresses(await ask(address, "name.example.")) == [RIGHT]
+            await clock.advance(20)
+            answer = await ask(address, "NAME.example.")
+            assert answer.answer[0].ttl == 40
+            assert answer.answer[0].name.to_text() == "NAME.example."
+            assert len(up.queries) == 1
         await clock.advance(100)
         answer = await ask(address, "name.example.")
         assert addresses(answer) == [RIGHT]
         assert answer.answer[0].ttl == 30
-        asked = len(up.queries)
+        assert counts.upstream_requests == 2
         assert addresses(await ask(address, "name.example.")) == [RIGHT]
-        assert len(up.queries) == asked
+        assert counts.upstream_requests == 2
         assert (await ask(address, "name.other.example.")).rcode() == dns.rcode.SERVFAIL
-        alive = True
-        await clock.advance(31)
-        answer = await ask(address, "name.example.")
-        assert answer.answer[0].ttl == 60
-        counts = server.counts
+        async with upstream(good, port=mortal.port):
+            await clock.advance(31)
+            answer = await ask(address, "name.example.")
+            assert answer.answer[0].ttl == 60
         assert counts.by_type(ByType.CACHE_HITS)["A"] == 1
         assert counts.by_type(ByType.STALE)["A"] == 2
 
@@ -310,7 +305,7 @@ async def test_a_slow_server_is_not_waited_for_when_there_is_a_stale_answer() ->
     def slower(packet: bytes, tcp: bool) -> Sent:  # noqa: FBT001
         return [(delay_s, framed(reply_to(packet, RIGHT, ttl=5), tcp))]
 
-    config = answering(cache=CacheConfig(stale_after_s=0.05), forward=ForwardConfig())
+    config = answering(cache=CacheConfig(stale_after_s=0.05))
     async with upstream(slower) as up:
         settings = config._replace(upstreams=(up.address,))
         async with running(settings, {}, clock=clock) as (server, address):
@@ -326,18 +321,14 @@ async def test_a_slow_server_is_not_waited_for_when_there_is_a_stale_answer() ->
 @pytest.mark.parametrize("stale", [False, True])
 async def test_without_serve_stale_a_dead_server_is_servfail(*, stale: bool) -> None:
     clock = ManualClock()
-    answers = itertools.chain([True], itertools.repeat(False))
-
-    def once(packet: bytes, tcp: bool) -> Sent:  # noqa: FBT001
-        return [(0, framed(reply_to(packet, RIGHT), tcp))] if next(answers) else []
-
-    async with upstream(once) as up:
-        config = answering(up.address, cache=CacheConfig(serve_stale=stale))
-        async with running(config, {}, clock=clock) as (_, address):
-            await ask(address, "name.example.")
-            await clock.advance(100)
-            rcode = (await ask(address, "name.example.")).rcode()
-            assert rcode == (dns.rcode.NOERROR if stale else dns.rcode.SERVFAIL)
+    mortal = Upstream("127.0.0.1", refusing_port())
+    config = answering(mortal, cache=CacheConfig(serve_stale=stale))
+    async with running(config, {}, clock=clock) as (_, address):
+        async with upstream(good, port=mortal.port):
+            assert addresses(await ask(address, "name.example.")) == [RIGHT]
+        await clock.advance(100)
+        rcode = (await ask(address, "name.example.")).rcode()
+        assert rcode == (dns.rcode.NOERROR if stale else dns.rcode.SERVFAIL)
 
 
 async def test_that_there_is_none_is_kept_too_unless_it_is_not_wanted() -> None:
@@ -355,28 +346,25 @@ async def test_that_there_is_none_is_kept_too_unless_it_is_not_wanted() -> None:
 async def test_the_same_question_is_asked_once_for_all_who_wait(
     *, coalesce: bool, asked: int
 ) -> None:
-    delayed = behaving(lambda packet: reply_to(packet, RIGHT), delay_s=1.0)
-    config = ForwardConfig(timeout_s=30.0, total_timeout_s=60.0, coalesce=coalesce)
+    config = PATIENT._replace(coalesce=coalesce)
     async with (
-        upstream(delayed) as up,
+        upstream(good, holding=True) as up,
         running(answering(up.address, forward=config, cache=None), {}) as (server, address),
     ):
-        answers = await asyncio.gather(*(ask(address, "name.example.") for _ in range(20)))
-        assert all(addresses(answer) == [RIGHT] for answer in answers)
+        waiting = [asyncio.create_task(ask(address, "name.example.")) for _ in range(20)]
+        await until(lambda: server.counts.requests == 20, what="everybody's question")
+        await until(lambda: len(up.queries) >= asked, what="the questions upstream")
+        up.let_go()
+        assert all(addresses(answer) == [RIGHT] for answer in await asyncio.gather(*waiting))
         assert len(up.queries) == asked
-        assert server.counts.by_type(ByType.COALESCED)["A"] == 20 - asked
+        assert server.counts.by_type(ByType.COALESCED).get("A", 0) == 20 - asked
 
 
 @pytest.mark.parametrize(("questions", "waiting_queries"), [(5, 100), (100, 5)])
 async def test_on_overload_the_answer_is_servfail_at_once(
     questions: int, waiting_queries: int
 ) -> None:
-    config = ForwardConfig(
-        timeout_s=30.0,
-        total_timeout_s=60.0,
-        max_questions=questions,
-        max_waiting=waiting_queries,
-    )
+    config = PATIENT._replace(max_questions=questions, max_waiting=waiting_queries)
     async with (
         upstream(black_hole) as up,
         running(answering(up.address, forward=config), {}) as (server, address),
@@ -391,8 +379,7 @@ async def test_on_overload_the_answer_is_servfail_at_once(
 
 async def test_what_is_open_when_the_server_stops_is_answered() -> None:
     async with upstream(black_hole) as up:
-        config = answering(up.address, forward=ForwardConfig())
-        async with running(config, {}) as (_, address):
+        async with running(answering(up.address), {}) as (_, address):
             waiting = [asyncio.create_task(ask(address, f"name.{n}.example.")) for n in range(5)]
             await until(lambda: len(up.queries) == 5, what="five questions upstream")
         for answer in await asyncio.gather(*waiting):
@@ -400,7 +387,7 @@ async def test_what_is_open_when_the_server_stops_is_answered() -> None:
 
 
 async def test_a_query_of_ours_that_comes_back_is_ended() -> None:
-    async with running(answering(), {}) as (server, address):
+    async with running(answering(forward=QUICK), {}) as (server, address):
         # As if the firewall led what is sent to another server back to this one.
         server._forwarder.set_routes(type(server._forwarder.routes)((Upstream(*address),), {}))
         assert (await ask(address, "name.example.")).rcode() == dns.rcode.SERVFAIL

@@ -168,7 +168,7 @@ async def test_metrics_have_istios_names_and_count_by_type() -> None:
             "istio_agent_dns_requests_total 6.0",
             "istio_agent_dns_upstream_requests_total 1.0",
             "istio_agent_dns_upstream_failures_total 0.0",
-            'istio_agent_dns_upstream_request_duration_seconds_bucket{le="5.0"} 1.0',
+            'istio_agent_dns_upstream_request_duration_seconds_bucket{le="+Inf"} 1.0',
             "istio_agent_dns_upstream_request_duration_seconds_count 1.0",
             'istio_agent_dns_table_hits_total{type="A"} 3.0',
             'istio_agent_dns_table_hits_total{type="AAAA"} 1.0',
@@ -178,6 +178,7 @@ async def test_metrics_have_istios_names_and_count_by_type() -> None:
             "istio_agent_dns_cache_entries 1.0",
         ):
             assert f"{line}\n" in text, line
+        assert 'istio_agent_dns_upstream_request_duration_seconds_bucket{le="5.0"} ' in text
     assert generate_latest(registry) == b""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
@@ -14,8 +13,12 @@ from mesh_dnsproxy import (
     NameEntry,
     serving,
 )
+from mesh_testkit import find_free_port
 
+PATIENT = ForwardConfig(timeout_s=60.0, total_timeout_s=120.0)
+"""For upstreams that answer: on a slow machine they take their time, and are asked once."""
 QUICK = ForwardConfig(timeout_s=0.2, total_timeout_s=1.0)
+"""For upstreams that are silent, and waited for in vain."""
 
 
 @asynccontextmanager
@@ -37,14 +40,11 @@ def answering(*upstreams: object, **settings: object) -> DnsConfig:
         "listen": (ListenAddress("127.0.0.1", 0),),
         "resolv_conf": None,
         "upstreams": upstreams,
-        "forward": QUICK,
+        "forward": PATIENT,
     }
     return DnsConfig(**{**defaults, **settings})  # type: ignore[arg-type]
 
 
 def refusing_port() -> int:
-    """A UDP port where nobody listens."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
+    """A port where nobody listens, and that no socket is given by chance."""
+    return find_free_port()

@@ -7,6 +7,7 @@ import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import cast
 
 import dns.flags
@@ -16,6 +17,7 @@ import dns.rdatatype
 import dns.rrset
 
 from mesh_dnsproxy import Upstream
+from mesh_testkit import find_free_port
 
 Behaviour = Callable[[bytes, bool], list[tuple[float, bytes]]]
 """From a query, and whether it came over TCP, to what is sent back, each after so many seconds."""
@@ -54,6 +56,15 @@ class FakeUpstream:
     queries: list[bytes] = field(default_factory=list)
     sources: list[tuple[str, int]] = field(default_factory=list)
     over_tcp: int = 0
+    free: asyncio.Event = field(default_factory=asyncio.Event)
+    held: list[Callable[[], None]] = field(default_factory=list)
+
+    def let_go(self) -> None:
+        """Send what was held back, and from now on everything at once."""
+        self.free.set()
+        for send in self.held:
+            send()
+        self.held.clear()
 
     @property
     def names(self) -> list[str]:
@@ -64,6 +75,7 @@ class _Udp(asyncio.DatagramProtocol):
     def __init__(self, fake: FakeUpstream) -> None:
         self._fake = fake
         self._timers: list[asyncio.TimerHandle] = []
+        self.closed = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.DatagramTransport", transport)
@@ -72,6 +84,7 @@ class _Udp(asyncio.DatagramProtocol):
         del exc
         for timer in self._timers:
             timer.cancel()
+        self.closed.set()
 
     def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
         self._fake.queries.append(data)
@@ -79,18 +92,32 @@ class _Udp(asyncio.DatagramProtocol):
         loop = asyncio.get_running_loop()
         for delay_s, reply in self._fake.behaviour(data, False):
             if delay_s:
-                self._timers.append(loop.call_later(delay_s, self._transport.sendto, reply, addr))
+                self._timers.append(loop.call_later(delay_s, self._send, reply, addr))
             else:
-                self._transport.sendto(reply, addr)
+                self._send(reply, addr)
+
+    def _send(self, reply: bytes, addr: tuple[str, int]) -> None:
+        if self._fake.free.is_set():
+            self._transport.sendto(reply, addr)
+        else:
+            self._fake.held.append(partial(self._transport.sendto, reply, addr))
 
 
 @asynccontextmanager
-async def upstream(behaviour: Behaviour, *, port: int = 0) -> AsyncIterator[FakeUpstream]:
-    """Run one on UDP and TCP."""
+async def upstream(
+    behaviour: Behaviour, *, port: int | None = None, holding: bool = False
+) -> AsyncIterator[FakeUpstream]:
+    """Run one on UDP and TCP; afterwards nobody listens there.
+
+    holding: it sends nothing until it is let go.
+    """
     loop = asyncio.get_running_loop()
-    with socket.create_server(("127.0.0.1", port)) as listener:
-        chosen = listener.getsockname()[1]
+    # Not one of the kernel's choice for TCP: somebody may have it for UDP.
+    chosen = find_free_port() if port is None else port
+    with socket.create_server(("127.0.0.1", chosen)) as listener:
         fake = FakeUpstream(Upstream("127.0.0.1", chosen), behaviour)
+        if not holding:
+            fake.let_go()
 
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             try:
@@ -101,6 +128,7 @@ async def upstream(behaviour: Behaviour, *, port: int = 0) -> AsyncIterator[Fake
                     fake.over_tcp += 1
                     for delay_s, reply in fake.behaviour(packet, True):
                         await asyncio.sleep(delay_s)
+                        await fake.free.wait()
                         writer.write(reply)
                     if writer.is_closing():
                         break
@@ -109,7 +137,7 @@ async def upstream(behaviour: Behaviour, *, port: int = 0) -> AsyncIterator[Fake
             finally:
                 writer.close()
 
-        transport, _ = await loop.create_datagram_endpoint(
+        transport, udp = await loop.create_datagram_endpoint(
             lambda: _Udp(fake), local_addr=("127.0.0.1", chosen)
         )
         server = await asyncio.start_server(serve, sock=listener)
@@ -117,5 +145,6 @@ async def upstream(behaviour: Behaviour, *, port: int = 0) -> AsyncIterator[Fake
             yield fake
         finally:
             transport.close()
+            await udp.closed.wait()
             server.close()
             await server.wait_closed()
