@@ -26,6 +26,8 @@ from mesh_ca.testing import throwaway_authority
 
 KEY = ECAlgorithm.to_jwk(ec.generate_private_key(ec.SECP256R1()).public_key(), as_dict=True)
 URL = "https://issuer.example/keys"
+GUARD_S = 60.0
+"""For a server that answers, on a machine that is slow."""
 
 
 def key_set(*kids: str) -> bytes:
@@ -60,7 +62,7 @@ class Monotonic:
 
 
 def remote(fetch: Somewhere, monotonic: Monotonic, **options: object) -> RemoteJwks:
-    config = RemoteJwksConfig(**({"url": URL} | options))  # type: ignore[arg-type]
+    config = RemoteJwksConfig(**({"url": URL, "timeout_s": GUARD_S} | options))  # type: ignore[arg-type]
     return RemoteJwks(config, fetch, monotonic=monotonic)
 
 
@@ -226,6 +228,7 @@ async def test_token_is_checked_with_keys_fetched_over_tls(tmp_path: Path) -> No
             url=f"{base}/keys",
             root_certificate=tmp_path / "root.pem",
             token_path=tmp_path / "token",
+            timeout_s=GUARD_S,
         )
         async with remote_jwks(config) as source:
             callers = JwtAuthenticator(
@@ -268,7 +271,7 @@ async def broken(request: web.Request) -> web.StreamResponse:
 async def test_server_that_misbehaves_gives_no_keys(handler: object, reason: str) -> None:
     async with (
         answering(handler) as base,
-        remote_jwks(RemoteJwksConfig(url=f"{base}/keys")) as source,
+        remote_jwks(RemoteJwksConfig(url=f"{base}/keys", timeout_s=GUARD_S)) as source,
     ):
         with pytest.raises(FetchError, match=reason):
             await source.find("a")
@@ -305,7 +308,9 @@ async def test_the_token_is_shown_to_the_issuer_and_to_no_other_host(tmp_path: P
             return web.json_response({"issuer": issuer, "jwks_uri": f"{other}/keys"})
 
         async with answering(document) as issuer:
-            config = RemoteJwksConfig(issuer=issuer, token_path=tmp_path / "token")
+            config = RemoteJwksConfig(
+                issuer=issuer, token_path=tmp_path / "token", timeout_s=GUARD_S
+            )
             async with remote_jwks(config) as source:
                 with pytest.raises(FetchError, match="401, not 200; the token is not shown to"):
                     await source.find("a")

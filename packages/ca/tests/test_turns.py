@@ -1,9 +1,10 @@
 import asyncio
+import time
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mesh_ca._turns import MOST, Pace, Turns
+from mesh_ca._turns import AGAIN_S, MOST, Pace, Turns
 
 
 async def test_calls_go_on_in_the_order_they_came() -> None:
@@ -50,6 +51,28 @@ async def test_many_calls_let_other_work_in() -> None:
             group.create_task(call())
         group.create_task(other())
     assert done.index("other") < 99
+    assert done.count("call") == 100
+
+
+async def test_calls_that_took_long_to_come_let_other_work_in_all_the_same() -> None:
+    turns, done = Turns(), list[str]()
+
+    async def call() -> None:
+        await turns.wait()
+        done.append("call")
+
+    async def other() -> None:
+        for _ in range(4):
+            await asyncio.sleep(0)
+        done.append("other")
+
+    loop = asyncio.get_running_loop()
+    async with asyncio.TaskGroup() as group:
+        for _ in range(100):
+            group.create_task(call())
+        loop.call_soon(time.sleep, 5 * AGAIN_S)
+        group.create_task(other())
+    assert done.index("other") < 5 * MOST, "a turn of each round"
     assert done.count("call") == 100
 
 

@@ -85,6 +85,18 @@ def config_dir(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def replace() -> Callable[[Path, str], None]:
+    """Write a file as a whole: one cut short may be a good configuration, too."""
+
+    def write(file: Path, text: str) -> None:
+        new = file.with_suffix(".new")
+        new.write_text(text)
+        new.rename(file)
+
+    return write
+
+
+@pytest.fixture
 def world_of(tmp_path: Path) -> Callable[..., World]:
     """Build a world of YAML documents."""
     numbers = count()

@@ -128,15 +128,13 @@ async def test_check_tells_what_is_wrong_or_that_all_is_good(
     assert f"{config_dir}/bad.yaml:1: kind: unknown kind" in output
 
 
-def replace(file: Path, text: str) -> None:
-    """Write a file as a whole: one cut short may be a good configuration, too."""
-    new = file.with_suffix(".new")
-    new.write_text(text)
-    new.rename(file)
-
-
 async def test_the_last_good_configuration_stays_and_the_mistake_is_shown_everywhere(
-    config_dir: Path, start_plane: Start, eventually: Start, yaml: Any
+    config_dir: Path,
+    start_plane: Start,
+    eventually: Start,
+    *,
+    yaml: Any,
+    replace: Callable[[Path, str], None],
 ) -> None:
     file = config_dir / "web.yaml"
     file.write_text(yaml.service("web", "127.0.0.1", 80, 8080))

@@ -13,8 +13,8 @@ from mesh_discovery._watch import FileChanges, watching_files
 from mesh_filewatch import Pace
 
 DEADLINE_S = 60.0
-TOLD = Pace(look_every_s=3600)
-"""With it, what is noticed was told by an event."""
+TOLD = Pace(look_every_s=3600, patience_s=DEADLINE_S)
+"""With it, what is noticed was told by an event, also where the look at a path takes its time."""
 
 
 @asynccontextmanager
@@ -216,7 +216,7 @@ async def test_reading_the_files_is_no_change(config_dir: Path) -> None:
 async def test_a_file_that_is_being_written_is_waited_for(config_dir: Path) -> None:
     file = config_dir / "a.yaml"
     file.write_text("# all\n")
-    patient = Pace(max_settle_s=3600, look_every_s=3600)
+    patient = TOLD._replace(max_settle_s=3600)
     async with watched(config_dir, pace=patient) as (changes, loader):
         waiting = asyncio.create_task(noticed(changes, loader))
         with file.open("w") as begun:
@@ -230,7 +230,7 @@ async def test_a_file_that_is_being_written_is_waited_for(config_dir: Path) -> N
 async def test_a_file_that_stays_open_is_read_at_last(config_dir: Path) -> None:
     file = config_dir / "a.yaml"
     file.write_text("")
-    impatient = Pace(max_settle_s=0.1, look_every_s=3600)
+    impatient = TOLD._replace(max_settle_s=0.1)
     async with watched(config_dir, pace=impatient) as (changes, loader):
         with file.open("w") as begun:
             begun.write("kind: nothing\n")

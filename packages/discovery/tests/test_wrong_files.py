@@ -56,7 +56,13 @@ async def test_a_right_file_is_applied_beside_a_wrong_one(
 
 
 async def test_the_status_tells_a_wrong_file_until_it_is_right(
-    config_dir: Path, tmp_path: Path, start_plane: Start, eventually: Start, yaml: Any
+    config_dir: Path,
+    tmp_path: Path,
+    start_plane: Start,
+    *,
+    eventually: Start,
+    yaml: Any,
+    replace: Callable[[Path, str], None],
 ) -> None:
     file = config_dir / "web.yaml"
     file.write_text(yaml.service("web", "127.0.0.1", 80, 8080))
@@ -64,7 +70,7 @@ async def test_the_status_tells_a_wrong_file_until_it_is_right(
     status = ("status", f"--monitoring-addr={plane.monitoring}")
     assert await run(tmp_path, *status) == (0, ["0 proxies connected, everything is as configured"])
 
-    file.write_text(yaml.service("web", "127.0.0.1", 80, 8080).replace("STATIC", "STATICS"))
+    replace(file, yaml.service("web", "127.0.0.1", 80, 8080).replace("STATIC", "STATICS"))
 
     async def wrong() -> Any:
         return (await plane.get("/debug/status"))["wrong_files"]
@@ -83,7 +89,7 @@ async def test_the_status_tells_a_wrong_file_until_it_is_right(
     assert f": {file}; its last good content is served, of " in lines[0]
     assert lines[1].startswith(f"  {file}:7: spec.resolution: expected one of NONE, STATIC")
 
-    file.write_text(yaml.service("web", "127.0.0.1", 80, 8080))
+    replace(file, yaml.service("web", "127.0.0.1", 80, 8080))
 
     async def well() -> bool:
         return not await wrong()

@@ -20,7 +20,7 @@ import pytest
 ANY, V4, V6 = "any", "v4", "v6"
 GUARD_S = 60.0
 ASKS_AGAIN_S = 30
-"""As resolv.conf says. With their own 5 s, a slow machine would look like a lost answer."""
+"""With the 5 s of their own, what a slow machine takes would look like a lost answer."""
 STALL_S = 25.0
 """A resolver that asks again has waited for longer before."""
 
@@ -123,7 +123,7 @@ const dns = require('dns').promises;
 """
 
 NODE_CARES = """
-const dns = require('dns').promises;
+const dns = new (require('dns').promises.Resolver)({timeout: 30000, tries: 1});
 (async () => {
   const wanted = process.argv[1];
   for (const name of process.argv.slice(2)) {
@@ -206,7 +206,7 @@ def namespace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Namespace]:
     try:
         (etc / "resolv.conf").write_text(
             "search ns.svc.cluster.local svc.cluster.local cluster.local\n"
-            f"nameserver 127.0.0.1\noptions ndots:5 timeout:{ASKS_AGAIN_S}\n"
+            f"nameserver 127.0.0.1\noptions ndots:5 timeout:{ASKS_AGAIN_S} attempts:1\n"
         )
         (etc / "nsswitch.conf").write_text("hosts: files dns\n")
         subprocess.run(["ip", "-n", name, "link", "set", "lo", "up"], check=True)

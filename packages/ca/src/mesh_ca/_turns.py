@@ -65,14 +65,15 @@ class Turns:
                 self._wanted, wait_s = self._pace.wanted(self._monotonic())
                 self._timer = loop.call_later(wait_s, self._begin, loop)
             if len(self._waiting) >= self._wanted:
-                # Not at once: those who come in this round of the loop are of the same turn.
+                # Not at once: those who come in this round of the loop are of the same turn. The
+                # timer would begin it a second time if the round takes longer than that.
                 self._releasing = True
+                if self._timer is not None:
+                    self._timer.cancel()
                 loop.call_soon(self._begin, loop)
         await turn
 
     def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
         self._pace.gathered(len(self._waiting), self._monotonic())
         self._release(loop)
 
