@@ -21,6 +21,7 @@ from mesh_protos import proxy_config_pb2, type_urls
 
 ADS = "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources"
 Start = Callable[..., Awaitable[Any]]
+GUARD_S = 60.0
 
 
 async def run(*arguments: str) -> tuple[int, str]:
@@ -32,7 +33,7 @@ async def run(*arguments: str) -> tuple[int, str]:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(GUARD_S):
         output, _ = await process.communicate()
     assert process.returncode is not None
     return process.returncode, output.decode()
@@ -59,6 +60,12 @@ async def bundles(address: str) -> AsyncIterator[list[x509.Certificate]]:
             asking.version_info = response.version_info
             asking.response_nonce = response.nonce
             await stream.write(asking)
+
+
+async def within(awaited: Awaitable[list[x509.Certificate]]) -> list[x509.Certificate]:
+    """Wait for it, but not for ever."""
+    async with asyncio.timeout(GUARD_S):
+        return await awaited
 
 
 def key_lines(directory: Path) -> set[str]:
@@ -106,28 +113,27 @@ async def test_replaced_root_reaches_workloads_before_anything_below_it(
     plane = await start_plane(config_dir, "--log-level=debug")
     keys = key_lines(plane.ca_dir)
     following = bundles(plane.grpc)
-    async with asyncio.timeout(60):
-        (old,) = await anext(following)
-        assert await served_by(plane.secure_grpc, old)
+    (old,) = await within(anext(following))
+    assert await served_by(plane.secure_grpc, old)
 
-        code, output = await run(
-            "replace-root", f"--ca-dir={plane.ca_dir}", "--spread=1h", "--retirement=2h"
-        )
-        assert (code, output) == (
-            0,
-            "the new root is handed out now and signs in 1h; the server does the rest\n",
-        )
+    code, output = await run(
+        "replace-root", f"--ca-dir={plane.ca_dir}", "--spread=1h", "--retirement=2h"
+    )
+    assert (code, output) == (
+        0,
+        "the new root is handed out now and signs in 1h; the server does the rest\n",
+    )
 
-        first, new = await anext(following)
-        assert first == old
-        keys |= key_lines(plane.ca_dir)
-        make_due(plane.ca_dir, "activate_at")
-        assert await anext(following) == [new, old]
-        assert await served_by(plane.secure_grpc, new)
-        assert not await served_by(plane.secure_grpc, old)
-        make_due(plane.ca_dir, "retire_at")
-        assert await anext(following) == [new]
-        await following.aclose()  # type: ignore[attr-defined]
+    first, new = await within(anext(following))
+    assert first == old
+    keys |= key_lines(plane.ca_dir)
+    make_due(plane.ca_dir, "activate_at")
+    assert await within(anext(following)) == [new, old]
+    assert await served_by(plane.secure_grpc, new)
+    assert not await served_by(plane.secure_grpc, old)
+    make_due(plane.ca_dir, "retire_at")
+    assert await within(anext(following)) == [new]
+    await following.aclose()  # type: ignore[attr-defined]
     metrics = await plane.get("/metrics")
     assert "mesh_ca_authority_changes_total 3.0" in metrics
     assert "mesh_ca_authority_problem 0.0" in metrics

@@ -250,7 +250,6 @@ async def test_istios_agent_with_dns_capture_gets_its_first_table_and_each_chang
     (config_dir / "web.yaml").write_text(DOCUMENTS[0])
     plane = await start_plane(config_dir)
     async with (
-        asyncio.timeout(60),
         over_grpc(plane.grpc, path=ADS_DELTA if delta else ADS_SOTW) as wire,
     ):
         kind = DeltaClient if delta else SotwClient
@@ -288,7 +287,8 @@ async def test_istios_agent_with_dns_capture_gets_its_first_table_and_each_chang
 
 async def _next_table(client: Any) -> dict[str, tuple[str, ...]]:
     while True:
-        reply = await client.next()
+        async with asyncio.timeout(60):
+            reply = await client.next()
         if reply.type_url == type_urls.NAME_TABLE:
             (body,) = reply.resources.values()
             names = NameTable.FromString(body).table
