@@ -31,7 +31,13 @@ def test_localhost_may_be_several_or_none(
 ) -> None:
     file = tmp_path / "hosts"
     file.write_text(hosts)
-    asked = f'mount --bind "{file}" /etc/hosts && exec "$@"'
+    # By the file alone: what a name server says, and whether it does in time, is not ours.
+    sources = tmp_path / "nsswitch.conf"
+    sources.write_text("hosts: files\n")
+    asked = (
+        f'mount --bind "{file}" /etc/hosts && '
+        f'mount --bind "{sources}" /etc/nsswitch.conf && exec "$@"'
+    )
 
     process = subprocess.run(
         [
