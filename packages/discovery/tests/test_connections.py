@@ -20,7 +20,7 @@ from prometheus_client import CollectorRegistry
 
 from mesh_discovery._config import Address
 from mesh_discovery._http import serving_http
-from mesh_listening import HTTP_LIMITS, Reason
+from mesh_listening import HTTP_LIMITS, ConnectionLimits, Reason
 from mesh_listening.prometheus import PortMetrics
 from mesh_testkit import until
 
@@ -160,11 +160,19 @@ HERE = Address(host="127.0.0.1", port=0, flag="--http-addr")
 
 
 @pytest.mark.parametrize(
-    ("said", "limit", "why"),
+    ("said", "limits", "why"),
     [
-        (b"", "first_byte_s", Reason.NO_FIRST_BYTE),
-        (b"GET / HTTP/1.1\r\nHost: a\r\nX: ", "handshake_s", Reason.NO_HEADERS),
-        (b"GET / HTTP/1.1\r\nHost: a\r\n\r\n" * 200, "stalled_s", Reason.STALLED),
+        (b"", UNHURRIED._replace(first_byte_s=0.3), Reason.NO_FIRST_BYTE),
+        (
+            b"GET / HTTP/1.1\r\nHost: a\r\nX: ",
+            UNHURRIED._replace(handshake_s=0.3),
+            Reason.NO_HEADERS,
+        ),
+        (
+            b"GET / HTTP/1.1\r\nHost: a\r\n\r\n" * 200,
+            UNHURRIED._replace(stalled_s=0.3),
+            Reason.STALLED,
+        ),
     ],
 )
 async def test_who_is_slow_is_ended_and_others_are_served(
@@ -172,12 +180,11 @@ async def test_who_is_slow_is_ended_and_others_are_served(
     caplog: pytest.LogCaptureFixture,
     *,
     said: bytes,
-    limit: str,
+    limits: ConnectionLimits,
     why: Reason,
 ) -> None:
     registry, ports = CollectorRegistry(auto_describe=True), PortMetrics()
     registry.register(ports)
-    limits = UNHURRIED._replace(**{limit: 0.3})
     async with serving_http(app, HERE, limits=limits, ports=ports) as address:
 
         def ended() -> float:
