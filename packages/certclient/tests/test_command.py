@@ -123,6 +123,25 @@ async def test_get_takes_certificates_from_files_and_from_a_workload_api(
             assert (code, json.loads(out)["serial"]) == (0, f"{certificate.serial:x}")
 
 
+@pytest.mark.parametrize("option", ["--trust-anchors", "--crl"])
+async def test_get_without_the_roots_or_lists_that_it_shall_use_says_why_and_writes_nothing(
+    tmp_path: Path, real_authority: FakeAuthority, option: str
+) -> None:
+    os.mkfifo(fifo := tmp_path / "fifo")
+    for path, why in (
+        (fifo, "it is a FIFO, a regular file is needed"),
+        (tmp_path / "missing", "does not exist"),
+    ):
+        async with fake_istio_ca(real_authority) as ca:
+            code, out, err = await run(
+                "get", *from_ca(ca.address), option, path, "--output", tmp_path / "certs"
+            )
+        assert (code, out) == (1, "")
+        assert str(path) in err
+        assert why in err
+        assert not (tmp_path / "certs").exists()
+
+
 async def test_get_without_a_certificate_says_why_and_exits_with_1(
     tmp_path: Path, real_authority: FakeAuthority
 ) -> None:

@@ -20,7 +20,7 @@ from certclient._files import write_files_aside, write_until_done
 from certclient._hooks import run_hooks
 from certclient._istio_ca import istio_ca
 from certclient._rotation import keep_fresh
-from certclient._trust import TrustConfig, with_trust
+from certclient._trust import TrustConfig, TrustingCertificates, with_trust
 from certclient._workload_api import WorkloadApiConfig, follow_workload_api
 from mesh_lifecycle import Clock, SystemClock, configure_logging, in_background, stop_signals
 
@@ -66,6 +66,11 @@ async def _get(config: CommandConfig, clock: Clock) -> int:
                 await asyncio.gather(first, stopped, return_exceptions=True)
             if certificate is None:
                 return _fail(config, _why_none(config, certificates, stopping.reason))
+            if isinstance(certificates, TrustingCertificates):
+                # Without the lists or roots that were asked for, it is not what was asked for.
+                if faults := await certificates.first_faults():
+                    return _fail(config, "; ".join(faults))
+                certificate = certificates.latest or certificate
         return await _deliver_once(config, certificate)
 
 

@@ -44,6 +44,13 @@ class TrustConfig:
         for name, _ in self.federated:
             checked_trust_domain(name)
 
+    def secret_names(self) -> tuple[str, ...]:
+        """Return the names under which `FileSecrets` has what the files hold."""
+        roots = [path for path in (self.anchors_path,) if path is not None]
+        roots += [path for _, path in self.federated]
+        lists = (self.crl_path,) if self.crl_path is not None else ()
+        return (*map(root_name, roots), *map(revocation_name, lists))
+
 
 class TrustingCertificates(Certificates):
     """Certificates with more trust; made by `with_trust`."""
@@ -57,6 +64,11 @@ class TrustingCertificates(Certificates):
         self._federated: tuple[tuple[str, bytes], ...] = ()
         self._made_of: tuple[object, ...] | None = None
         self._made: Certificate | None = None
+        self._faults: asyncio.Future[tuple[str, ...]] = asyncio.get_running_loop().create_future()
+
+    async def first_faults(self) -> tuple[str, ...]:
+        """Say what was wrong with the named files when they were first read; waits for that."""
+        return await asyncio.shield(self._faults)
 
     def set_anchors(self, anchors_pem: bytes) -> None:
         """Trust these roots as well, in place of those set before; the same again is no news.
@@ -95,6 +107,9 @@ class TrustingCertificates(Certificates):
             (name, roots.roots_pem) for name, roots in bundles if isinstance(roots, Roots)
         )
         self._combine()
+        names = config.secret_names()
+        if not self._faults.done() and secrets.status.states.keys() >= set(names):
+            self._faults.set_result(tuple(filter(None, map(secrets.error, names))))
 
     def _combine(self) -> None:
         """Publish the status from below with what is added here, if that is any news."""
@@ -137,6 +152,8 @@ async def with_trust(
             source = file_secrets(FileSecretsConfig(), clock=clock)
             secrets = await stack.enter_async_context(source)
             combined._take_files(secrets, config)
+        else:
+            combined._faults.set_result(())
         combined._combine()
         following = _follow(certificates, secrets, combined, config)
         await stack.enter_async_context(in_background(following, name="trust bundle"))
