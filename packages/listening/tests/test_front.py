@@ -30,6 +30,7 @@ from mesh_listening import (
     AllowedPeers,
     Reason,
     credentials_of,
+    fronting,
     listening_at,
     listening_on,
     printed,
@@ -177,6 +178,26 @@ async def test_who_takes_nothing_of_what_is_sent_is_ended(
             assert served.front.port.refused == {Reason.STALLED: 1}
     begins = [r for r in caplog.records if r.message == "refusing connections"]
     assert [vars(r)["reason"] for r in begins] == ["took nothing of what was sent"]
+
+
+async def test_what_the_server_said_last_reaches_the_client_though_the_front_closes_at_once() -> (
+    None
+):
+    loop = asyncio.get_running_loop()
+    with listening_on("127.0.0.1", 0) as sockets, socket.create_server(("127.0.0.1", 0)) as inside:
+        inside.setblocking(False)
+        async with fronting(sockets, name="test", limits=GRPC_LIMITS) as front:
+            with front.forwarding(inside.getsockname()):
+                reader, writer = await asyncio.open_connection(*sockets[0].getsockname())
+                writer.write(b"hello")
+                served, _ = await loop.sock_accept(inside)
+                assert await loop.sock_recv(served, 5) == b"hello"
+            # From here to the front's end nothing else runs that could read it.
+            served.sendall(b"last words")
+            served.close()
+        assert await reader.read() == b"last words"
+        writer.close()
+        await writer.wait_closed()
 
 
 @pytest.fixture

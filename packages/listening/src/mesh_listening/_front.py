@@ -66,11 +66,11 @@ class Front:
             self.port.stop()
 
     async def close(self) -> None:
-        """End every connection; what the server has sent before is still passed on."""
+        """End every connection; what the server sent before it was stopped is still passed on."""
         await self.port.close()
-        for link in tuple(self._links):
-            link.close()
         try:
+            # The server has closed its ends. Closing ours first would lose what is not read yet,
+            # such as the status of a call.
             async with asyncio.timeout(_DRAIN_S):
                 await self.port.wait_gone()
         except TimeoutError:
