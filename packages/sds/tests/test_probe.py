@@ -80,7 +80,7 @@ async def test_a_healthy_server_of_secrets_is_used(socket_dir: Path, secrets: Fa
     ("methods", "apis", "timeout_s"),
     [
         ({ISTIO_SDS: waits_for_requests}, {SecretApi.SDS}, 60),
-        ({ISTIO_SDS: never_ends}, {SecretApi.SDS}, 2),  # which it takes
+        ({ISTIO_SDS: never_ends}, {SecretApi.SDS}, 5),  # which it takes
         ({WORKLOAD_API: refuses_without_header}, {SecretApi.WORKLOAD}, 60),
         (
             {ISTIO_SDS: waits_for_requests, WORKLOAD_API: refuses_without_header},
@@ -172,9 +172,12 @@ async def test_a_server_of_another_name_that_is_slow_to_start_is_waited_for(
         starting.bind(str(path))
         starting.listen()
         starting.setblocking(False)
-        choosing = asyncio.create_task(choose_socket(socket_dir, "spire", timeout_s=0.1, wait_s=60))
-        for _ in range(2):  # asked, and asked again
+        choosing = asyncio.create_task(choose_socket(socket_dir, "spire", timeout_s=5, wait_s=60))
+        held = []
+        for _ in range(4):  # looked at and asked, and so again after the time for an answer
             connection, _ = await asyncio.get_running_loop().sock_accept(starting)
+            held.append(connection)
+        for connection in held:
             connection.close()
     path.unlink()
     async with foreign(path, {ISTIO_SDS: waits_for_requests}):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from envoy.service.discovery.v3 import discovery_pb2
 
+from mesh_testkit import PATIENCE_S, until
 from xds_proxy import (
     Interceptor,
     Relay,
@@ -185,12 +186,21 @@ class RunningRelay:
 
     async def until(self, holds: Callable[[Relay], bool], *, what: str) -> None:
         """Wait until something holds for the relay."""
-        try:
-            async with asyncio.timeout(60):
-                while not holds(self.relay):  # noqa: ASYNC110 - a relay tells nobody
-                    await asyncio.sleep(0.01)
-        except TimeoutError:
-            pytest.fail(f"{what} did not happen: {self.relay.status} {self.relay.counters}")
+        await until(
+            lambda: holds(self.relay),
+            what=what,
+            seen=lambda: f"{self.relay.status} {self.relay.counters}",
+        )
+
+
+def relays_errors(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
+    """What the relay logged above INFO; others log too, as asyncio does of an earlier test."""
+    return [r for r in caplog.records if r.name == "xds_proxy" and r.levelno > logging.INFO]
+
+
+@pytest.fixture(name="relays_errors")
+def relays_errors_fixture() -> Callable[[pytest.LogCaptureFixture], list[logging.LogRecord]]:
+    return relays_errors
 
 
 StartRelay = Callable[..., AbstractAsyncContextManager[RunningRelay]]
@@ -212,6 +222,7 @@ def start_relay(socket_dir: Path) -> StartRelay:
         max_queued_bytes: int = 64 * 1024 * 1024,
         hold_s: float = 0.0,
         observer: ResponseObserver | None = None,
+        connect_timeout_s: float = PATIENCE_S,
         **upstream: Any,
     ) -> AsyncIterator[RunningRelay]:
         config = RelayConfig(
@@ -221,7 +232,12 @@ def start_relay(socket_dir: Path) -> StartRelay:
             max_queued_bytes=max_queued_bytes,
             socket_path=socket_dir / "proxy" / "XDS",
             hold_s=hold_s,
-            upstream=UpstreamConfig(address=address, root_certificate=root_certificate, **upstream),
+            upstream=UpstreamConfig(
+                address=address,
+                root_certificate=root_certificate,
+                connect_timeout_s=connect_timeout_s,
+                **upstream,
+            ),
         )
         async with relaying(config, interceptors, observer=observer) as relay:
             yield RunningRelay(relay=relay, socket_path=config.socket_path)

@@ -220,6 +220,8 @@ async def test_both_envoys_of_a_hot_restart_are_served_by_one_relay(
                     assert (status.streams, status.connected) == (2, True)
                     assert status.types[messages.cluster].in_use == "v3"
                 await new.closed.wait()
+                # The control plane sees a stream end before the relay has let it go.
+                await running.until(lambda relay: relay.status.streams == 1, what="one stream")
                 await accepts(old, "v5")
                 status = running.relay.status
                 assert (status.streams, status.connected) == (1, True)

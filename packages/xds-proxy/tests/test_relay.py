@@ -94,7 +94,7 @@ async def test_messages_over_4_mib_pass_both_ways(start_relay: Any, messages: An
 
 
 async def test_unknown_types_are_dropped_and_said_once(
-    start_relay: Any, messages: Any, caplog: pytest.LogCaptureFixture
+    start_relay: Any, messages: Any, relays_errors: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     strange = "type.googleapis.com/example.Strange"
     async with control_plane() as plane, start_relay(plane.address) as running:
@@ -109,8 +109,8 @@ async def test_unknown_types_are_dropped_and_said_once(
             await upstream.send(known)
             assert await envoy.receive() == known
             assert running.relay.counters.dropped == 2
-    errors = [record for record in caplog.records if record.levelno == logging.ERROR]
-    assert [getattr(record, "type_url", None) for record in errors] == [strange]
+    (error,) = relays_errors(caplog)
+    assert (error.levelno, error.type_url) == (logging.ERROR, strange)
 
 
 async def test_ambient_workloads_pass(start_relay: Any, messages: Any) -> None:

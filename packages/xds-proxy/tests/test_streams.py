@@ -259,7 +259,8 @@ async def test_a_silent_control_plane_ends_the_stream_after_the_connect_timeout(
     start_relay: Any,
 ) -> None:
     async with _silent_server() as address:
-        async with start_relay(address, connect_timeout_s=1.0) as running:
+        # It bounds the search for the reason too, which must find that the port is open.
+        async with start_relay(address, connect_timeout_s=5.0) as running:
             async with envoy_stream(running.socket_path) as envoy:
                 assert await envoy.receive() is None
                 code, details = await envoy.status()

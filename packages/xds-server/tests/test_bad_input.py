@@ -112,7 +112,8 @@ async def test_a_resource_of_five_megabytes_arrives(state: Any, make: Any) -> No
 
 
 async def test_streams_that_say_nothing_end_and_leave_nothing(state: Any, make: Any) -> None:
-    async with witnessed(state, make, first_request_within_s=0.2) as (server, address):
+    # Long enough for the one that speaks.
+    async with witnessed(state, make, first_request_within_s=5.0) as (server, address):
         async with AsyncExitStack() as stack:
             silent = [await stack.enter_async_context(over_grpc(address)) for _ in range(500)]
 

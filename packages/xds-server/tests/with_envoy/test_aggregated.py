@@ -173,10 +173,11 @@ async def test_what_would_expire_stays_for_as_long_as_it_is_heard_of(mesh: Mesh)
     kinds = (types.CLUSTER, types.ENDPOINT, types.LISTENER, types.ROUTE)
     for kind in kinds:
         (only,) = mesh.state.resources[kind].values()
-        mesh.state.set(replace(only, ttl_s=0.6))
+        # Half of it is what Envoy and server may be late by.
+        mesh.state.set(replace(only, ttl_s=10.0))
     await mesh.push(*kinds)
     mesh.watcher.sent_of.clear()
-    await mesh.until(lambda: all(mesh.watcher.sent_of.count(k) >= 6 for k in kinds))
+    await mesh.until(lambda: all(mesh.watcher.sent_of.count(k) >= 3 for k in kinds))
     assert await mesh.envoy.get("/") == (200, str(mesh.generation))
     rejected = {status.nacks for status in mesh.server.clients()[0].types.values()}
     assert rejected == {0}

@@ -23,6 +23,8 @@ from xds_server.testing import admit_all
 
 SWAPS = int(os.environ.get("XDS_SERVER_SWAPS", "40"))
 DRAIN_S = 2
+LATE_S = 5
+"""By how much later than we hear of its listener Envoy may begin to drain."""
 TRAFFIC = Path(__file__).with_name("traffic.py")
 
 
@@ -61,7 +63,7 @@ async def test_nothing_fails_and_nothing_old_stays(
 ) -> None:
     kinds = (types.CLUSTER, types.ENDPOINT, types.LISTENER, types.ROUTE)
     # Longer than Envoy takes: it begins when a listener is ready, which we do not hear of.
-    config = ServerConfig(drain_time_s=DRAIN_S + 1)
+    config = ServerConfig(drain_time_s=DRAIN_S + LATE_S)
     server: XdsServer[None] = XdsServer(dict.fromkeys(kinds, state), admit=admit_all, config=config)
     server.mark_ready()
     path = tmp_path / "xds.sock"

@@ -23,6 +23,7 @@ from envoy.extensions.filters.network.http_connection_manager.v3 import (
 )
 from google.protobuf.json_format import ParseDict
 
+from mesh_testkit import PATIENCE_S, until
 from xds_server import (
     Listener,
     PlainListener,
@@ -102,7 +103,7 @@ class GrpcClient:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(what.encode() + b"\n")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             return (await self._process.stdout.readline()).decode().strip()
 
 
@@ -150,12 +151,16 @@ async def followed(listener: Listener, *command: str | Path) -> AsyncIterator[Gr
         ):
             assert await client.tell("ask") == "one"
             server.push_now(store.set("grpc", snapshot(two)))
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE_S):
                 while await client.tell("ask") != "two":
                     pass
             yield client
             (status,) = server.clients()
-            assert all(kind.in_sync for kind in status.types.values())
+            await until(
+                lambda: all(kind.in_sync for kind in server.clients()[0].types.values()),
+                what="every type to be accepted",
+                seen=server.clients,
+            )
             assert (status.node.region, status.node.zone) == ("here", "there")
 
 

@@ -16,7 +16,7 @@ channel = grpc.insecure_channel("xds:///web")
 ask = channel.unary_unary("/test.Who/AmI", None, None)
 for line in sys.stdin:
     if line.strip() == "ask":
-        print(ask(b"", wait_for_ready=True, timeout=10).decode(), flush=True)
+        print(ask(b"", wait_for_ready=True).decode(), flush=True)
     else:
         servicer = grpc_csds.ClientStatusDiscoveryServiceServicer()
         status = servicer.FetchClientStatus(csds_pb2.ClientStatusRequest(), None)

@@ -12,6 +12,7 @@ import os
 import statistics
 import sys
 import time
+from collections import Counter
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any
@@ -20,7 +21,16 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from mesh_testkit import until
-from xds_server import PlainListener, PushRequest, ServerConfig, XdsServer, serving
+from xds_server import (
+    Client,
+    LooksAway,
+    PlainListener,
+    PushRequest,
+    Response,
+    ServerConfig,
+    XdsServer,
+    serving,
+)
 from xds_server import type_urls as types
 from xds_server.testing import admit_all
 
@@ -32,6 +42,18 @@ STALLED = int(os.environ.get("XDS_SERVER_STALLED", "200"))
 READING = 100
 PUSHES = 20
 PATIENCE_S = 60
+SEND_TIMEOUT_S = 60
+"""As it is by default."""
+
+
+class Sent(LooksAway):
+    """Counts what was written to each node, and taken from the server."""
+
+    def __init__(self) -> None:
+        self.to: Counter[str] = Counter()
+
+    def sent(self, client: Client[object], _response: Response, /) -> None:
+        self.to[client.node.id] += 1
 
 
 def new_server(state: Any, **options: Any) -> XdsServer[None]:
@@ -108,13 +130,20 @@ async def test_clients_that_stop_reading_later_hold_up_nobody(
 
 @pytest.mark.parametrize("responses", [0, 1], ids=["its first answer", "a push"])
 async def test_a_client_that_does_not_read_is_closed_logged_and_counted(
-    state: Any, make: Any, transport: Any, caplog: pytest.LogCaptureFixture, responses: int
+    *,
+    state: Any,
+    make: Any,
+    transport: Any,
+    clock: Any,
+    caplog: pytest.LogCaptureFixture,
+    responses: int,
 ) -> None:
+    """Time passes only while nothing is on its way to the one that reads."""
     state.set(make.cluster("a"))
     window = responses * (len(state.resources[CDS]["a"].body) + 200)
     registry = CollectorRegistry()
-    config = ServerConfig(send_timeout_s=0.2, slow_client_s=0.1)
-    server = new_server(state, config=config, registry=registry)
+    sent = Sent()
+    server = new_server(state, registry=registry, clock=clock, observer=sent)
     async with serving(server, [transport.listener]) as bound:
         address = bound.addresses[0]
         async with (
@@ -128,12 +157,16 @@ async def test_a_client_that_does_not_read_is_closed_logged_and_counted(
                 await deaf.subscribe(CDS, node_id="deaf")
                 await until(lambda: len(server.clients()) == 2, what="its stream")
                 await push_to(server, state, make, reader, stream)
+                await until(lambda: sent.to["reader"] == 1 + PUSHES, what="the end of the writing")
+                for _ in range(SEND_TIMEOUT_S):
+                    await clock.advance(1)
                 async with asyncio.timeout(PATIENCE_S):
                     await deaf.closed.wait()
             await until(lambda: len(server.clients()) == 1, what="the end of its stream")
             await push_to(server, state, make, reader, stream)
-    assert [record.message for record in caplog.records] == ["client closed, it does not read"]
-    assert vars(caplog.records[0])["client"].rpartition("-")[0] == "deaf"
+    (said,) = [record for record in caplog.records if record.name.startswith("xds_server")]
+    assert said.message == "client closed, it does not read"
+    assert vars(said)["client"].rpartition("-")[0] == "deaf"
     assert registry.get_sample_value("pilot_xds_write_timeout") == 1
     assert registry.get_sample_value("xds_server_untaken_bytes") == 0
 

@@ -19,7 +19,7 @@ const asIs = (bytes) => bytes;
 const ask = () =>
   new Promise((resolve) => {
     const metadata = new grpc.Metadata({ waitForReady: true });
-    const options = { deadline: Date.now() + 10_000 };
+    const options = { deadline: Date.now() + 50_000 };
     const answer = (error, word) => resolve(error ? error.message : word.toString());
     channel.makeUnaryRequest("/test.Who/AmI", asIs, asIs, Buffer.alloc(0), metadata, options, answer);
   });
