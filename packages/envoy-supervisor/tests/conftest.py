@@ -16,6 +16,7 @@ import pytest
 
 from envoy_supervisor import Address, BootstrapConfig, CrashPolicy, EnvoyConfig, UnixAddress
 from envoy_supervisor.testing import FakeEnvoy, FakeEnvoyFiles, fake_envoy
+from mesh_testkit import PATIENCE_S
 
 sys.path.insert(0, str(Path(__file__).parent / "support"))
 
@@ -30,6 +31,8 @@ from supervised import (
 )
 
 HEALTHY = FakeEnvoy()
+PATIENT_GRACE = timedelta(seconds=PATIENCE_S)
+"""So that an Envoy that is slow to exit on a busy machine is not killed."""
 
 
 @pytest.fixture
@@ -82,7 +85,11 @@ def without_control_plane(envoy_binary: Path, socket_dir: Path) -> WithoutContro
         static = {name: part for name, part in rendered.items() if name != "dynamic_resources"}
         bootstrap.write_text(json.dumps(static))
         return EnvoyConfig(
-            binary=envoy_binary, bootstrap=bootstrap, directory=socket_dir, concurrency=1
+            binary=envoy_binary,
+            bootstrap=bootstrap,
+            directory=socket_dir,
+            concurrency=1,
+            stop_grace=PATIENT_GRACE,
         )
 
     return make
@@ -98,7 +105,11 @@ def proxy_config(envoy_binary: Path, socket_dir: Path) -> ProxyConfig:
             json.dumps(proxy_bootstrap([http_listener(listen)], application, socket_dir / "admin"))
         )
         config = EnvoyConfig(
-            binary=envoy_binary, bootstrap=bootstrap, directory=socket_dir, concurrency=1
+            binary=envoy_binary,
+            bootstrap=bootstrap,
+            directory=socket_dir,
+            concurrency=1,
+            stop_grace=PATIENT_GRACE,
         )
         return replace(config, **changes)
 
@@ -121,6 +132,7 @@ def fake(socket_dir: Path, bootstrap_config: BootstrapConfig) -> Fake:
             ),
             directory=socket_dir / "envoy",
             termination_drain=timedelta(seconds=30),
+            stop_grace=PATIENT_GRACE,
             crashes=CrashPolicy(budget=0),
         )
         return replace(config, **changes), files

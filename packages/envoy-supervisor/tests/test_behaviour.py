@@ -9,6 +9,7 @@ import select
 import signal
 import subprocess
 import sys
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -27,7 +28,7 @@ from envoy_supervisor import (
 from envoy_supervisor.testing import FakeEnvoy
 from mesh_lifecycle.testing import ManualClock
 from mesh_testkit import PATIENCE_S, until
-from supervised import Fake, serving, until_state
+from supervised import Fake, serving, stop_aside, until_state
 
 
 def names(directory: Path) -> set[str]:
@@ -157,8 +158,11 @@ async def test_readiness_is_seen_when_it_comes(fake: Fake) -> None:
 
 async def test_an_envoy_that_dies_while_draining_ends_the_wait(fake: Fake) -> None:
     config, _ = fake(FakeEnvoy(connections=(1,)), termination_drain=timedelta(hours=1))
-    async with serving(config) as envoy:
-        asyncio.get_running_loop().call_later(0.1, os.kill, envoy.pid, signal.SIGKILL)
+    async with AsyncExitStack() as stack:
+        envoy = await stack.enter_async_context(serving(config))
+        async with stop_aside(stack):
+            await until_state(envoy, EnvoyState.DRAINING)
+            os.kill(envoy.pid, signal.SIGKILL)
     assert (await envoy.wait_exit()).signal == signal.SIGKILL
 
 

@@ -22,6 +22,8 @@ from mesh_testkit import until
 from supervised import Fake, crashed
 
 QUICK = Backoff(initial_s=0.001, maximum_s=0.002)
+HOUR_S = 3600.0
+"""A window that all crashes of a test fall into, however long the starts take."""
 
 
 @pytest.mark.parametrize(
@@ -52,14 +54,14 @@ QUICK = Backoff(initial_s=0.001, maximum_s=0.002)
 async def test_the_budget_is_used_and_the_last_reason_told(
     fake: Fake, behaviour: FakeEnvoy, starts: int, cause: ExitCause, words: str
 ) -> None:
-    config, files = fake(behaviour, crashes=CrashPolicy(budget=3, backoff=QUICK))
+    config, files = fake(behaviour, crashes=CrashPolicy(budget=3, window_s=HOUR_S, backoff=QUICK))
     async with running(config) as envoy:
         ended = await envoy.wait_exit()
         assert ended.cause is cause
         assert words in ended.reason
         assert envoy.status.crashes == starts
         assert ended.reason.startswith(envoy.status.last_crash or "-")
-        spent = "; the crash budget of 3 new starts in 120 s is used up"
+        spent = "; the crash budget of 3 new starts in 3600 s is used up"
         assert ended.reason.endswith(spent) is (starts == 4)
         with pytest.raises(EnvoyExited, match=words):
             await envoy.wait_ready()
@@ -103,7 +105,8 @@ def left_of(directory: Path) -> dict[str, list[str]]:
 async def test_a_hundred_restarts_leave_nothing(
     fake: Fake, socket_dir: Path, behaviour: FakeEnvoy
 ) -> None:
-    config, files = fake(behaviour, crashes=CrashPolicy(budget=99, backoff=QUICK))
+    policy = CrashPolicy(budget=99, window_s=HOUR_S, backoff=QUICK)
+    config, files = fake(behaviour, crashes=policy)
     files.journal.touch()
     before = left_of(socket_dir)
     async with running(config) as envoy:

@@ -276,7 +276,8 @@ async def test_a_crash_loop_uses_up_its_budget(
     proxy_config: ProxyConfig, application: SlowApplication, free_port: FreePort
 ) -> None:
     port = free_port()
-    quick = CrashPolicy(budget=3, backoff=Backoff(initial_s=0.01, maximum_s=0.01))
+    backoff = Backoff(initial_s=0.01, maximum_s=0.01)
+    quick = CrashPolicy(budget=3, window_s=3600, backoff=backoff)
     config = proxy_config(port, application.port, crashes=quick)
     async with running(config) as envoy:
         for kill in (1, 2, 3, 4):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import os
@@ -35,6 +36,8 @@ from supervised import (
 )
 
 AT_ONCE = timedelta(0)
+FINISHING = timedelta(seconds=5)
+"""For the requests of an old Envoy that is waited for, also on a busy machine."""
 
 
 def shared_memory(config: EnvoyConfig) -> list[Path]:
@@ -91,7 +94,7 @@ async def test_restarts_follow_each_other_and_only_one_runs_at_a_time(
     config = proxy_config(
         port,
         application.port,
-        parent_shutdown_time=timedelta(seconds=1),
+        parent_shutdown_time=FINISHING,
         termination_drain=AT_ONCE,
     )
     async with serving(config) as envoy:
@@ -130,7 +133,7 @@ async def test_an_envoy_that_fails_while_taking_over_leaves_the_old_one_in_charg
     config = proxy_config(
         port,
         application.port,
-        parent_shutdown_time=timedelta(seconds=1),
+        parent_shutdown_time=FINISHING,
         termination_drain=AT_ONCE,
     )
     with_fault = replace(config, bootstrap=config.directory / "bad.json")
@@ -177,7 +180,8 @@ async def test_a_killed_envoy_is_started_again(
 async def test_crashes_beyond_the_budget_are_given_up_with_the_reason(
     proxy_config: ProxyConfig, application: SlowApplication, free_port: FreePort
 ) -> None:
-    config = proxy_config(free_port(), application.port, crashes=CrashPolicy(budget=1))
+    policy = CrashPolicy(budget=1, window_s=3600)
+    config = proxy_config(free_port(), application.port, crashes=policy)
     async with running(config) as envoy:
         for crash in (1, 2):
             await envoy.wait_ready(PATIENCE_S)
@@ -273,8 +277,41 @@ async def test_the_new_envoy_survives_the_death_of_the_old_one(
             # Brought up to date with the other statistics, for which the old one is asked.
             begun = await uptime()
             await until(is_longer_up, what="later statistics")
+            # Until somebody answers in its place, Envoy may be refused; not any more from then on.
+            refused = refusals(caplog)
+            begun = await uptime()
+            await until(is_longer_up, what="still later statistics")
+            assert refusals(caplog) == refused
             await load.more()
         assert load.ends.keys() == {"answered"}
         assert envoy.state is EnvoyState.READY
-        assert not [message for message in caplog.messages if "connection refused" in message]
+        assert await envoy.restart(changed(config, "three"))
+
+
+def refusals(caplog: pytest.LogCaptureFixture) -> int:
+    """How often Envoy said that nobody is there to be asked."""
+    return sum("connection refused" in message for message in caplog.messages)
+
+
+async def test_the_new_envoy_survives_an_old_one_that_dies_without_an_answer(
+    proxy_config: ProxyConfig, application: SlowApplication, free_port: FreePort
+) -> None:
+    port = free_port()
+    config = proxy_config(port, application.port, termination_drain=AT_ONCE)
+
+    async def waits_for_the_old_one() -> bool:
+        try:
+            async with asyncio.timeout(1):
+                await envoy.admin.server_info()
+        except TimeoutError:
+            return True
+        return False
+
+    async with serving(often_counted(config)) as envoy:
+        old = envoy.pid
+        await envoy.restart(changed(config, "two"))
+        os.kill(old, signal.SIGSTOP)
+        await until(waits_for_the_old_one, what="an Envoy that is not answered")
+        os.kill(old, signal.SIGKILL)
+        await gone(old)
         assert await envoy.restart(changed(config, "three"))

@@ -144,7 +144,7 @@ async def test_a_port_in_use_is_named(
             binary=envoy_binary,
             bootstrap=replace(bootstrap_config, admin=Address(host="127.0.0.1", port=port)),
             directory=tmp_path / "envoy",
-            crashes=CrashPolicy(budget=1),
+            crashes=CrashPolicy(budget=1, window_s=3600),
         )
         async with running(config) as envoy:
             ended = await envoy.wait_exit()

@@ -102,6 +102,25 @@ async def test_a_child_gets_its_answers_until_it_ends_its_parent(socket_dir: Pat
         path.unlink()
 
 
+async def test_a_child_that_may_have_asked_in_vain_is_answered_unasked(socket_dir: Path) -> None:
+    at = Sockets(parent=socket_dir / "id_parent_10", child=socket_dir / "id_child_11")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as child:
+        child.bind(str(at.child))
+        child.setblocking(False)
+        substitute = StandIn(at, owed=True)
+        substitute.open()
+        try:
+            assert child.recv(100) == no_statistics()
+            assert at.parent.stat().st_mode & 0o777 == 0o600
+        finally:
+            substitute.close()
+    at.child.unlink()
+    substitute.open()  # though there is nobody
+    substitute.close()
+    assert {path.name for path in socket_dir.iterdir()} == {at.parent.name}
+    at.parent.unlink()
+
+
 async def readable(reader: socket.socket) -> None:
     loop = asyncio.get_running_loop()
     arrived = asyncio.Event()

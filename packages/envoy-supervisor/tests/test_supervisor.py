@@ -158,7 +158,7 @@ async def test_another_envoy_at_the_admin_address_is_not_taken_for_ours(
         await writer.drain()
         writer.close()
 
-    late = FakeEnvoy(no_admin=True, exits=1, exits_after_s=0.5, prints="Address already in use\n")
+    late = FakeEnvoy(no_admin=True, exits=1, exits_after_s=2, prints="Address already in use\n")
     async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         config, _ = fake(late, admin=Address(host="127.0.0.1", port=port))

@@ -35,17 +35,19 @@ class Families:
         *,
         claim: Claim = nothing_kept,
         live: Callable[[], None] = _nothing,
+        owed: bool = False,
     ) -> None:
         """Answer for the dead process of that epoch for as long as its successor may ask.
 
-        claim: which listening sockets it left. live: called when the successor serves.
+        claim: which listening sockets it left. live: called when the successor serves. owed: the
+        successor serves already, and may wait for an answer.
         """
         at = sockets(id_file(self._directory, family), epoch)
         if at is None:
             return
         if (before := self._stand_ins.pop(family, None)) is not None:
             before.close()
-        substitute = StandIn(at, claim=claim, live=live)
+        substitute = StandIn(at, claim=claim, live=live, owed=owed)
         try:
             substitute.open()
         except OSError as error:

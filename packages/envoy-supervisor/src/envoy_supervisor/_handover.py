@@ -75,7 +75,7 @@ class Handover:
     def ended(self, member: Member, child: Child, outcome: Exit) -> bool:
         """Whether the next one can take over what this one had, or was to get."""
         if member.stage is Stage.RETIRING and self._there_is(member.family, member.epoch + 1):
-            self._families.stand_in(member.family, member.epoch)
+            self._families.stand_in(member.family, member.epoch, owed=True)
         if self._fleet().phase is not Phase.RUNNING or outcome.final:
             return False
         if member.stage is Stage.READY:

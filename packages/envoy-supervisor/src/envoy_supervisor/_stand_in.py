@@ -62,29 +62,44 @@ class Answer:
 class StandIn:
     """Bound at one old Envoy's socket until closed.
 
-    claim: which listening sockets it gives. live: called when the new Envoy serves.
+    claim: which listening sockets it gives. live: called when the new Envoy serves. owed: it has
+    served already, so that it may wait for statistics it asked the old one for just before its end.
     """
 
     def __init__(
-        self, at: Sockets, *, claim: Claim = nothing_kept, live: Callable[[], None] = _nothing
+        self,
+        at: Sockets,
+        *,
+        claim: Claim = nothing_kept,
+        live: Callable[[], None] = _nothing,
+        owed: bool = False,
     ) -> None:
         self._at = at
         self._claim = claim
         self._live = live
+        self._owed = owed
         self._socket: socket.socket | None = None
         self._since = 0
 
     def open(self) -> None:
         """Take the old one's place. Raises OSError."""
-        self._at.parent.unlink(missing_ok=True)
+        # The old one's file is replaced in one step: without any file, the new Envoy aborts.
+        ours = self._at.parent.with_name(self._at.parent.name.replace("_parent_", "_stands_"))
+        ours.unlink(missing_ok=True)
         bound = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         try:
-            bound.bind(str(self._at.parent))
-            self._at.parent.chmod(0o600)
+            bound.bind(str(ours))
+            ours.chmod(0o600)
+            ours.rename(self._at.parent)
         except OSError:
             bound.close()
             raise
         self._socket = bound
+        if self._owed:
+            # Its main thread would wait for ever. If it has not asked, it takes this for the
+            # answer to its next question, which is the same.
+            with contextlib.suppress(OSError):  # it is not there any more
+                bound.sendto(no_statistics(), str(self._at.child))
         self._since = int(time.time())
         asyncio.get_running_loop().add_reader(bound.fileno(), self._on_message, bound)
 

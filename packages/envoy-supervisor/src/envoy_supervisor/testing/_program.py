@@ -8,6 +8,7 @@ import signal
 import socket
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -83,8 +84,8 @@ def serve(
         if behaviour["hangs"]:
             held.append(connection)
             continue
-        with connection:
-            words = connection.makefile("rb").readline().decode().split()
+        with connection, suppress(OSError):  # who asks may leave before the answer
+            words = request_line(connection)
             if len(words) < 2:
                 continue
             method, path = words[0], words[1]
@@ -121,6 +122,15 @@ def serve(
                 f"HTTP/1.1 {status} -\r\ncontent-length: {len(body)}\r\n"
                 f"connection: close\r\n\r\n{body}".encode()
             )
+
+
+def request_line(connection: socket.socket) -> list[str]:
+    """The words of it. The whole head is read: closing with a rest unread would lose the answer."""
+    with connection.makefile("rb") as lines:
+        words = lines.readline().decode().split()
+        while lines.readline().strip():
+            pass
+    return words
 
 
 if __name__ == "__main__":

@@ -11,7 +11,11 @@ from mesh_testkit import until
 
 
 class Load:
-    """Requests over a new connection each, counted by their end; `open` ones have none yet."""
+    """Requests over a new connection each, counted by their end; `open` ones have none yet.
+
+    They are open from the call on: Envoy may have accepted a connection before its client hears
+    of it.
+    """
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -20,21 +24,25 @@ class Load:
 
     async def ask(self, path: str) -> str:
         """Say how it ended: answered, refused, cut, or another status than 200."""
-        try:
-            reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
-        except OSError:
-            return "refused"
         self.open += 1
+        try:
+            return await self._asked(path)
+        except ConnectionRefusedError:
+            return "refused"
+        except (OSError, asyncio.IncompleteReadError):
+            return "cut"
+        finally:
+            self.open -= 1
+
+    async def _asked(self, path: str) -> str:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         try:
             writer.write(f"GET {path} HTTP/1.1\r\nhost: a\r\n\r\n".encode())
             status = (await reader.readuntil(b"\r\n\r\n")).split()[1]
             if status != b"200":
                 return f"status {status.decode()}"
             await reader.readuntil(b"done")
-        except (OSError, asyncio.IncompleteReadError):
-            return "cut"
         finally:
-            self.open -= 1
             writer.close()
         return "answered"
 
