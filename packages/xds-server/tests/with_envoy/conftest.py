@@ -148,6 +148,8 @@ class RealEnvoy:
                 "transport_api_version": "V3",
                 "cluster_names": ["xds"],
                 "refresh_delay": "0.05s",
+                # By default a poll is given up after a second, which a busy machine may take.
+                "request_timeout": f"{PATIENCE_S}s",
             }
         return {
             "api_type": "DELTA_GRPC" if mode.startswith("delta") else "GRPC",
