@@ -1,4 +1,6 @@
 import asyncio
+import gc
+import weakref
 
 import pytest
 
@@ -107,6 +109,70 @@ async def test_cancellation_from_outside_wins_over_a_service_that_ends_with_it()
     task.cancel()
     await asyncio.wait([task])
     assert task.cancelled()
+
+
+@pytest.mark.parametrize("waits", [True, False])
+async def test_error_of_the_block_goes_before_that_of_the_service(*, waits: bool) -> None:
+    async def fail() -> None:
+        raise Broken
+
+    async def block() -> None:
+        async with in_background(fail(), name="service"):
+            try:
+                await (asyncio.Event().wait() if waits else asyncio.sleep(0))
+            finally:
+                raise KeyError
+
+    with pytest.raises(KeyError):
+        await block()
+    assert _cancel_requests() == 0
+    await asyncio.sleep(0)  # nothing of the interruption is left for later
+
+
+async def test_service_that_fails_in_the_turn_in_which_the_block_ends_is_told() -> None:
+    ending = asyncio.Event()
+
+    async def fail() -> None:
+        ending.set()
+        raise Broken
+
+    with pytest.raises(Broken):
+        async with in_background(fail(), name="service"):
+            await ending.wait()
+    assert _cancel_requests() == 0
+
+
+async def test_neither_error_nor_block_is_left_to_the_garbage_collector() -> None:
+    class Held:
+        pass
+
+    async def fail() -> None:
+        raise Broken
+
+    async def block(held: Held) -> weakref.ref[Held]:
+        try:
+            async with in_background(fail(), name=f"service of {held}"):
+                await asyncio.Event().wait()
+        except Broken:
+            return weakref.ref(held)
+        raise AssertionError
+
+    gc.collect()
+    gc.disable()
+    try:
+        held = await block(Held())
+        assert held() is None
+    finally:
+        gc.enable()
+
+
+async def test_it_is_entered_once() -> None:
+    service = in_background(forever([]), name="service")
+    async with service:
+        pass
+    with pytest.raises(RuntimeError, match="entered once"):
+        async with service:
+            pass
 
 
 async def test_nested_services_stop_in_reverse_order() -> None:

@@ -21,6 +21,8 @@ from envoy.extensions.filters.network.http_connection_manager.v3 import (
 )
 from envoy.service.discovery.v3 import discovery_pb2
 
+from mesh_lifecycle import SystemClock
+from mesh_lifecycle.testing import ManualClock
 from xds_server import (
     Client,
     Generated,
@@ -32,7 +34,6 @@ from xds_server import (
     XdsServer,
 )
 from xds_server import type_urls as types
-from xds_server._clock import SystemClock
 from xds_server._delta import DeltaState
 from xds_server._last_clusters import LastClusters
 from xds_server._reconnects import Reconnects
@@ -285,35 +286,6 @@ def sotw(state: State) -> Core:
 @pytest.fixture
 def delta(state: State) -> Core:
     return Core(state, delta=True)
-
-
-class ManualClock:
-    """Time that passes only when told to."""
-
-    def __init__(self) -> None:
-        self._at = 1000.0
-        self._sleepers: list[tuple[float, asyncio.Future[None]]] = []
-
-    def now(self) -> float:
-        return 1_700_000_000 + self._at
-
-    def monotonic(self) -> float:
-        return self._at
-
-    async def sleep(self, seconds: float) -> None:
-        wakes = asyncio.get_running_loop().create_future()
-        self._sleepers.append((self._at + seconds, wakes))
-        await wakes
-
-    async def advance(self, seconds: float) -> None:
-        """Let time pass, and whoever slept until then do what they do."""
-        await settle()
-        self._at += seconds
-        for at, wakes in self._sleepers:
-            if at <= self._at and not wakes.done():
-                wakes.set_result(None)
-        self._sleepers = [sleeper for sleeper in self._sleepers if not sleeper[1].done()]
-        await settle()
 
 
 async def settle() -> None:

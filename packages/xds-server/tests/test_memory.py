@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from mesh_lifecycle import in_background
 from mesh_testkit import until
 from xds_server import Client, LooksAway, PlainListener, PushRequest, XdsServer, serving
 from xds_server import type_urls as types
-from xds_server._background import in_background
 from xds_server._connection import Connection
 from xds_server._memory import MemoryKeeper, give_back_unused
 from xds_server.testing import (

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import grpc
 
+from mesh_lifecycle import Clock
 from mesh_listening import Episodes
 
 from ._admission import Peer
-from ._clock import Clock
 from ._errors import BadRequest
 
 if TYPE_CHECKING:

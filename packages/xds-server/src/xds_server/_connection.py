@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import grpc
 
+from mesh_lifecycle import Clock, in_background
 from mesh_listening import Untaken
 
-from ._background import in_background
-from ._clock import Clock
 from ._config import ServerConfig
 from ._errors import BadRequest, NotRead, Refused, StreamRefused
 from ._generator import Client, Generated, Generator

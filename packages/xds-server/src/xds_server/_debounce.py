@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ._clock import Clock
+from mesh_lifecycle import Clock
+
 from ._push import PushRequest
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from ._clock import Clock
+from mesh_lifecycle import Clock
+
 from ._held import NO_NAMES, NOTHING_HELD, Held
 from ._signal import Signal
 

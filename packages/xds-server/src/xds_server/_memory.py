@@ -17,7 +17,8 @@ import logging
 import sys
 from collections.abc import Awaitable, Callable
 
-from ._clock import Clock
+from mesh_lifecycle import Clock
+
 from ._free_lists import renew_free_lists
 
 log = logging.getLogger(__name__)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._clock import Clock
+from mesh_lifecycle import Clock
 
 
 class RateLimit:

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import grpc
 
+from mesh_lifecycle import Clock, SystemClock, in_background
 from mesh_listening import Untaken
 
 from ._admission import Admit, Peer
-from ._background import in_background
 from ._bad_requests import BadRequests, no_request, peer_name
-from ._clock import Clock, SystemClock
 from ._config import ServerConfig
 from ._connection import Connection, Dependencies, Parse, Push, Read, Write, check_request
 from ._debounce import Debounce, Debouncer, Gathered
