@@ -27,18 +27,20 @@ __all__ = [
     "load_config",
 ]
 
-_HOMES = {
-    "EnvoyEnded": "mesh_agent._agent",
-    "run": "mesh_agent._agent",
-    "AgentConfig": "mesh_agent._config",
-    "ConfigError": "mesh_agent._settings",
-    "Flags": "mesh_agent._flags",
-    "StatusConfig": "mesh_agent._config",
-    "load_config": "mesh_agent._config",
+_LOADED_WHEN_USED = {
+    "EnvoyEnded": "_agent",
+    "run": "_agent",
+    "AgentConfig": "_config",
+    "ConfigError": "_settings",
+    "Flags": "_flags",
+    "StatusConfig": "_config",
+    "load_config": "_config",
 }
 
+if not TYPE_CHECKING:  # a type checker would take any name for one of ours
 
-def __getattr__(name: str) -> object:
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def __getattr__(name: str) -> object:
+        if (home := _LOADED_WHEN_USED.get(name)) is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(f"{__name__}.{home}"), name)
+        return value

@@ -42,7 +42,7 @@ __all__ = [
     "SettingsError",
 ]
 
-_HOMES = {
+_LOADED_WHEN_USED = {
     "Address": "_config",
     "CannotListenError": "_ports_free",
     "Checked": "_check",
@@ -64,7 +64,7 @@ _HOMES = {
 if not TYPE_CHECKING:  # a type checker would take any name for one of ours
 
     def __getattr__(name: str) -> object:
-        if (home := _HOMES.get(name)) is None:
+        if (home := _LOADED_WHEN_USED.get(name)) is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = globals()[name] = getattr(import_module(f"{__name__}.{home}"), name)
         return value

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from ._fields import fields, varint
 from ._held import NO_NAMES
 from ._resource import Resource
 
@@ -30,7 +31,7 @@ def endpoints_of(cluster: Resource) -> str | None:
     if known is None:
         try:
             known = _endpoints_name(cluster.body)
-        except (IndexError, UnicodeDecodeError, ValueError):
+        except ValueError:
             known = ""  # Not a Cluster; whether to accept it is for the client to say.
         object.__setattr__(cluster, "_endpoints", known)
     return known or None
@@ -38,62 +39,30 @@ def endpoints_of(cluster: Resource) -> str | None:
 
 def first_text(body: bytes) -> str:
     """Field 1 of a message, which is the name in every type of resource that has one."""
-    return next((value.decode() for field, _, value in _fields(body) if field == _NAME), "")
+    return next((body[a:b].decode() for field, a, b in fields(body) if field == _NAME), "")
 
 
 def _endpoints_name(body: bytes) -> str:
     name = service_name = b""
     kind = 0
     here = False
-    for field, number, value in _fields(body):
+    for field, start, end in fields(body):
         if field == _NAME:
-            name = value
+            name = body[start:end]
         elif field == _TYPE:
-            kind = number
+            kind, _ = varint(body, start)
         elif field == _EDS_CONFIG:
-            for inner, _, inner_value in _fields(value):
+            config = body[start:end]
+            for inner, first, last in fields(config):
                 if inner == _SERVICE_NAME:
-                    service_name = inner_value
+                    service_name = config[first:last]
                 elif inner == _CONFIG_SOURCE:
-                    here = any(source in _SAME_STREAM for source, _, _ in _fields(inner_value))
+                    here = _is_same_stream(config[first:last])
     return (service_name or name).decode() if kind == _EDS and here else ""
 
 
-def _fields(data: bytes) -> list[tuple[int, int, bytes]]:
-    """The top-level fields: number, value if it is a varint, value if it is bytes."""
-    found: list[tuple[int, int, bytes]] = []
-    at = 0
-    while at < len(data):
-        tag, at = _varint(data, at)
-        number, value = 0, b""
-        match tag & 7:
-            case 0:
-                number, at = _varint(data, at)
-            case 2:
-                length, at = _varint(data, at)
-                value = data[at : at + length]
-                at += length
-            case 1:
-                at += 8
-            case 5:
-                at += 4
-            case wire_type:
-                raise ValueError(f"wire type {wire_type} at byte {at}")
-        found.append((tag >> 3, number, value))
-    return found
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    result = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        result |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return result, at
-        shift += 7
-        if shift > 63:
-            raise ValueError("varint too long")
+def _is_same_stream(config_source: bytes) -> bool:
+    return any(field in _SAME_STREAM for field, _, _ in fields(config_source))
 
 
 # Field numbers on the way from a Listener to its routes.
@@ -113,19 +82,19 @@ def routes_of(listener: Resource) -> tuple[str, ...]:
     if known is None:
         try:
             known = tuple(dict.fromkeys(_route_names(listener.body)))
-        except (IndexError, UnicodeDecodeError, ValueError):
+        except ValueError:
             known = ()  # Not a Listener; whether to accept it is for the client to say.
         object.__setattr__(listener, "_routes", known)
     return known
 
 
 def _route_names(body: bytes) -> Iterator[str]:
-    for field, _, value in _fields(body):
+    for field, start, end in fields(body):
         if field in (_FILTERS, _DEFAULT_FILTER_CHAIN):
-            for config in _inside(_inside([value], _FILTERS), _TYPED_CONFIG):
+            for config in _inside(_inside([body[start:end]], _FILTERS), _TYPED_CONFIG):
                 yield from _routes_of_manager(config)
         elif field == _API_LISTENER:
-            for config in _inside([value], 1):
+            for config in _inside([body[start:end]], 1):
                 yield from _routes_of_manager(config)
 
 
@@ -134,14 +103,13 @@ def _routes_of_manager(config: bytes) -> Iterator[str]:
     if _MANAGER not in _inside([config], 1):
         return
     for rds in _inside(_inside([config], 2), _RDS):
-        sources = _inside([rds], _CONFIG_SOURCE)
-        if any(field in _SAME_STREAM for source in sources for field, _, _ in _fields(source)):
+        if any(map(_is_same_stream, _inside([rds], _CONFIG_SOURCE))):
             yield from (name.decode() for name in _inside([rds], _RDS_NAME))
 
 
 def _inside(messages: Iterable[bytes], number: int) -> list[bytes]:
     """The values of one field of some messages."""
-    return [value for body in messages for field, _, value in _fields(body) if field == number]
+    return [body[a:b] for body in messages for field, a, b in fields(body) if field == number]
 
 
 class Warming:
