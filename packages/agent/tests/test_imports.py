@@ -4,6 +4,8 @@ import json
 import subprocess
 import sys
 
+import mesh_agent
+
 RARELY_USED = {
     "bz2",
     "certclient._grpc_credentials",
@@ -43,3 +45,9 @@ def test_the_agents_process_does_not_load_what_it_rarely_uses() -> None:
         [sys.executable, "-c", program], check=True, capture_output=True, text=True
     )
     assert RARELY_USED.isdisjoint(json.loads(done.stdout))
+
+
+def test_every_public_name_is_where_it_is_said_to_be() -> None:
+    assert all(hasattr(mesh_agent, name) for name in mesh_agent.__all__)
+    assert mesh_agent.__all__ == [name for name in mesh_agent.__all__ if name in vars(mesh_agent)]
+    assert not hasattr(mesh_agent, "nothing_of_ours")
