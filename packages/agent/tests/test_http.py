@@ -1,7 +1,6 @@
 import asyncio
-import contextlib
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 
@@ -9,7 +8,7 @@ import pytest
 
 from mesh_agent._http import ListenError, Request, Response, Send, http_server
 from mesh_listening import HTTP_LIMITS, Port
-from mesh_testkit import until
+from mesh_testkit import all_closed, idle_connections, until
 
 
 async def pieces(send: Send) -> None:
@@ -132,29 +131,6 @@ async def test_a_port_in_use_is_said_with_the_address() -> None:
                 pass
 
 
-@contextlib.contextmanager
-def holding(port: int, count: int, said: bytes = b"") -> Iterator[list[socket.socket]]:
-    held: list[socket.socket] = []
-    try:
-        for _ in range(count):
-            held.append(socket.create_connection(("127.0.0.1", port)))
-            with contextlib.suppress(OSError):
-                held[-1].sendall(said)
-        yield held
-    finally:
-        for each in held:
-            each.close()
-
-
-async def closed(held: list[socket.socket]) -> None:
-    loop = asyncio.get_running_loop()
-    for each in held:
-        each.setblocking(False)
-        with contextlib.suppress(ConnectionError):
-            while await loop.sock_recv(each, 65536):
-                pass
-
-
 async def answered(port: int) -> int:
     reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=("127.0.0.2", 0))
     writer.write(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
@@ -173,7 +149,7 @@ async def test_a_thousand_idle_connections_keep_no_other_caller_out_and_are_told
 ) -> None:
     limits = HTTP_LIMITS._replace(first_byte_s=600)
     async with http_server("127.0.0.1", 0, echo, limits=limits) as port:
-        with holding(port, 1000):
+        with idle_connections(("127.0.0.1", port), 1000):
             assert await answered(port) == 200
     assert reasons(caplog, "refusing connections") == ["too many of one peer"]
     assert reasons(caplog, "no longer refusing connections") == ["too many of one peer"]
@@ -185,8 +161,8 @@ async def test_connections_that_say_nothing_are_ended_and_told_of_once(
     limits = HTTP_LIMITS._replace(first_byte_s=0.1)
     ports: list[Port] = []
     async with http_server("127.0.0.1", 0, echo, limits=limits, ports=ports) as number:
-        with holding(number, 100) as held:
-            await closed(held)
+        with idle_connections(("127.0.0.1", number), 100) as held:
+            await all_closed(held)
             assert ports[0].open_connections == 0
     assert reasons(caplog, "refusing connections") == ["said nothing"]
     assert reasons(caplog, "no longer refusing connections") == ["said nothing"]
@@ -205,9 +181,9 @@ async def test_a_request_that_comes_too_slowly_is_ended(
 ) -> None:
     limits = HTTP_LIMITS._replace(handshake_s=0.3)
     async with http_server("127.0.0.1", 0, echo, limits=limits) as port:
-        with holding(port, 100, said) as held:
+        with idle_connections(("127.0.0.1", port), 100, said=said) as held:
             assert await answered(port) == 200
-            await closed(held)
+            await all_closed(held)
     assert reasons(caplog, "refusing connections") == ["headers took too long"]
 
 
@@ -219,7 +195,9 @@ async def test_a_hundred_that_never_read_are_ended_and_others_are_answered(
 
     limits = HTTP_LIMITS._replace(stalled_s=0.3)
     async with http_server("127.0.0.1", 0, large, limits=limits) as port:
-        with holding(port, 100, b"GET /large HTTP/1.1\r\nhost: a\r\n\r\n" * 4):
+        with idle_connections(
+            ("127.0.0.1", port), 100, said=b"GET /large HTTP/1.1\r\nhost: a\r\n\r\n" * 4
+        ):
             assert await answered(port) == 200
             await until(lambda: reasons(caplog, "refusing connections"), what="a word in the log")
     assert reasons(caplog, "refusing connections") == ["took nothing of what was sent"]
@@ -228,8 +206,10 @@ async def test_a_hundred_that_never_read_are_ended_and_others_are_answered(
 async def test_a_connection_between_requests_ends_when_its_time_is_over() -> None:
     limits = HTTP_LIMITS._replace(idle_s=0.2)
     async with http_server("127.0.0.1", 0, echo, limits=limits) as port:
-        with holding(port, 10, b"GET / HTTP/1.1\r\nhost: a\r\n\r\n") as held:
-            await closed(held)
+        with idle_connections(
+            ("127.0.0.1", port), 10, said=b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"
+        ) as held:
+            await all_closed(held)
 
 
 async def test_a_caller_from_this_machine_is_known_on_a_socket_for_every_address() -> None:

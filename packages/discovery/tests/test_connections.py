@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import json
 import resource
-import socket
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
@@ -22,7 +21,7 @@ from mesh_discovery._config import Address
 from mesh_discovery._http import serving_http
 from mesh_listening import HTTP_LIMITS, ConnectionLimits, Reason
 from mesh_listening.prometheus import PortMetrics
-from mesh_testkit import until
+from mesh_testkit import all_closed, idle_connections, until
 
 Start = Callable[..., Awaitable[Any]]
 IDLE = 1000
@@ -40,31 +39,6 @@ def _many_files() -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_NOFILE, (before[1], before[1]))
     yield
     resource.setrlimit(resource.RLIMIT_NOFILE, before)
-
-
-@contextlib.contextmanager
-def idle(address: str, count: int, said: bytes = b"") -> Iterator[list[socket.socket]]:
-    host, _, port = address.rpartition(":")
-    held = []
-    try:
-        for _ in range(count):
-            each = socket.create_connection((host, int(port)))
-            held.append(each)
-            with contextlib.suppress(OSError):
-                each.sendall(said)
-        yield held
-    finally:
-        for each in held:
-            each.close()
-
-
-async def closed(held: list[socket.socket]) -> None:
-    loop = asyncio.get_running_loop()
-    for each in held:
-        each.setblocking(False)
-        with contextlib.suppress(ConnectionError):
-            while await loop.sock_recv(each, 65536):
-                pass
 
 
 async def get(url: str, *, source: str) -> int:
@@ -103,7 +77,7 @@ async def test_a_thousand_idle_connections_on_each_port_keep_nobody_out_and_are_
     ports = (plane.http, plane.monitoring, plane.grpc, plane.secure_grpc)
     with contextlib.ExitStack() as stack:
         for port in ports:
-            stack.enter_context(idle(port, IDLE))
+            stack.enter_context(idle_connections(port, IDLE))
         assert await get(f"http://{plane.http}/ready", source="127.0.0.2") == 200
         assert await get(f"http://{plane.monitoring}/version", source="127.0.0.2") == 200
         options = [
@@ -191,10 +165,10 @@ async def test_who_is_slow_is_ended_and_others_are_served(
             labels = {"listener": address, "reason": why.label}
             return registry.get_sample_value(REFUSED_TOTAL, labels) or 0.0
 
-        with idle(address, 100, said) as held:
+        with idle_connections(address, 100, said=said) as held:
             await until(partial(is_served, address), what="an answer beside them")
             await until(lambda: ended() >= len(held), what="the end of them all", seen=ended)
-            await closed(held)
+            await all_closed(held)
             await until(partial(is_served, address), what="an answer after them")
     begins = {vars(r)["reason"] for r in caplog.records if r.message == "refusing connections"}
     assert begins == {why.value}
@@ -205,6 +179,6 @@ async def test_a_connection_between_requests_ends_when_its_time_is_over(
 ) -> None:
     limits = UNHURRIED._replace(idle_s=0.2)
     async with serving_http(app, HERE, limits=limits) as address:
-        with idle(address, 10, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n") as held:
-            await closed(held)
+        with idle_connections(address, 10, said=b"GET / HTTP/1.1\r\nHost: a\r\n\r\n") as held:
+            await all_closed(held)
     assert not caplog.records

@@ -12,18 +12,7 @@ import grpc
 import grpc.aio
 import pytest
 
-from callers import (
-    HTTP2_HELLO,
-    Pki,
-    all_closed,
-    idle_connections,
-    served_by_grpc,
-    some_closed,
-    tcp_client,
-    unhurried,
-    unix_client,
-    who_am_i,
-)
+from callers import HTTP2_HELLO, Pki, served_by_grpc, unhurried, who_am_i
 from mesh_listening import (
     GRPC_LIMITS,
     UNIX_LIMITS,
@@ -36,7 +25,7 @@ from mesh_listening import (
     printed,
 )
 from mesh_listening._behind import known
-from mesh_testkit import until
+from mesh_testkit import all_closed, idle_connections, some_closed, until
 
 EOF: Any = grpc.aio.EOF  # type: ignore[attr-defined]
 
@@ -89,15 +78,15 @@ async def test_a_thousand_silent_connections_do_not_keep_another_from_being_serv
 ) -> None:
     limits = unhurried(GRPC_LIMITS._replace(port=2000, peer=100))
     with contextlib.ExitStack() as stack:
+        address: str | Path
         if kind == "tcp":
             sockets = stack.enter_context(listening_on("127.0.0.1", 0))
-            connect = tcp_client(sockets[0].getsockname())
-            target = printed(sockets[0])
+            address = target = printed(sockets[0])
         else:
             sockets = [stack.enter_context(listening_at(socket_path))]
-            connect, target = unix_client(socket_path), f"unix:{socket_path}"
+            address, target = socket_path, f"unix:{socket_path}"
         async with served_by_grpc(sockets, limits) as served:
-            held = stack.enter_context(idle_connections(connect, 1000))
+            held = stack.enter_context(idle_connections(address, 1000))
             await some_closed(held, 900)
             assert served.front.port.refused == {Reason.PEER_FULL: 900}
             script = (

@@ -8,16 +8,10 @@ import sys
 
 import pytest
 
-from callers import (
-    HTTP2_HELLO,
-    idle_connections,
-    served_by_grpc,
-    tcp_client,
-    unhurried,
-    who_am_i,
-)
+from callers import HTTP2_HELLO, served_by_grpc, unhurried, who_am_i
 from mesh_listening import GRPC_LIMITS, UNIX_LIMITS, Reason, listening_on, printed
 from mesh_listening.grpc_server import options
+from mesh_testkit import idle_connections
 
 FOREIGN = 1000
 
@@ -29,7 +23,7 @@ async def test_a_thousand_foreign_connections_take_no_place_from_those_through_t
     limits = unhurried(UNIX_LIMITS._replace(port=60, peer=30))
     with listening_on("127.0.0.1", 0) as sockets:
         async with served_by_grpc(sockets, limits) as served:
-            with idle_connections(tcp_client(served.inner), FOREIGN) as held:
+            with idle_connections(served.inner, FOREIGN) as held:
                 for each in held:
                     each.sendall(says)
                 # As many as the front lets one peer have, and all at once.
@@ -48,7 +42,7 @@ async def test_foreign_connections_have_a_limit_and_a_front_without_a_place_says
     limits = unhurried(GRPC_LIMITS._replace(port=20, peer=10))
     with listening_on("127.0.0.1", 0) as sockets:
         async with served_by_grpc(sockets, limits) as served:
-            with idle_connections(tcp_client(served.inner), 100) as held:
+            with idle_connections(served.inner, 100) as held:
                 for each in held:
                     with contextlib.suppress(ConnectionError):
                         each.sendall(HTTP2_HELLO)
@@ -59,7 +53,7 @@ async def test_foreign_connections_have_a_limit_and_a_front_without_a_place_says
                     with contextlib.suppress(ConnectionError):
                         served_ones += bool(await loop.sock_recv(each, 9))
                 assert served_ones == 40
-                with idle_connections(tcp_client(sockets[0].getsockname()), 1) as (through,):
+                with idle_connections(sockets[0].getsockname(), 1) as (through,):
                     through.sendall(HTTP2_HELLO)
                     through.setblocking(False)
                     with contextlib.suppress(ConnectionError):
@@ -74,7 +68,7 @@ async def test_silent_foreign_connections_are_ended_after_the_time_of_a_handshak
     limits = unhurried(GRPC_LIMITS)._replace(handshake_s=0.3)
     with listening_on("127.0.0.1", 0) as sockets:
         async with served_by_grpc(sockets, limits) as served:
-            with idle_connections(tcp_client(served.inner), 50) as held:
+            with idle_connections(served.inner, 50) as held:
                 loop = asyncio.get_running_loop()
                 for each in held:
                     each.setblocking(False)

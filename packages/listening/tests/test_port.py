@@ -10,17 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from callers import (
-    Echo,
-    all_closed,
-    idle_connections,
-    some_closed,
-    tcp_client,
-    unhurried,
-    unix_client,
-)
+from callers import Echo, unhurried
 from mesh_listening import ConnectionLimits, Reason, accepting, listening_at, listening_on
-from mesh_testkit import until
+from mesh_testkit import all_closed, idle_connections, some_closed, until
 
 
 def lines(caplog: pytest.LogCaptureFixture, message: str) -> list[dict[str, object]]:
@@ -45,7 +37,7 @@ async def test_one_peer_is_held_to_its_part_and_others_are_served(
     with listening_on("127.0.0.1", 0) as sockets:
         address = sockets[0].getsockname()
         async with accepting(sockets, Echo, name="test", limits=LIMITS) as port:
-            with idle_connections(tcp_client(address), 1000) as held:
+            with idle_connections(address, 1000) as held:
                 assert await echoed(address, source="127.0.0.2") == b"hello"
                 await some_closed(held, 990)
                 assert port.open_connections <= 11
@@ -65,7 +57,7 @@ async def test_refusing_ends_in_the_log_by_itself(
         address = sockets[0].getsockname()
         async with accepting(sockets, Echo, name="test", limits=LIMITS):
             # One too many: of two, the second may come after the end of the first.
-            with idle_connections(tcp_client(address), 11) as held:
+            with idle_connections(address, 11) as held:
                 await some_closed(held, 1)
                 await until(
                     lambda: bool(lines(caplog, "no longer refusing connections")),
@@ -99,7 +91,7 @@ async def test_who_says_nothing_is_closed_and_told_of_once(
     with listening_on("127.0.0.1", 0) as sockets:
         address = sockets[0].getsockname()
         async with accepting(sockets, Echo, name="test", limits=limits) as port:
-            with idle_connections(tcp_client(address), 50) as held:
+            with idle_connections(address, 50) as held:
                 await all_closed(held)
             assert port.refused == {Reason.NO_FIRST_BYTE: 50}
             assert port.open_connections == 0
@@ -112,7 +104,7 @@ async def test_processes_on_a_unix_socket_are_held_to_their_part(
 ) -> None:
     with listening_at(socket_path) as listening:
         async with accepting([listening], Echo, name="test", limits=LIMITS):
-            with idle_connections(unix_client(socket_path), 30) as held:
+            with idle_connections(socket_path, 30) as held:
                 await some_closed(held, 20)
     (end,) = lines(caplog, "no longer refusing connections")
     assert end["peers"] == f"pid {os.getpid()} uid {os.geteuid()} (20)"

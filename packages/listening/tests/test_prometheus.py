@@ -2,9 +2,10 @@
 
 from prometheus_client import CollectorRegistry
 
-from callers import Echo, idle_connections, some_closed, tcp_client, unhurried
+from callers import Echo, unhurried
 from mesh_listening import ConnectionLimits, Reason, accepting, listening_on
 from mesh_listening.prometheus import PortMetrics
+from mesh_testkit import idle_connections, some_closed
 
 ACCEPTED = "mesh_listener_connections_accepted_total"
 REFUSED = "mesh_listener_connections_refused_total"
@@ -26,7 +27,7 @@ async def test_each_port_tells_what_came_what_was_refused_and_what_is_open() -> 
             accepting(quiet, Echo, name="two", limits=limits) as other,
         ):
             metrics.add(port, other)
-            with idle_connections(tcp_client(address), 30) as held:
+            with idle_connections(address, 30) as held:
                 await some_closed(held, 20)
                 assert value(ACCEPTED, listener="one") == 30
                 assert value(REFUSED, listener="one", reason="peer_full") == 20

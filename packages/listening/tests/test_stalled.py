@@ -15,7 +15,7 @@ from typing import Any
 import grpc
 import pytest
 
-from callers import HTTP2_HELLO, Pki, served_by_grpc, unhurried, unix_client, who_am_i
+from callers import HTTP2_HELLO, Pki, served_by_grpc, unhurried, who_am_i
 from mesh_listening import (
     GRPC_LIMITS,
     ConnectionLimits,
@@ -82,7 +82,7 @@ async def test_a_hundred_who_never_read_are_ended_counted_and_told_of_once_and_o
         connect: Callable[[], socket.socket]
         if kind == "unix":
             sockets = [stack.enter_context(listening_at(socket_path))]
-            target, connect = f"unix:{socket_path}", unix_client(socket_path)
+            target, connect = f"unix:{socket_path}", lambda: unix_client(socket_path)
         else:
             sockets = stack.enter_context(listening_on("127.0.0.1", 0))
             target, connect = printed(sockets[0]), lambda: small_client(sockets[0].getsockname())
@@ -99,6 +99,12 @@ async def test_a_hundred_who_never_read_are_ended_counted_and_told_of_once_and_o
             assert port.refused == {Reason.STALLED: STALLED}
     told = [vars(r) for r in caplog.records if r.message == "refusing connections"]
     assert [line["reason"] for line in told] == ["took nothing of what was sent"]
+
+
+def unix_client(path: Path) -> socket.socket:
+    client = socket.socket(socket.AF_UNIX)
+    client.connect(str(path))
+    return client
 
 
 def small_client(address: tuple[str, int]) -> socket.socket:

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import socket
 import sys
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 from mesh_listening import UNIX_LIMITS, AllowedPeers, Reason
 from mesh_sds import SdsConfig, TlsCertificate, serving
 from mesh_sds.testing import FakeSecrets
-from mesh_testkit import until
+from mesh_testkit import idle_connections, until
 
 IDLE = 1000
 ASK = """
@@ -35,14 +34,7 @@ async def test_a_thousand_idle_connections_of_one_process_leave_room_for_another
     limits = UNIX_LIMITS._replace(first_byte_s=300.0)
     config = SdsConfig(socket_path=socket_path, allow=allow, limits=limits)
     async with serving(config, secrets) as server:
-        held = []
-        loop = asyncio.get_running_loop()
-        try:
-            for _ in range(IDLE):
-                one = socket.socket(socket.AF_UNIX)
-                held.append(one)
-                one.setblocking(False)
-                await loop.sock_connect(one, str(socket_path))
+        with idle_connections(socket_path, IDLE):
             await until(lambda: server.port.accepted == IDLE, what="all of them")
             most = server.port.limits.peer
             assert server.port.refused == {Reason.PEER_FULL: IDLE - most}
@@ -51,6 +43,3 @@ async def test_a_thousand_idle_connections_of_one_process_leave_room_for_another
             )
             told, _ = await child.communicate()
             assert told.decode().strip() == "{'default': b'chain'}"
-        finally:
-            for one in held:
-                one.close()

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import sys
 from pathlib import Path
 
 from mesh_listening import UNIX_LIMITS, Reason
-from mesh_testkit import until
+from mesh_testkit import idle_connections, until
 from xds_proxy import RelayConfig, UpstreamConfig, relaying
 
 IDLE = 1000
@@ -35,15 +34,8 @@ async def test_a_thousand_idle_connections_of_one_process_leave_room_for_an_envo
         # The time is long, so that silence alone ends none of them.
         limits=UNIX_LIMITS._replace(first_byte_s=300.0),
     )
-    loop = asyncio.get_running_loop()
     async with relaying(config) as relay:
-        held: list[socket.socket] = []
-        try:
-            for _ in range(IDLE):
-                one = socket.socket(socket.AF_UNIX)
-                held.append(one)
-                one.setblocking(False)
-                await loop.sock_connect(one, str(path))
+        with idle_connections(path, IDLE):
             await until(lambda: relay.port.accepted == IDLE, what="all of them")
             most = relay.port.limits.peer
             assert relay.port.refused == {Reason.PEER_FULL: IDLE - most}
@@ -52,6 +44,3 @@ async def test_a_thousand_idle_connections_of_one_process_leave_room_for_an_envo
             )
             told, _ = await child.communicate()
             assert told.startswith(b"cannot reach the control plane at 127.0.0.1:9")
-        finally:
-            for one in held:
-                one.close()

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import datetime as dt
-import itertools
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -100,56 +98,6 @@ class Echo(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.transport.write(data)
-
-
-@contextlib.contextmanager
-def idle_connections(connect: Callable[[], socket.socket], count: int) -> Iterator[list[Any]]:
-    """Connections that say nothing; those that were refused are closed already."""
-    held: list[socket.socket] = []
-    try:
-        held.extend(connect() for _ in range(count))
-        yield held
-    finally:
-        for each in held:
-            each.close()
-
-
-async def all_closed(held: list[socket.socket]) -> None:
-    """Wait until the other side has closed every one of them."""
-    loop = asyncio.get_running_loop()
-    for each in held:
-        each.setblocking(False)
-        with contextlib.suppress(ConnectionError):
-            while await loop.sock_recv(each, 65536):
-                pass
-
-
-async def some_closed(held: list[socket.socket], count: int) -> None:
-    """Wait until the other side has closed so many of them, whichever these are.
-
-    Connections need not be accepted in the order in which they were made.
-    """
-    closing = [asyncio.create_task(all_closed([each])) for each in held]
-    try:
-        for one in itertools.islice(asyncio.as_completed(closing), count):
-            await one
-    finally:
-        for each in closing:
-            each.cancel()
-        await asyncio.wait(closing)
-
-
-def tcp_client(address: tuple[str, int]) -> Callable[[], socket.socket]:
-    return lambda: socket.create_connection(address)
-
-
-def unix_client(path: Path) -> Callable[[], socket.socket]:
-    def connect() -> socket.socket:
-        client = socket.socket(socket.AF_UNIX)
-        client.connect(str(path))
-        return client
-
-    return connect
 
 
 class Pki:
