@@ -320,12 +320,12 @@ async def test_a_machine_starts_with_a_token_and_lives_on_by_its_certificate(
     async with servers(tmp_path, authority=authority) as theirs:
         put(workload, Path("etc/certs/root-cert.pem"), theirs.root_pem)
         put(workload, ROOT, theirs.root_pem)
-        put(workload, TOKEN, "first boot")
+        put(workload, TOKEN, "first-boot")
         roots = {"CA_ROOT_CA": str(workload / ROOT), "XDS_ROOT_CA": str(workload / ROOT)}
         environment = environment_of(theirs, ADDRESS, SECRET_TTL="1h", **settings, **roots)
         async with running_agent(workload, environment):
             await until(chain.is_file, what="the first certificate")
-            assert theirs.ca.metadata[0]["authorization"] == "Bearer first boot"
+            assert theirs.ca.metadata[0]["authorization"] == "Bearer first-boot"
     first = chain.read_bytes()
     (workload / TOKEN).unlink()
     async with servers(
