@@ -53,10 +53,21 @@ def install_editable(session: nox.Session, *groups: str, only: Package | None = 
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """All tests: units of all packages, the tools' own, and end to end."""
+    """The tests of all packages, the tools' own, and end to end, but for the slow ones."""
+    run_all_tests(session, "not slow")
+
+
+@nox.session
+def slow(session: nox.Session) -> None:
+    """The slow tests of everything: outages that are sat out, long loads, mounts that hang."""
+    run_all_tests(session, "slow")
+
+
+def run_all_tests(session: nox.Session, marks: str) -> None:
+    """Run those tests whose marks fit the expression, of everything."""
     install_editable(session, "test")
     install(session, "--group", "test")
-    session.run("pytest", *session.posargs)
+    session.run("pytest", "-m", marks, *session.posargs)
 
 
 @nox.session
@@ -87,7 +98,8 @@ def run_unit_tests(session: nox.Session, package: Package) -> None:
 def alone(session: nox.Session, package: str) -> None:
     """A package from its wheel, in the newest versions, on the newest Python: its tests.
 
-    Without those that start an Envoy, to which it is all the same which Python wrote its bytes.
+    Without slow ones and those that start an Envoy, to which it is all the same which Python
+    wrote its bytes.
     """
     run_from_wheels(session, PACKAGES[package], CONSTRAINTS)
 
@@ -111,7 +123,8 @@ def run_from_wheels(session: nox.Session, package: Package, constraints: Path) -
     session.run("python", str(ROOT / "tools" / "public_face.py"), package.import_name)
     tools = (*wheels.values(), *third_party(package, "test"))
     session.install("--constraint", str(constraints), *tools)
-    session.run("pytest", "--without-envoy", str(package.folder / "tests"), *session.posargs)
+    chosen = ("--without-envoy", "-m", "not slow", str(package.folder / "tests"))
+    session.run("pytest", *chosen, *session.posargs)
 
 
 WHEELS: dict[str, str] = {}

@@ -32,6 +32,8 @@ from mesh_e2e import (
 from mesh_local import RunningMesh
 from mesh_testkit import PATIENCE_S, until
 
+pytestmark = pytest.mark.slow
+
 Record = Callable[[str, object], None]
 
 LIFETIME_S = 20

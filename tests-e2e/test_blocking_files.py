@@ -16,6 +16,8 @@ import pytest
 from mesh_e2e import ROOT, TOKEN, ForeignAuthority, own_address, put, run_command
 from mesh_testkit import PATIENCE_S, hanging_mount
 
+pytestmark = pytest.mark.slow
+
 ADDRESS = own_address(2)
 """For the commands run here; mesh-local never uses it."""
 CART = "spiffe://cluster.local/ns/shop/sa/cart"

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
     NoEncryption,
@@ -37,6 +38,8 @@ from mesh_e2e import (
 )
 from mesh_local import Child, ChildState, OnExit, RunningMesh, RunningWorkload
 from mesh_testkit import PATIENCE_S, until
+
+pytestmark = pytest.mark.slow
 
 MESH = """\
     mesh: {certificateLifetime: 60s, drain: 1s}

@@ -9,11 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from mesh_e2e import Target, admin, alive, constant_load, mesh_of, run_command, send
 from mesh_local import RunningWorkload
 from mesh_testkit import until
+
+pytestmark = pytest.mark.slow
 
 Record = Callable[[str, object], None]
 

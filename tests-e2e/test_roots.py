@@ -25,6 +25,8 @@ from mesh_e2e import (
 from mesh_local import RunningMesh, RunningWorkload
 from mesh_testkit import PATIENCE_S, until
 
+pytestmark = pytest.mark.slow
+
 # Certificates that live for an hour: within the test they are renewed for the roots' sake only.
 MESH = """\
     mesh: {certificateLifetime: 1h, drain: 1s}

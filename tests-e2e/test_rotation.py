@@ -3,7 +3,11 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from mesh_e2e import renewing_early, rotate
+
+pytestmark = pytest.mark.slow
 
 
 async def test_certificates_rotate_under_load(

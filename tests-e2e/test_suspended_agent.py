@@ -7,6 +7,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
+
 from mesh_e2e import (
     constant_load,
     expiry,
@@ -19,6 +21,8 @@ from mesh_e2e import (
     short_lived,
 )
 from mesh_testkit import until
+
+pytestmark = pytest.mark.slow
 
 LIFETIME_S = 60
 EARLIEST_S, LATEST_S = renewal_interval_s(LIFETIME_S)

@@ -17,10 +17,17 @@ def last_words(logs: Iterable[Path]) -> str:
 
 
 def alive(pid: int) -> bool:
-    """Whether a process runs; one that ended and was not waited for does not."""
+    """Whether a process runs; one that ended and was not waited for does not.
+
+    Its first thread may have ended before the others, which still hold its files.
+    """
     with suppress(OSError):
-        return _stat(pid)[0] != "Z"
+        return _stat(pid)[0] != "Z" or len(_threads(pid)) > 1
     return False
+
+
+def _threads(pid: int) -> tuple[Path, ...]:
+    return tuple(Path(f"/proc/{pid}/task").iterdir())
 
 
 def children_of(pid: int) -> tuple[int, ...]:

@@ -63,7 +63,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Run coroutine tests and fixtures without a mark on each."""
+    """Run coroutine tests and fixtures without a mark on each; know the mark of slow tests."""
+    config.addinivalue_line("markers", "slow: takes many seconds even on a machine that is idle")
     if config.option.asyncio_mode is None:
         config.option.asyncio_mode = "auto"
 
