@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mesh_configfile import Duration, Value, decode, differences, field_name
+from mesh_configfile import Duration, Value, field_name
+from mesh_configfile.shapes import decode, differences
 
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
 

@@ -1,7 +1,8 @@
 """Configuration that people write: YAML with line numbers, and all that is wrong with it at once.
 
 Durations and quantities, too. Nothing heavy is loaded before it is used: a program whose
-configuration is JSON never has YAML's library in its memory.
+configuration is JSON never has YAML's library in its memory. Data of the shape of msgspec's types:
+`mesh_configfile.shapes`, with the extra `shapes`.
 """
 
 from importlib import import_module
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from mesh_configfile._problems import Problem, field_name
     from mesh_configfile._quantities import QuantityError, parse_bytes
     from mesh_configfile._reading import read_document
-    from mesh_configfile._shapes import Finding, decode, differences
     from mesh_configfile._yaml import MAX_BYTES, read_documents
 
 __all__ = [
@@ -51,10 +51,6 @@ __all__ = [
     "parse_bytes",
     "parse_duration",
     "spell_duration",
-    # msgspec's types: the extra `shapes`
-    "Finding",
-    "decode",
-    "differences",
 ]
 
 _LOADED_WHEN_USED = {
@@ -62,11 +58,8 @@ _LOADED_WHEN_USED = {
     "MAX_BYTES": "_yaml",
     "MAX_DEPTH": "_builder",
     "MAX_VALUES": "_builder",
-    "Finding": "_shapes",
     "Problem": "_problems",
     "QuantityError": "_quantities",
-    "decode": "_shapes",
-    "differences": "_shapes",
     "field_name": "_problems",
     "parse_bytes": "_quantities",
     "read_document": "_reading",

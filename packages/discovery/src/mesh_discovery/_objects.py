@@ -6,17 +6,8 @@ from typing import Any
 
 import msgspec
 
-from mesh_configfile import (
-    Document,
-    FieldPath,
-    Finding,
-    Problem,
-    Value,
-    decode,
-    differences,
-    field_name,
-    suggestion,
-)
+from mesh_configfile import Document, FieldPath, Problem, Value, field_name, suggestion
+from mesh_configfile.shapes import Finding, decode, differences
 from mesh_discovery._schema import (
     MeshConfigSpec,
     Metadata,

@@ -3,7 +3,8 @@
 import json
 from collections.abc import Iterator
 
-from mesh_configfile import DurationBoundsError, DurationError, Finding
+from mesh_configfile import DurationBoundsError, DurationError
+from mesh_configfile.shapes import Finding
 from mesh_discovery._addresses import (
     is_host,
     is_host_pattern,

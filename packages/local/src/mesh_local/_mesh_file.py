@@ -19,12 +19,11 @@ from mesh_configfile import (
     DurationError,
     FieldPath,
     Problem,
-    decode,
-    differences,
     field_name,
     parse_duration,
     read_document,
 )
+from mesh_configfile.shapes import decode, differences
 from mesh_filewatch import read_within
 from mesh_identity import InvalidSpiffeId, checked_trust_domain
 from mesh_local._errors import MeshFileError

@@ -16,6 +16,8 @@ from mesh_configfile._durations import Duration, DurationBoundsError, DurationEr
 from mesh_configfile._lines import FieldPath
 from mesh_configfile._suggestion import nearest, suggestion
 
+__all__ = ["Finding", "decode", "differences"]
+
 Finding = tuple[FieldPath, str]
 _S = TypeVar("_S")
 
