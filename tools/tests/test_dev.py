@@ -81,6 +81,7 @@ def test_session_for_the_whole_repository_takes_no_package() -> None:
         dev.parse(["lint(ca)"], dev.read_sessions(), ["ca"])
 
 
+@pytest.mark.slow
 def test_unreachable_index_is_said_in_one_sentence(
     clone: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

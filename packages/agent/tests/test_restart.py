@@ -81,6 +81,7 @@ async def test_envoy_is_replaced_by_what_its_files_say_or_kept(
         assert (await there.cluster(), there.envoy.pid) == ("b", pid)
 
 
+@pytest.mark.slow
 async def test_a_changed_file_is_followed(socket_dir: Path, envoy_binary: Path) -> None:
     async with proxy(socket_dir, envoy_binary) as there:
         there.wants("b")
@@ -91,6 +92,7 @@ async def test_a_changed_file_is_followed(socket_dir: Path, envoy_binary: Path) 
             assert await there.cluster() == "bb"
 
 
+@pytest.mark.slow
 async def test_nothing_is_tried_while_it_could_not_succeed(
     socket_dir: Path, envoy_binary: Path
 ) -> None:
@@ -110,6 +112,7 @@ async def test_nothing_is_tried_while_it_could_not_succeed(
             assert await there.cluster() == "c"
 
 
+@pytest.mark.slow
 async def test_a_file_that_is_gone_is_no_reason_to_restart(
     socket_dir: Path, envoy_binary: Path
 ) -> None:
@@ -123,6 +126,7 @@ async def test_a_file_that_is_gone_is_no_reason_to_restart(
             assert await there.cluster() == "c"
 
 
+@pytest.mark.slow
 async def test_a_mount_that_hangs_holds_up_neither_the_loop_nor_what_runs(
     socket_dir: Path, envoy_binary: Path
 ) -> None:

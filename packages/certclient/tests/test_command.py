@@ -142,6 +142,7 @@ async def test_get_without_the_roots_or_lists_that_it_shall_use_says_why_and_wri
         assert not (tmp_path / "certs").exists()
 
 
+@pytest.mark.slow
 async def test_get_without_a_certificate_says_why_and_exits_with_1(
     tmp_path: Path, real_authority: FakeAuthority
 ) -> None:
@@ -296,6 +297,7 @@ def test_the_files_of_a_directory_have_istios_names(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 async def test_get_says_at_once_that_the_authority_is_not_there_unless_told_to_wait(
     free_port: Callable[..., int],
 ) -> None:

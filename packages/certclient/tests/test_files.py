@@ -138,6 +138,7 @@ def test_a_failed_write_leaves_the_old_file_and_no_rubbish(
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
+@pytest.mark.slow
 async def test_an_output_directory_whose_mount_hangs_is_told_and_written_once_it_answers(
     certificates: Certificates,
     certificate: Certificate,

@@ -88,6 +88,7 @@ async def test_a_command_that_fails_says_how(issue: Issue, script: str, how: str
         await run_hooks(HookConfig(command=("sh", "-c", script)), await issue(), directory=None)
 
 
+@pytest.mark.slow
 async def test_a_pid_file_that_cannot_be_read_is_told_and_holds_up_nothing(
     issue: Issue, fifo: Path, tmp_path: Path
 ) -> None:

@@ -137,6 +137,7 @@ async def test_a_process_asks_an_authority_in_trouble_now_and_then(
             assert interval >= (0.08 if number % tries else 0.2)
 
 
+@pytest.mark.slow
 async def test_a_process_asks_a_silent_authority_now_and_then(
     tmp_path: Path, record: Record
 ) -> None:

@@ -70,6 +70,7 @@ def refused(plane: Any) -> Counter[tuple[str, str]]:
     return counts
 
 
+@pytest.mark.slow
 async def test_a_thousand_idle_connections_on_each_port_keep_nobody_out_and_are_told_of(
     config_dir: Path, start_plane: Start, eventually: Start
 ) -> None:

@@ -272,6 +272,7 @@ def test_envoy_does_not_outlive_a_killed_parent(fake: Fake, socket_dir: Path) ->
     (socket_dir / "admin").unlink()
 
 
+@pytest.mark.slow
 async def test_a_hundred_starts_and_stops_leave_nothing(fake: Fake) -> None:
     config, files = fake(FakeEnvoy(exits=1, no_admin=True))
     descriptors = len(names(Path("/proc/self/fd")))

@@ -97,6 +97,7 @@ def left_of(directory: Path) -> dict[str, list[str]]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "behaviour",
     [FakeEnvoy(exits=7), FakeEnvoy(crashes=signal.SIGKILL)],

@@ -87,6 +87,7 @@ async def test_a_new_configuration_takes_over_without_losing_a_request(
     assert nothing_left(config, shared)
 
 
+@pytest.mark.slow
 async def test_restarts_follow_each_other_and_only_one_runs_at_a_time(
     proxy_config: ProxyConfig, application: SlowApplication, free_port: FreePort
 ) -> None:
@@ -125,6 +126,7 @@ async def test_a_configuration_envoy_refuses_changes_nothing(
         assert "connect_timeout" in (envoy.status.last_refusal or "")
 
 
+@pytest.mark.slow
 async def test_an_envoy_that_fails_while_taking_over_leaves_the_old_one_in_charge(
     proxy_config: ProxyConfig, application: SlowApplication, free_port: FreePort
 ) -> None:

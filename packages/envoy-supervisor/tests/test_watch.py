@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 from envoy_supervisor._watch import FileContents, content_hash, watching_contents
 from mesh_testkit import hanging_mount, until
 
@@ -91,6 +93,7 @@ async def test_files_may_come_and_go(tmp_path: Path) -> None:
         await told.told(2)
 
 
+@pytest.mark.slow
 async def test_a_file_whose_mount_hangs_holds_up_neither_the_loop_nor_the_other_files(
     tmp_path: Path,
 ) -> None:

@@ -76,6 +76,7 @@ async def test_a_healthy_server_of_secrets_is_used(socket_dir: Path, secrets: Fa
         assert server.refusals == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("methods", "apis", "timeout_s"),
     [
@@ -164,6 +165,7 @@ async def test_a_socket_of_another_name_is_waited_for(socket_dir: Path) -> None:
         assert await choosing == ForeignSocket(path=path, apis=frozenset({SecretApi.SDS}))
 
 
+@pytest.mark.slow
 async def test_a_server_of_another_name_that_is_slow_to_start_is_waited_for(
     socket_dir: Path,
 ) -> None:

@@ -149,6 +149,7 @@ async def test_an_envoy_that_does_not_read_is_closed_logged_once_and_counted(
     assert vars(relays(caplog)[0])["reason"] == "it has not read for too long"
 
 
+@pytest.mark.slow
 async def test_a_hundred_that_do_not_read_hold_up_no_other_process_and_are_all_ended(
     start_relay: Any, messages: Any, caplog: pytest.LogCaptureFixture
 ) -> None:

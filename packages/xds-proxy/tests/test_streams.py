@@ -255,6 +255,7 @@ async def _silent_server() -> AsyncIterator[str]:
         await server.wait_closed()
 
 
+@pytest.mark.slow
 async def test_a_silent_control_plane_ends_the_stream_after_the_connect_timeout(
     start_relay: Any,
 ) -> None:

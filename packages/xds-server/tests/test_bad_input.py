@@ -111,6 +111,7 @@ async def test_a_resource_of_five_megabytes_arrives(state: Any, make: Any) -> No
         state.drop(CDS, "big")
 
 
+@pytest.mark.slow
 async def test_streams_that_say_nothing_end_and_leave_nothing(state: Any, make: Any) -> None:
     # Long enough for the one that speaks.
     async with witnessed(state, make, first_request_within_s=5.0) as (server, address):

@@ -287,6 +287,7 @@ async def test_a_failed_handshake_has_a_reason_in_words_and_a_health_check_needs
     assert bool(record.__dict__.get("reason")) is bool(said)
 
 
+@pytest.mark.slow
 async def test_tls_connections_without_a_handshake_end_and_harm_nobody(
     state: Any, make: Any, pki: Pki
 ) -> None:

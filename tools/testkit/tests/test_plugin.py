@@ -170,6 +170,7 @@ async def cancel(task):
 """
 
 
+@pytest.mark.slow
 def test_what_is_ending_is_waited_for(run: Run) -> None:
     result = run(
         ENDING
@@ -205,6 +206,7 @@ async def test_not_cancelled():
     result.assert_outcomes(passed=3, errors=3)
 
 
+@pytest.mark.slow
 def test_test_that_hangs_is_ended_and_its_tasks_are_shown(run: Run) -> None:
     result = run(
         """
@@ -405,6 +407,7 @@ def test_json(golden): golden("value.json", {"b": [1], "a": "é"})
 """
 
 
+@pytest.mark.slow
 def test_golden_files_are_written_then_compared(run: Run, pytester: pytest.Pytester) -> None:
     run(GOLDEN).assert_outcomes(failed=2)
     run(GOLDEN, "--update-golden").assert_outcomes(passed=2)

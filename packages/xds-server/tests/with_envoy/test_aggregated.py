@@ -169,6 +169,7 @@ async def test_a_cluster_that_changes_alone_is_warm_at_once(mesh: Mesh, capsys: 
         )
 
 
+@pytest.mark.slow
 async def test_what_would_expire_stays_for_as_long_as_it_is_heard_of(mesh: Mesh) -> None:
     kinds = (types.CLUSTER, types.ENDPOINT, types.LISTENER, types.ROUTE)
     for kind in kinds:

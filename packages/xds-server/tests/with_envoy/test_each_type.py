@@ -54,6 +54,7 @@ async def rest_server(server: XdsServer[None], path: Path) -> AsyncIterator[None
     path.unlink(missing_ok=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", SWAPS)
 async def test_everything_is_replaced_in_steps_without_an_error(
     mode: str, state: Any, real_envoy: Any, tmp_path: Path

@@ -56,6 +56,7 @@ def replace_everything(state: Any, resources: Any, number: int) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pace_s", [0.1, 0.01], ids=["at 100 ms", "at 10 ms"])
 @pytest.mark.parametrize("mode", ["sotw", "delta"])
 async def test_nothing_fails_and_nothing_old_stays(
