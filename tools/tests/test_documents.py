@@ -1,4 +1,4 @@
-"""The documents name tests that are there."""
+"""The documents name files and tests that are there."""
 
 from __future__ import annotations
 
@@ -29,3 +29,19 @@ def test_each_claim_of_the_threat_model_is_held_by_a_test_that_is_there(
 ) -> None:
     assert (ROOT / file).is_file()
     assert not function or function in functions_of(ROOT / file)
+
+
+def named_modules(document: Path) -> list[str]:
+    """The modules that a document names, by path, or by name in the folder of the last path."""
+    folder, found = "", []
+    for name in re.findall(r"`([\w./-]+\.py)`", document.read_text()):
+        if "/" in name:
+            folder = str(Path(name).parent)
+        found.append(name if "/" in name else f"{folder}/{name}")
+    return found
+
+
+@pytest.mark.parametrize("module", named_modules(ROOT / "CONTRIBUTING.md"))
+def test_each_module_that_contributors_are_sent_to_is_there(module: str) -> None:
+    tests = Path(module).parent.parent.parent / "tests" / Path(module).name
+    assert (ROOT / module).is_file() or (ROOT / tests).is_file()
