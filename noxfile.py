@@ -57,12 +57,6 @@ def tests(session: nox.Session) -> None:
     run_all_tests(session, "not slow")
 
 
-@nox.session
-def slow(session: nox.Session) -> None:
-    """The slow tests of everything: outages that are sat out, long loads, mounts that hang."""
-    run_all_tests(session, "slow")
-
-
 def run_all_tests(session: nox.Session, marks: str) -> None:
     """Run those tests whose marks fit the expression, of everything."""
     install_editable(session, "test")
@@ -174,6 +168,12 @@ def protos(session: nox.Session) -> None:
     """Generate the code of proto/ and fail if what is kept differs; --update keeps it."""
     session.install("--requirement", "proto/requirements.txt")
     session.run("python", "tools/generate_protos.py", *session.posargs)
+
+
+@nox.session
+def slow(session: nox.Session) -> None:
+    """The slow tests of everything: outages that are sat out, long loads, mounts that hang."""
+    run_all_tests(session, "slow")
 
 
 @nox.session
