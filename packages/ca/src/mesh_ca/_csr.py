@@ -84,6 +84,6 @@ def _has_common_name(request: x509.CertificateSigningRequest, signed: bytes) -> 
         warnings.simplefilter("ignore")
         try:
             names = request.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
-        except ValueError as error:
+        except (ValueError, KeyError) as error:  # KeyError: an unknown tag, to older cryptography
             raise CsrError("CSR has a subject that can't be parsed") from error
     return bool(names)

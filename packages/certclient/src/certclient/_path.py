@@ -26,6 +26,7 @@ is no such mercy at its end: peers have none."""
 UNREADABLE = (
     ValueError,
     TypeError,
+    KeyError,
     UnsupportedAlgorithm,
     x509.InvalidVersion,
     x509.DuplicateExtension,
@@ -33,7 +34,7 @@ UNREADABLE = (
     Warning,
 )
 """What cryptography raises when it reads what is no certificate. A negative serial is a warning,
-soon an error."""
+soon an error; a name's unknown tag is a KeyError in older versions."""
 
 _MIN_RSA_BITS, _MAX_RSA_BITS = 2048, 8192
 """Above 8192 bits Go's TLS takes no key, and checking one takes a while."""

@@ -21,7 +21,13 @@ def described_issuer(chain_pem: Iterable[bytes]) -> str:
             return _described(last)
         key = last.extensions.get_extension_for_class(x509.AuthorityKeyIdentifier).value
         name = shown(last.issuer.rfc4514_string())
-    except (ValueError, x509.ExtensionNotFound, x509.InvalidVersion, x509.DuplicateExtension):
+    except (
+        ValueError,
+        KeyError,  # a name's unknown tag, in older versions of cryptography
+        x509.ExtensionNotFound,
+        x509.InvalidVersion,
+        x509.DuplicateExtension,
+    ):
         return ""
     return f"{name} (key id {(key.key_identifier or b'')[:_ID_BYTES].hex()})"
 
@@ -33,7 +39,7 @@ def described_roots(roots_pem: bytes) -> str:
     try:
         roots = x509.load_pem_x509_certificates(roots_pem)
         return listed((_described(root) for root in roots), none="")
-    except (ValueError, x509.InvalidVersion):
+    except (ValueError, KeyError, x509.InvalidVersion):
         return ""
 
 
