@@ -61,7 +61,7 @@ async def test_a_subscriber_that_does_not_read_is_closed_logged_once_and_counted
     socket_path: Path, secrets: FakeSecrets, caplog: pytest.LogCaptureFixture, responses: int
 ) -> None:
     secrets.set(default=certificate(0))
-    config = SdsConfig(socket_path=socket_path, send_timeout_s=0.2)
+    config = SdsConfig(socket_path=socket_path, send_timeout_s=2.0)
     async with serving(config, secrets) as server:
         probe = await ask_once(socket_path)
         async with (

@@ -113,7 +113,7 @@ async def test_an_envoy_that_does_not_read_is_closed_logged_once_and_counted(
     start_relay: Any, messages: Any, caplog: pytest.LogCaptureFixture, responses: int
 ) -> None:
     first = messages.response(messages.cluster, version="1", nonce="1", bodies=(b"x",))
-    async with control_plane() as plane, start_relay(plane.address, send_timeout_s=0.2) as running:
+    async with control_plane() as plane, start_relay(plane.address, send_timeout_s=2.0) as running:
         async with (
             envoy_stream(running.socket_path) as envoy,
             connected(f"unix:{running.socket_path}", window=responses * (len(first) + 5)) as deaf,
@@ -190,7 +190,7 @@ async def test_what_is_unread_when_its_stream_ends_is_ended_in_its_time(
     caplog.set_level(logging.WARNING)
     async with (
         control_plane() as plane,
-        start_relay(plane.address, send_timeout_s=0.2) as running,
+        start_relay(plane.address, send_timeout_s=2.0) as running,
         connected(f"unix:{running.socket_path}", window=0) as deaf,
     ):
         stream = await deaf.open(ADS, messages.request(messages.cluster))
@@ -299,7 +299,7 @@ async def test_a_control_plane_that_does_not_read_ends_the_stream_and_is_told_on
     response = messages.response(messages.cluster, version="1", nonce="1", bodies=(b"x" * 100,))
     async with (
         deaf_control_plane(response, window=window) as plane,
-        start_relay(plane.address, send_timeout_s=0.2) as running,
+        start_relay(plane.address, send_timeout_s=2.0) as running,
     ):
         for times in (1, 2):
             async with envoy_stream(running.socket_path) as envoy, asyncio.timeout(PATIENCE_S):
