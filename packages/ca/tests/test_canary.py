@@ -12,10 +12,10 @@ from mesh_ca import (
     RevocationList,
     RootPolicy,
     SignerFiles,
-    keeping_authority,
     load_or_create_authority,
     load_signer,
     replace_root,
+    rotating_authority,
 )
 from mesh_ca._directory import read_own_root
 from mesh_ca.testing import signing_request
@@ -54,7 +54,7 @@ async def test_no_part_of_a_key_is_logged_shown_or_left_in_another_file(
     revocations = RevocationList(directory, authority, clock=clock)
     lines = key_lines(directory)
     shown: list[object] = [authority, authority.signer, revocations]
-    async with keeping_authority(
+    async with rotating_authority(
         directory, authority, policy=POLICY, revocations=revocations, clock=clock
     ) as keeper:
         replace_root(directory, POLICY, clock=clock)

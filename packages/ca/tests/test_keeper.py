@@ -15,9 +15,9 @@ from mesh_ca import (
     Issued,
     RootPolicy,
     StorageError,
-    keeping_authority,
     load_or_create_authority,
     replace_root,
+    rotating_authority,
 )
 from mesh_ca._directory import turn_root
 from mesh_ca.testing import signing_request
@@ -74,7 +74,7 @@ async def test_root_near_its_end_is_certified_anew_and_old_leaves_verify_against
     authority = load(tmp_path / "ca", clock)
     before, old_leaf = authority.root_pem, leaf(issue(authority))
     changes: list[bytes] = []
-    async with keeping_authority(
+    async with rotating_authority(
         tmp_path / "ca",
         authority,
         policy=POLICY,
@@ -103,7 +103,7 @@ async def test_failed_change_leaves_files_and_authority_as_they_were(
     authority = load(directory, clock)
     before, signer = contents(directory), authority.signer
     registry = CollectorRegistry()
-    async with keeping_authority(
+    async with rotating_authority(
         directory, authority, policy=POLICY, clock=clock, registry=registry
     ) as keeper:
         clock.now += 81 * DAY_S
@@ -167,7 +167,7 @@ async def test_no_one_meets_a_leaf_whose_root_it_was_not_told_of(
     authority = load(directory, clock)
     first_key = roots(authority.root_pem)[0].public_key()
     workloads = {0: issue(authority), 1: issue(authority)}
-    async with keeping_authority(directory, authority, policy=POLICY, clock=clock) as keeper:
+    async with rotating_authority(directory, authority, policy=POLICY, clock=clock) as keeper:
         replace_root(directory, POLICY, clock=clock)
         for half_day in range(24):
             await keeper.look()
@@ -197,7 +197,7 @@ async def test_replacement_asked_for_by_another_process_is_seen_at_once(
     directory = tmp_path / "ca"
     authority = load(directory, clock)
     changed = asyncio.Event()
-    async with keeping_authority(
+    async with rotating_authority(
         directory, authority, policy=POLICY, clock=clock, on_change=changed.set
     ):
         await asyncio.to_thread(replace_root, directory, POLICY, clock=clock)
@@ -221,7 +221,7 @@ async def test_steps_are_done_when_they_are_due_however_seldom_it_looks(
         clock.now += 2.0
         steps.put_nowait(None)
 
-    async with keeping_authority(
+    async with rotating_authority(
         directory,
         authority,
         policy=policy,
@@ -243,8 +243,8 @@ async def test_processes_that_share_a_directory_agree_on_each_change(
     one, other = load(directory, clock), load(directory, clock)
     replace_root(directory, POLICY, clock=clock)
     async with (
-        keeping_authority(directory, one, policy=POLICY, clock=clock) as first,
-        keeping_authority(directory, other, policy=POLICY, clock=clock) as second,
+        rotating_authority(directory, one, policy=POLICY, clock=clock) as first,
+        rotating_authority(directory, other, policy=POLICY, clock=clock) as second,
     ):
         for days in (2, 5, 2, 75):
             clock.now += days * DAY_S
@@ -271,7 +271,7 @@ async def test_plugged_in_authority_is_never_changed_by_us(
     plugged_in(tmp_path / "ca", tmp_path / "made", clock)
     authority = load(tmp_path / "ca", clock)
     before = contents(tmp_path / "ca")
-    async with keeping_authority(tmp_path / "ca", authority, policy=POLICY, clock=clock) as keeper:
+    async with rotating_authority(tmp_path / "ca", authority, policy=POLICY, clock=clock) as keeper:
         clock.now += 99 * DAY_S
         assert not await keeper.look()
     assert contents(tmp_path / "ca") == before
@@ -283,7 +283,7 @@ async def test_authority_put_over_one_of_ours_is_plugged_in(
     tmp_path: Path, clock: "FakeClock"
 ) -> None:
     authority = load(tmp_path / "ca", clock)
-    async with keeping_authority(tmp_path / "ca", authority, policy=POLICY, clock=clock) as keeper:
+    async with rotating_authority(tmp_path / "ca", authority, policy=POLICY, clock=clock) as keeper:
         new = plugged_in(tmp_path / "ca", tmp_path / "other", clock)
         await keeper.look()
         assert authority.root_pem == new
@@ -304,7 +304,7 @@ async def test_plugged_in_authority_is_read_again_when_kubernetes_swaps_its_file
         (directory / name).symlink_to(Path("..data", name))
     authority = load(directory, clock)
     changed = asyncio.Event()
-    async with keeping_authority(directory, authority, clock=clock, on_change=changed.set):
+    async with rotating_authority(directory, authority, clock=clock, on_change=changed.set):
         for number in (1, 2):
             (directory / "..data_tmp").symlink_to(tmp_path / f"..{number}")
             (directory / "..data_tmp").rename(directory / "..data")
@@ -320,7 +320,7 @@ async def test_directory_put_in_place_of_another_is_followed(
     plugged_in(tmp_path / "ca", tmp_path / "made", clock)
     new = plugged_in(tmp_path / "new", tmp_path / "other", clock)
     authority = load(tmp_path / "ca", clock)
-    async with keeping_authority(tmp_path / "ca", authority, clock=clock) as keeper:
+    async with rotating_authority(tmp_path / "ca", authority, clock=clock) as keeper:
         (tmp_path / "ca").rename(tmp_path / "gone")
         (tmp_path / "new").rename(tmp_path / "ca")
         await keeper.look()
@@ -366,7 +366,7 @@ async def test_files_that_do_not_hold_are_refused_with_the_reason_and_the_old_st
 ) -> None:
     bundle = plugged_in(tmp_path / "ca", tmp_path / "made", clock)
     authority = load(tmp_path / "ca", clock)
-    async with keeping_authority(tmp_path / "ca", authority, clock=clock) as keeper:
+    async with rotating_authority(tmp_path / "ca", authority, clock=clock) as keeper:
         damage(tmp_path / "ca")
         assert not await keeper.look()
         assert keeper.problem is not None
@@ -383,7 +383,7 @@ async def test_bundle_that_drops_the_root_in_use_is_warned_of(
 ) -> None:
     plugged_in(tmp_path / "ca", tmp_path / "made", clock)
     authority = load(tmp_path / "ca", clock)
-    async with keeping_authority(tmp_path / "ca", authority, clock=clock) as keeper:
+    async with rotating_authority(tmp_path / "ca", authority, clock=clock) as keeper:
         plugged_in(tmp_path / "ca", tmp_path / "other", clock)
         await keeper.look()
     assert any("without the root in use so far" in message for message in caplog.messages)

@@ -20,9 +20,9 @@ from mesh_ca import (
     RevocationList,
     RootPolicy,
     StorageError,
-    keeping_authority,
     load_or_create_authority,
     replace_root,
+    rotating_authority,
     signer_from_pem,
 )
 from mesh_ca._keys import key_pem, new_key
@@ -249,7 +249,7 @@ async def test_keeper_renews_the_list_and_signs_it_with_the_new_root(
     authority = load_or_create_authority(directory, trust_domain="cluster.local", clock=clock)
     revocations = RevocationList(directory, authority, clock=clock)
     policy = RootPolicy(spread=timedelta(hours=1))
-    async with keeping_authority(
+    async with rotating_authority(
         directory, authority, policy=policy, revocations=revocations, clock=clock
     ) as keeper:
         assert number(revocations) == 1

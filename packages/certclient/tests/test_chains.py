@@ -581,14 +581,14 @@ async def is_taken(
     roots.write_bytes(chain.roots_pem + more_roots)
     taken = False
 
-    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def disconnect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal taken
         # grpcio looks at the names after the handshake, and says nothing to whom it does not like.
         with suppress(OSError):
             taken = bool(await reader.read(1))
         writer.transport.abort()
 
-    server = await asyncio.start_server(hang_up, "127.0.0.1", 0, ssl=context)
+    server = await asyncio.start_server(disconnect, "127.0.0.1", 0, ssl=context)
     async with server:
         port = server.sockets[0].getsockname()[1]
         config = IstioCaConfig(

@@ -27,7 +27,7 @@ from certclient import (
 )
 from certclient._file_secrets import MAX_NAMES
 from certclient._secret_names import PairFiles, RootFile, files_of
-from mesh_filewatch import Told, Unwatch
+from mesh_filewatch import OnEvent, Unwatch
 from mesh_testkit import hanging_mount, until
 
 Issue = Callable[[], Awaitable[Certificate]]
@@ -565,8 +565,8 @@ def test_names_are_read_as_istio_writes_them() -> None:
 async def test_files_are_followed_even_where_nothing_can_be_watched(
     tmp_path: Path, issue: Issue, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def observe(directory: str, told: Told) -> Unwatch:
-        raise OSError(28, f"inotify watch limit reached at {directory}", told.__name__)
+    def observe(directory: str, on_event: OnEvent) -> Unwatch:
+        raise OSError(28, f"inotify watch limit reached at {directory}", on_event.__name__)
 
     put(tmp_path, await issue())
     async with asyncio.timeout(60), file_secrets(named(tmp_path), observe=observe) as secrets:

@@ -19,7 +19,7 @@ from certclient import (
 )
 from certclient.metrics import CertificateMetrics
 from certclient.testing import FakeAuthority, fake_istio_ca
-from mesh_filewatch import Told, Unwatch
+from mesh_filewatch import OnEvent, Unwatch
 from mesh_lifecycle.testing import ManualClock
 
 
@@ -79,8 +79,8 @@ async def test_expiry_and_outage_are_seconds_from_now(
 
 
 async def test_failures_of_files_are_counted(tmp_path: Path, registry: CollectorRegistry) -> None:
-    def observe(directory: str, told: Told) -> Unwatch:
-        raise OSError(28, "inotify watch limit reached", directory, None, str(told))
+    def observe(directory: str, on_event: OnEvent) -> Unwatch:
+        raise OSError(28, "inotify watch limit reached", directory, None, str(on_event))
 
     metrics = CertificateMetrics(registry)
     async with (

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from mesh_filewatch import (
+    DirectoryEvent,
     FileWatch,
-    Happening,
+    OnEvent,
     Pace,
-    Told,
     Unwatch,
     read_bytes,
     stamp,
@@ -300,8 +300,8 @@ async def test_a_swap_in_the_middle_of_following_is_not_lost(tmp_path: Path) -> 
     swap(tmp_path, "..1", {"cert": b"1"})
     watched: list[str] = []
 
-    def observe(directory: str, told: Told) -> Unwatch:
-        del told
+    def observe(directory: str, on_event: OnEvent) -> Unwatch:
+        del on_event
         if not watched:
             swap(tmp_path, "..2", {"cert": b"2"})
         watched.append(directory)
@@ -332,8 +332,8 @@ async def test_a_watch_that_fails_is_tried_again_and_counted(
 ) -> None:
     tried: list[str] = []
 
-    def observe(directory: str, told: Told) -> Unwatch:
-        del told
+    def observe(directory: str, on_event: OnEvent) -> Unwatch:
+        del on_event
         tried.append(directory)
         if len(tried) < 4:
             raise OSError(28, "inotify watch limit reached")
@@ -368,15 +368,15 @@ async def test_a_directory_that_may_not_be_watched_is_no_success(tmp_path: Path)
 
 
 async def test_a_happening_is_told_from_whatever_thread_it_comes(tmp_path: Path) -> None:
-    tellers: dict[str, Told] = {}
+    tellers: dict[str, OnEvent] = {}
 
-    def observe(directory: str, told: Told) -> Unwatch:
-        tellers[directory] = told
+    def observe(directory: str, on_event: OnEvent) -> Unwatch:
+        tellers[directory] = on_event
         return lambda: None
 
     async with asyncio.timeout(GUARD_S), watching(observe=observe, pace=TOLD) as watch:
         await watch.follow([tmp_path / "cert"])
-        await asyncio.to_thread(tellers[str(tmp_path)], "cert", Happening.CHANGED)
+        await asyncio.to_thread(tellers[str(tmp_path)], "cert", DirectoryEvent.CHANGED)
         assert await watch.wait()
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mesh_filewatch import Pace, ReadTimedOut, Told, Unwatch, fetch_bytes, watching
+from mesh_filewatch import OnEvent, Pace, ReadTimedOut, Unwatch, fetch_bytes, watching
 from mesh_testkit import hanging_mount
 
 GUARD_S = 60.0
@@ -58,8 +58,8 @@ async def test_a_watch_that_the_kernel_does_not_take_in_time_is_tried_again(
     monkeypatch.setattr("mesh_filewatch._watching._EXCHANGE_S", 0.05)
     let_go = threading.Event()
 
-    def observe(directory: str, told: Told) -> Unwatch:
-        del directory, told
+    def observe(directory: str, on_event: OnEvent) -> Unwatch:
+        del directory, on_event
         let_go.wait()
         return lambda: None
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from callers import HTTP2_HELLO, served_by_grpc, unhurried, who_am_i
-from mesh_listening import GRPC_LIMITS, UNIX_LIMITS, Reason, listening_on, printed
+from mesh_listening import GRPC_LIMITS, UNIX_LIMITS, Reason, format_address, listening_on
 from mesh_listening.grpc_server import options
 from mesh_testkit import idle_connections
 
@@ -17,7 +17,7 @@ FOREIGN = 1000
 
 
 @pytest.mark.parametrize("says", [b"", HTTP2_HELLO], ids=["silent", "speaks HTTP/2"])
-async def test_a_thousand_foreign_connections_take_no_place_from_those_through_the_front(
+async def test_a_thousand_foreign_connections_take_no_place_from_those_through_the_acceptor(
     says: bytes,
 ) -> None:
     limits = unhurried(UNIX_LIMITS._replace(port=60, peer=30))
@@ -26,16 +26,17 @@ async def test_a_thousand_foreign_connections_take_no_place_from_those_through_t
             with idle_connections(served.inner, FOREIGN) as held:
                 for each in held:
                     each.sendall(says)
-                # As many as the front lets one peer have, and all at once.
+                # As many as the acceptor lets one peer have, and all at once.
                 async with asyncio.TaskGroup() as group:
                     told = [
-                        group.create_task(who_am_i(printed(sockets[0]))) for _ in range(limits.peer)
+                        group.create_task(who_am_i(format_address(sockets[0])))
+                        for _ in range(limits.peer)
                     ]
             assert all("ipv4:127.0.0.1:" in each.result() for each in told)
-            assert served.front.port.refused == {}
+            assert served.acceptor.port.refused == {}
 
 
-async def test_foreign_connections_have_a_limit_and_a_front_without_a_place_says_so(
+async def test_foreign_connections_have_a_limit_and_an_acceptor_without_a_place_says_so(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("mesh_listening._limits._FOREIGN", 20)
@@ -58,8 +59,8 @@ async def test_foreign_connections_have_a_limit_and_a_front_without_a_place_says
                     through.setblocking(False)
                     with contextlib.suppress(ConnectionError):
                         assert await loop.sock_recv(through, 9) == b""
-                await served.front.port.wait_gone()
-            assert served.front.port.refused == {Reason.NOT_FORWARDED: 1}
+                await served.acceptor.port.wait_gone()
+            assert served.acceptor.port.refused == {Reason.NOT_FORWARDED: 1}
     begins = [vars(r) for r in caplog.records if r.message == "refusing connections"]
     assert [line["reason"] for line in begins] == ["could not be passed on"]
 

@@ -1,4 +1,4 @@
-"""Network namespaces: none is a way round the front, and IPv6 alone will do."""
+"""Network namespaces: none is a way round the acceptor, and IPv6 alone will do."""
 
 import asyncio
 import ctypes
@@ -71,7 +71,7 @@ SERVE = """
 import asyncio, sys
 sys.path.insert(0, sys.argv[1])
 from callers import served_by_grpc, who_am_i
-from mesh_listening import GRPC_LIMITS, listening_on, printed
+from mesh_listening import GRPC_LIMITS, listening_on, format_address
 async def main():
     with listening_on("", 0) as sockets:
         async with served_by_grpc(sockets, GRPC_LIMITS) as served:
@@ -89,7 +89,7 @@ def test_where_there_is_no_127_0_0_1_the_server_inside_listens_on_ipv6() -> None
         "ip address delete 127.0.0.1/8 dev lo",
         arguments=(str(HERE),),
     )
-    assert told.startswith("::1 Behind(address='ipv6:[::1]:")
+    assert told.startswith("::1 AcceptedPeer(address='ipv6:[::1]:")
 
 
 @needs_namespaces

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mesh_listening import UNIX_LIMITS, AllowedPeers, Reason, fronting, listening_at
+from mesh_listening import UNIX_LIMITS, AllowedPeers, Reason, grpc_acceptor, listening_at
 
 TIMES = 3
 CONNECT = """
@@ -39,13 +39,15 @@ async def test_process_after_process_of_a_user_is_told_of_once(
 ) -> None:
     allowed = AllowedPeers(pids=pids)
     with listening_at(socket_path) as listening:
-        async with fronting([listening], name="test", limits=UNIX_LIMITS, allowed=allowed) as front:
-            with front.forwarding(("127.0.0.1", 9)):
+        async with grpc_acceptor(
+            [listening], name="test", limits=UNIX_LIMITS, allowed=allowed
+        ) as acceptor:
+            with acceptor.forwarding(("127.0.0.1", 9)):
                 for _ in range(TIMES):
                     child = await asyncio.create_subprocess_exec(
                         sys.executable, "-c", CONNECT, str(socket_path)
                     )
                     assert await child.wait() == 0
-            assert front.port.refused == {Reason.NOT_ALLOWED: TIMES}
+            assert acceptor.port.refused == {Reason.NOT_ALLOWED: TIMES}
     assert [record.message for record in caplog.records] == [said]
     assert vars(caplog.records[0]).get("uid", os.geteuid()) == os.geteuid()

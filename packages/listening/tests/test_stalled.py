@@ -1,4 +1,4 @@
-"""Callers that ask for much and take nothing of it: ended by the front's own time, not by gRPC's.
+"""Callers that ask for much and take nothing of it are ended by the acceptor, not by gRPC.
 
 The servers here send no pings, so that gRPC ends nobody for being silent.
 """
@@ -20,9 +20,9 @@ from mesh_listening import (
     GRPC_LIMITS,
     ConnectionLimits,
     Reason,
+    format_address,
     listening_at,
     listening_on,
-    printed,
 )
 from mesh_listening.grpc_server import options
 
@@ -85,16 +85,19 @@ async def test_a_hundred_who_never_read_are_ended_counted_and_told_of_once_and_o
             target, connect = f"unix:{socket_path}", lambda: unix_client(socket_path)
         else:
             sockets = stack.enter_context(listening_on("127.0.0.1", 0))
-            target, connect = printed(sockets[0]), lambda: small_client(sockets[0].getsockname())
+            target, connect = (
+                format_address(sockets[0]),
+                lambda: small_client(sockets[0].getsockname()),
+            )
         context = pki.server_context if kind == "TLS" else None
         channel = pki.channel if kind == "TLS" else None
         async with served_by_grpc(sockets, limits, context=context, handlers=[Endless()]) as served:
-            port = served.front.port
+            port = served.acceptor.port
             for _ in range(STALLED):
                 one = await asyncio.to_thread(encrypted if kind == "TLS" else plain, connect)
                 stack.callback(one.close)
             while port.refused.get(Reason.STALLED, 0) < STALLED:
-                assert "Behind(" in await who_am_i(target, channel=channel)
+                assert "AcceptedPeer(" in await who_am_i(target, channel=channel)
             await port.wait_gone()
             assert port.refused == {Reason.STALLED: STALLED}
     told = [vars(r) for r in caplog.records if r.message == "refusing connections"]

@@ -2,7 +2,7 @@ import socket
 
 import pytest
 
-from mesh_listening import ListenError, listening_on, loopback_host, printed
+from mesh_listening import ListenError, format_address, listening_on, loopback_host
 
 
 def test_a_name_is_every_address_it_stands_for_on_one_port() -> None:
@@ -17,7 +17,7 @@ def test_no_host_is_every_address() -> None:
     with listening_on("", 0) as (listening,):
         port = listening.getsockname()[1]
         socket.create_connection(("127.0.0.1", port)).close()
-        assert printed(listening) in {f"[::]:{port}", f"0.0.0.0:{port}"}
+        assert format_address(listening) in {f"[::]:{port}", f"0.0.0.0:{port}"}
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "no-such-host.invalid"])

@@ -7,7 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from mesh_listening import ListenError, SocketFile, listening_at, look_at, prepare_socket_path
+from mesh_listening import (
+    ListenError,
+    SocketFile,
+    inspect_socket_path,
+    listening_at,
+    prepare_socket_path,
+)
 
 
 def mode_of(path: Path) -> int:
@@ -21,19 +27,19 @@ def test_directory_and_socket_are_closed_to_others_and_the_file_goes_with_the_bl
     try:
         with listening_at(socket_path):
             assert (mode_of(socket_path.parent), mode_of(socket_path)) == (0o700, 0o600)
-            assert look_at(socket_path) is SocketFile.LISTENING
+            assert inspect_socket_path(socket_path) is SocketFile.LISTENING
     finally:
         os.umask(umask)
-    assert look_at(socket_path) is SocketFile.ABSENT
+    assert inspect_socket_path(socket_path) is SocketFile.ABSENT
 
 
 def test_a_dead_socket_is_replaced(socket_dir: Path) -> None:
     path = socket_dir / "socket"
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(path))
-    assert look_at(path) is SocketFile.DEAD
+    assert inspect_socket_path(path) is SocketFile.DEAD
     with listening_at(path):
-        assert look_at(path) is SocketFile.LISTENING
+        assert inspect_socket_path(path) is SocketFile.LISTENING
 
 
 def test_the_stop_of_an_older_server_leaves_a_younger_ones_socket(socket_dir: Path) -> None:
@@ -44,7 +50,7 @@ def test_the_stop_of_an_older_server_leaves_a_younger_ones_socket(socket_dir: Pa
         younger.bind(str(path))
         younger.listen()
     with younger:
-        assert look_at(path) is SocketFile.LISTENING
+        assert inspect_socket_path(path) is SocketFile.LISTENING
     path.unlink()
 
 

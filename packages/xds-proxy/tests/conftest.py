@@ -218,7 +218,7 @@ def start_relay(socket_dir: Path) -> StartRelay:
         root_certificate: Path | None = None,
         max_message_bytes: int = 256 * 1024 * 1024,
         send_timeout_s: float | None = 60.0,
-        max_untaken_bytes: int = 256 * 1024 * 1024,
+        max_pending_write_bytes: int = 256 * 1024 * 1024,
         max_queued_bytes: int = 64 * 1024 * 1024,
         hold_s: float = 0.0,
         observer: ResponseObserver | None = None,
@@ -228,7 +228,7 @@ def start_relay(socket_dir: Path) -> StartRelay:
         config = RelayConfig(
             max_message_bytes=max_message_bytes,
             send_timeout_s=send_timeout_s,
-            max_untaken_bytes=max_untaken_bytes,
+            max_pending_write_bytes=max_pending_write_bytes,
             max_queued_bytes=max_queued_bytes,
             socket_path=socket_dir / "proxy" / "XDS",
             hold_s=hold_s,

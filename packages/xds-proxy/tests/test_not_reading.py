@@ -168,7 +168,7 @@ async def test_a_hundred_that_do_not_read_hold_up_no_other_process_and_are_all_e
                     for number in range(20):
                         await passes(upstream, envoy, messages, f"v{number}")
                     await running.until(lambda relay: relay.status.streams == 1, what="their end")
-                    await running.until(lambda relay: relay.untaken_bytes == 0, what="all of it")
+                    await running.until(lambda relay: not relay.pending_write_bytes, what="all")
                     await passes(upstream, envoy, messages, "after")
             finally:
                 answering.cancel()
@@ -198,14 +198,14 @@ async def test_what_is_unread_when_its_stream_ends_is_ended_in_its_time(
         await unread.send(
             messages.response(messages.cluster, version="1", nonce="1", bodies=(BODY,))
         )
-        await running.until(lambda relay: relay.untaken_bytes > 0, what="something unread")
+        await running.until(lambda relay: relay.pending_write_bytes > 0, what="something unread")
         if by == "Envoy":
             await deaf.finish_sending(stream)
         else:
             unread.end(grpc.StatusCode.UNAVAILABLE, "stopping")
         async with asyncio.timeout(PATIENCE_S):
             await deaf.closed.wait()
-        await running.until(lambda relay: relay.untaken_bytes == 0, what="an end of it")
+        await running.until(lambda relay: relay.pending_write_bytes == 0, what="an end of it")
         assert running.relay.counters.envoy_not_reading == 1
     assert [record.message for record in relays(caplog)] == [
         "Envoy's connection is ended, it does not read"
@@ -220,7 +220,7 @@ async def test_with_too_much_unread_the_slowest_are_ended_before_their_time(
     async with (
         control_plane() as plane,
         start_relay(
-            plane.address, send_timeout_s=None, max_message_bytes=most, max_untaken_bytes=most
+            plane.address, send_timeout_s=None, max_message_bytes=most, max_pending_write_bytes=most
         ) as running,
         AsyncExitStack() as stack,
     ):

@@ -184,7 +184,7 @@ async def test_a_control_plane_that_comes_just_after_it_was_away_is_reached(
     start_relay: Any, messages: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The first connection ends as if nobody were there; the next, to find out why, meets it."""
-    async with control_plane() as plane, _front(plane.address, ending_first=1) as address:
+    async with control_plane() as plane, _grpc_acceptor(plane.address, ending_first=1) as address:
         async with start_relay(address) as running:
             async with envoy_stream(running.socket_path) as envoy:
                 await _first_answer(plane, envoy, messages)
@@ -197,7 +197,7 @@ async def test_no_connection_waits_for_the_garbage_collector_to_be_closed(
 ) -> None:
     gc.disable()
     try:
-        async with control_plane() as plane, _front(plane.address) as address:
+        async with control_plane() as plane, _grpc_acceptor(plane.address) as address:
             async with start_relay(address) as running:
                 async with envoy_stream(running.socket_path) as envoy:
                     await _first_answer(plane, envoy, messages)
@@ -206,7 +206,7 @@ async def test_no_connection_waits_for_the_garbage_collector_to_be_closed(
 
 
 @asynccontextmanager
-async def _front(address: str, *, ending_first: int = 0) -> AsyncIterator[str]:
+async def _grpc_acceptor(address: str, *, ending_first: int = 0) -> AsyncIterator[str]:
     """Ends so many connections at once, and passes all later ones on until they are closed."""
     host, _, port = address.rpartition(":")
     came = 0

@@ -110,7 +110,7 @@ async def serve_store(kind: str, number: int, *, bare: bool) -> None:
     server.mark_ready()
     async with AsyncExitStack() as stack:
         if bare:
-            address = await stack.enter_async_context(without_front(server))
+            address = await stack.enter_async_context(without_acceptor(server))
         else:
             bound = await stack.enter_async_context(serving(server, [PlainListener()]))
             address = bound.addresses[0]
@@ -122,7 +122,7 @@ async def serve_store(kind: str, number: int, *, bare: bool) -> None:
 
 
 @asynccontextmanager
-async def without_front(server: XdsServer[None]) -> AsyncIterator[str]:
+async def without_acceptor(server: XdsServer[None]) -> AsyncIterator[str]:
     """GRPC listens itself, rather than behind the listener that counts connections."""
     grpc_server = grpc.aio.server(options=[("grpc.max_concurrent_streams", 100_000)])
     grpc_server.add_generic_rpc_handlers((XdsHandler(server),))
@@ -290,8 +290,8 @@ async def measure(arguments: argparse.Namespace) -> None:
         "gRPC alone": (*this, "--serve", "bare", number),
         "SnapshotStore": (*this, "--serve", "snapshot", number),
         "LinearStore": (*this, "--serve", "linear", number),
-        "SnapshotStore, no front": (*this, "--serve", "snapshot-bare", number),
-        "LinearStore, no front": (*this, "--serve", "linear-bare", number),
+        "SnapshotStore, no acceptor": (*this, "--serve", "snapshot-bare", number),
+        "LinearStore, no acceptor": (*this, "--serve", "linear-bare", number),
     } | {peer: tuple(shlex.split(peer)) for peer in arguments.peer}
     print(f"{clients} delta clients of {number} resources, one of which changes")
     async with AsyncExitStack() as stack:

@@ -8,7 +8,7 @@ import grpc
 import pytest
 from envoy.config.core.v3 import base_pb2
 
-from xds_server import Client, ConfigKey, ConnectedClients, LooksAway, PushRequest, Refused
+from xds_server import Client, ConfigKey, ConnectedClients, NullObserver, PushRequest, Refused
 from xds_server import type_urls as types
 from xds_server.testing import DeltaClient, SotwClient, StreamEnded, in_memory
 
@@ -106,7 +106,7 @@ async def test_a_generator_that_fails_when_told_costs_nobody_the_stream(
         assert set((await client.next()).resources) == {"a"}
 
 
-class Refuses(LooksAway):
+class Refuses(NullObserver):
     def opened(self, _client: Client[object], /) -> None:
         raise Refused(grpc.StatusCode.PERMISSION_DENIED, "not today")
 

@@ -13,7 +13,7 @@ import pytest
 
 from mesh_lifecycle import in_background
 from mesh_testkit import until
-from xds_server import Client, LooksAway, PlainListener, PushRequest, XdsServer, serving
+from xds_server import Client, NullObserver, PlainListener, PushRequest, XdsServer, serving
 from xds_server import type_urls as types
 from xds_server._connection import Connection
 from xds_server._memory import MemoryKeeper, give_back_unused
@@ -162,7 +162,7 @@ def connections() -> int:
     return sum(isinstance(thing, Connection) for thing in gc.get_objects())
 
 
-class Ends(LooksAway):
+class Ends(NullObserver):
     """Says how many streams are over."""
 
     def __init__(self) -> None:

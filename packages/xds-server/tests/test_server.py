@@ -17,8 +17,8 @@ from xds_server import (
     Admission,
     Client,
     ConfigKey,
-    LooksAway,
     Node,
+    NullObserver,
     Peer,
     PushRequest,
     Refused,
@@ -454,7 +454,7 @@ async def test_the_end_of_the_server_ends_its_tasks(running: Any) -> None:
     assert not {"xds debounce", "xds pushes"} & {task.get_name() for task in asyncio.all_tasks()}
 
 
-class Notes(LooksAway):
+class Notes(NullObserver):
     """Writes down what it is told."""
 
     def __init__(self) -> None:

@@ -98,7 +98,10 @@ async def http_server(
         server = _Server(handle, limits)
         server.port = await stack.enter_async_context(
             mesh_listening.accepting(
-                sockets, server.protocol, name=mesh_listening.printed(sockets[0]), limits=limits
+                sockets,
+                server.protocol,
+                name=mesh_listening.format_address(sockets[0]),
+                limits=limits,
             )
         )
         if ports is not None:

@@ -26,7 +26,7 @@ from mesh_ca._errors import (
 )
 from mesh_ca._jwks import JwksSource, VerificationKey, VerificationKeys
 from mesh_ca._jwt import JwtAuthenticator
-from mesh_ca._keeper import AuthorityKeeper, keeping_authority
+from mesh_ca._keeper import RotatingAuthority, rotating_authority
 from mesh_ca._keys import KeyType
 from mesh_ca._remote_jwks import RemoteJwks, RemoteJwksConfig, remote_jwks
 from mesh_ca._revocation import RevocationList
@@ -42,11 +42,11 @@ __all__ = [
     "KeyType",
     "load_or_create_authority",
     # its own certificates over time
-    "AuthorityKeeper",
+    "RotatingAuthority",
     "RevocationList",
     "RootPolicy",
     "is_own_root",
-    "keeping_authority",
+    "rotating_authority",
     "replace_root",
     # what it signs with
     "Signer",

@@ -38,8 +38,8 @@ _ASIDE_S = 60.0
 T = TypeVar("T")
 
 
-class AuthorityKeeper:
-    """Made by `keeping_authority`."""
+class RotatingAuthority:
+    """Made by `rotating_authority`."""
 
     def __init__(
         self,
@@ -184,7 +184,7 @@ class AuthorityKeeper:
 
 
 @asynccontextmanager
-async def keeping_authority(
+async def rotating_authority(
     directory: Path,
     authority: Authority,
     *,
@@ -195,7 +195,7 @@ async def keeping_authority(
     registry: CollectorRegistry | None = None,
     clock: Callable[[], float] = time.time,
     rng: random.Random | None = None,
-) -> AsyncIterator[AuthorityKeeper]:
+) -> AsyncIterator[RotatingAuthority]:
     """Keep `authority` what `directory` says until the context is left.
 
     Files that change are read at once, and the steps of a root's replacement are done when they are
@@ -204,7 +204,7 @@ async def keeping_authority(
     `on_change` is called in the event loop after the authority has changed its certificate or its
     trust bundle: tell clients then.
     """
-    keeper = AuthorityKeeper(
+    keeper = RotatingAuthority(
         directory,
         authority,
         policy=policy or RootPolicy(),

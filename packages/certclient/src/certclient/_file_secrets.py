@@ -44,7 +44,7 @@ from mesh_filewatch import (
     FileWatch,
     Lookup,
     Lookups,
-    Observe,
+    WatchDirectory,
     read_bytes,
     watching,
 )
@@ -208,7 +208,7 @@ class FileSecretChanges:
 
 @asynccontextmanager
 async def file_secrets(
-    config: FileSecretsConfig, *, clock: Clock | None = None, observe: Observe | None = None
+    config: FileSecretsConfig, *, clock: Clock | None = None, observe: WatchDirectory | None = None
 ) -> AsyncIterator[FileSecrets]:
     """Follow the files of `default`, `ROOTCA` and of every name that is asked for.
 

@@ -26,7 +26,7 @@ __all__ = [
     "FakeIstioCa",
     "FakeWorkloadApi",
     "Fault",
-    "SigningAsked",
+    "ReceivedSigningRequest",
     "fake_istio_ca",
     "fake_workload_api",
     "issued",
@@ -55,7 +55,7 @@ class Fault(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SigningAsked:
+class ReceivedSigningRequest:
     """One request that reached the authority."""
 
     csr: x509.CertificateSigningRequest
@@ -84,7 +84,7 @@ class FakeAuthority:
         intermediates: int = 0,
     ) -> None:
         """lifetime: issued instead of the one asked for."""
-        self.requests: list[SigningAsked] = []
+        self.requests: list[ReceivedSigningRequest] = []
         self._clock = clock or SystemClock()
         self._lifetime = lifetime
         self._intermediates = intermediates
@@ -155,7 +155,9 @@ class FakeAuthority:
     async def sign(self, csr_pem: bytes, *, lifetime: timedelta) -> tuple[bytes, ...]:
         """Sign, or do what was last asked for."""
         csr = x509.load_pem_x509_csr(csr_pem)
-        self.requests.append(SigningAsked(csr=csr, lifetime=lifetime, at=self._clock.monotonic()))
+        self.requests.append(
+            ReceivedSigningRequest(csr=csr, lifetime=lifetime, at=self._clock.monotonic())
+        )
         await asyncio.sleep(0)
         if self._hanging:
             await self._released.wait()

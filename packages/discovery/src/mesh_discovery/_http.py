@@ -19,8 +19,8 @@ from mesh_listening import (
     ConnectionLimits,
     ListenError,
     accepting,
+    format_address,
     listening_on,
-    printed,
 )
 from mesh_listening.prometheus import PortMetrics
 
@@ -132,7 +132,7 @@ async def serving_http(
         protocol = runner.server
         if protocol is None:
             raise RuntimeError("a runner that is set up has a server")
-        name = printed(sockets[0])
+        name = format_address(sockets[0])
         port = await stack.enter_async_context(
             accepting(sockets, protocol, name=name, limits=limits, watch_headers=True)
         )

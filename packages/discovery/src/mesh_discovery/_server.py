@@ -19,8 +19,8 @@ from mesh_ca import (
     StorageError,
     certificate_service,
     is_own_root,
-    keeping_authority,
     load_or_create_authority,
+    rotating_authority,
 )
 from mesh_discovery._addresses import split_host_port
 from mesh_discovery._admission import Gatekeeper, credentials
@@ -242,7 +242,7 @@ async def _keeping_authority(
     registry: CollectorRegistry,
 ) -> AsyncIterator[None]:
     """Replace the root in time while the block runs, or follow who replaces it."""
-    keeping = keeping_authority(
+    keeping = rotating_authority(
         config.ca_dir,
         authority,
         policy=RootPolicy(

@@ -3,6 +3,7 @@
 A FIFO, a device, a file without an end and a hung mount are all told, in a sentence.
 """
 
+from mesh_filewatch._directory_events import DirectoryEvent, OnEvent, Unwatch, WatchDirectory
 from mesh_filewatch._errors import (
     FileKeepsChanging,
     FileTooLarge,
@@ -17,7 +18,6 @@ from mesh_filewatch._fetching import (
     run_aside,
     run_within,
 )
-from mesh_filewatch._happenings import Happening, Observe, Told, Unwatch
 from mesh_filewatch._lookups import Lookup, Lookups
 from mesh_filewatch._reading import read_bytes
 from mesh_filewatch._stamps import Stamp, stamp
@@ -40,9 +40,9 @@ __all__ = [
     "stamp",
     "watching",
     # what stands in for the kernel
-    "Happening",
-    "Observe",
-    "Told",
+    "DirectoryEvent",
+    "WatchDirectory",
+    "OnEvent",
     "Unwatch",
     # what can be wrong with a file
     "FileKeepsChanging",

@@ -18,7 +18,7 @@ from watchdog.observers.inotify_c import (
     WatchDescriptor,
 )
 
-from mesh_filewatch._happenings import Happening, Told, Unwatch
+from mesh_filewatch._directory_events import DirectoryEvent, OnEvent, Unwatch
 
 _MASK = Mask(
     InotifyConstants.IN_MODIFY
@@ -42,10 +42,10 @@ class Inotify:
         self._reader = InotifyFD()
         self._reader.start()
 
-    def __call__(self, directory: str, told: Told) -> Unwatch:
-        """Watch a directory; see `Observe`. Its lock is held meanwhile: not for one that hangs."""
+    def __call__(self, directory: str, on_event: OnEvent) -> Unwatch:
+        """Watch a directory; see `WatchDirectory`. Holds the lock: not for one that hangs."""
         number = CallbackId(next(_numbers))
-        watch = self._reader.add_callback(os.fsencode(directory), _MASK, _Watch(told), number)
+        watch = self._reader.add_callback(os.fsencode(directory), _MASK, _Watch(on_event), number)
         if watch < 0:
             # watchdog passes over this one error.
             self._reader.remove_callbacks([(watch, number)])
@@ -60,15 +60,18 @@ class Inotify:
 class _Watch:
     """Called in the reader's thread."""
 
-    def __init__(self, told: Told) -> None:
-        self._told = told
+    def __init__(self, on_event: OnEvent) -> None:
+        self._on_event = on_event
 
     def on_event(self, event: InotifyEvent) -> None:
         written = event.is_modify and not event.is_directory
-        self._told(os.fsdecode(event.name), Happening.WRITTEN_TO if written else Happening.CHANGED)
+        self._on_event(
+            os.fsdecode(event.name),
+            DirectoryEvent.WRITTEN_TO if written else DirectoryEvent.CHANGED,
+        )
 
     def on_watch_deleted(self, wd: WatchDescriptor) -> None:  # noqa: ARG002 - as watchdog calls it
-        self._told("", Happening.ENDED)
+        self._on_event("", DirectoryEvent.ENDED)
 
     def on_queue_overflow(self) -> None:
-        self._told("", Happening.CHANGED)
+        self._on_event("", DirectoryEvent.CHANGED)

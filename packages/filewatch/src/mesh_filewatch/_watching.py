@@ -17,10 +17,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from mesh_filewatch._directory_events import DirectoryEvent, OnEvent, Unwatch, WatchDirectory
 from mesh_filewatch._entries import Entry, watched_entries
 from mesh_filewatch._errors import ReadTimedOut
 from mesh_filewatch._fetching import FETCH_TIMEOUT_S, run_aside
-from mesh_filewatch._happenings import Happening, Observe, Told, Unwatch
 from mesh_filewatch._lookups import PATIENCE_S, Lookup, Lookups
 from mesh_lifecycle import Backoff
 
@@ -75,7 +75,7 @@ class _Found(NamedTuple):
 class FileWatch:
     """Made by `watching`."""
 
-    def __init__(self, observe: Observe, pace: Pace) -> None:
+    def __init__(self, observe: WatchDirectory, pace: Pace) -> None:
         self._observe = observe
         self._pace = pace
         self._loop = asyncio.get_running_loop()
@@ -219,8 +219,8 @@ class FileWatch:
                 extra={"directory": directory, "reason": error.strerror or str(error)},
             )
 
-    def _told_of(self, directory: _Directory) -> Told:
-        def told(name: str, happening: Happening) -> None:
+    def _told_of(self, directory: _Directory) -> OnEvent:
+        def told(name: str, happening: DirectoryEvent) -> None:
             """Runs in the observer's thread."""
             wanted = self._names.get(directory.path, frozenset())
             if name == "" or name in wanted or _ALL in wanted:
@@ -228,12 +228,12 @@ class FileWatch:
 
         return told
 
-    def _take(self, directory: _Directory, name: str, happening: Happening) -> None:
-        if happening is Happening.WRITTEN_TO:
+    def _take(self, directory: _Directory, name: str, happening: DirectoryEvent) -> None:
+        if happening is DirectoryEvent.WRITTEN_TO:
             self._being_written.add((directory.path, name))
         else:
             self._being_written.discard((directory.path, name))
-        if happening is Happening.ENDED:
+        if happening is DirectoryEvent.ENDED:
             # Another directory may be made here that bears the same number.
             self._watches.pop(directory, None)
         self._changed.set()
@@ -248,7 +248,7 @@ class FileWatch:
 
 @asynccontextmanager
 async def watching(
-    *, pace: Pace = _PACE, observe: Observe | None = None
+    *, pace: Pace = _PACE, observe: WatchDirectory | None = None
 ) -> AsyncIterator[FileWatch]:
     """Watch files for as long as the block runs; `observe` stands in for inotify in tests.
 
@@ -280,7 +280,7 @@ class _LateInotify:
         self._lock = threading.Lock()
         self._closed = False
 
-    def __call__(self, directory: str, told: Told) -> Unwatch:
+    def __call__(self, directory: str, on_event: OnEvent) -> Unwatch:
         with self._lock:
             if self._closed:
                 raise OSError(errno.ECANCELED, "nothing is watched any more", directory)
@@ -288,7 +288,7 @@ class _LateInotify:
                 from mesh_filewatch._inotify import Inotify
 
                 self._inotify = Inotify()
-            return self._inotify(directory, told)
+            return self._inotify(directory, on_event)
 
     def close(self) -> None:
         with self._lock:

@@ -5,10 +5,9 @@ and HTTP servers.
 that needs prometheus-client; they are imported by who has these anyway.
 """
 
-from mesh_listening._behind import Behind, behind, hang_up
-from mesh_listening._episodes import Episodes
+from mesh_listening._accepted_peers import AcceptedPeer, accepted_peer, disconnect
 from mesh_listening._errors import ListenError
-from mesh_listening._front import Front, fronting
+from mesh_listening._grpc_acceptor import GrpcAcceptor, grpc_acceptor
 from mesh_listening._limits import (
     GRPC_LIMITS,
     HTTP_LIMITS,
@@ -16,24 +15,25 @@ from mesh_listening._limits import (
     ConnectionLimits,
     raise_open_files_limit,
 )
+from mesh_listening._log_limiter import LogLimiter
 from mesh_listening._peers import (
     AllowedPeers,
     PeerCredentials,
     check_credentials_supported,
     credentials_of,
 )
+from mesh_listening._pending_writes import PendingWrites, Reader
 from mesh_listening._port import Port, PortCounts
 from mesh_listening._protocols import accepting
 from mesh_listening._refusals import Reason
-from mesh_listening._tcp import listening_on, loopback_host, printed
+from mesh_listening._tcp import format_address, listening_on, loopback_host
 from mesh_listening._unix import (
     LONGEST_SOCKET_PATH_BYTES,
     SocketFile,
+    inspect_socket_path,
     listening_at,
-    look_at,
     prepare_socket_path,
 )
-from mesh_listening._untaken import Reader, Untaken
 
 __all__ = [
     # sockets
@@ -41,10 +41,10 @@ __all__ = [
     "SocketFile",
     "listening_at",
     "listening_on",
-    "look_at",
+    "inspect_socket_path",
     "loopback_host",
     "prepare_socket_path",
-    "printed",
+    "format_address",
     # how many, how long
     "GRPC_LIMITS",
     "HTTP_LIMITS",
@@ -53,24 +53,24 @@ __all__ = [
     "raise_open_files_limit",
     # who
     "AllowedPeers",
-    "Behind",
+    "AcceptedPeer",
     "PeerCredentials",
-    "behind",
+    "accepted_peer",
     "check_credentials_supported",
     "credentials_of",
     # telling of what happens again and again
-    "Episodes",
+    "LogLimiter",
     # who does not read
     "Reader",
-    "Untaken",
-    "hang_up",
+    "PendingWrites",
+    "disconnect",
     # accepting
-    "Front",
+    "GrpcAcceptor",
     "Port",
     "PortCounts",
     "Reason",
     "accepting",
-    "fronting",
+    "grpc_acceptor",
     # errors
     "ListenError",
 ]

@@ -8,7 +8,7 @@ and all of them again at once when a control plane is replaced.
 import resource
 from typing import NamedTuple
 
-FILES_EACH_FRONTED = 3
+FILES_PER_GRPC_CONNECTION = 3
 """The client's, and both ends of the inner connection."""
 _FOREIGN = 4_096
 
@@ -41,9 +41,9 @@ class ConnectionLimits(NamedTuple):
 
     @property
     def inside(self) -> int:
-        """The most connections of the server behind a front, which others can reach as well.
+        """The most connections of the server behind an acceptor, which others can reach as well.
 
-        The front's own, and room for foreign ones: who fills that takes files, not places.
+        The acceptor's own, and room for foreign ones: who fills that takes files, not places.
         """
         allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         foreign = max(self.port, _FOREIGN)

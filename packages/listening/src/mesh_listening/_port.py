@@ -16,8 +16,8 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from mesh_listening._deadlines import Deadlines
-from mesh_listening._episodes import Episodes
 from mesh_listening._limits import ConnectionLimits
+from mesh_listening._log_limiter import LogLimiter
 from mesh_listening._peers import (
     AllowedPeers,
     PeerCredentials,
@@ -136,7 +136,7 @@ class Port:
         self._pause: asyncio.TimerHandle | None = None
         self._spare: int | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._kept_out = Episodes(quiet_s=_TELL_AGAIN_AFTER_S, now=time.monotonic)
+        self._kept_out = LogLimiter(quiet_s=_TELL_AGAIN_AFTER_S, now=time.monotonic)
         self._all_gone = asyncio.Event()
         self._all_gone.set()
         self.accepted = 0

@@ -26,7 +26,7 @@ def listening_on(host: str, port: int, *, backlog: int = _BACKLOG) -> Iterator[l
         yield [stack.enter_context(each) for each in _open(host, port, backlog)]
 
 
-def printed(listening: socket.socket) -> str:
+def format_address(listening: socket.socket) -> str:
     """The address of a socket as `host:port`, the host of IPv6 in brackets."""
     host, port = listening.getsockname()[:2]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

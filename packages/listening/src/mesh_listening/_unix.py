@@ -25,7 +25,7 @@ class SocketFile(StrEnum):
     LISTENING = "listening"
 
 
-def look_at(path: Path) -> SocketFile:
+def inspect_socket_path(path: Path) -> SocketFile:
     """Look what is at `path`; a symbolic link is followed. Raises ListenError."""
     try:
         mode = path.stat().st_mode
@@ -66,7 +66,7 @@ def prepare_socket_path(path: Path, *, longest_bytes: int = LONGEST_SOCKET_PATH_
         raise ListenError(
             f"cannot make the socket directory {path.parent}: {error.strerror}"
         ) from error
-    match look_at(path):
+    match inspect_socket_path(path):
         case SocketFile.NOT_A_SOCKET:
             raise ListenError(
                 f"{path} is in the way: it exists and is not a socket; remove it or take another"

@@ -1,7 +1,7 @@
-"""The gRPC server behind a front: where it listens, its options, and whom it refuses.
+"""The gRPC server behind an acceptor: where it listens, its options, and whom it refuses.
 
 It listens in plaintext on loopback, so any process of the machine can connect to it. A call is let
-through only if its connection is one that a front opened itself.
+through only if its connection is one that an acceptor opened itself.
 """
 
 import inspect
@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import grpc.aio
 
-from mesh_listening._behind import behind
+from mesh_listening._accepted_peers import accepted_peer
 from mesh_listening._errors import ListenError
-from mesh_listening._limits import FILES_EACH_FRONTED, ConnectionLimits
+from mesh_listening._limits import FILES_PER_GRPC_CONNECTION, ConnectionLimits
 from mesh_listening._tcp import loopback_host
 
 if TYPE_CHECKING:
@@ -35,9 +35,9 @@ def options(limits: ConnectionLimits) -> list[tuple[str, int]]:
     """What makes gRPC end connections that do nothing, and take no more than there can be.
 
     Any process of the machine can connect to the port inside. gRPC can't tell whose a connection
-    is, so its number is bounded at what the front may have and a part for foreign ones beside.
+    is, so its number is bounded at what the acceptor may have and a part for foreign ones beside.
     """
-    fitting = limits.within_open_files(FILES_EACH_FRONTED)
+    fitting = limits.within_open_files(FILES_PER_GRPC_CONNECTION)
     return [
         ("grpc.max_allowed_incoming_connections", fitting.inside),
         # Two servers on one port would each get some of the calls, without a word.
@@ -48,7 +48,7 @@ def options(limits: ConnectionLimits) -> list[tuple[str, int]]:
 
 
 def listen_inside(server: grpc.aio.Server) -> tuple[str, int]:
-    """Let a server, made with `OnlyThroughFront`, listen where a front passes connections on to.
+    """Let a server, made with `OnlyThroughAcceptor`, listen where an acceptor passes bytes on to.
 
     Raises ListenError.
     """
@@ -62,8 +62,8 @@ def listen_inside(server: grpc.aio.Server) -> tuple[str, int]:
     return host, port
 
 
-class OnlyThroughFront(ServerInterceptor):
-    """Refuses every call that did not come through a front, whatever service it is for."""
+class OnlyThroughAcceptor(ServerInterceptor):
+    """Refuses every call that did not come through an acceptor, whatever service it is for."""
 
     async def intercept_service(
         self,
@@ -86,7 +86,7 @@ def _guarded(behaviour: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     if inspect.isasyncgenfunction(behaviour):
 
         async def generate(request: Any, context: Any) -> AsyncIterator[Any]:
-            if behind(context.peer()) is None:
+            if accepted_peer(context.peer()) is None:
                 await context.abort(*_REFUSAL)
             async for response in behaviour(request, context):
                 yield response
@@ -95,14 +95,14 @@ def _guarded(behaviour: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     if inspect.iscoroutinefunction(behaviour):
 
         async def answer(request: Any, context: Any) -> Any:
-            if behind(context.peer()) is None:
+            if accepted_peer(context.peer()) is None:
                 await context.abort(*_REFUSAL)
             return await behaviour(request, context)
 
         return answer
 
     def answer_in_thread(request: Any, context: Any) -> Any:
-        if behind(context.peer()) is None:
+        if accepted_peer(context.peer()) is None:
             context.abort(*_REFUSAL)
         return behaviour(request, context)
 

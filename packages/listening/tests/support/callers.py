@@ -17,8 +17,14 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from mesh_listening import AllowedPeers, ConnectionLimits, Front, behind, fronting
-from mesh_listening.grpc_server import OnlyThroughFront, listen_inside, options
+from mesh_listening import (
+    AllowedPeers,
+    ConnectionLimits,
+    GrpcAcceptor,
+    accepted_peer,
+    grpc_acceptor,
+)
+from mesh_listening.grpc_server import OnlyThroughAcceptor, listen_inside, options
 
 HTTP2_HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 
@@ -36,7 +42,7 @@ class WhoAmI(grpc.GenericRpcHandler):  # type: ignore[type-arg]
 
     def service(self, handler_call_details: Any) -> Any:
         async def who(_request: bytes, context: Any) -> bytes:
-            return repr(behind(context.peer())).encode()
+            return repr(accepted_peer(context.peer())).encode()
 
         async def echo(requests: AsyncIterator[bytes], _context: Any) -> Any:
             async for request in requests:
@@ -49,10 +55,10 @@ class WhoAmI(grpc.GenericRpcHandler):  # type: ignore[type-arg]
 
 
 class Served:
-    """A gRPC server behind a front, and where it listens inside."""
+    """A gRPC server behind an acceptor, and where it listens inside."""
 
-    def __init__(self, front: Front, inner: tuple[str, int]) -> None:
-        self.front = front
+    def __init__(self, acceptor: GrpcAcceptor, inner: tuple[str, int]) -> None:
+        self.acceptor = acceptor
         self.inner = inner
 
 
@@ -65,19 +71,19 @@ async def served_by_grpc(
     context: Callable[[], ssl.SSLContext] | None = None,
     handlers: Sequence[grpc.GenericRpcHandler[Any, Any]] = (),
 ) -> AsyncIterator[Served]:
-    async with fronting(
+    async with grpc_acceptor(
         sockets, name="test", limits=limits, allowed=allowed, context=context
-    ) as front:
+    ) as acceptor:
         server = grpc.aio.server(
             handlers=[WhoAmI(), *handlers],
-            interceptors=[OnlyThroughFront()],
+            interceptors=[OnlyThroughAcceptor()],
             options=options(limits),
         )
         inner = listen_inside(server)
         await server.start()
         try:
-            with front.forwarding(inner):
-                yield Served(front, inner)
+            with acceptor.forwarding(inner):
+                yield Served(acceptor, inner)
         finally:
             await server.stop(0.5)
 

@@ -17,7 +17,7 @@ import grpc.aio
 
 from mesh_listening import SocketFile
 from mesh_sds._errors import ConfigError, SocketUnusable
-from mesh_sds._socket_file import clear_path, look_at
+from mesh_sds._socket_file import clear_path, inspect_socket_path
 
 _LOOK_AGAIN_AFTER_S = 0.1
 _TIMEOUT_S = 5.0
@@ -135,7 +135,7 @@ async def probe(path: Path, *, timeout_s: float = _TIMEOUT_S) -> SocketChoice:
     Raises SocketUnusable for what is in the way: no socket, or a listener that does not speak gRPC
     within timeout_s.
     """
-    match look_at(path):
+    match inspect_socket_path(path):
         case SocketFile.ABSENT | SocketFile.DEAD:
             return OwnSocket(path=path)
         case SocketFile.NOT_A_SOCKET:

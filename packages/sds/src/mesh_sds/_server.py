@@ -198,7 +198,7 @@ async def serving(
             max_request_bytes=_MAX_REQUEST_BYTES,
             max_subscribed_names=config.max_names,
             send_timeout_s=config.send_timeout_s,
-            max_untaken_bytes=_MAX_UNTAKEN_BYTES,
+            max_pending_write_bytes=_MAX_UNTAKEN_BYTES,
             identifier="mesh-sds",
         ),
         needs_push=partial(_needs_push, ledger),

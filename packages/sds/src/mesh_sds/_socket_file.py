@@ -7,10 +7,10 @@ from mesh_listening import ListenError, SocketFile
 from mesh_sds._errors import SocketUnusable
 
 
-def look_at(path: Path) -> SocketFile:
+def inspect_socket_path(path: Path) -> SocketFile:
     """Look what is at `path`; a symbolic link is followed. Raises SocketUnusable."""
     try:
-        return mesh_listening.look_at(path)
+        return mesh_listening.inspect_socket_path(path)
     except ListenError as error:
         raise SocketUnusable(str(error)) from error
 

@@ -105,9 +105,9 @@ class RelayConfig:
     send_timeout_s: a side that has not taken a message for this long does not read. Envoy loses its
         connection then, which has no room for a status; for the control plane the stream ends
         UNAVAILABLE. None: never.
-    max_untaken_bytes: what may be on its way to Envoys that read slowly, and as much to the control
-        plane; beyond it, streams with a message that has waited for more than a second end,
-        those that have waited longest first. At least `max_message_bytes`.
+    max_pending_write_bytes: what may be on its way to Envoys that read slowly, and as much to
+        the control plane; beyond it, streams with a message that has waited for more than a
+        second end, those that have waited longest first. At least `max_message_bytes`.
     max_queued_bytes: requests of one stream that wait behind the one being sent; with more, the
         control plane counts as one that does not read.
     limits: how many connections the socket takes, of one process and in all, and how long one may
@@ -119,7 +119,7 @@ class RelayConfig:
     hold_s: float = 30.0
     max_message_bytes: int = 256 * 1024 * 1024
     send_timeout_s: float | None = 60.0
-    max_untaken_bytes: int = 256 * 1024 * 1024
+    max_pending_write_bytes: int = 256 * 1024 * 1024
     max_queued_bytes: int = 64 * 1024 * 1024
     limits: ConnectionLimits = UNIX_LIMITS
 
@@ -133,10 +133,10 @@ class RelayConfig:
             raise ConfigError(f"hold_s must not be negative, got {self.hold_s}")
         if self.send_timeout_s is not None and self.send_timeout_s <= 0:
             raise ConfigError(f"send_timeout_s must be greater than 0, not {self.send_timeout_s}")
-        if self.max_untaken_bytes < self.max_message_bytes:
+        if self.max_pending_write_bytes < self.max_message_bytes:
             raise ConfigError(
-                f"max_untaken_bytes must be at least max_message_bytes ({self.max_message_bytes}),"
-                f" not {self.max_untaken_bytes}"
+                "max_pending_write_bytes must be at least max_message_bytes"
+                f" ({self.max_message_bytes}), not {self.max_pending_write_bytes}"
             )
         if self.max_queued_bytes < 1:
             raise ConfigError(f"max_queued_bytes must be at least 1, not {self.max_queued_bytes}")

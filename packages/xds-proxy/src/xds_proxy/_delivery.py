@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from mesh_lifecycle import Clock, in_background
-from mesh_listening import Untaken
+from mesh_listening import PendingWrites
 from xds_proxy._config import RelayConfig
 
 _SLOW_S = 1.0
@@ -32,8 +32,8 @@ class Writable(Protocol):
 class Delivery:
     """The messages to one side, one at a time."""
 
-    def __init__(self, untaken: Untaken, overdue: Overdue) -> None:
-        self._untaken = untaken
+    def __init__(self, untaken: PendingWrites, overdue: Overdue) -> None:
+        self._pending_writes = untaken
         self._overdue = overdue
         self.is_under_way = False
         """Whether a message has been handed over and was not taken yet."""
@@ -41,17 +41,17 @@ class Delivery:
     async def write(self, side: Writable, message: bytes) -> None:
         """Write a message. Given up, it may be on its way all the same, until `forget`."""
         self.is_under_way = True
-        self._untaken.begin(self, len(message))
+        self._pending_writes.begin(self, len(message))
         await side.write(message)
         self.forget()
 
     def forget(self) -> None:
         """Nothing is on its way any more."""
         self.is_under_way = False
-        self._untaken.end(self)
+        self._pending_writes.end(self)
 
     def close_for_not_reading(self, *, waited_s: float, size: int, reason: str) -> None:
-        """Pass on what `Untaken` found."""
+        """Pass on what `PendingWrites` found."""
         self._overdue(waited_s, size, reason)
 
 
@@ -59,18 +59,18 @@ class Delivery:
 class Bounds:
     """What all streams have on its way together, and how much may wait in one of them."""
 
-    to_envoys: Untaken
-    to_control_plane: Untaken
+    to_envoys: PendingWrites
+    to_control_plane: PendingWrites
     max_queued_bytes: int
 
     @classmethod
     def of(cls, config: RelayConfig, *, clock: Clock) -> Bounds:
         """Nothing on its way yet."""
 
-        def untaken() -> Untaken:
-            return Untaken(
+        def untaken() -> PendingWrites:
+            return PendingWrites(
                 longest_s=config.send_timeout_s,
-                max_bytes=config.max_untaken_bytes,
+                max_bytes=config.max_pending_write_bytes,
                 slow_s=_SLOW_S,
                 clock=clock,
             )

@@ -14,7 +14,7 @@ import grpc
 import grpc.aio
 
 from mesh_lifecycle import Backoff, Clock, SystemClock
-from mesh_listening import Episodes, ListenError, Port, fronting, grpc_server, listening_at
+from mesh_listening import ListenError, LogLimiter, Port, grpc_acceptor, grpc_server, listening_at
 from xds_proxy._config import RelayConfig
 from xds_proxy._connection import Connection, Counters
 from xds_proxy._delivery import Bounds
@@ -75,7 +75,7 @@ class Relay:
         self._roster: Roster[Stream] = Roster()
         self._ledger = Ledger()
         self._bounds = Bounds.of(config, clock=clock)
-        self._crowding = Episodes(quiet_s=_QUIET_S, now=clock.monotonic)
+        self._crowding = LogLimiter(quiet_s=_QUIET_S, now=clock.monotonic)
         self._stopping = False
         self._port: Port | None = None
 
@@ -98,7 +98,7 @@ class Relay:
         return self._port
 
     @property
-    def untaken_bytes(self) -> int:
+    def pending_write_bytes(self) -> int:
         """What is on its way to Envoys and to the control plane, and has not been taken yet."""
         return self._bounds.to_envoys.bytes + self._bounds.to_control_plane.bytes
 
@@ -251,18 +251,20 @@ async def relaying(
 
 @asynccontextmanager
 async def _listening(config: RelayConfig, relay: Relay) -> AsyncIterator[None]:
-    """A gRPC server on loopback, and a front at the socket that accepts for it."""
+    """A gRPC server on loopback, and an acceptor at the socket that accepts for it."""
     path, limits = config.socket_path, config.limits
     options = _server_options(config.max_message_bytes) + grpc_server.options(limits)
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(relay._bounds.watched())
         try:
             listening = stack.enter_context(listening_at(path))
-            front = await stack.enter_async_context(
-                fronting([listening], name=f"unix:{path}", limits=limits)
+            acceptor = await stack.enter_async_context(
+                grpc_acceptor([listening], name=f"unix:{path}", limits=limits)
             )
-            relay._port = front.port
-            server = grpc.aio.server(interceptors=[grpc_server.OnlyThroughFront()], options=options)
+            relay._port = acceptor.port
+            server = grpc.aio.server(
+                interceptors=[grpc_server.OnlyThroughAcceptor()], options=options
+            )
             server.add_generic_rpc_handlers((_handlers(relay._serve),))
             stack.push_async_callback(server.stop, _STOP_GRACE_S)
             inside = grpc_server.listen_inside(server)
@@ -270,7 +272,7 @@ async def _listening(config: RelayConfig, relay: Relay) -> AsyncIterator[None]:
             raise SocketError(str(error)) from error
         await server.start()
         stack.push_async_callback(relay._stop)
-        stack.enter_context(front.forwarding(inside))
+        stack.enter_context(acceptor.forwarding(inside))
         yield
 
 

@@ -18,7 +18,7 @@ import grpc
 import grpc.aio
 from grpc.aio import EOF  # type: ignore[attr-defined]  # the stubs do not know it
 
-from mesh_listening import behind, hang_up
+from mesh_listening import accepted_peer, disconnect
 from xds_proxy._connection import Connection
 from xds_proxy._delivery import Bounds, Delivery
 from xds_proxy._dialect import Dialect, Request, Response
@@ -96,7 +96,7 @@ class Stream:
     @property
     def process(self) -> int | None:
         """The process that Envoy is, by the kernel's word."""
-        known = behind(self._envoy.peer())
+        known = accepted_peer(self._envoy.peer())
         return known.credentials.pid if known is not None and known.credentials else None
 
     def lead(self) -> None:
@@ -312,7 +312,7 @@ class Stream:
         )
         details = f"a response of {size} bytes was not read for {waited_s:.0f} s: {reason}"
         self.end(End(by=Side.RELAY, code=grpc.StatusCode.DEADLINE_EXCEEDED, details=details))
-        hang_up(self._envoy.peer())
+        disconnect(self._envoy.peer())
 
     def _complain_of_response(self, error: WireError) -> None:
         log.error("the control plane sent a malformed response", extra={"reason": str(error)})

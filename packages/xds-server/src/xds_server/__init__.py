@@ -12,10 +12,10 @@ from ._config import ServerConfig
 from ._environment import SERVER_ENVIRONMENT
 from ._errors import ListenError, Refused, XdsServerError
 from ._fetch import RestAnswer, answer_rest
-from ._generator import Client, FollowsClients, Generated, Generator, Watch
+from ._generator import Client, ClientObserver, Generated, Generator, Watch
 from ._listeners import Bound, Listener, PlainListener, TlsListener, UnixListener, server_context
 from ._node import JSON, Node
-from ._observer import LooksAway, StreamObserver
+from ._observer import NullObserver, StreamObserver
 from ._peers import peer_of
 from ._push import ConfigKey, PushRequest, Updates
 from ._request import ClientError, DeltaRequest, SotwRequest
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     # what is served
-    "FollowsClients",
+    "ClientObserver",
     "Generated",
     "Generator",
     "Resource",
@@ -85,7 +85,7 @@ __all__ = [
     "ClientStatusHandler",
     "DeltaRequest",
     "ListenError",
-    "LooksAway",
+    "NullObserver",
     "Nack",
     "Response",
     "SotwRequest",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import grpc
 
 from mesh_lifecycle import Clock
-from mesh_listening import Episodes
+from mesh_listening import LogLimiter
 
 from ._admission import Peer
 from ._errors import BadRequest
@@ -29,12 +29,12 @@ class BadRequests:
 
     def __init__(self, metrics: Metrics, *, clock: Clock) -> None:
         self._metrics = metrics
-        self._episodes = Episodes(quiet_s=_QUIET_S, now=clock.monotonic)
+        self._log_limiter = LogLimiter(quiet_s=_QUIET_S, now=clock.monotonic)
 
     def note(self, bad: BadRequest, who: str, *, client: str | None = None) -> None:
         """Count one. who: the peer, as `peer_name` calls it."""
         self._metrics.bad_requests.inc(bad.code.name.lower())
-        if self._episodes.begins(f"{bad.code.name} {who}"):
+        if self._log_limiter.begins(f"{bad.code.name} {who}"):
             log.warning(
                 "requests refused",
                 extra={

@@ -24,7 +24,7 @@ class ServerConfig:
     send_timeout_s: float | None = 60.0
     """A client that has not taken a response for this long is closed, with a word in the log. None:
     never."""
-    max_untaken_bytes: int = 256 * 1024 * 1024
+    max_pending_write_bytes: int = 256 * 1024 * 1024
     """What may wait for slow clients altogether; beyond it, those that have kept a response
     waiting longest are closed."""
     order_wait_s: float = 5.0

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import grpc
 
 from mesh_lifecycle import Clock, in_background
-from mesh_listening import Untaken
+from mesh_listening import PendingWrites
 
 from ._config import ServerConfig
 from ._errors import BadRequest, NotRead, Refused, StreamRefused
@@ -68,7 +68,7 @@ class Dependencies(Generic[C]):
     metrics: Metrics
     version: Callable[[], str]
     observer: StreamObserver[C]
-    untaken: Untaken
+    untaken: PendingWrites
     unserved: Unserved
     is_behind: Callable[[Connection[C], bool], bool]
 

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ._generator import Client, FollowsClients, Generator
+from ._generator import Client, ClientObserver, Generator
 from ._push import ConfigKey, PushRequest
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ class Followers:
     """Those among the generators that follow clients; mostly none, and then nothing is done."""
 
     def __init__(self, generators: Mapping[str, Generator[Any]], *, metrics: Metrics) -> None:
-        following = {t: g for t, g in generators.items() if isinstance(g, FollowsClients)}
+        following = {t: g for t, g in generators.items() if isinstance(g, ClientObserver)}
         self.type_urls = frozenset(following)
         """The types they generate, of which there is something new after they were told."""
         self._generators = tuple({id(g): g for g in following.values()}.values())

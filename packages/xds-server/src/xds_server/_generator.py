@@ -166,7 +166,7 @@ class Generator(Protocol[C_contra]):
 
 
 @runtime_checkable
-class FollowsClients(Protocol[C_contra]):
+class ClientObserver(Protocol[C_contra]):
     """What a generator adds to be told who comes and goes.
 
     Each call is followed by a push, not gathered and not built, to the clients that watch its

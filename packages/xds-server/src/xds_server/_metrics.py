@@ -126,7 +126,7 @@ class Metrics:
         )
         queue.set_function(queue_length)
         waiting = Gauge(
-            "xds_server_untaken_bytes",
+            "xds_server_pending_write_bytes",
             "Bytes of responses that clients have not taken yet.",
             registry=registry,
         )

@@ -35,7 +35,7 @@ class StreamObserver(Protocol[C_contra]):
         ...
 
 
-class LooksAway:
+class NullObserver:
     """An observer to whom nothing matters; a base for those to whom little does."""
 
     def opened(self, client: Client[object], /) -> None:

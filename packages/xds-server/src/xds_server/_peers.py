@@ -1,4 +1,4 @@
-"""Who is behind a gRPC call: every call comes through a front, which knows."""
+"""Who is behind a gRPC call: every call comes through an acceptor, which knows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import grpc.aio
 
-from mesh_listening import behind
+from mesh_listening import accepted_peer
 
 from ._admission import Peer
 
@@ -17,7 +17,7 @@ def peer_of(context: grpc.aio.ServicerContext[Any, Any]) -> Peer:
     metadata = {
         key: value for key, value in context.invocation_metadata() or () if isinstance(value, str)
     }
-    known = behind(address)
+    known = accepted_peer(address)
     if known is None:  # a server of the caller's own making
         return Peer(address=address, metadata=metadata)
     return Peer(

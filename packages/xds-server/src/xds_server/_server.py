@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import grpc
 
 from mesh_lifecycle import Clock, SystemClock, in_background
-from mesh_listening import Untaken
+from mesh_listening import PendingWrites
 
 from ._admission import Admit, Peer
 from ._bad_requests import BadRequests, no_request, peer_name
@@ -31,7 +31,7 @@ from ._last_clusters import LastClusters
 from ._memory import MemoryKeeper
 from ._no_metrics import no_metrics
 from ._node import Node
-from ._observer import LooksAway, StreamObserver
+from ._observer import NullObserver, StreamObserver
 from ._push import PushRequest, Updates
 from ._push_queue import PushQueue
 from ._rate import RateLimit
@@ -97,7 +97,7 @@ class XdsServer(Generic[C]):
         build: Callable[[PushRequest], None] = _build_nothing,
         needs_push: Callable[[Client[C], PushRequest], bool] = _always,
         registry: CollectorRegistry | None = None,
-        observer: StreamObserver[C] = LooksAway(),  # noqa: B008  stateless
+        observer: StreamObserver[C] = NullObserver(),  # noqa: B008  stateless
         clock: Clock = SystemClock(),  # noqa: B008  stateless
     ) -> None:
         self.config = config
@@ -113,15 +113,15 @@ class XdsServer(Generic[C]):
         )
         self._debouncer = _debouncer(config, config.debounce_maximum_s, clock)
         self._partial_debouncer = _debouncer(config, config.debounce_partial_maximum_s, clock)
-        self._untaken = Untaken(
+        self._pending_writes = PendingWrites(
             longest_s=config.send_timeout_s,
-            max_bytes=config.max_untaken_bytes,
+            max_bytes=config.max_pending_write_bytes,
             slow_s=config.slow_client_s,
             clock=clock,
         )
         self._memory = MemoryKeeper(quiet_s=config.trim_memory_after_s, clock=clock)
         self._metrics = _instruments(
-            registry, queue_length=self._queue.__len__, untaken=lambda: self._untaken.bytes
+            registry, queue_length=self._queue.__len__, untaken=lambda: self._pending_writes.bytes
         )
         self._dependencies = Dependencies(
             generators=generators,
@@ -130,7 +130,7 @@ class XdsServer(Generic[C]):
             metrics=self._metrics,
             version=self._current_version,
             observer=observer,
-            untaken=self._untaken,
+            untaken=self._pending_writes,
             unserved=Unserved(self._metrics),
             is_behind=self._is_behind,
         )
@@ -184,7 +184,7 @@ class XdsServer(Generic[C]):
                 (self._debouncer.run(self._push_gathered), "xds debounce"),
                 (self._partial_debouncer.run(self._push_gathered), "xds partial debounce"),
                 (self._send_pushes(), "xds pushes"),
-                (self._untaken.run(), "xds untaken responses"),
+                (self._pending_writes.run(), "xds untaken responses"),
                 (self._last_clusters.run(), "xds clusters of clients that have gone"),
                 (self._memory.run(), "xds memory"),
             ):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import grpc.aio
 
-from mesh_listening import hang_up
+from mesh_listening import disconnect
 
 from . import _type_urls as types
 from ._errors import NotRead, Refused
@@ -109,7 +109,7 @@ class XdsHandler(GenericRpcHandler):
                     peer_of(context), context.read, write, delta=delta, type_url=type_url
                 )
             except NotRead:
-                hang_up(context.peer())
+                disconnect(context.peer())
                 # A status would wait behind what is not read. gRPC cancels this when the client
                 # or its connection is gone.
                 await asyncio.get_running_loop().create_future()

@@ -12,8 +12,15 @@ import grpc
 import grpc.aio
 
 import mesh_listening
-from mesh_listening import ConnectionLimits, Port, fronting, listening_at, listening_on, printed
-from mesh_listening.grpc_server import OnlyThroughFront, listen_inside, options
+from mesh_listening import (
+    ConnectionLimits,
+    Port,
+    format_address,
+    grpc_acceptor,
+    listening_at,
+    listening_on,
+)
+from mesh_listening.grpc_server import OnlyThroughAcceptor, listen_inside, options
 
 from ._config import ServerConfig
 from ._errors import ListenError
@@ -51,9 +58,9 @@ async def _open(
     handlers: Sequence[grpc.GenericRpcHandler[Any, Any]],
     config: ServerConfig,
 ) -> AsyncIterator[tuple[str, Port]]:
-    """One gRPC server a listener, inside on loopback, and a front that accepts for it.
+    """One gRPC server a listener, inside on loopback, and an acceptor that accepts for it.
 
-    At the end the front accepts no more, the server says goodbye, and then the front lets go.
+    At the end the acceptor accepts no more, the server says goodbye, and then the acceptor lets go.
     """
     allow, context = None, None
     match listener:
@@ -65,12 +72,14 @@ async def _open(
             pass
     async with AsyncExitStack() as stack:
         sockets, address = _listening(listener, stack)
-        front = await stack.enter_async_context(
-            fronting(sockets, name=address, limits=listener.limits, allowed=allow, context=context)
+        acceptor = await stack.enter_async_context(
+            grpc_acceptor(
+                sockets, name=address, limits=listener.limits, allowed=allow, context=context
+            )
         )
         inside = await stack.enter_async_context(_grpc_server(handlers, config, listener.limits))
-        stack.enter_context(front.forwarding(inside))
-        yield address, front.port
+        stack.enter_context(acceptor.forwarding(inside))
+        yield address, acceptor.port
 
 
 def _listening(listener: Listener, stack: AsyncExitStack) -> tuple[list[socket.socket], str]:
@@ -82,7 +91,7 @@ def _listening(listener: Listener, stack: AsyncExitStack) -> tuple[list[socket.s
         sockets = stack.enter_context(listening_on(listener.host, listener.port))
     except mesh_listening.ListenError as error:
         raise ListenError(str(error)) from error
-    return sockets, printed(sockets[0])
+    return sockets, format_address(sockets[0])
 
 
 @asynccontextmanager
@@ -94,7 +103,7 @@ async def _grpc_server(
     """A server that runs, and where it listens; it is stopped in any case."""
     grpc_server = grpc.aio.server(
         handlers=handlers,
-        interceptors=[OnlyThroughFront()],
+        interceptors=[OnlyThroughAcceptor()],
         options=[*_options(config), *options(limits)],
     )
     try:

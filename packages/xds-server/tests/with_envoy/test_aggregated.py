@@ -16,7 +16,7 @@ import pytest
 
 from xds_server import (
     Client,
-    LooksAway,
+    NullObserver,
     PushRequest,
     ServerConfig,
     UnixListener,
@@ -29,7 +29,7 @@ from xds_server.testing import admit_all
 SWAPS = 200
 
 
-class Watcher(LooksAway):
+class Watcher(NullObserver):
     """Lets a test wait for what a stream does."""
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ from mesh_testkit import find_free_port
 from xds_server import (
     Client,
     DeltaRequest,
-    LooksAway,
+    NullObserver,
     PlainListener,
     Response,
     Snapshot,
@@ -25,7 +25,7 @@ from xds_server.testing import admit_all
 
 
 @dataclass
-class Watcher(LooksAway):
+class Watcher(NullObserver):
     """Notes what is asked and answered, by type."""
 
     asked: list[str] = field(default_factory=list)

@@ -23,7 +23,7 @@ from prometheus_client import CollectorRegistry
 from mesh_testkit import until
 from xds_server import (
     Client,
-    LooksAway,
+    NullObserver,
     PlainListener,
     PushRequest,
     Response,
@@ -46,7 +46,7 @@ SEND_TIMEOUT_S = 60
 """As it is by default."""
 
 
-class Sent(LooksAway):
+class Sent(NullObserver):
     """Counts what was written to each node, and taken from the server."""
 
     def __init__(self) -> None:
@@ -168,7 +168,7 @@ async def test_a_client_that_does_not_read_is_closed_logged_and_counted(
     assert said.message == "client closed, it does not read"
     assert vars(said)["client"].rpartition("-")[0] == "deaf"
     assert registry.get_sample_value("pilot_xds_write_timeout") == 1
-    assert registry.get_sample_value("xds_server_untaken_bytes") == 0
+    assert registry.get_sample_value("xds_server_pending_write_bytes") == 0
 
 
 async def test_a_crowd_that_does_not_read_leaves_the_times_of_others_as_they_are(

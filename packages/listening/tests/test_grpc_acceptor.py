@@ -1,4 +1,4 @@
-"""gRPC behind a front, on TCP and on Unix sockets, with and without TLS."""
+"""gRPC behind an acceptor, on TCP and on Unix sockets, with and without TLS."""
 
 import asyncio
 import contextlib
@@ -19,12 +19,12 @@ from mesh_listening import (
     AllowedPeers,
     Reason,
     credentials_of,
-    fronting,
+    format_address,
+    grpc_acceptor,
     listening_at,
     listening_on,
-    printed,
 )
-from mesh_listening._behind import known
+from mesh_listening._accepted_peers import known
 from mesh_testkit import all_closed, idle_connections, some_closed, until
 
 EOF: Any = grpc.aio.EOF  # type: ignore[attr-defined]
@@ -33,7 +33,7 @@ EOF: Any = grpc.aio.EOF  # type: ignore[attr-defined]
 async def test_a_call_is_known_by_who_is_behind_it() -> None:
     with listening_on("127.0.0.1", 0) as sockets:
         async with served_by_grpc(sockets, GRPC_LIMITS):
-            told = await who_am_i(printed(sockets[0]))
+            told = await who_am_i(format_address(sockets[0]))
     assert "address='ipv4:127.0.0.1:" in told
     assert "encrypted=False" in told
 
@@ -45,7 +45,7 @@ async def test_a_process_on_a_unix_socket_is_known_by_the_kernels_word(socket_pa
     assert f"PeerCredentials(pid={os.getpid()}, uid={os.geteuid()}, gid={os.getegid()}," in told
 
 
-async def test_the_port_inside_refuses_whoever_did_not_come_through_the_front() -> None:
+async def test_the_port_inside_refuses_whoever_did_not_come_through_the_acceptor() -> None:
     with listening_on("127.0.0.1", 0) as sockets:
         async with served_by_grpc(sockets, GRPC_LIMITS) as served:
             host, port = served.inner
@@ -68,7 +68,7 @@ async def test_large_messages_pass_both_ways_and_nothing_is_known_afterwards(
                 await call.done_writing()
                 assert await call.read() is EOF
                 del call  # which would keep the connection
-            await served.front.port.wait_gone()
+            await served.acceptor.port.wait_gone()
     assert not known
 
 
@@ -81,14 +81,14 @@ async def test_a_thousand_silent_connections_do_not_keep_another_from_being_serv
         address: str | Path
         if kind == "tcp":
             sockets = stack.enter_context(listening_on("127.0.0.1", 0))
-            address = target = printed(sockets[0])
+            address = target = format_address(sockets[0])
         else:
             sockets = [stack.enter_context(listening_at(socket_path))]
             address, target = socket_path, f"unix:{socket_path}"
         async with served_by_grpc(sockets, limits) as served:
             held = stack.enter_context(idle_connections(address, 1000))
             await some_closed(held, 900)
-            assert served.front.port.refused == {Reason.PEER_FULL: 900}
+            assert served.acceptor.port.refused == {Reason.PEER_FULL: 900}
             script = (
                 "import sys, asyncio\n"
                 "sys.path.insert(0, sys.argv[1])\n"
@@ -98,7 +98,7 @@ async def test_a_thousand_silent_connections_do_not_keep_another_from_being_serv
             if kind == "unix":  # Another process is another peer.
                 here = str(Path(__file__).parent / "support")
                 told = await output_of(script, here, target)
-                assert "Behind(address='unix:'" in told
+                assert "AcceptedPeer(address='unix:'" in told
             else:
                 reader, writer = await asyncio.open_connection(
                     *sockets[0].getsockname(), local_addr=("127.0.0.2", 0)
@@ -139,7 +139,7 @@ async def test_grpc_ends_connections_that_go_no_further(said: bytes, what: str) 
             await all_closed(held)
             for each in held:
                 each.close()
-            await served.front.port.wait_gone()
+            await served.acceptor.port.wait_gone()
 
 
 async def test_who_takes_nothing_of_what_is_sent_is_ended(
@@ -157,31 +157,29 @@ async def test_who_takes_nothing_of_what_is_sent_is_ended(
             loop = asyncio.get_running_loop()
             with contextlib.suppress(ConnectionError):
                 await loop.sock_sendall(slow, HTTP2_HELLO)
-                await until(lambda: served.front.port.open_connections, what="the connection")
-                while served.front.port.open_connections:
+                await until(lambda: served.acceptor.port.open_connections, what="the connection")
+                while served.acceptor.port.open_connections:
                     with contextlib.suppress(TimeoutError):
                         async with asyncio.timeout(0.1):
                             await loop.sock_sendall(slow, ping * 1000)
             slow.close()
-            await served.front.port.wait_gone()
-            assert served.front.port.refused == {Reason.STALLED: 1}
+            await served.acceptor.port.wait_gone()
+            assert served.acceptor.port.refused == {Reason.STALLED: 1}
     begins = [r for r in caplog.records if r.message == "refusing connections"]
     assert [vars(r)["reason"] for r in begins] == ["took nothing of what was sent"]
 
 
-async def test_what_the_server_said_last_reaches_the_client_though_the_front_closes_at_once() -> (
-    None
-):
+async def test_the_servers_last_message_reaches_the_client_though_the_acceptor_closes() -> None:
     loop = asyncio.get_running_loop()
     with listening_on("127.0.0.1", 0) as sockets, socket.create_server(("127.0.0.1", 0)) as inside:
         inside.setblocking(False)
-        async with fronting(sockets, name="test", limits=GRPC_LIMITS) as front:
-            with front.forwarding(inside.getsockname()):
+        async with grpc_acceptor(sockets, name="test", limits=GRPC_LIMITS) as acceptor:
+            with acceptor.forwarding(inside.getsockname()):
                 reader, writer = await asyncio.open_connection(*sockets[0].getsockname())
                 writer.write(b"hello")
                 served, _ = await loop.sock_accept(inside)
                 assert await loop.sock_recv(served, 5) == b"hello"
-            # From here to the front's end nothing else runs that could read it.
+            # From here to the acceptor's end nothing else runs that could read it.
             served.sendall(b"last words")
             served.close()
         assert await reader.read() == b"last words"
@@ -250,13 +248,13 @@ async def every_kind(channel: Any, *, length: int) -> list[bytes | grpc.StatusCo
 
 
 @pytest.mark.parametrize("kind", ["plaintext", "TLS"])
-async def test_calls_of_every_kind_pass_the_front_and_are_refused_beside_it(
+async def test_calls_of_every_kind_pass_the_acceptor_and_are_refused_beside_it(
     pki: Pki, kind: str
 ) -> None:
     tls = kind == "TLS"
     context = pki.server_context if tls else None
     with listening_on("127.0.0.1", 0) as sockets:
-        address = printed(sockets[0])
+        address = format_address(sockets[0])
         async with served_by_grpc(
             sockets, GRPC_LIMITS, context=context, handlers=[EveryKind()]
         ) as served:
@@ -288,8 +286,8 @@ async def test_a_handshake_that_takes_too_long_is_ended_and_told_of_once(
             await all_closed(held)
             for each in held:
                 each.close()
-            await served.front.port.wait_gone()
-            assert served.front.port.refused == {Reason.NO_HANDSHAKE: 20}
+            await served.acceptor.port.wait_gone()
+            assert served.acceptor.port.refused == {Reason.NO_HANDSHAKE: 20}
     begins = [r for r in caplog.records if r.message == "refusing connections"]
     assert [vars(r)["reason"] for r in begins] == ["handshake took too long"]
 

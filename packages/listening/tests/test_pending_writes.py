@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from mesh_listening import Untaken
+from mesh_listening import PendingWrites
 
 
 class Reader:
@@ -53,12 +53,12 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-def untaken(clock: ManualClock) -> Untaken:
-    return Untaken(longest_s=60.0, max_bytes=1000, slow_s=1.0, clock=clock)
+def untaken(clock: ManualClock) -> PendingWrites:
+    return PendingWrites(longest_s=60.0, max_bytes=1000, slow_s=1.0, clock=clock)
 
 
 async def test_who_has_not_read_for_the_longest_time_allowed_is_closed(
-    untaken: Untaken, clock: ManualClock
+    untaken: PendingWrites, clock: ManualClock
 ) -> None:
     task = asyncio.create_task(untaken.run())
     slow, quick = Reader(), Reader()
@@ -76,7 +76,7 @@ async def test_who_has_not_read_for_the_longest_time_allowed_is_closed(
 
 
 async def test_with_too_much_waiting_those_that_wait_longest_are_closed(
-    untaken: Untaken, clock: ManualClock
+    untaken: PendingWrites, clock: ManualClock
 ) -> None:
     first, second, third = Reader(), Reader(), Reader()
     untaken.begin(first, 600)
@@ -88,7 +88,7 @@ async def test_with_too_much_waiting_those_that_wait_longest_are_closed(
 
 
 async def test_who_may_still_be_reading_is_left_alone_however_much_it_is(
-    untaken: Untaken, clock: ManualClock
+    untaken: PendingWrites, clock: ManualClock
 ) -> None:
     task = asyncio.create_task(untaken.run())
     large = Reader()
@@ -101,7 +101,7 @@ async def test_who_may_still_be_reading_is_left_alone_however_much_it_is(
 
 
 async def test_without_a_longest_time_nobody_is_closed_for_it(clock: ManualClock) -> None:
-    untaken = Untaken(longest_s=None, max_bytes=1000, slow_s=1.0, clock=clock)
+    untaken = PendingWrites(longest_s=None, max_bytes=1000, slow_s=1.0, clock=clock)
     task = asyncio.create_task(untaken.run())
     reader = Reader()
     untaken.begin(reader, 100)

@@ -1,4 +1,4 @@
-"""A front: accepts for a gRPC server inside, and passes the bytes on.
+"""An acceptor: accepts for a gRPC server inside, and passes the bytes on.
 
 gRPC's own listener knows no limit for a peer, tells nothing of a Unix peer, and can't take client
 certificates as an option. So connections are accepted here, and their bytes go on to the server on
@@ -13,9 +13,9 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
-from mesh_listening._behind import Behind, known
+from mesh_listening._accepted_peers import AcceptedPeer, known
 from mesh_listening._deadlines import Deadlines
-from mesh_listening._limits import FILES_EACH_FRONTED, ConnectionLimits
+from mesh_listening._limits import FILES_PER_GRPC_CONNECTION, ConnectionLimits
 from mesh_listening._peers import AllowedPeers, as_grpc_prints
 from mesh_listening._pipe import End, TlsEnd
 from mesh_listening._port import Connection, Port
@@ -29,8 +29,8 @@ _CONNECT_S = 10.0
 _DRAIN_S = 1.0
 
 
-class Front:
-    """A front; made by `fronting`."""
+class GrpcAcceptor:
+    """An acceptor; made by `grpc_acceptor`."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Front:
             name=name,
             limits=limits,
             allowed=allowed,
-            files_each=FILES_EACH_FRONTED,
+            files_each=FILES_PER_GRPC_CONNECTION,
         )
         self._context = context
         self._handshake_s = limits.handshake_s
@@ -99,7 +99,7 @@ class Front:
         accepted = link.connection.take_socket()
         if self._context is None:
             await loop.connect_accepted_socket(lambda: link.outer, accepted)
-            link.behind = Behind(
+            link.peer = AcceptedPeer(
                 address=link.connection.address, credentials=link.connection.credentials
             )
             return True
@@ -131,7 +131,7 @@ class Front:
             accepted.close()
             raise
         transport.set_write_buffer_limits(high=_MOST_WAITING_BYTES)
-        link.behind = Behind(
+        link.peer = AcceptedPeer(
             address=link.connection.address,
             encrypted=True,
             certificate_chain=_verified_chain(transport.get_extra_info("ssl_object")),
@@ -168,22 +168,22 @@ class _Link:
     """A client's connection and the inner one it goes on over."""
 
     __slots__ = (
-        "_front",
+        "_acceptor",
         "_inner_address",
         "_making",
-        "behind",
         "connection",
         "inner",
         "outer",
+        "peer",
         "stalls",
     )
 
-    def __init__(self, front: Front, connection: Connection, *, encrypted: bool) -> None:
-        self._front = front
-        self.stalls = front.stalls
+    def __init__(self, acceptor: GrpcAcceptor, connection: Connection, *, encrypted: bool) -> None:
+        self._acceptor = acceptor
+        self.stalls = acceptor.stalls
         self._inner_address = ""
         self._making = True
-        self.behind = Behind(address="")
+        self.peer = AcceptedPeer(address="")
         self.connection = connection
         self.outer: End = TlsEnd(self) if encrypted else End(self)
         self.inner = End(self)
@@ -208,7 +208,7 @@ class _Link:
         self.connection.refuse(Reason.STALLED)
         self.abort()
 
-    def hang_up(self) -> None:
+    def disconnect(self) -> None:
         self.connection.count(Reason.NOT_READ)
         self.abort()
 
@@ -229,29 +229,29 @@ class _Link:
 
     def _look(self) -> None:
         if not self._making and not self.outer.is_open and not self.inner.is_open:
-            self._front.ended(self)
+            self._acceptor.ended(self)
 
 
 @asynccontextmanager
-async def fronting(
+async def grpc_acceptor(
     sockets: Sequence[socket.socket],
     *,
     name: str,
     limits: ConnectionLimits,
     allowed: AllowedPeers | None = None,
     context: Callable[[], ssl.SSLContext] | None = None,
-) -> AsyncIterator[Front]:
-    """Make a front for listening sockets; it accepts while `Front.forwarding` does.
+) -> AsyncIterator[GrpcAcceptor]:
+    """Make an acceptor for listening sockets; it accepts while `GrpcAcceptor.forwarding` does.
 
     allowed: who may connect to a Unix socket. context: gives the TLS context for each new
     handshake; None: no TLS. Leaving ends the connections that are left, so the server inside is
     stopped first.
     """
-    front = Front(sockets, name=name, limits=limits, allowed=allowed, context=context)
+    acceptor = GrpcAcceptor(sockets, name=name, limits=limits, allowed=allowed, context=context)
     try:
-        yield front
+        yield acceptor
     finally:
-        await front.close()
+        await acceptor.close()
 
 
 def _verified_chain(ssl_object: Any) -> tuple[bytes, ...]:

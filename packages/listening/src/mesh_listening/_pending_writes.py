@@ -25,7 +25,7 @@ class Reader(Protocol):
         """End it; the message of `size` bytes that it has not taken is of no use any more."""
 
 
-class Untaken:
+class PendingWrites:
     """Every message handed to the network and not taken from it.
 
     longest_s: who has taken nothing for this long is closed; None: nobody is for that.

@@ -5,7 +5,7 @@ from collections.abc import Callable
 _MOST_SUBJECTS = 1000
 
 
-class Episodes:
+class LogLimiter:
     """Knows what goes on. An episode of a subject is over when it was quiet for `quiet_s`.
 
     Of subjects that others choose the names of, a thousand are told apart.

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mesh_listening import Episodes
+from mesh_listening import LogLimiter
 
 
 class Time:
@@ -13,7 +13,7 @@ class Time:
 
 def test_an_episode_begins_with_the_first_and_again_after_a_quiet_time() -> None:
     time = Time()
-    episodes = Episodes(quiet_s=5.0, now=lambda: time.now)
+    episodes = LogLimiter(quiet_s=5.0, now=lambda: time.now)
     assert episodes.begins("a")
     assert episodes.begins("b")
     for _ in range(10):
@@ -25,7 +25,7 @@ def test_an_episode_begins_with_the_first_and_again_after_a_quiet_time() -> None
 
 
 def test_subjects_without_end_are_told_of_together() -> None:
-    episodes = Episodes(quiet_s=5.0, now=lambda: 0.0)
+    episodes = LogLimiter(quiet_s=5.0, now=lambda: 0.0)
     assert sum(episodes.begins(f"{number}") for number in range(5000)) == 1001
     assert not episodes.begins("another")
     assert not episodes.begins("7")
@@ -36,7 +36,7 @@ def test_it_is_told_exactly_if_it_was_quiet_for_long_enough(
     happened: list[tuple[str, float]],
 ) -> None:
     time, last = Time(), dict[str, float]()
-    episodes = Episodes(quiet_s=5.0, now=lambda: time.now)
+    episodes = LogLimiter(quiet_s=5.0, now=lambda: time.now)
     for subject, after_s in happened:
         time.now += after_s
         quiet = subject not in last or time.now - last[subject] >= 5.0

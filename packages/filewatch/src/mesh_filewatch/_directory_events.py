@@ -5,7 +5,7 @@ from enum import Enum, auto
 from typing import Protocol
 
 
-class Happening(Enum):
+class DirectoryEvent(Enum):
     """What came of an entry, or of the watch itself.
 
     WRITTEN_TO: it is open and has other content than before. CHANGED: anything else: made, moved,
@@ -17,15 +17,15 @@ class Happening(Enum):
     ENDED = auto()
 
 
-Told = Callable[[str, Happening], None]
+OnEvent = Callable[[str, DirectoryEvent], None]
 """Called with the name of an entry, from any thread; "" is the directory itself."""
 Unwatch = Callable[[], None]
 
 
-class Observe(Protocol):
+class WatchDirectory(Protocol):
     """Watches one directory, not what is below it."""
 
-    def __call__(self, directory: str, told: Told) -> Unwatch:
+    def __call__(self, directory: str, on_event: OnEvent) -> Unwatch:
         """Tell of each entry that changes until the returned function is called; raises OSError.
 
         Blocks, and is called in a thread.

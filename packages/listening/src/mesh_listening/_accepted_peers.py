@@ -13,8 +13,8 @@ from urllib.parse import unquote
 from mesh_listening._peers import PeerCredentials
 
 
-class Behind(NamedTuple):
-    """The peer of a connection that came through a front.
+class AcceptedPeer(NamedTuple):
+    """The peer of a connection that came through an acceptor.
 
     address: as gRPC prints it; `unix:` on a Unix socket. certificate_chain: DER, leaf first, as
     verified; empty if it showed none. credentials: the process on a Unix socket.
@@ -27,11 +27,11 @@ class Behind(NamedTuple):
 
 
 class Known(Protocol):
-    """A connection that a front made."""
+    """A connection that an acceptor made."""
 
-    behind: Behind
+    peer: AcceptedPeer
 
-    def hang_up(self) -> None:
+    def disconnect(self) -> None:
         """End it now, without a word to either side, and count it as not read."""
 
 
@@ -39,13 +39,13 @@ known: dict[str, Known] = {}
 """By the address of our end, as gRPC prints it. An entry goes before our end is closed."""
 
 
-def behind(peer: str) -> Behind | None:
-    """Who is behind `context.peer()`; None: a connection that no front made."""
-    found = _known_as(peer)
-    return None if found is None else found.behind
+def accepted_peer(address: str) -> AcceptedPeer | None:
+    """Who is behind `context.peer()`; None: a connection that no acceptor made."""
+    found = _known_as(address)
+    return None if found is None else found.peer
 
 
-def hang_up(peer: str) -> bool:
+def disconnect(address: str) -> bool:
     """End the connection behind `context.peer()` now, with all its streams; False: there is none.
 
     For clients that do not read: the status of a stream goes out after what was written to it, and
@@ -53,10 +53,10 @@ def hang_up(peer: str) -> bool:
     goes. The port counts it (`Reason.NOT_READ`); saying so in a log is left to the caller, who
     knows the client.
     """
-    found = _known_as(peer)
+    found = _known_as(address)
     if found is None:
         return False
-    found.hang_up()
+    found.disconnect()
     return True
 
 

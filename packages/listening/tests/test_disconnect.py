@@ -12,7 +12,14 @@ import grpc.aio
 import pytest
 
 from callers import Pki, served_by_grpc, who_am_i
-from mesh_listening import GRPC_LIMITS, Reason, hang_up, listening_at, listening_on, printed
+from mesh_listening import (
+    GRPC_LIMITS,
+    Reason,
+    disconnect,
+    format_address,
+    listening_at,
+    listening_on,
+)
 
 
 class Ends(grpc.GenericRpcHandler):  # type: ignore[type-arg]
@@ -25,11 +32,11 @@ class Ends(grpc.GenericRpcHandler):  # type: ignore[type-arg]
         async def serve(_requests: object, context: Any) -> None:
             await context.write(b"hello")
             peer = context.peer()
-            self.ended.append(hang_up(peer))
+            self.ended.append(disconnect(peer))
             try:
                 await asyncio.get_running_loop().create_future()
             finally:
-                self.ended.append(hang_up(peer))
+                self.ended.append(disconnect(peer))
 
         if handler_call_details.method != "/test.Ends/It":
             return None
@@ -49,7 +56,7 @@ async def test_a_connection_that_is_hung_up_ends_with_its_streams_alone_and_is_c
             target = f"unix:{socket_path}"
         else:
             sockets = stack.enter_context(listening_on("127.0.0.1", 0))
-            target = printed(sockets[0])
+            target = format_address(sockets[0])
         async with served_by_grpc(sockets, GRPC_LIMITS, context=context, handlers=[ends]) as served:
             channel = pki.channel(target) if context else grpc.aio.insecure_channel(target, options)
             async with channel as through:
@@ -60,14 +67,14 @@ async def test_a_connection_that_is_hung_up_ends_with_its_streams_alone_and_is_c
                         pass
                 assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
                 other = pki.channel if context else None
-                assert "Behind(" in await who_am_i(target, channel=other)
-            port = served.front.port
+                assert "AcceptedPeer(" in await who_am_i(target, channel=other)
+            port = served.acceptor.port
             await port.wait_gone()
             assert port.refused == {Reason.NOT_READ: 1}
     assert ends.ended == [True, False]
     assert caplog.records == []
 
 
-async def test_there_is_nothing_to_hang_up_on_of_a_peer_that_no_front_knows() -> None:
-    assert not hang_up("ipv4:127.0.0.1:1")
-    assert not hang_up("unix:")
+async def test_there_is_nothing_to_disconnect_of_a_peer_that_no_front_knows() -> None:
+    assert not disconnect("ipv4:127.0.0.1:1")
+    assert not disconnect("unix:")
