@@ -1,8 +1,14 @@
-"""Check that the packages keep to themselves.
+"""Check that the packages keep to themselves, and the folders inside them to their order.
 
-Four checks over one tree: every package is in the table of who may import whom and the table names
+Five checks over one tree: every package is in the table of who may import whom and the table names
 nothing else; the import graph keeps to it (import-linter); no file imports a private module of
-another package, tests included; what a package imports is what it declares (deptry).
+another package, tests included; no folder of a package holds more modules than a reader can take
+in, and imports between the folders of a package run in one direction only; what a package imports
+is what it declares (deptry).
+
+The order of a package's folders and of the modules beside them is `tool.mesh.layers` in its own
+pyproject.toml, the topmost first. A layer is `a`, or `a | b` for two that don't import each other,
+or `a : b` for two that may.
 """
 
 from __future__ import annotations
@@ -13,12 +19,14 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from workspace import ROOT, Package, distributions, packages
 
 Table = dict[str, list[str]]
+MOST_MODULES = 16
+"""In one folder of a package, `__init__` and `__main__` not counted."""
 
 
 def main(root: Path) -> int:
@@ -26,7 +34,7 @@ def main(root: Path) -> int:
     table: Table = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["mesh"][
         "may-import"
     ]
-    mistakes = [*table_mistakes(root, table), *private_imports(root)]
+    mistakes = [*table_mistakes(root, table), *private_imports(root), *folder_mistakes(root)]
     for mistake in mistakes:
         print(f"boundaries: {mistake}", file=sys.stderr)
     kept = [not mistakes, imports_keep_to(root, table), declared_is_imported(root)]
@@ -74,13 +82,43 @@ def _is_private(name: str) -> bool:
     return name.startswith("_") and not name.endswith("__")
 
 
+def folder_mistakes(root: Path) -> Iterator[str]:
+    """Find folders of source with too many modules, and packages with folders but no layers."""
+    for package in packages(root):
+        source = package.source / package.import_name
+        for folder in (source, *sorted(source.rglob("*/"))):
+            modules = [each for each in folder.glob("*.py") if not each.stem.startswith("__")]
+            if len(modules) > MOST_MODULES and not _is_generated(modules):
+                yield (
+                    f"{folder.relative_to(root)} holds {len(modules)} modules, at most"
+                    f" {MOST_MODULES} are easy to find one's way in: make folders by idea"
+                )
+        has_folders = any(source.glob("*/__init__.py"))
+        if has_folders and not _is_generated(source.rglob("*.py")) and not layers(package):
+            yield (
+                f"{package.folder.relative_to(root)}/pyproject.toml has no tool.mesh.layers, which"
+                " says in which direction its folders may import each other"
+            )
+
+
+def _is_generated(modules: Iterable[Path]) -> bool:
+    return any(each.stem.endswith("_pb2") for each in modules)
+
+
+def layers(package: Package) -> list[str]:
+    """Return the folders and modules of a package from top to bottom; empty if it names none."""
+    settings = tomllib.loads((package.folder / "pyproject.toml").read_text())["tool"]
+    found: list[str] = settings.get("mesh", {}).get("layers", [])
+    return found
+
+
 def imports_keep_to(root: Path, table: Table) -> bool:
     """Check the import graph of the packages against the table."""
     present = packages(root)
     names = [package.import_name for package in present]
     with tempfile.TemporaryDirectory() as directory:
         config = Path(directory, "contracts.toml")
-        config.write_text(_contracts(names, table))
+        config.write_text(_contracts(names, table) + _layer_contracts(present))
         # The tree that is checked need not be the one that is installed.
         path = os.pathsep.join(str(package.source) for package in present)
         program = Path(sys.executable).with_name("lint-imports")
@@ -102,6 +140,22 @@ def _contracts(names: list[str], table: Table) -> str:
             f"forbidden_modules = {forbidden!r}",
             "allow_indirect_imports = true",
         ]
+    return "\n".join(lines)
+
+
+def _layer_contracts(present: tuple[Package, ...]) -> str:
+    lines = [""]
+    for package in present:
+        if order := layers(package):
+            lines += [
+                "[[tool.importlinter.contracts]]",
+                f"name = 'the folders of {package.import_name} import downward only'",
+                "type = 'layers'",
+                f"containers = ['{package.import_name}']",
+                f"layers = {order!r}",
+                "exhaustive = true",
+                "exhaustive_ignores = ['__main__']",
+            ]
     return "\n".join(lines)
 
 

@@ -1,0 +1,93 @@
+"""Check that the tree keeps to the words of docs/vocabulary.md.
+
+Looks at every word of the Python files and documents that are tracked, also inside identifiers:
+`SocketKeeper` and `_keeper` both hold the word keeper.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from workspace import ROOT
+
+INSTEAD = {
+    "bequeath": "hand over",
+    "blind": "what it does not see",
+    "families": "metrics, address families, or the epochs of one base id",
+    "fleet": "the Envoy processes, or the thing's own name",
+    "front": "acceptor",
+    "gatekeeper": "the rule that decides, and on what",
+    "heir": "child",
+    "inherit": "take over",
+    "keeper": "what it keeps, and how: retention, rotation",
+    "lean": "what is left out",
+    "ledger": "delivery status",
+    "legacy": "what the parent left, or the older form",
+    "members": "processes, streams, clients",
+    "news": "change, event",
+    "nobody": "no client, no caller, no part",
+    "roster": "the streams",
+    "stand in": "the name of what it does",
+    "story": "what it tells",
+    "those to whom": "the clients that",
+    "turns": "queue, becomes",
+    "whoever": "the caller that, the client that",
+    "wish": "request",
+    "world": "model, push context",
+}
+ALLOWED = re.compile(
+    # Terms of others in which a word means what everyone knows by it.
+    r"state[ _-]of[ _-]the[ _-]world|world[- ](readable|writable)|hello,? world|in front of|up front"
+    r"|address families|text_string_to_metric_families|metric families|__members__",
+    re.IGNORECASE,
+)
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_WORDS = re.compile(
+    r"(?<![a-z])(" + "|".join(word.replace(" ", "[ -]?") for word in INSTEAD) + r")s?(?![a-z])"
+)
+# They say which words these are.
+_EXCEPT = frozenset({"docs/vocabulary.md", "tools/vocabulary.py", "tools/tests/test_vocabulary.py"})
+
+
+def found_in(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the number of the line and the word, for each word that is not used here."""
+    for number, line in enumerate(text.splitlines(), start=1):
+        spaced = _CAMEL.sub(" ", ALLOWED.sub("", line)).replace("_", " ").lower()
+        for match in _WORDS.finditer(spaced):
+            yield number, match[1]
+
+
+def instead_of(word: str) -> str:
+    """Return what is said in place of a word that `found_in` yields."""
+    spaced = word.replace("-", " ")
+    return INSTEAD.get(spaced) or INSTEAD.get(f"{spaced}s") or INSTEAD["stand in"]
+
+
+def files(root: Path) -> Iterator[Path]:
+    """Yield the tracked files that hold code or text of ours."""
+    command = ["git", "ls-files", "-z", "*.py", "*.md", "*.toml", "*.proto"]
+    listed = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout
+    for name in filter(None, listed.split("\0")):
+        if name not in _EXCEPT and not name.endswith("_pb2.py"):
+            yield root / name
+
+
+def main(root: Path) -> int:
+    """Print each word that is not used here, with its place; return 1 if there is any."""
+    count = 0
+    for file in files(root):
+        if not file.is_file():
+            continue  # deleted, and not yet committed
+        for line, word in found_in(file.read_text()):
+            print(f"{file.relative_to(root)}:{line}: {word}: say {instead_of(word)}")
+            count += 1
+    print(f"vocabulary: {count} words that docs/vocabulary.md does not have", file=sys.stderr)
+    return 1 if count else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(*sys.argv[1:]) if sys.argv[1:] else ROOT))
