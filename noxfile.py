@@ -157,10 +157,11 @@ def types(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Style and format; --fix mends what can be mended."""
+    """Style, format and vocabulary; --fix mends what can be mended."""
     install(session, "--group", "lint")
     session.run("ruff", "check", *session.posargs, ".")
     session.run("ruff", "format", *([] if "--fix" in session.posargs else ["--check"]), ".")
+    session.run("python", "tools/vocabulary.py")
 
 
 @nox.session

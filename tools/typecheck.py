@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import envoy_stubs
 from workspace import ROOT, distributions
 
 
@@ -29,6 +30,7 @@ def holds_python(path: Path) -> bool:
 
 def main(arguments: list[str]) -> int:
     """Check every part, also after one failed; return 1 if any did."""
+    envoy_stubs.main(ROOT)
     failed = []
     for part in parts():
         names = [str(path.relative_to(ROOT)) for path in part]

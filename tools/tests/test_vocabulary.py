@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 import vocabulary
+from workspace import ROOT
 
 
 @pytest.mark.parametrize(
@@ -38,4 +37,4 @@ def test_each_word_found_comes_with_what_to_say() -> None:
 
 
 def test_the_tree_keeps_to_the_vocabulary(capsys: pytest.CaptureFixture[str]) -> None:
-    assert vocabulary.main(Path(vocabulary.ROOT)) == 0, capsys.readouterr().out
+    assert vocabulary.main(ROOT) == 0, capsys.readouterr().out
