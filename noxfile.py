@@ -48,7 +48,8 @@ def install_editable(session: nox.Session, *groups: str, only: Package | None = 
         for group in groups:
             if group in each.groups:
                 arguments += ["--group", f"{each.folder / 'pyproject.toml'}:{group}"]
-    install(session, *arguments)
+    # Not where `tool.uv.sources` says: there they are the same folders, but not editable.
+    install(session, "--no-sources", *arguments)
 
 
 @nox.session
@@ -227,6 +228,40 @@ def wheels(session: nox.Session) -> None:
             *("uv", "build", "--quiet", "--wheel", "--out-dir", str(output), str(each.folder)),
             external=True,
         )
+
+
+@nox.session
+def installs(session: nox.Session) -> None:
+    """The ways to install that each README names, in an environment that has nothing else."""
+    wheels(session)
+    for package in packages():
+        python = empty_environment(session)
+        where = f"./packages/{package.folder.name}"
+        session.run("uv", "pip", "install", "-q", "--python", python, where, external=True)
+        check_face(session, python, package)
+        python = empty_environment(session, "--seed")
+        from_wheels = ("-m", "pip", "install", "-q", "--find-links", "dist", package.name)
+        session.run(python, *from_wheels, external=True)
+        check_face(session, python, package)
+    if (ROOT / ".git").exists():
+        package = PACKAGES["certclient"]
+        python = empty_environment(session)
+        url = f"git+file://{ROOT}#subdirectory=packages/{package.folder.name}"
+        session.run("uv", "pip", "install", "-q", "--python", python, url, external=True)
+        check_face(session, python, package)
+
+
+def empty_environment(session: nox.Session, *options: str) -> str:
+    """Make an environment that holds nothing, or pip with `--seed`; return its Python."""
+    folder = Path(session.virtualenv.location, "empty")
+    session.run("uv", "venv", "-q", "--clear", *options, str(folder), external=True)
+    return str(folder / "bin" / "python")
+
+
+def check_face(session: nox.Session, python: str, package: Package) -> None:
+    """Import all that an installed package promises."""
+    face = str(ROOT / "tools" / "public_face.py")
+    session.run(python, face, package.import_name, external=True)
 
 
 @nox.session

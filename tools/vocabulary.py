@@ -1,13 +1,13 @@
 """Check that the tree keeps to the words of docs/vocabulary.md.
 
-Looks at every word of the Python files and documents that are tracked, also inside identifiers:
+Looks at every word of the Python files and documents, also inside identifiers:
 `SocketKeeper` and `_keeper` both hold the word keeper.
 """
 
 from __future__ import annotations
 
+import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,6 +50,8 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _WORDS = re.compile(
     r"(?<![a-z])(" + "|".join(word.replace(" ", "[ -]?") for word in INSTEAD) + r")s?(?![a-z])"
 )
+_SUFFIXES = frozenset({".py", ".md", ".toml", ".proto"})
+_OF_TOOLS = frozenset({"build", "dist", "node_modules"})
 # They say which words these are.
 _EXCEPT = frozenset({"docs/vocabulary.md", "tools/vocabulary.py", "tools/tests/test_vocabulary.py"})
 
@@ -69,20 +71,22 @@ def instead_of(word: str) -> str:
 
 
 def files(root: Path) -> Iterator[Path]:
-    """Yield the tracked files that hold code or text of ours."""
-    command = ["git", "ls-files", "-z", "*.py", "*.md", "*.toml", "*.proto"]
-    listed = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout
-    for name in filter(None, listed.split("\0")):
-        if name not in _EXCEPT and not name.endswith("_pb2.py"):
-            yield root / name
+    """Yield the files that hold code or text of ours; those of tools are in folders with a dot."""
+    for folder, folders, names in os.walk(root):
+        folders[:] = sorted(
+            each for each in folders if not each.startswith((".", "__")) and each not in _OF_TOOLS
+        )
+        for name in sorted(names):
+            file = Path(folder, name)
+            ours = file.suffix in _SUFFIXES and not name.endswith(("_pb2.py", "_pb2.pyi"))
+            if ours and str(file.relative_to(root)) not in _EXCEPT:
+                yield file
 
 
 def main(root: Path) -> int:
     """Print each word that is not used here, with its place; return 1 if there is any."""
     count = 0
     for file in files(root):
-        if not file.is_file():
-            continue  # deleted, and not yet committed
         for line, word in found_in(file.read_text()):
             print(f"{file.relative_to(root)}:{line}: {word}: say {instead_of(word)}")
             count += 1

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from workspace import ROOT
+from workspace import ROOT, Package, packages
 
 NAMED = re.compile(r"`((?:packages|tests-e2e|tools)/[\w./-]*test_\w+\.py)(?:::(\w+))?`")
 
@@ -45,3 +45,17 @@ def named_modules(document: Path) -> list[str]:
 def test_each_module_that_contributors_are_sent_to_is_there(module: str) -> None:
     tests = Path(module).parent.parent.parent / "tests" / Path(module).name
     assert (ROOT / module).is_file() or (ROOT / tests).is_file()
+
+
+@pytest.mark.parametrize("package", packages(), ids=lambda each: each.name)
+def test_each_readme_says_how_to_install_by_name_from_a_checkout_and_from_wheels(
+    package: Package,
+) -> None:
+    readme = (package.folder / "README.md").read_text()
+    by_name = f"pip install {package.name}"
+    from_checkout = f"uv pip install ./packages/{package.folder.name}"
+    from_wheels = f"--find-links dist {package.name}"
+    assert by_name in readme
+    assert from_checkout in readme
+    assert from_wheels in readme
+    assert readme.index(by_name) < readme.index(from_checkout) < readme.index(from_wheels)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from workspace import ROOT, Package, packages
+from workspace import ROOT, Package, distribution_name, distributions, packages
 
 PACKAGES = pytest.mark.parametrize("package", packages(), ids=lambda each: each.name)
 
@@ -38,6 +38,19 @@ def test_who_made_it_and_what_it_is_for_are_told(package: Package) -> None:
     assert any(each.startswith("Topic :: ") for each in classifiers)
     versions = {f"Programming Language :: Python :: 3.{minor}" for minor in (11, 12, 13, 14)}
     assert versions <= classifiers
+
+
+@PACKAGES
+def test_from_a_checkout_all_siblings_come_from_the_checkout(package: Package) -> None:
+    folders = {each.name: each.folder for each in distributions()}
+    everything = tomllib.loads((package.folder / "pyproject.toml").read_text())
+    extras = everything["project"].get("optional-dependencies", {}).values()
+    named = [*package.requires(*package.groups), *(line for extra in extras for line in extra)]
+    needed = {distribution_name(requirement) for requirement in named} & folders.keys()
+    sources = everything["tool"].get("uv", {}).get("sources", {})
+    assert sources.keys() == needed
+    for name, source in sources.items():
+        assert (package.folder / source["path"]).resolve() == folders[name]
 
 
 @PACKAGES
