@@ -113,7 +113,7 @@ def run_from_wheels(session: nox.Session, package: Package, constraints: Path) -
     """Import and test a package with nothing of this checkout on the path but its tests."""
     wheels = {each.name: build_wheel(session, each) for each in closure(package, "test")}
     required = [wheels[each.name] for each in closure(package)]
-    # First with nothing but what users get, so that a test tool cannot stand in for a requirement.
+    # First with nothing but what users get, so that a test tool cannot pass for a requirement.
     session.install("--constraint", str(constraints), *required)
     session.run("python", str(ROOT / "tools" / "public_face.py"), package.import_name)
     tools = (*wheels.values(), *third_party(package, "test"))

@@ -31,7 +31,7 @@ INSTEAD = {
     "news": "change, event",
     "nobody": "no client, no caller, no part",
     "roster": "the streams",
-    "stand in": "the name of what it does",
+    "stand-in": "the name of what it does",
     "story": "what it tells",
     "those to whom": "the clients that",
     "turns": "queue, becomes",
@@ -42,13 +42,13 @@ INSTEAD = {
 ALLOWED = re.compile(
     # Terms of others in which a word means what everyone knows by it.
     r"state[ _-]of[ _-]the[ _-]world|world[- ](readable|writable)|hello,? world"
-    r"|in front of|up front|address families|text_string_to_metric_families"
+    r"|in[ -]front[ -]of|up front|address families|text_string_to_metric_families"
     r"|metric families|__members__",
     re.IGNORECASE,
 )
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _WORDS = re.compile(
-    r"(?<![a-z])(" + "|".join(word.replace(" ", "[ -]?") for word in INSTEAD) + r")s?(?![a-z])"
+    r"(?<![a-z])(" + "|".join(word.replace("-", "[-_]") for word in INSTEAD) + r")s?(?![a-z])"
 )
 _SUFFIXES = frozenset({".py", ".md", ".toml", ".proto"})
 _OF_TOOLS = frozenset({"build", "dist", "node_modules"})
@@ -59,15 +59,14 @@ _EXCEPT = frozenset({"docs/vocabulary.md", "tools/vocabulary.py", "tools/tests/t
 def found_in(text: str) -> Iterator[tuple[int, str]]:
     """Yield the number of the line and the word, for each word that is not used here."""
     for number, line in enumerate(text.splitlines(), start=1):
-        spaced = _CAMEL.sub(" ", ALLOWED.sub("", line)).replace("_", " ").lower()
+        spaced = _CAMEL.sub("_", ALLOWED.sub("", line)).lower()
         for match in _WORDS.finditer(spaced):
             yield number, match[1]
 
 
 def instead_of(word: str) -> str:
     """Return what is said in place of a word that `found_in` yields."""
-    spaced = word.replace("-", " ")
-    return INSTEAD.get(spaced) or INSTEAD.get(f"{spaced}s") or INSTEAD["stand in"]
+    return INSTEAD.get(word) or INSTEAD["stand-in"]
 
 
 def files(root: Path) -> Iterator[Path]:

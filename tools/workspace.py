@@ -72,7 +72,7 @@ def distribution_name(requirement: str) -> str:
 def closure(package: Package, *groups: str, root: Path = ROOT) -> tuple[Package, ...]:
     """Return the package and every distribution built here that it needs, by name.
 
-    The groups count for the package itself only: nobody needs the test tools of a dependency.
+    The groups count for the package itself only: the test tools of a dependency are never needed.
     """
     own = {each.name: each for each in distributions(root)}
     found = {package.name: package}
