@@ -24,7 +24,7 @@ from mesh_listening import (
     listening_at,
     listening_on,
 )
-from mesh_listening._accepted_peers import known
+from mesh_listening.acceptors._accepted_peers import known
 from mesh_testkit import all_closed, idle_connections, some_closed, until
 
 EOF: Any = grpc.aio.EOF  # type: ignore[attr-defined]

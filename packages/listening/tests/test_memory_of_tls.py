@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from mesh_listening._deadlines import Deadlines
-from mesh_listening._pipe import End, TlsEnd
+from mesh_listening.acceptors._deadlines import Deadlines
+from mesh_listening.acceptors._pipe import End, TlsEnd
 
 RECORD_BYTES = 16384  # RFC 8446, section 5.1
 

@@ -52,7 +52,7 @@ async def test_one_peer_is_held_to_its_part_and_others_are_served(
 async def test_refusing_ends_in_the_log_by_itself(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mesh_listening._port._QUIET_S", 0.05)
+    monkeypatch.setattr("mesh_listening.acceptors._port._QUIET_S", 0.05)
     with listening_on("127.0.0.1", 0) as sockets:
         address = sockets[0].getsockname()
         async with accepting(sockets, Echo, name="test", limits=LIMITS):

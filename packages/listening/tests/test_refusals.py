@@ -1,4 +1,4 @@
-from mesh_listening._refusals import Ended, Reason, Refusals
+from mesh_listening.limits._refusals import Ended, Reason, Refusals
 
 
 def test_refusing_begins_once_and_ends_when_it_was_quiet() -> None:

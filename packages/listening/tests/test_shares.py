@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mesh_listening import UNIX_LIMITS, ConnectionLimits, PeerCredentials
-from mesh_listening._shares import Share, Shares, shares_of_process
+from mesh_listening.limits._shares import Share, Shares, shares_of_process
 
 LIMITS = ConnectionLimits(port=40, peer=10)
 OTHER = os.geteuid() + 1

@@ -21,7 +21,7 @@ import pytest
 from mesh_listening import Reason
 from mesh_testkit import PATIENCE_S, until
 from mesh_testkit.http2 import connected
-from xds_proxy._dialect import SERVICE
+from xds_proxy.protocol._dialect import SERVICE
 from xds_proxy.testing import control_plane, envoy_stream
 
 ADS = f"/{SERVICE}/StreamAggregatedResources"

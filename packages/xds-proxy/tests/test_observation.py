@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xds_proxy._observation import Observation
+from xds_proxy.streams._observation import Observation
 from xds_proxy.testing import control_plane, envoy_stream
 
 

@@ -10,7 +10,7 @@ import grpc
 import pytest
 
 from xds_proxy import resource_bodies
-from xds_proxy._roster import MAX_STREAMS
+from xds_proxy.streams._leading_stream import MAX_STREAMS
 from xds_proxy.testing import control_plane, envoy_stream
 
 

@@ -5,29 +5,29 @@ and HTTP servers.
 that needs prometheus-client; they are imported by who has these anyway.
 """
 
-from mesh_listening._accepted_peers import AcceptedPeer, accepted_peer, disconnect
 from mesh_listening._errors import ListenError
-from mesh_listening._grpc_acceptor import GrpcAcceptor, grpc_acceptor
-from mesh_listening._limits import (
+from mesh_listening.acceptors._accepted_peers import AcceptedPeer, accepted_peer, disconnect
+from mesh_listening.acceptors._grpc_acceptor import GrpcAcceptor, grpc_acceptor
+from mesh_listening.acceptors._port import Port, PortCounts
+from mesh_listening.acceptors._protocol_acceptor import accepting
+from mesh_listening.limits._limits import (
     GRPC_LIMITS,
     HTTP_LIMITS,
     UNIX_LIMITS,
     ConnectionLimits,
     raise_open_files_limit,
 )
-from mesh_listening._log_limiter import LogLimiter
-from mesh_listening._peers import (
+from mesh_listening.limits._log_limiter import LogLimiter
+from mesh_listening.limits._pending_writes import PendingWrites, Reader
+from mesh_listening.limits._refusals import Reason
+from mesh_listening.sockets._peers import (
     AllowedPeers,
     PeerCredentials,
     check_credentials_supported,
     credentials_of,
 )
-from mesh_listening._pending_writes import PendingWrites, Reader
-from mesh_listening._port import Port, PortCounts
-from mesh_listening._protocols import accepting
-from mesh_listening._refusals import Reason
-from mesh_listening._tcp import format_address, listening_on, loopback_host
-from mesh_listening._unix import (
+from mesh_listening.sockets._tcp import format_address, listening_on, loopback_host
+from mesh_listening.sockets._unix import (
     LONGEST_SOCKET_PATH_BYTES,
     SocketFile,
     inspect_socket_path,

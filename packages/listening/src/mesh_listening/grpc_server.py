@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import grpc.aio
 
-from mesh_listening._accepted_peers import accepted_peer
 from mesh_listening._errors import ListenError
-from mesh_listening._limits import FILES_PER_GRPC_CONNECTION, ConnectionLimits
-from mesh_listening._tcp import loopback_host
+from mesh_listening.acceptors._accepted_peers import accepted_peer
+from mesh_listening.limits._limits import FILES_PER_GRPC_CONNECTION, ConnectionLimits
+from mesh_listening.sockets._tcp import loopback_host
 
 if TYPE_CHECKING:
     ServerInterceptor = grpc.aio.ServerInterceptor[Any, Any]

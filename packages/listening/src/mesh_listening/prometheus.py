@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from mesh_listening._port import Port
+from mesh_listening.acceptors._port import Port
 
 ACCEPTED = "mesh_listener_connections_accepted"
 REFUSED = "mesh_listener_connections_refused"

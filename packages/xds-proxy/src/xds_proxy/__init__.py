@@ -5,8 +5,6 @@ State-of-the-world and delta; only type URL, version, nonce and error detail are
 
 from mesh_identity import SYSTEM, SystemRoots
 from xds_proxy._config import RelayConfig, UpstreamConfig
-from xds_proxy._connection import Counters
-from xds_proxy._dialect import resource_bodies
 from xds_proxy._errors import (
     ConfigError,
     InterceptorRefused,
@@ -14,10 +12,12 @@ from xds_proxy._errors import (
     WireError,
     XdsProxyError,
 )
-from xds_proxy._interception import Interceptor
-from xds_proxy._ledger import TypeStatus
-from xds_proxy._observation import ResponseObserver
 from xds_proxy._relay import Relay, RelayStatus, relaying
+from xds_proxy.protocol._dialect import resource_bodies
+from xds_proxy.status._delivery_status import TypeStatus
+from xds_proxy.status._reachability import Counters
+from xds_proxy.streams._interception import Interceptor
+from xds_proxy.streams._observation import ResponseObserver
 
 __all__ = [
     # run

@@ -16,16 +16,16 @@ import grpc.aio
 from mesh_lifecycle import Backoff, Clock, SystemClock
 from mesh_listening import ListenError, LogLimiter, Port, grpc_acceptor, grpc_server, listening_at
 from xds_proxy._config import RelayConfig
-from xds_proxy._connection import Connection, Counters
-from xds_proxy._delivery import Bounds
-from xds_proxy._dialect import DIALECTS, SERVICE, Dialect
 from xds_proxy._errors import ConfigError, SocketError, UpstreamError
-from xds_proxy._interception import Interception, Interceptor
-from xds_proxy._ledger import Ledger, TypeStatus
-from xds_proxy._observation import Observation, ResponseObserver
-from xds_proxy._roster import MAX_STREAMS, Roster
-from xds_proxy._stream import End, GrpcSide, Side, Stream
-from xds_proxy._upstream import FurtherRoots, dialled
+from xds_proxy.protocol._dialect import DIALECTS, SERVICE, Dialect
+from xds_proxy.status._delivery_status import Ledger, TypeStatus
+from xds_proxy.status._reachability import Connection, Counters
+from xds_proxy.streams._interception import Interception, Interceptor
+from xds_proxy.streams._leading_stream import MAX_STREAMS, Roster
+from xds_proxy.streams._observation import Observation, ResponseObserver
+from xds_proxy.streams._stream import End, GrpcSide, Side, Stream
+from xds_proxy.streams._writing import Bounds
+from xds_proxy.upstream._dialling import FurtherRoots, dialled
 
 log = logging.getLogger("xds_proxy")
 

@@ -16,7 +16,7 @@ import grpc
 import grpc.aio
 from grpc.aio import EOF  # type: ignore[attr-defined]  # the stubs do not know it
 
-from xds_proxy._dialect import DIALECTS, SERVICE
+from xds_proxy.protocol._dialect import DIALECTS, SERVICE
 
 _UNLIMITED = [
     ("grpc.max_receive_message_length", -1),

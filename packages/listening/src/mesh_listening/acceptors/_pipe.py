@@ -8,7 +8,7 @@ import os
 from contextlib import suppress
 from typing import Protocol, cast
 
-from mesh_listening._deadlines import Deadlines
+from mesh_listening.acceptors._deadlines import Deadlines
 
 _RECORD_BYTES = 16 * 1024
 """The most that one TLS record takes. More at once is encrypted into a buffer that stays as large

@@ -19,13 +19,13 @@ import grpc.aio
 from grpc.aio import EOF  # type: ignore[attr-defined]  # the stubs do not know it
 
 from mesh_listening import accepted_peer, disconnect
-from xds_proxy._connection import Connection
-from xds_proxy._delivery import Bounds, Delivery
-from xds_proxy._dialect import Dialect, Request, Response
 from xds_proxy._errors import WireError
-from xds_proxy._interception import Interception
-from xds_proxy._ledger import Ledger
-from xds_proxy._observation import Observation
+from xds_proxy.protocol._dialect import Dialect, Request, Response
+from xds_proxy.status._delivery_status import Ledger
+from xds_proxy.status._reachability import Connection
+from xds_proxy.streams._interception import Interception
+from xds_proxy.streams._observation import Observation
+from xds_proxy.streams._writing import Bounds, Delivery
 
 log = logging.getLogger("xds_proxy")
 

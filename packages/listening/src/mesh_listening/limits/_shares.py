@@ -4,8 +4,8 @@ import os
 from collections import Counter
 from typing import NamedTuple
 
-from mesh_listening._limits import ConnectionLimits
-from mesh_listening._peers import PeerCredentials
+from mesh_listening.limits._limits import ConnectionLimits
+from mesh_listening.sockets._peers import PeerCredentials
 
 
 class Share(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xds_proxy._roster import MAX_STREAMS, Roster
+from xds_proxy.streams._leading_stream import MAX_STREAMS, Roster
 
 
 class Streamlike:

@@ -15,18 +15,18 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from mesh_listening._deadlines import Deadlines
-from mesh_listening._limits import ConnectionLimits
-from mesh_listening._log_limiter import LogLimiter
-from mesh_listening._peers import (
+from mesh_listening.acceptors._deadlines import Deadlines
+from mesh_listening.limits._limits import ConnectionLimits
+from mesh_listening.limits._log_limiter import LogLimiter
+from mesh_listening.limits._refusals import Ended, Reason, Refusals
+from mesh_listening.limits._shares import Share, Shares, shares_of_address, shares_of_process
+from mesh_listening.sockets._peers import (
     AllowedPeers,
     PeerCredentials,
     as_grpc_prints,
     credentials_of,
     peer_of_address,
 )
-from mesh_listening._refusals import Ended, Reason, Refusals
-from mesh_listening._shares import Share, Shares, shares_of_address, shares_of_process
 
 log = logging.getLogger("mesh_listening")
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from xds_proxy._dialect import Dialect, Response, resource_bodies
 from xds_proxy._errors import InterceptorRefused
-from xds_proxy._ledger import Ledger, TypeStatus
+from xds_proxy.protocol._dialect import Dialect, Response, resource_bodies
+from xds_proxy.status._delivery_status import Ledger, TypeStatus
 
 log = logging.getLogger("xds_proxy")
 

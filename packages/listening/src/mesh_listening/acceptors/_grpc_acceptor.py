@@ -13,13 +13,13 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
-from mesh_listening._accepted_peers import AcceptedPeer, known
-from mesh_listening._deadlines import Deadlines
-from mesh_listening._limits import FILES_PER_GRPC_CONNECTION, ConnectionLimits
-from mesh_listening._peers import AllowedPeers, as_grpc_prints
-from mesh_listening._pipe import End, TlsEnd
-from mesh_listening._port import Connection, Port
-from mesh_listening._refusals import Reason
+from mesh_listening.acceptors._accepted_peers import AcceptedPeer, known
+from mesh_listening.acceptors._deadlines import Deadlines
+from mesh_listening.acceptors._pipe import End, TlsEnd
+from mesh_listening.acceptors._port import Connection, Port
+from mesh_listening.limits._limits import FILES_PER_GRPC_CONNECTION, ConnectionLimits
+from mesh_listening.limits._refusals import Reason
+from mesh_listening.sockets._peers import AllowedPeers, as_grpc_prints
 
 log = logging.getLogger("mesh_listening")
 

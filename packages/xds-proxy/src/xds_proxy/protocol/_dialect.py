@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xds_proxy._wire import bytes_field, scan, string_field, text, varint_field
+from xds_proxy.protocol._wire import bytes_field, scan, string_field, text, varint_field
 
 SERVICE = "envoy.service.discovery.v3.AggregatedDiscoveryService"
 _STATUS_CODE, _STATUS_MESSAGE = 1, 2

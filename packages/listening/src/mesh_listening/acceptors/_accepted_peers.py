@@ -10,7 +10,7 @@ in every other network namespace, and a path is but a text that another mount na
 from typing import NamedTuple, Protocol
 from urllib.parse import unquote
 
-from mesh_listening._peers import PeerCredentials
+from mesh_listening.sockets._peers import PeerCredentials
 
 
 class AcceptedPeer(NamedTuple):

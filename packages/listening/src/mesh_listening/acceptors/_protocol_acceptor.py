@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import cast
 
-from mesh_listening._deadlines import Deadlines
-from mesh_listening._limits import ConnectionLimits
-from mesh_listening._port import Connection, Port
-from mesh_listening._refusals import Reason
+from mesh_listening.acceptors._deadlines import Deadlines
+from mesh_listening.acceptors._port import Connection, Port
+from mesh_listening.limits._limits import ConnectionLimits
+from mesh_listening.limits._refusals import Reason
 
 log = logging.getLogger("mesh_listening")
 

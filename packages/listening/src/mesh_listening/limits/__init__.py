@@ -1,0 +1,1 @@
+"""How many connections there may be, how much may wait for them, and what is refused."""
