@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -404,20 +405,22 @@ def test_slow_for_once(flag):
 GOLDEN = """
 def test_text(golden): golden("text.txt", "one\\ntwo\\n")
 def test_json(golden): golden("value.json", {"b": [1], "a": "é"})
+def test_like_it(golden): golden("other.json", {"b": [1], "a": "e"}, base={"b": [1], "a": "é"})
 """
 
 
 @pytest.mark.slow
 def test_golden_files_are_written_then_compared(run: Run, pytester: pytest.Pytester) -> None:
-    run(GOLDEN).assert_outcomes(failed=2)
-    run(GOLDEN, "--update-golden").assert_outcomes(passed=2)
+    run(GOLDEN).assert_outcomes(failed=3)
+    run(GOLDEN, "--update-golden").assert_outcomes(passed=3)
     directory = pytester.path / "golden"
     assert (directory / "value.json").read_text() == '{\n  "a": "é",\n  "b": [\n    1\n  ]\n}\n'
-    run(GOLDEN).assert_outcomes(passed=2)
+    assert json.loads((directory / "other.json").read_text()) == {"changed": {"/a": "e"}}
+    run(GOLDEN).assert_outcomes(passed=3)
 
     (directory / "text.txt").write_text("one\nthree\n")
     result = run(GOLDEN)
-    result.assert_outcomes(passed=1, failed=1)
+    result.assert_outcomes(passed=2, failed=1)
     result.stdout.fnmatch_lines(["*text.txt differs*--update-golden*", "-three", "+two"])
 
 

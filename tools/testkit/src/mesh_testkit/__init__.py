@@ -1,5 +1,6 @@
 """A pytest plugin: leak checks, golden files, and the event loop that the commands run on."""
 
+from mesh_testkit._differences import Json, differences, with_differences
 from mesh_testkit._golden import Golden
 from mesh_testkit._idle import all_closed, idle_connections, some_closed
 from mesh_testkit._mounts import hanging_mount
@@ -9,10 +10,13 @@ from mesh_testkit._waiting import PATIENCE_S, until
 __all__ = [
     "PATIENCE_S",
     "Golden",
+    "Json",
     "all_closed",
+    "differences",
     "find_free_port",
     "hanging_mount",
     "idle_connections",
     "some_closed",
     "until",
+    "with_differences",
 ]

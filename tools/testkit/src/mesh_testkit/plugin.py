@@ -138,12 +138,15 @@ def _new_event_loop() -> asyncio.AbstractEventLoop:
 
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Golden:
-    """Compare a value with the file `golden/NAME` beside the test: `golden("a.json", value)`."""
+    """Compare a value with the file `golden/NAME` beside the test: `golden("a.json", value)`.
+
+    With `base=other`, the file holds only how the value differs from that one.
+    """
     directory = request.path.parent / "golden"
     update = request.config.getoption("--update-golden")
 
-    def check(name: str, value: object) -> None:
-        compare(directory / name, value, update=update)
+    def check(name: str, value: object, *, base: object = None) -> None:
+        compare(directory / name, value, update=update, base=base)
 
     return check
 
