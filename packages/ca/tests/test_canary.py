@@ -17,7 +17,7 @@ from mesh_ca import (
     replace_root,
     rotating_authority,
 )
-from mesh_ca._directory import read_own_root
+from mesh_ca.directory._reading import read_own_root
 from mesh_ca.testing import signing_request
 
 POLICY = RootPolicy(spread=timedelta(hours=1), retirement=timedelta(hours=1))

@@ -25,9 +25,9 @@ from mesh_ca import (
     rotating_authority,
     signer_from_pem,
 )
-from mesh_ca._keys import key_pem, new_key
-from mesh_ca._revoked import from_json
-from mesh_ca._signer import signer_files
+from mesh_ca.authority._keys import key_pem, new_key
+from mesh_ca.authority._signer import signer_files
+from mesh_ca.revocation._revoked import from_json
 from mesh_ca.testing import signing_request, throwaway_authority
 
 CART = "spiffe://cluster.local/ns/shop/sa/cart"

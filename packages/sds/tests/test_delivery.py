@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mesh_sds import SdsConfig, SdsServer, Subscriber, TlsCertificate, TrustBundle, serving
-from mesh_sds._envoy_secret import leaf_serial
+from mesh_sds.secrets._leaf_serial import leaf_serial
 from mesh_sds.testing import FakeSecrets, SecretSubscriber, subscriber
 
 Issue = Callable[[int], TlsCertificate]

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mesh_sds import TlsCertificate, TrustBundle
-from mesh_sds._generator import SecretGenerator
+from mesh_sds.delivery._generator import SecretGenerator
 from mesh_sds.testing import FakeSecrets
 from xds_server import Client, ConfigKey, Generated, Node, PushRequest, Watch, type_urls
 

@@ -24,7 +24,7 @@ from mesh_sds import (
     probe,
     serving,
 )
-from mesh_sds._probe import bare_name
+from mesh_sds.socket_path._choice import bare_name
 from mesh_sds.testing import FakeSecrets
 
 ISTIO_SDS = "/envoy.service.secret.v3.SecretDiscoveryService/StreamSecrets"

@@ -26,7 +26,7 @@ from mesh_sds import (
     TrustBundle,
     serving,
 )
-from mesh_sds._envoy_secret import secret_resource
+from mesh_sds.secrets._envoy_secret import secret_resource
 from mesh_sds.testing import FakeSecrets, subscriber
 
 

@@ -1,19 +1,5 @@
 """A mesh's certificate authority: signs workload certificates for whoever proves who it is."""
 
-from mesh_ca._authentication import (
-    Authenticator,
-    Caller,
-    ClientCertificateAuthenticator,
-    Credentials,
-    FirstOf,
-)
-from mesh_ca._authority import Authority, Issued
-from mesh_ca._directory import (
-    is_own_root,
-    load_or_create_authority,
-    load_signer,
-    replace_root,
-)
 from mesh_ca._errors import (
     CaError,
     CsrError,
@@ -24,16 +10,22 @@ from mesh_ca._errors import (
     NotReadyError,
     StorageError,
 )
-from mesh_ca._jwks import JwksSource, VerificationKey, VerificationKeys
-from mesh_ca._jwt import JwtAuthenticator
-from mesh_ca._keeper import RotatingAuthority, rotating_authority
-from mesh_ca._keys import KeyType
-from mesh_ca._remote_jwks import RemoteJwks, RemoteJwksConfig, remote_jwks
-from mesh_ca._revocation import RevocationList
-from mesh_ca._root import RootPolicy
-from mesh_ca._service import certificate_service, grpc_credentials
-from mesh_ca._signer import Signer, SignerFiles, signer_from_pem
-from mesh_ca._tokens import TokenIssuer
+from mesh_ca.authority._authority import Authority, Issued
+from mesh_ca.authority._keys import KeyType
+from mesh_ca.authority._signer import Signer, SignerFiles, signer_from_pem
+from mesh_ca.callers._authenticator import Authenticator, Caller, Credentials, FirstOf
+from mesh_ca.callers._client_certificate import ClientCertificateAuthenticator
+from mesh_ca.callers._jwks import JwksSource, VerificationKey, VerificationKeys
+from mesh_ca.callers._jwt import JwtAuthenticator
+from mesh_ca.callers._remote_jwks import RemoteJwks, RemoteJwksConfig, remote_jwks
+from mesh_ca.callers._token_issuer import TokenIssuer
+from mesh_ca.directory._loading import load_or_create_authority
+from mesh_ca.directory._own_root import RootPolicy
+from mesh_ca.directory._reading import is_own_root, load_signer
+from mesh_ca.directory._root_changes import replace_root
+from mesh_ca.directory._rotation import RotatingAuthority, rotating_authority
+from mesh_ca.revocation._revocation_list import RevocationList
+from mesh_ca.service._certificate_service import certificate_service, grpc_credentials
 
 __all__ = [
     # the authority

@@ -30,6 +30,17 @@ def read_file(path: Path) -> bytes:
         raise StorageError(f"can't read {path}: {error.strerror}") from error
 
 
+def file_exists(path: Path) -> bool:
+    """Return whether there is anything at `path`; raises StorageError if that can't be told."""
+    try:
+        path.stat()
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise StorageError(f"can't read {path}: {error.strerror}") from error
+    return True
+
+
 async def fetch_file(path: Path) -> bytes:
     """What `read_file` returns and raises, without holding up the event loop."""
     try:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from mesh_ca._authority import Authority
+from mesh_ca.authority._authority import Authority
 
 
 class CertificateMetrics:

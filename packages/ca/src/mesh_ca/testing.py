@@ -5,7 +5,6 @@ key_pem, csr_pem = signing_request()
 authority.sign(csr_pem, identities=["spiffe://cluster.local/ns/shop/sa/cart"])
 """
 
-import secrets
 import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -13,12 +12,13 @@ from datetime import timedelta
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
-from mesh_ca._authentication import Caller, Credentials
-from mesh_ca._authority import Authority
 from mesh_ca._errors import NotAuthenticated
-from mesh_ca._keys import KeyType, key_pem, new_key, signature_hash
-from mesh_ca._profile import root_certificate, whole_second
-from mesh_ca._signer import signer_files, signer_from_pem
+from mesh_ca.authority._authority import Authority
+from mesh_ca.authority._keys import KeyType, key_pem, new_key, signature_hash
+from mesh_ca.authority._profile import root_certificate, whole_second
+from mesh_ca.authority._serial_number import random_serial_number
+from mesh_ca.authority._signer import signer_files, signer_from_pem
+from mesh_ca.callers._authenticator import Caller, Credentials
 
 
 def throwaway_authority(
@@ -33,7 +33,7 @@ def throwaway_authority(
     root = root_certificate(
         key,
         organization=trust_domain,
-        serial=secrets.randbits(128) or 1,
+        serial=random_serial_number(),
         now=whole_second(clock()),
         lifetime=root_lifetime,
     )

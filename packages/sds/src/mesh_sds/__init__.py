@@ -1,19 +1,20 @@
 """Envoy's Secret Discovery Service on a Unix socket, over a source of secrets of your own."""
 
 from mesh_listening import AllowedPeers, ConnectionLimits, PeerCredentials
+from mesh_sds._config import SdsConfig
 from mesh_sds._errors import ConfigError, SdsError, SocketUnusable
-from mesh_sds._ledger import Delivered, Delivery
-from mesh_sds._private_key_provider import KeyAccelerator, PrivateKeyProvider
-from mesh_sds._probe import (
+from mesh_sds._server import SdsServer, Subscriber, serving
+from mesh_sds.delivery._delivery_status import Delivered, Delivery
+from mesh_sds.secrets._private_key_provider import KeyAccelerator, PrivateKeyProvider
+from mesh_sds.secrets._secrets import SecretSource, TlsCertificate, TrustBundle
+from mesh_sds.socket_path._choice import choose_socket
+from mesh_sds.socket_path._probe import (
     ForeignSocket,
     OwnSocket,
     SecretApi,
     SocketChoice,
-    choose_socket,
     probe,
 )
-from mesh_sds._secrets import SecretSource, TlsCertificate, TrustBundle
-from mesh_sds._server import SdsConfig, SdsServer, Subscriber, serving
 
 __all__ = [
     # secrets

@@ -13,21 +13,18 @@ from typing import TYPE_CHECKING
 import mesh_listening
 import xds_server
 from mesh_listening import (
-    UNIX_LIMITS,
-    AllowedPeers,
-    ConnectionLimits,
     PeerCredentials,
     Port,
     Reason,
     check_credentials_supported,
 )
+from mesh_sds._config import SdsConfig
 from mesh_sds._errors import SdsError, SocketUnusable
-from mesh_sds._fetch import FetchHandler
-from mesh_sds._generator import SecretGenerator, changed_names
-from mesh_sds._ledger import Delivery, Ledger
-from mesh_sds._private_key_provider import PrivateKeyProvider
-from mesh_sds._pushing import Pusher
-from mesh_sds._secrets import SecretSource
+from mesh_sds.delivery._delivery_status import Delivery, Ledger
+from mesh_sds.delivery._fetch import FetchHandler
+from mesh_sds.delivery._generator import SecretGenerator, changed_names
+from mesh_sds.delivery._pusher import Pusher
+from mesh_sds.secrets._secrets import SecretSource
 from xds_server import (
     Admission,
     Client,
@@ -57,33 +54,6 @@ _MAX_REQUEST_BYTES = 2 * 1024 * 1024
 _MAX_UNTAKEN_BYTES = 16 * 1024 * 1024
 _OTHERS_MAY_ENTER = 0o077
 _OTHERS_MAY_REPLACE = 0o022
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SdsConfig:
-    """Where to serve, to whom, and in what form.
-
-    socket_path: its directory is made with mode 0700 if it is not there.
-    socket_mode: who may connect; wider than 0600 only makes sense with `allow`.
-    allow: check each connection by the kernel's word on its process; None: whoever can open the
-    socket is let in.
-    limits: how many connections, of one process and in all, and how long one may do nothing.
-    private_key_provider: have Envoy use private keys through an accelerator; None: by itself.
-    bundle_ack_timeout_s: certificates that change after a trust bundle wait until all who have
-    the bundle answered, at most this long; 0: they only follow it.
-    send_timeout_s: a subscriber that has not taken a response for this long loses its connection,
-    with a warning in the log; what waits for all of them is bounded as well.
-    max_names: that one stream may ask for, in delta over all its requests; more ends it.
-    """
-
-    socket_path: Path
-    socket_mode: int = 0o600
-    allow: AllowedPeers | None = None
-    limits: ConnectionLimits = UNIX_LIMITS
-    private_key_provider: PrivateKeyProvider | None = None
-    bundle_ack_timeout_s: float = 2.0
-    send_timeout_s: float = 60.0
-    max_names: int = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

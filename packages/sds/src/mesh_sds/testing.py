@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mesh_sds._secrets import TlsCertificate, TrustBundle
+from mesh_sds.secrets._secrets import TlsCertificate, TrustBundle
 from xds_server import type_urls
 
 _SERVICE = "/envoy.service.secret.v3.SecretDiscoveryService/"

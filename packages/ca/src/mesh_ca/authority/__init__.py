@@ -1,0 +1,1 @@
+"""The authority signs certificates with one key, whatever identities it is told to certify."""

@@ -1,0 +1,162 @@
+"""The authority: signs what it is given for identities it is told, within limits of its own."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+
+from mesh_ca._errors import CsrError, LifetimeError, NotReadyError
+from mesh_ca.authority._csr import parse_csr
+from mesh_ca.authority._identity import alternative_names, checked_trust_domain
+from mesh_ca.authority._keys import KeyType, key_pem, new_key, public_key_sha256
+from mesh_ca.authority._profile import CLOCK_SKEW, Leaf, signed_leaf, whole_second
+from mesh_ca.authority._serial_number import serial_number
+from mesh_ca.authority._signer import Signer
+
+DEFAULT_LIFETIME = timedelta(hours=24)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Issued:
+    """A certificate this authority has just signed."""
+
+    chain_pem: tuple[bytes, ...]
+    """Leaf first, root last. The last element is the whole trust bundle: while a root is being
+    replaced it holds more than one certificate."""
+    serial: int
+    not_before: datetime
+    not_after: datetime
+    identities: tuple[str, ...]
+    public_key_sha256: str
+    """Fingerprint of the certified key (DER SubjectPublicKeyInfo), hexadecimal."""
+
+
+class Authority:
+    """Signs certificates with one signer, which can be replaced while running."""
+
+    def __init__(
+        self, signer: Signer, *, trust_domain: str, clock: Callable[[], float] = time.time
+    ) -> None:
+        """Sign with `signer` for SPIFFE ids of `trust_domain`; `clock` tells the Unix time."""
+        self._signer = signer
+        self._trust_domain = checked_trust_domain(trust_domain)
+        self._clock = clock
+
+    @property
+    def trust_domain(self) -> str:
+        """The only trust domain whose SPIFFE ids are certified."""
+        return self._trust_domain
+
+    @property
+    def root_pem(self) -> bytes:
+        """The trust bundle: PEM, one root or several."""
+        return self._signer.root_pem
+
+    @property
+    def not_after(self) -> datetime:
+        """When the signing certificate, or one above it, expires: no leaf outlives this."""
+        return self._signer.not_after
+
+    @property
+    def root_not_after(self) -> datetime:
+        """When the root that vouches for the signing certificate expires."""
+        return self._signer.root_not_after
+
+    @property
+    def signer(self) -> Signer:
+        """What it signs with now, as one coherent value."""
+        return self._signer
+
+    def replace_signer(self, signer: Signer) -> None:
+        """Sign with `signer` from the next call on."""
+        self._signer = signer
+
+    def now(self) -> datetime:
+        """The time by this authority's clock, in whole seconds."""
+        return whole_second(self._clock())
+
+    def sign(
+        self,
+        csr_pem: bytes,
+        *,
+        identities: Sequence[str],
+        lifetime: timedelta | None = None,
+        proven_at: datetime | None = None,
+        is_key_revoked: Callable[[str], bool] = lambda _sha256: False,
+    ) -> Issued:
+        """Certify the key of a CSR for `identities`, whatever else the CSR says.
+
+        The certificate expires after `lifetime` (24 hours if None), earlier if the signer does. It
+        says when its holder proved who it is: `proven_at`, now if None. `is_key_revoked` is asked
+        for the key by the SHA-256 of its SubjectPublicKeyInfo, hexadecimal. Raises CsrError,
+        LifetimeError, IdentityError, NotReadyError.
+        """
+        request = parse_csr(csr_pem)
+        if is_key_revoked(public_key_sha256(request.public_key)):
+            raise CsrError("the key of the certificate request is revoked, make another")
+        return self._issue(
+            request.public_key,
+            tuple(identities),
+            common_name=identities[0] if identities and request.has_common_name else None,
+            lifetime=DEFAULT_LIFETIME if lifetime is None else lifetime,
+            proven_at=proven_at,
+        )
+
+    def issue_server_certificate(
+        self, dns_names: Sequence[str], lifetime: timedelta = DEFAULT_LIFETIME
+    ) -> tuple[bytes, bytes]:
+        """Make a P-256 key and a certificate for a server's own names (or IP addresses).
+
+        Returns the key and the chain, both PEM; the chain leaf first, without the root.
+        Raises LifetimeError, IdentityError, NotReadyError.
+        """
+        key = new_key(KeyType.P256)
+        public_key = key.public_key()
+        issued = self._issue(public_key, tuple(dns_names), common_name=None, lifetime=lifetime)
+        return key_pem(key), b"".join(issued.chain_pem[:-1])
+
+    def _issue(
+        self,
+        public_key: rsa.RSAPublicKey | ec.EllipticCurvePublicKey,
+        identities: tuple[str, ...],
+        *,
+        common_name: str | None,
+        lifetime: timedelta,
+        proven_at: datetime | None = None,
+    ) -> Issued:
+        signer = self._signer
+        names = alternative_names(identities, trust_domain=self._trust_domain)
+        not_before, not_after = _validity(self.now(), lifetime, signer)
+        serial = serial_number(proven_at or self.now())
+        leaf = Leaf(
+            public_key=public_key,
+            names=names,
+            common_name=common_name,
+            serial=serial,
+            not_before=not_before,
+            not_after=not_after,
+        )
+        signed = signed_leaf(leaf, signer.template)
+        return Issued(
+            chain_pem=(signed.pem, *signer.intermediates_pem, signer.root_pem),
+            serial=serial,
+            not_before=not_before,
+            not_after=not_after,
+            identities=identities,
+            public_key_sha256=signed.public_key_sha256,
+        )
+
+
+def _validity(now: datetime, lifetime: timedelta, signer: Signer) -> tuple[datetime, datetime]:
+    """Validity of a leaf: inside the signer's, so that a chain is never valid in parts."""
+    if lifetime < timedelta(seconds=1):
+        raise LifetimeError(f"lifetime of {lifetime.total_seconds():g} s, at least 1 s is needed")
+    if now >= signer.not_after:
+        raise NotReadyError(f"the signing certificate has expired at {signer.not_after:%F %T} UTC")
+    if now < signer.not_before:
+        raise NotReadyError(f"the signing certificate is valid from {signer.not_before:%F %T} UTC")
+    # Compared as lengths: the sum may lie past the last date there is.
+    not_after = signer.not_after if lifetime >= signer.not_after - now else now + lifetime
+    return max(now - CLOCK_SKEW, signer.not_before), not_after.replace(microsecond=0)

@@ -1,0 +1,89 @@
+"""Reading a signing request: what is taken from it is a public key, and nothing else.
+
+Subject, names and extensions of a request are claims of whoever wrote it. They are not copied,
+and mostly not even parsed.
+"""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.x509.oid import SignatureAlgorithmOID
+
+from mesh_ca._errors import CsrError
+from mesh_ca.authority._keys import weakness
+
+MAX_CSR_BYTES = 16 * 1024
+PublicKey = rsa.RSAPublicKey | ec.EllipticCurvePublicKey
+
+_COMMON_NAME_OID = b"\x06\x03\x55\x04\x03"
+_ECDSA: Mapping[x509.ObjectIdentifier, ec.ECDSA] = {
+    SignatureAlgorithmOID.ECDSA_WITH_SHA256: ec.ECDSA(hashes.SHA256()),
+    SignatureAlgorithmOID.ECDSA_WITH_SHA384: ec.ECDSA(hashes.SHA384()),
+    SignatureAlgorithmOID.ECDSA_WITH_SHA512: ec.ECDSA(hashes.SHA512()),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SigningRequest:
+    """A request whose sender has proved to hold the private key."""
+
+    public_key: PublicKey
+    has_common_name: bool
+
+
+def parse_csr(pem: bytes) -> SigningRequest:
+    """Parse and verify a PEM signing request; raises CsrError."""
+    if len(pem) > MAX_CSR_BYTES:
+        raise CsrError(f"CSR of {len(pem)} bytes, {MAX_CSR_BYTES} are allowed")
+    try:
+        request = x509.load_pem_x509_csr(pem)
+        public_key = request.public_key()
+    except (ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion) as error:
+        raise CsrError("CSR can't be parsed, one PEM block CERTIFICATE REQUEST is right") from error
+    # Before the signature is checked: checking it with an absurd key is what such a key is for.
+    reason = weakness(public_key)
+    if reason is not None:
+        raise CsrError(f"CSR has a {reason}")
+    assert isinstance(public_key, ec.EllipticCurvePublicKey | rsa.RSAPublicKey)  # noqa: S101
+    signed = request.tbs_certrequest_bytes
+    try:
+        verified = _is_signed_by(public_key, request, signed)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise CsrError("CSR is signed with an unknown algorithm") from error
+    if not verified:
+        raise CsrError("CSR is not signed by its own key")
+    return SigningRequest(public_key=public_key, has_common_name=_has_common_name(request, signed))
+
+
+def _is_signed_by(
+    public_key: PublicKey, request: x509.CertificateSigningRequest, signed: bytes
+) -> bool:
+    # What nearly all requests have, without the second parsing of the key that
+    # `is_signature_valid` does: a fifth less time.
+    ecdsa = _ECDSA.get(request.signature_algorithm_oid)
+    if ecdsa is None or not isinstance(public_key, ec.EllipticCurvePublicKey):
+        return request.is_signature_valid
+    try:
+        public_key.verify(request.signature, signed, ecdsa)
+    except InvalidSignature:
+        return False
+    return True
+
+
+def _has_common_name(request: x509.CertificateSigningRequest, signed: bytes) -> bool:
+    # Parsing a subject costs more than all else here and most requests have none, so look for the
+    # attribute's bytes first: where they are missing there is no common name.
+    if _COMMON_NAME_OID not in signed:
+        return False
+    with warnings.catch_warnings():  # a common name over 64 characters is only warned of
+        warnings.simplefilter("ignore")
+        try:
+            names = request.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
+        except (ValueError, KeyError) as error:  # KeyError: an unknown tag, to older cryptography
+            raise CsrError("CSR has a subject that can't be parsed") from error
+    return bool(names)

@@ -1,0 +1,1 @@
+"""Callers prove who they are by a client certificate or a token, which is checked here."""

@@ -1,0 +1,215 @@
+"""Service account tokens: JSON Web Tokens as Kubernetes projects them into pods.
+
+Checking the signature needs keys; judging the claims is a pure function beside it.
+"""
+
+import base64
+import hashlib
+import json
+import math
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import NoReturn
+
+import jwt
+from jwt.exceptions import PyJWTError
+
+from mesh_ca._errors import FetchError, IdentityError, NotAuthenticated, StorageError
+from mesh_ca.authority._identity import checked_trust_domain, service_account_identity
+from mesh_ca.callers._authenticator import Caller, Credentials
+from mesh_ca.callers._jwks import VerificationKey, VerificationKeys
+
+_MAX_TOKEN_BYTES = 16 * 1024
+_MAX_KEYS_TRIED = 8
+_CLOCK_SKEW_S = 60
+_ALGORITHMS = ("RS256", "ES256")
+_SIGNATURES = jwt.PyJWS(algorithms=_ALGORITHMS)
+_SUBJECT_PARTS = 4  # system:serviceaccount:<namespace>:<name>
+
+
+class JwtAuthenticator:
+    """Knows callers by `authorization: Bearer <token>`, signed with a key of a key set."""
+
+    def __init__(
+        self,
+        issuer: str,
+        audiences: Collection[str],
+        *,
+        jwks: VerificationKeys,
+        trust_domain: str,
+        allow_plaintext: bool = False,
+        remembered_tokens: int = 1024,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Accept tokens of `issuer` that are meant for one of `audiences`.
+
+        Callers become service accounts of `trust_domain`. A token sent over plaintext may have
+        been read on its way, so it counts only with `allow_plaintext`. The signatures of as many as
+        `remembered_tokens` are checked once only; all else is checked at every call.
+        """
+        if isinstance(audiences, str):
+            raise TypeError("audiences is one string, a collection of strings is right")
+        self._issuer = issuer
+        self._audiences = frozenset(audiences)
+        self._jwks = jwks
+        self._trust_domain = checked_trust_domain(trust_domain)
+        self._allow_plaintext = allow_plaintext
+        self._clock = clock
+        self._good_signatures = GoodSignatures(remembered_tokens)
+
+    async def authenticate(self, credentials: Credentials) -> Caller:
+        """The service account named by the token."""
+        token = bearer_token(credentials.metadata)
+        if not (credentials.encrypted or self._allow_plaintext):
+            raise NotAuthenticated.openly("token over a plaintext connection")
+        claims = await self._verified_claims(token)
+        namespace, service_account = service_account_of(
+            claims, issuer=self._issuer, audiences=self._audiences, now=self._clock()
+        )
+        try:
+            identity = service_account_identity(self._trust_domain, namespace, service_account)
+        except IdentityError as error:
+            raise NotAuthenticated(
+                f"token subject: {error}", told="token subject makes no SPIFFE id"
+            ) from error
+        return Caller(identities=(identity,), method="token")
+
+    async def _verified_claims(self, token: str) -> Mapping[str, object]:
+        algorithm, kid = _signed_with(token)
+        if algorithm not in _ALGORITHMS:
+            raise NotAuthenticated.openly("token is signed with neither RS256 nor ES256")
+        try:
+            keys = await self._jwks.find(kid)
+        except (StorageError, FetchError) as error:
+            raise NotAuthenticated(
+                f"no keys to check tokens with: {error}",
+                told="the control plane has no keys to check tokens with",
+            ) from error
+        fitting = [key for key in keys if key.algorithm == algorithm]
+        if not fitting:
+            raise NotAuthenticated(
+                f"token is signed with an unknown key {str(kid)[:100]!r}",
+                told="token is signed with a key that is not known here",
+            )
+        known = self._good_signatures.find(token, fitting)
+        if known is not None:
+            return known
+        for key in fitting[:_MAX_KEYS_TRIED]:
+            try:
+                verified = _SIGNATURES.decode_complete(token, key.key, algorithms=[key.algorithm])
+            except (PyJWTError, ValueError, RecursionError):
+                continue
+            claims = _claims(verified["payload"])
+            self._good_signatures.add(token, key, claims)
+            return claims
+        raise NotAuthenticated.openly("token signature is wrong")
+
+
+class GoodSignatures:
+    """What tokens say whose signature was checked before: a workload shows one many times.
+
+    That a key has signed these very bytes stays true, so it need not be found out again. Whether
+    the key is still one to trust does not stay true: `find` is told the keys that are trusted now.
+    What the claims are worth at the moment is for the caller to judge. Tokens are kept as their
+    SHA-256 only, and only good ones, so that no stranger pushes others out.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._known: dict[bytes, tuple[VerificationKey, Mapping[str, object]]] = {}
+
+    def find(self, token: str, trusted: Sequence[VerificationKey]) -> Mapping[str, object] | None:
+        known = self._known.get(_digest(token))
+        if known is None or known[0] not in trusted:
+            return None
+        return known[1]
+
+    def add(self, token: str, key: VerificationKey, claims: Mapping[str, object]) -> None:
+        self._known[_digest(token)] = (key, claims)
+        if len(self._known) > self._most:
+            del self._known[next(iter(self._known))]  # the oldest
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode(errors="surrogatepass")).digest()
+
+
+def _signed_with(token: str) -> tuple[object, str | None]:
+    """The algorithm and the key id that a token claims: enough to find the keys to try.
+
+    PyJWT reads the header again when it checks the signature; asking it for the header alone has
+    it decode the whole token twice.
+    """
+    encoded = token.partition(".")[0]
+    try:
+        header = json.loads(base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)))
+    except (ValueError, RecursionError):
+        # The cause may quote the token.
+        raise NotAuthenticated.openly("token is not a JSON Web Token") from None
+    kid = header.get("kid") if isinstance(header, dict) else 0
+    if not isinstance(kid, str | None):
+        raise NotAuthenticated.openly("token is not a JSON Web Token")
+    return header.get("alg"), kid
+
+
+def bearer_token(metadata: Mapping[str, str]) -> str:
+    """The token of an `authorization` header; NotAuthenticated if there is none."""
+    scheme, _, token = metadata.get("authorization", "").partition(" ")
+    token = token.strip()
+    if scheme.lower() != "bearer" or not token:
+        raise NotAuthenticated.openly("no bearer token")
+    if len(token) > _MAX_TOKEN_BYTES:
+        raise NotAuthenticated.openly(
+            f"token of {len(token)} bytes, {_MAX_TOKEN_BYTES} are allowed"
+        )
+    return token
+
+
+def service_account_of(
+    claims: Mapping[str, object], *, issuer: str, audiences: frozenset[str], now: float
+) -> tuple[str, str]:
+    """Namespace and name of the service account that `claims` speak of, if they hold now.
+
+    `aud` must be a JSON array, as Kubernetes writes it: a single string is refused, as Istio does.
+    A clock one minute off is borne with at the beginning of a token's life, not at its end.
+    """
+    if claims.get("iss") != issuer:
+        raise NotAuthenticated.openly("token of another issuer")
+    audience = claims.get("aud")
+    if not isinstance(audience, list):
+        raise NotAuthenticated.openly("token audience is not an array")
+    if audiences.isdisjoint(value for value in audience if isinstance(value, str)):
+        raise NotAuthenticated.openly("token for another audience")
+    if now >= _time(claims, "exp"):
+        raise NotAuthenticated.openly("token has expired")
+    for name in ("nbf", "iat"):
+        if name in claims and _time(claims, name) > now + _CLOCK_SKEW_S:
+            raise NotAuthenticated.openly(f"token is not valid yet ({name})")
+    subject = claims.get("sub")
+    parts = subject.split(":") if isinstance(subject, str) else []
+    if len(parts) != _SUBJECT_PARTS or parts[:2] != ["system", "serviceaccount"]:
+        raise NotAuthenticated.openly(
+            "token subject is not system:serviceaccount:<namespace>:<name>"
+        )
+    return parts[2], parts[3]
+
+
+def _time(claims: Mapping[str, object], name: str) -> float:
+    value = claims.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise NotAuthenticated.openly(f"token without a proper time of {name}")
+    return value
+
+
+def _claims(payload: bytes) -> Mapping[str, object]:
+    try:
+        claims = json.loads(payload, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        raise NotAuthenticated.openly("token claims are not JSON") from None
+    if not isinstance(claims, dict):
+        raise NotAuthenticated.openly("token claims are not an object")
+    return claims
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(name)

@@ -1,0 +1,268 @@
+"""Key sets fetched from where tokens are issued: by URL, or found by OpenID Connect discovery.
+
+Keys are fetched again now and then, and when a token names one that is not known. Whatever goes
+wrong then, the keys there are stay. aiohttp is an optional dependency: `mesh-ca[remote]`.
+"""
+
+import asyncio
+import ipaddress
+import json
+import logging
+import ssl
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import urlsplit
+
+from mesh_ca._errors import CaError, FetchError, StorageError
+from mesh_ca._files import fetch_file
+from mesh_ca.callers._jwks import VerificationKey, parse_jwks
+from mesh_identity import NoSystemRoots, TokenFileError, fetch_system_roots, fetch_token
+
+log = logging.getLogger("mesh_ca")
+
+DISCOVERY_PATH = "/.well-known/openid-configuration"
+_MAX_BODY_BYTES = 1024 * 1024
+_AGAIN_AFTER_S = 1.0
+_OK = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteJwksConfig:
+    """Where a key set is, and how it is fetched.
+
+    url: of the key set. Empty: it is what the issuer's OpenID Connect discovery document says.
+    issuer: of the tokens; needed if `url` is empty.
+    refresh_s: keys are fetched anew after this time. A key that its issuer has withdrawn counts
+        for that long still.
+    timeout_s: for one fetch, connecting and discovery included.
+    root_certificate: PEM file of the roots that vouch for the server; None: the system's.
+    token_path: a bearer token to show, read anew for each fetch; Kubernetes asks for one. It is
+        shown to the host of `url`, or without `url` to the issuer's, and to no other: where the
+        issuer's document names another host, that one gets no token.
+    allow_http: take keys from plain http URLs of other machines too. Whoever can change what is
+        fetched can make tokens for anyone.
+    """
+
+    url: str = ""
+    issuer: str = ""
+    refresh_s: float = 300.0
+    timeout_s: float = 5.0
+    root_certificate: Path | None = None
+    token_path: Path | None = None
+    allow_http: bool = False
+
+
+class Fetch(Protocol):
+    """How bytes come from a URL."""
+
+    async def __call__(self, url: str) -> bytes:
+        """The body, at most a megabyte; raises FetchError with the reason."""
+        ...
+
+
+class RemoteJwks:
+    """Keys of a key set somewhere else; made by `remote_jwks`."""
+
+    def __init__(
+        self,
+        config: RemoteJwksConfig,
+        fetch: Fetch,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._config = config
+        self._fetch = fetch
+        self._monotonic = monotonic
+        self._keys: tuple[VerificationKey, ...] = ()
+        self._problem = "no keys have been fetched yet"
+        self._tried_at = float("-inf")
+        self._fetching = asyncio.Lock()
+
+    async def find(self, kid: str | None) -> Sequence[VerificationKey]:
+        """The keys of this id, all keys for None; raises FetchError if none were ever fetched."""
+        found = self._matching(kid)
+        if not found:
+            # Unknown ids come from anyone: all who bring one share one fetch a second.
+            await self.refresh()
+            found = self._matching(kid)
+        if not self._keys:
+            raise FetchError(self._problem)
+        return found
+
+    async def refresh(self) -> bool:
+        """Fetch the keys, unless that was tried within the last second; tells if it worked."""
+        asked_at = self._monotonic()
+        async with self._fetching:
+            if self._tried_at > asked_at or self._monotonic() - self._tried_at < _AGAIN_AFTER_S:
+                return bool(self._keys)
+            try:
+                self._keys = await self._fetch_keys()
+            except CaError as error:
+                self._problem = str(error)
+                log.warning(
+                    "key set not fetched, the last good keys stay",
+                    extra={"reason": self._problem, "keys": len(self._keys)},
+                )
+                return False
+            finally:
+                self._tried_at = self._monotonic()
+            return True
+
+    def _matching(self, kid: str | None) -> tuple[VerificationKey, ...]:
+        return tuple(key for key in self._keys if kid is None or key.kid == kid)
+
+    async def _fetch_keys(self) -> tuple[VerificationKey, ...]:
+        url = self._config.url
+        try:
+            async with asyncio.timeout(self._config.timeout_s):
+                url = url or await self._discovered()
+                text = await self._fetch(checked_url(url, allow_http=self._config.allow_http))
+        except TimeoutError:
+            raise FetchError(
+                f"{url or self._config.issuer}: no answer within {self._config.timeout_s:g} s"
+            ) from None
+        try:
+            return parse_jwks(text)
+        except StorageError as error:
+            raise FetchError(f"{url}: {error}") from error
+
+    async def _discovered(self) -> str:
+        issuer = self._config.issuer
+        url = issuer.rstrip("/") + DISCOVERY_PATH
+        text = await self._fetch(checked_url(url, allow_http=self._config.allow_http))
+        try:
+            document = json.loads(text)
+            claimed, found = document["issuer"], document["jwks_uri"]
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise FetchError(f"{url}: no discovery document with issuer and jwks_uri") from error
+        # OpenID Connect Discovery 1.0, section 4.3
+        if claimed != issuer:
+            raise FetchError(f"{url}: it is of issuer {str(claimed)[:200]!r}, not {issuer!r}")
+        if not isinstance(found, str):
+            raise FetchError(f"{url}: jwks_uri is not a string")
+        return found
+
+
+@asynccontextmanager
+async def remote_jwks(
+    config: RemoteJwksConfig, *, monotonic: Callable[[], float] = time.monotonic
+) -> AsyncIterator[RemoteJwks]:
+    """Keep a remote key set until the context is left; a first fetch that fails is tried again.
+
+    Raises FetchError for a URL that can't be right, and if aiohttp is not installed.
+    """
+    checked_url(config.url or config.issuer, allow_http=config.allow_http)
+    async with _http(config) as fetch:
+        keys = RemoteJwks(config, fetch, monotonic=monotonic)
+        await keys.refresh()
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(_refreshing(keys, config.refresh_s), name="key set")
+            try:
+                yield keys
+            finally:
+                task.cancel()
+
+
+async def _refreshing(keys: RemoteJwks, refresh_s: float) -> None:
+    while True:
+        await asyncio.sleep(refresh_s)
+        await keys.refresh()
+
+
+@asynccontextmanager
+async def _http(config: RemoteJwksConfig) -> AsyncIterator[Fetch]:
+    try:
+        import aiohttp
+    except ImportError as error:
+        raise FetchError(
+            "key sets by URL need aiohttp: install mesh-ca[remote], or give a file"
+        ) from error
+
+    trusted = _origin(config.url or config.issuer)
+
+    async def fetch(url: str) -> bytes:
+        headers = {"Accept": "application/json"}
+        if config.token_path is not None and _origin(url) == trusted:
+            headers["Authorization"] = f"Bearer {await _token(config.token_path)}"
+        try:
+            async with session.get(url, headers=headers, allow_redirects=False) as response:
+                if response.status != _OK:
+                    raise FetchError(
+                        f"{url}: answered with status {response.status}, not 200{hint(url)}"
+                    )
+                body = bytearray()
+                async for chunk in response.content.iter_chunked(65536):
+                    body += chunk
+                    if len(body) > _MAX_BODY_BYTES:
+                        raise FetchError(f"{url}: more than {_MAX_BODY_BYTES} bytes")
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise FetchError(f"{url}: {error}") from error
+        return bytes(body)
+
+    def hint(url: str) -> str:
+        if config.token_path is None or _origin(url) == trusted:
+            return ""
+        return "; the token is not shown to another host than the issuer's, give the key set's URL"
+
+    # A machine without roots can still have its keys from itself.
+    tls = trusted[0] == "https" and await _tls_context(config.root_certificate)
+    connector = aiohttp.TCPConnector(ssl=tls or True, limit=2)
+    async with aiohttp.ClientSession(connector=connector, trust_env=False) as session:
+        yield fetch
+
+
+def checked_url(url: str, *, allow_http: bool) -> str:
+    """Return `url` if keys may be fetched there, else raise FetchError."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname or "", parts.port
+    except ValueError as error:
+        raise FetchError(f"{url[:200]!r} is no URL") from error
+    if not host or parts.scheme not in {"https", "http"} or parts.username is not None:
+        raise FetchError(f"{url[:200]!r} is no URL to fetch keys from, https://host/path is right")
+    if parts.scheme == "http" and not (allow_http or _is_loopback(host)):
+        raise FetchError(f"{url[:200]!r}: keys are only fetched by https from other machines")
+    return url
+
+
+def _origin(url: str) -> tuple[str, str, int | None]:
+    """Scheme, host and port, with the port that the scheme implies (RFC 6454 section 4)."""
+    parts = urlsplit(url)
+    port = parts.port or {"https": 443, "http": 80}.get(parts.scheme)
+    return parts.scheme, parts.hostname or "", port
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+async def _token(path: Path) -> str:
+    try:
+        token = await fetch_token(path)
+    except TokenFileError as error:
+        raise FetchError(str(error)) from error
+    if not token:
+        said = "does not exist" if token is None else "is empty"
+        raise FetchError(f"token file {path} {said}")
+    return token
+
+
+async def _tls_context(root_certificate: Path | None) -> ssl.SSLContext:
+    if root_certificate is None:
+        try:
+            roots_pem = (await fetch_system_roots()).roots_pem
+        except NoSystemRoots as error:
+            raise FetchError(str(error)) from error
+        return ssl.create_default_context(cadata=roots_pem.decode("ascii", "replace"))
+    try:
+        roots = (await fetch_file(root_certificate)).decode("ascii")
+        return ssl.create_default_context(cadata=roots)
+    except (ssl.SSLError, ValueError) as error:
+        raise StorageError(f"{root_certificate} holds no readable PEM certificates") from error

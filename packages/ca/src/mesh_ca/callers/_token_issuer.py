@@ -1,0 +1,118 @@
+"""Service account tokens for machines without Kubernetes, in the form Kubernetes gives them."""
+
+import hashlib
+import json
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from functools import cached_property
+from pathlib import Path
+from secrets import token_hex
+
+import jwt
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from jwt.algorithms import RSAAlgorithm
+
+from mesh_ca._errors import LifetimeError, StorageError
+from mesh_ca._files import create_files, read_file, write_file
+from mesh_ca.authority._identity import service_account_identity
+from mesh_ca.authority._keys import KeyType, key_pem, new_key, weakness
+
+TOKEN_KEY = "token-key.pem"  # noqa: S105  (a file name)
+
+
+class TokenIssuer:
+    """Issues tokens with a key kept in a directory; the key is made at first use.
+
+    RS256, because that is the one algorithm every OpenID Connect verifier takes, istiod's too.
+    """
+
+    def __init__(
+        self, directory: Path, issuer: str, *, clock: Callable[[], float] = time.time
+    ) -> None:
+        """Keep the key in `directory` (made 0700, the key 0600); `issuer` goes to claim `iss`."""
+        self._directory = directory
+        self._issuer = issuer
+        self._clock = clock
+
+    @property
+    def issuer(self) -> str:
+        """What verifiers must expect in claim `iss`."""
+        return self._issuer
+
+    def jwks(self) -> dict[str, list[dict[str, str]]]:
+        """The key set that the tokens can be checked with; raises StorageError."""
+        return {"keys": [{**self._public_jwk, "kid": self._kid, "alg": "RS256", "use": "sig"}]}
+
+    def write_jwks(self, file: Path) -> None:
+        """Put the key set in a file, replaced as a whole; raises StorageError."""
+        write_file(file, json.dumps(self.jwks()).encode(), mode=0o644)
+
+    def issue(
+        self,
+        namespace: str,
+        service_account: str,
+        audience: str = "istio-ca",
+        lifetime: timedelta = timedelta(hours=1),
+    ) -> str:
+        """A token for one service account; raises StorageError, IdentityError, LifetimeError."""
+        service_account_identity("checked", namespace, service_account)
+        if lifetime < timedelta(seconds=1):
+            raise LifetimeError(f"token lifetime of {lifetime.total_seconds():g} s, 1 s at least")
+        now = int(self._clock())
+        claims = {
+            "iss": self._issuer,
+            "sub": f"system:serviceaccount:{namespace}:{service_account}",
+            "aud": [audience],
+            "iat": now,
+            "nbf": now,
+            "exp": now + int(lifetime.total_seconds()),
+            "jti": token_hex(16),
+        }
+        return jwt.encode(claims, self._key, algorithm="RS256", headers={"kid": self._kid})
+
+    def write_token(
+        self,
+        file: Path,
+        namespace: str,
+        service_account: str,
+        audience: str = "istio-ca",
+        lifetime: timedelta = timedelta(hours=1),
+    ) -> None:
+        """Put a token in a file that only its owner reads, replaced as a whole; as `issue`."""
+        token = self.issue(namespace, service_account, audience, lifetime)
+        try:
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise StorageError(f"can't make {file.parent}: {error.strerror}") from error
+        write_file(file, token.encode(), mode=0o600)
+
+    @cached_property
+    def _key(self) -> rsa.RSAPrivateKey:
+        create_files(
+            self._directory,
+            last=TOKEN_KEY,
+            make=lambda: {TOKEN_KEY: key_pem(new_key(KeyType.RSA_2048))},
+            private=frozenset({TOKEN_KEY}),
+        )
+        path = self._directory / TOKEN_KEY
+        try:
+            key = serialization.load_pem_private_key(read_file(path), password=None)
+        except (ValueError, TypeError, UnsupportedAlgorithm):
+            raise StorageError(f"{path} holds no readable PEM private key") from None
+        if not isinstance(key, rsa.RSAPrivateKey) or weakness(key.public_key()) is not None:
+            raise StorageError(f"{path} is not an RSA key of 2048 bits or more")
+        return key
+
+    @cached_property
+    def _public_jwk(self) -> dict[str, str]:
+        numbers = RSAAlgorithm.to_jwk(self._key.public_key(), as_dict=True)
+        return {name: str(numbers[name]) for name in ("kty", "n", "e")}
+
+    @cached_property
+    def _kid(self) -> str:
+        # The key's thumbprint, RFC 7638.
+        members = json.dumps(self._public_jwk, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(members.encode()).hexdigest()

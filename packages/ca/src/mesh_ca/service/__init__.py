@@ -1,0 +1,1 @@
+"""Istio's gRPC service CreateCertificate, which signs for callers that are authenticated."""

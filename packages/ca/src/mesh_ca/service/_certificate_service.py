@@ -1,0 +1,249 @@
+"""Istio's certificate service: authenticate the caller, sign for whom it is, tell the log.
+
+A caller that is not known learns of the reason what follows from the credentials it showed, and
+no more; one that is known learns what is wrong with its request.
+"""
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, assert_never
+
+import grpc
+import grpc.aio
+from google.protobuf.message import DecodeError
+from prometheus_client import CollectorRegistry
+
+from mesh_ca._errors import (
+    CsrError,
+    IdentityError,
+    LifetimeError,
+    NotAuthenticated,
+    NotReadyError,
+)
+from mesh_ca._metrics import CertificateMetrics
+from mesh_ca.authority._authority import DEFAULT_LIFETIME, Authority, Issued
+from mesh_ca.callers._authenticator import Authenticator, Caller, Credentials
+from mesh_ca.callers._self_renewal import SELF_RENEWAL_LIMIT, renewed_lifetime
+from mesh_ca.service._audit import write_audit_record
+from mesh_ca.service._signing_queue import Turns
+from mesh_protos import CREATE_CERTIFICATE
+from mesh_protos.ca_pb2 import IstioCertificateRequest, IstioCertificateResponse
+
+log = logging.getLogger("mesh_ca")
+
+MAX_LIFETIME = timedelta(days=90)
+# A signing request of the largest keys is some 3 KiB in PEM.
+_MOST_REQUEST_BYTES = 64 * 1024
+_IMPERSONATION = "ImpersonatedIdentity"
+
+SigningError = CsrError | LifetimeError | IdentityError | NotReadyError
+ServicerContext = grpc.aio.ServicerContext[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    code: grpc.StatusCode
+    message: str
+
+
+def certificate_service(
+    authority: Authority,
+    authenticator: Authenticator,
+    *,
+    credentials_of: Callable[[ServicerContext], Credentials],
+    default_lifetime: timedelta = DEFAULT_LIFETIME,
+    max_lifetime: timedelta = MAX_LIFETIME,
+    self_renewal_limit: timedelta = SELF_RENEWAL_LIMIT,
+    is_key_revoked: Callable[[str], bool] = lambda _sha256: False,
+    registry: CollectorRegistry | None = None,
+) -> "grpc.GenericRpcHandler[IstioCertificateRequest, IstioCertificateResponse]":
+    """The handler of `CreateCertificate`, for any `grpc.aio` server.
+
+    A request for no lifetime gets `default_lifetime`, one for more than `max_lifetime` is refused.
+    A caller that shows nothing but a certificate of ours gets no longer one than that or the
+    default, and another only until `self_renewal_limit` after it last showed something else.
+    `is_key_revoked` is asked by the SHA-256 of a key (DER SubjectPublicKeyInfo, hexadecimal).
+    Every certificate issued leaves a record in the log `mesh_ca.audit`.
+    """
+    if not timedelta(0) < default_lifetime <= max_lifetime:
+        raise LifetimeError(
+            f"default certificate lifetime {default_lifetime} must be above zero "
+            f"and not above the maximum, {max_lifetime}"
+        )
+    service = _CertificateService(
+        authority=authority,
+        authenticator=authenticator,
+        credentials_of=credentials_of,
+        default_lifetime=default_lifetime,
+        max_lifetime=max_lifetime,
+        self_renewal_limit=self_renewal_limit,
+        is_key_revoked=is_key_revoked,
+        metrics=CertificateMetrics(registry or CollectorRegistry(), authority),
+        turns=Turns(),
+    )
+    _, service_name, method_name = CREATE_CERTIFICATE.split("/")
+    handler = grpc.unary_unary_rpc_method_handler(
+        service.create_certificate,
+        # Requests stay bytes until it is known how many, and who sent them.
+        request_deserializer=None,
+        response_serializer=IstioCertificateResponse.SerializeToString,
+    )
+    return grpc.method_handlers_generic_handler(service_name, {method_name: handler})
+
+
+def grpc_credentials(context: ServicerContext) -> Credentials:
+    """The credentials of a call on a server that does TLS by grpcio's own means."""
+    auth = context.auth_context()
+    metadata = {
+        key: value for key, value in context.invocation_metadata() or () if isinstance(value, str)
+    }
+    return Credentials(
+        metadata=metadata,
+        encrypted=auth.get("transport_security_type") == [b"ssl"],
+        certificate_chain=tuple(_der(pem) for pem in auth.get("x509_pem_cert", ())),
+    )
+
+
+def lifetime_of(seconds: int, *, default: timedelta, maximum: timedelta) -> timedelta:
+    """The lifetime a request gets that asks for `seconds`; LifetimeError if it is too long."""
+    if seconds <= 0:
+        return default
+    # As numbers: an int64 of seconds is more than a timedelta can hold.
+    if seconds > maximum.total_seconds():
+        raise LifetimeError(
+            f"lifetime of {seconds} s, at most {int(maximum.total_seconds())} s are given"
+        )
+    return timedelta(seconds=seconds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _CertificateService:
+    authority: Authority
+    authenticator: Authenticator
+    credentials_of: Callable[[ServicerContext], Credentials]
+    default_lifetime: timedelta
+    max_lifetime: timedelta
+    self_renewal_limit: timedelta
+    is_key_revoked: Callable[[str], bool]
+    metrics: CertificateMetrics
+    turns: Turns
+
+    async def create_certificate(
+        self, data: bytes, context: ServicerContext
+    ) -> IstioCertificateResponse:
+        self.metrics.requests.inc()
+        await self.turns.wait()
+        try:
+            answer = await self._answer(data, context)
+        except Exception:
+            log.exception("certificate request failed", extra={"peer": context.peer()})
+            answer = _Refusal(grpc.StatusCode.INTERNAL, "internal error")
+        if isinstance(answer, _Refusal):
+            await context.abort(answer.code, answer.message)
+        await asyncio.sleep(0)  # gRPC sends when all of this turn are signed
+        return answer
+
+    async def _answer(
+        self, data: bytes, context: ServicerContext
+    ) -> IstioCertificateResponse | _Refusal:
+        peer = context.peer()
+        if len(data) > _MOST_REQUEST_BYTES:
+            return _Refusal(
+                grpc.StatusCode.RESOURCE_EXHAUSTED,
+                f"request of {len(data)} bytes, at most {_MOST_REQUEST_BYTES} are taken",
+            )
+        try:
+            caller = await self.authenticator.authenticate(self.credentials_of(context))
+            return self._signed(IstioCertificateRequest.FromString(data), caller, peer)
+        except DecodeError:
+            return _Refusal(
+                grpc.StatusCode.INVALID_ARGUMENT,
+                f"{len(data)} bytes that are no certificate request",
+            )
+        except NotAuthenticated as error:
+            self.metrics.authentication_failures.inc()
+            log.warning("caller not authenticated", extra={"peer": peer, "reason": str(error)})
+            return _Refusal(grpc.StatusCode.UNAUTHENTICATED, error.answer)
+
+    def _signed(
+        self, request: IstioCertificateRequest, caller: Caller, peer: str
+    ) -> IstioCertificateResponse | _Refusal:
+        if _IMPERSONATION in request.metadata.fields:
+            # Signing for the caller itself instead would hand out the wrong identity.
+            raise NotAuthenticated(
+                f"{caller.identities[0]} asks for another's certificate",
+                told="nobody gets another's certificate here (ImpersonatedIdentity)",
+            )
+        try:
+            issued = self._issue(request, caller, peer)
+        except (CsrError, LifetimeError, IdentityError, NotReadyError) as error:
+            return self._refusal(error, caller, peer)
+        return IstioCertificateResponse(cert_chain=[pem.decode() for pem in issued.chain_pem])
+
+    def _issue(self, request: IstioCertificateRequest, caller: Caller, peer: str) -> Issued:
+        lifetime = lifetime_of(
+            request.validity_duration, default=self.default_lifetime, maximum=self.max_lifetime
+        )
+        if caller.shown is not None:
+            lifetime = renewed_lifetime(
+                caller.shown,
+                lifetime,
+                now=self.authority.now(),
+                default=self.default_lifetime,
+                limit=self.self_renewal_limit,
+            )
+        issued = self.authority.sign(
+            request.csr.encode(),
+            identities=caller.identities,
+            lifetime=lifetime,
+            proven_at=None if caller.shown is None else caller.shown.proven_at,
+            is_key_revoked=self.is_key_revoked,
+        )
+        # In the same breath: a caller that leaves now has no say in what the log knows.
+        self.metrics.issued.inc()
+        write_audit_record(issued, caller, peer)
+        return issued
+
+    def _refusal(self, error: SigningError, caller: Caller, peer: str) -> _Refusal:
+        kind, refusal = _classified(error)
+        self.metrics.signing_errors.labels(error=kind).inc()
+        if kind == "CSR_ERROR":
+            self.metrics.unreadable_requests.inc()
+        elif kind == "IDENTITY_ERROR":
+            self.metrics.unusable_identities.inc()
+        log.log(
+            logging.ERROR if kind == "CA_NOT_READY" else logging.WARNING,
+            "certificate refused",
+            extra={
+                "identities": caller.identities,
+                "peer": peer,
+                "error": kind,
+                "reason": str(error),
+            },
+        )
+        return refusal
+
+
+def _classified(error: SigningError) -> tuple[str, _Refusal]:
+    """An error's name in the metrics, as Istio names it, and what the caller is told."""
+    match error:
+        case CsrError():
+            return "CSR_ERROR", _Refusal(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        case LifetimeError():
+            return "TTL_ERROR", _Refusal(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        case IdentityError():
+            message = "identity not certified here"
+            return "IDENTITY_ERROR", _Refusal(grpc.StatusCode.PERMISSION_DENIED, message)
+        case NotReadyError():
+            message = "certificate authority not ready"
+            return "CA_NOT_READY", _Refusal(grpc.StatusCode.INTERNAL, message)
+        case _:
+            assert_never(error)
+
+
+def _der(pem: bytes) -> bytes:
+    return ssl.PEM_cert_to_DER_cert(pem.decode("ascii"))

@@ -1,0 +1,34 @@
+"""The configuration of the secret server."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from mesh_listening import UNIX_LIMITS, AllowedPeers, ConnectionLimits
+from mesh_sds.secrets._private_key_provider import PrivateKeyProvider
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SdsConfig:
+    """Where to serve, to whom, and in what form.
+
+    socket_path: its directory is made with mode 0700 if it is not there.
+    socket_mode: who may connect; wider than 0600 only makes sense with `allow`.
+    allow: check each connection by the kernel's word on its process; None: whoever can open the
+    socket is let in.
+    limits: how many connections, of one process and in all, and how long one may do nothing.
+    private_key_provider: have Envoy use private keys through an accelerator; None: by itself.
+    bundle_ack_timeout_s: certificates that change after a trust bundle wait until all who have
+    the bundle answered, at most this long; 0: they only follow it.
+    send_timeout_s: a subscriber that has not taken a response for this long loses its connection,
+    with a warning in the log; what waits for all of them is bounded as well.
+    max_names: that one stream may ask for, in delta over all its requests; more ends it.
+    """
+
+    socket_path: Path
+    socket_mode: int = 0o600
+    allow: AllowedPeers | None = None
+    limits: ConnectionLimits = UNIX_LIMITS
+    private_key_provider: PrivateKeyProvider | None = None
+    bundle_ack_timeout_s: float = 2.0
+    send_timeout_s: float = 60.0
+    max_names: int = 10_000

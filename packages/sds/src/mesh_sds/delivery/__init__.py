@@ -1,0 +1,1 @@
+"""Secrets on their way: which client gets which, in which order, and what it acknowledged."""
