@@ -8,9 +8,9 @@ import mesh_agent
 
 RARELY_USED = {
     "bz2",
-    "certclient._grpc_credentials",
-    "certclient._tls",
-    "certclient._workload_api",
+    "certclient.tls._grpc_credentials",
+    "certclient.tls._contexts",
+    "certclient.authorities._workload_api",
     "importlib.metadata",
     "lzma",
     "mesh_agent._names",

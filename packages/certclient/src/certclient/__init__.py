@@ -9,9 +9,6 @@ What only some programs use is loaded when it is first used.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from certclient._authority import CertificateAuthority, RetryingAuthority
-from certclient._certificate import Certificate
-from certclient._certificates import CertificateChanges, Certificates, RotationStatus
 from certclient._errors import (
     AuthorityUnavailable,
     CertClientError,
@@ -24,32 +21,35 @@ from certclient._errors import (
     SigningRefused,
     SourceUnavailable,
 )
-from certclient._file_certificates import FilesConfig, follow_files, mounted_files
-from certclient._file_secrets import FileSecrets, FileState, FileStatus, file_secrets
-from certclient._files import OutputFilesConfig, output_files, write_files
-from certclient._keys import KeyEncoding, KeyType
-from certclient._pem import KeyPair, RevocationLists, Roots
-from certclient._rotation import RotationConfig, keep_fresh
-from certclient._schedule import renewal_time
-from certclient._secret_names import FileSecretsConfig
-from certclient._trust import TrustConfig, TrustingCertificates, with_trust
+from certclient.authorities._authority import CertificateAuthority, RetryingAuthority
+from certclient.feed._certificates import CertificateChanges, Certificates, RotationStatus
+from certclient.files._file_certificates import FilesConfig, follow_files, mounted_files
+from certclient.files._file_secrets import FileSecrets, FileState, FileStatus, file_secrets
+from certclient.files._output_files import OutputFilesConfig, output_files, write_files
+from certclient.files._secret_names import FileSecretsConfig
+from certclient.rotation._rotation import RotationConfig, keep_fresh
+from certclient.rotation._schedule import renewal_time
+from certclient.tls._trust_bundle import TrustConfig, TrustingCertificates, with_trust
+from certclient.x509._certificate import Certificate
+from certclient.x509._keys import KeyEncoding, KeyType
+from certclient.x509._pem import KeyPair, RevocationLists, Roots
 from mesh_identity import SYSTEM, InvalidSpiffeId, SpiffeId, SystemRoots
 
 if TYPE_CHECKING:
-    from certclient._authorization import (
+    from certclient.authorities._istio_ca import IstioCaConfig, istio_ca
+    from certclient.authorities._workload_api import WorkloadApiConfig, follow_workload_api
+    from certclient.tls._authorization import (
         Authorize,
         authorize_ids,
         authorize_namespace,
         authorize_service_account,
     )
-    from certclient._grpc_credentials import (
+    from certclient.tls._contexts import client_context, server_context
+    from certclient.tls._grpc_credentials import (
         grpc_authorizer,
         grpc_channel,
         grpc_server_credentials,
     )
-    from certclient._istio_ca import IstioCaConfig, istio_ca
-    from certclient._tls import client_context, server_context
-    from certclient._workload_api import WorkloadApiConfig, follow_workload_api
 
 __all__ = [
     # identity
@@ -119,19 +119,19 @@ __all__ = [
 ]
 
 _LOADED_WHEN_USED = {
-    "IstioCaConfig": "_istio_ca",
-    "istio_ca": "_istio_ca",
-    "WorkloadApiConfig": "_workload_api",
-    "follow_workload_api": "_workload_api",
-    "Authorize": "_authorization",
-    "authorize_ids": "_authorization",
-    "authorize_namespace": "_authorization",
-    "authorize_service_account": "_authorization",
-    "client_context": "_tls",
-    "server_context": "_tls",
-    "grpc_authorizer": "_grpc_credentials",
-    "grpc_channel": "_grpc_credentials",
-    "grpc_server_credentials": "_grpc_credentials",
+    "IstioCaConfig": "authorities._istio_ca",
+    "istio_ca": "authorities._istio_ca",
+    "WorkloadApiConfig": "authorities._workload_api",
+    "follow_workload_api": "authorities._workload_api",
+    "Authorize": "tls._authorization",
+    "authorize_ids": "tls._authorization",
+    "authorize_namespace": "tls._authorization",
+    "authorize_service_account": "tls._authorization",
+    "client_context": "tls._contexts",
+    "server_context": "tls._contexts",
+    "grpc_authorizer": "tls._grpc_credentials",
+    "grpc_channel": "tls._grpc_credentials",
+    "grpc_server_credentials": "tls._grpc_credentials",
 }
 
 if not TYPE_CHECKING:  # a type checker would take any name for one of ours

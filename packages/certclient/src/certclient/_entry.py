@@ -9,6 +9,6 @@ def main() -> None:
     It reports each handshake that fails, for its own developers; the command says why in words.
     """
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    from certclient._command import main as run
+    from certclient.command._command import main as run
 
     run()

@@ -1,5 +1,155 @@
-"""Prometheus metrics of certificates; needs the extra `metrics`."""
+"""What is counted, under Istio's names, on a registry that is passed in.
 
-from certclient._metrics import CertificateMetrics
+outgoing_latency                     seconds spent on requests, added up      request_type="csr"
+num_outgoing_requests                requests to the authority                request_type="csr"
+num_failed_outgoing_requests         those that brought no certificate        request_type="csr"
+num_outgoing_retries                 tries after the first                    request_type="csr"
+cert_expiry_seconds                  to the certificate's end; below 0: past  resource_name
+seconds_until_outage                 to the moment without identity, should the issuer stay down
+num_file_watcher_failures_total      directories that could not be watched
+num_file_secret_failures_total       files that turned out not to be whole
+"""
 
-__all__ = ["CertificateMetrics"]
+from collections.abc import Iterator
+from datetime import timedelta
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.metrics_core import Metric
+
+from certclient.authorities._authority import CertificateAuthority
+from certclient.feed._certificates import Certificates
+from certclient.files._file_secrets import FileSecrets
+from certclient.files._secret_names import WORKLOAD_CERTIFICATE
+from certclient.x509._certificate import Certificate
+from certclient.x509._pem import latest_end
+from mesh_lifecycle import Clock, SystemClock
+
+_CSR = {"request_type": "csr"}
+
+
+class CertificateMetrics:
+    """Counts what passes through it and looks at what it is shown; exposes it on `registry`."""
+
+    def __init__(
+        self,
+        registry: CollectorRegistry,
+        *,
+        prefix: str = "istio_agent_",
+        clock: Clock | None = None,
+    ) -> None:
+        self._prefix = prefix
+        self._clock = clock or SystemClock()
+        self._certificates: dict[str, Certificates] = {}
+        self._ends: dict[str, tuple[Certificate, float]] = {}
+        self._files: list[FileSecrets] = []
+        self._requests = self._failed = self._retries = 0
+        self._latency_s = 0.0
+        registry.register(self)
+
+    def metered(self, authority: CertificateAuthority) -> CertificateAuthority:
+        """Count the requests to an authority."""
+        return _Metered(authority, self)
+
+    def count_retry(self) -> None:
+        """Count a try after the first: for `istio_ca(config, on_retry=metrics.count_retry)`."""
+        self._retries += 1
+
+    def count_request(self, seconds: float, *, failed: bool) -> None:
+        """Count a request to the authority."""
+        self._requests += 1
+        self._failed += failed
+        self._latency_s += seconds
+
+    def show(
+        self, certificates: Certificates, *, resource_name: str = WORKLOAD_CERTIFICATE
+    ) -> None:
+        """Expose when these certificates end."""
+        self._certificates[resource_name] = certificates
+
+    def show_files(self, secrets: FileSecrets) -> None:
+        """Expose the failures of a file source."""
+        self._files.append(secrets)
+
+    def monotonic(self) -> float:
+        """Return the time that latency is measured by."""
+        return self._clock.monotonic()
+
+    def collect(self) -> Iterator[Metric]:
+        """Answer the registry. A counter appears when it first has something to tell."""
+        yield from self._counters()
+        expiry = self._metric("cert_expiry_seconds", "gauge", "Seconds to the certificate's end.")
+        outage = self._metric(
+            "seconds_until_outage",
+            "gauge",
+            "Seconds to the moment without identity, should the issuer stay down.",
+        )
+        now = self._clock.now()
+        for name, certificates in self._certificates.items():
+            certificate = certificates.latest
+            labels = {"resource_name": name}
+            if certificate is not None:
+                remaining = certificate.not_after.timestamp() - now
+                expiry.add_sample(expiry.name, labels, remaining)
+            outage_s = 0.0 if certificate is None else self._end(name, certificate) - now
+            outage.add_sample(outage.name, labels, max(0.0, outage_s))
+        yield from (metric for metric in (expiry, outage) if metric.samples)
+
+    def _counters(self) -> Iterator[Metric]:
+        counted = (
+            ("outgoing_latency", "Seconds spent on requests to the authority.", self._latency_s),
+            ("num_outgoing_requests", "Requests to the authority.", self._requests),
+            ("num_failed_outgoing_requests", "Requests that failed.", self._failed),
+            ("num_outgoing_retries", "Tries after the first.", self._retries),
+        )
+        for name, text, value in counted:
+            if value:
+                # Istio's names, without the suffix that the client library gives to counters.
+                metric = self._metric(name, "unknown", text)
+                metric.add_sample(metric.name, _CSR, value)
+                yield metric
+        statuses = [secrets.status for secrets in self._files]
+        for name, text, total in (
+            (
+                "num_file_watcher_failures",
+                "Directories that could not be watched.",
+                sum(status.watch_failures for status in statuses),
+            ),
+            (
+                "num_file_secret_failures",
+                "Certificate files that were not whole.",
+                sum(status.load_failures for status in statuses),
+            ),
+        ):
+            if total:
+                metric = self._metric(name, "counter", text)
+                metric.add_sample(f"{metric.name}_total", {}, total)
+                yield metric
+
+    def _metric(self, name: str, kind: str, text: str) -> Metric:
+        return Metric(f"{self._prefix}{name}", text, kind)
+
+    def _end(self, name: str, certificate: Certificate) -> float:
+        """The chain's end, or that of the last root: without either nobody can be talked to."""
+        known = self._ends.get(name)
+        if known is not None and known[0] is certificate:
+            return known[1]
+        roots_end = latest_end(certificate.trust_bundle_pem) or certificate.not_after
+        end = min(certificate.not_after, roots_end).timestamp()
+        self._ends[name] = certificate, end
+        return end
+
+
+class _Metered:
+    def __init__(self, authority: CertificateAuthority, metrics: CertificateMetrics) -> None:
+        self._authority = authority
+        self._metrics = metrics
+
+    async def sign(self, csr_pem: bytes, *, lifetime: timedelta) -> tuple[bytes, ...]:
+        started = self._metrics.monotonic()
+        failed = True
+        try:
+            chain = await self._authority.sign(csr_pem, lifetime=lifetime)
+            failed = False
+            return chain
+        finally:
+            self._metrics.count_request(self._metrics.monotonic() - started, failed=failed)

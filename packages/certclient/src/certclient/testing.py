@@ -13,11 +13,11 @@ from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKey
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from certclient._acceptance import accept
-from certclient._certificate import Certificate
-from certclient._fake_istio_ca import FakeIstioCa, fake_istio_ca
-from certclient._fake_workload_api import FakeWorkloadApi, fake_workload_api
-from certclient._keys import KeyEncoding, KeyType, new_private_key, signing_request
+from certclient.authorities._fake_istio_ca import FakeIstioCa, fake_istio_ca
+from certclient.authorities._fake_workload_api import FakeWorkloadApi, fake_workload_api
+from certclient.x509._acceptance import accept
+from certclient.x509._certificate import Certificate
+from certclient.x509._keys import KeyEncoding, KeyType, new_private_key, signing_request
 from mesh_identity import SpiffeId
 from mesh_lifecycle import Clock, SystemClock
 

@@ -1,0 +1,1 @@
+"""Where new certificates come from: the Istio CA API and the SPIFFE Workload API."""

@@ -1,0 +1,352 @@
+"""Certificates from the Istio CA API: `IstioCertificateService.CreateCertificate`.
+
+Every try dials anew and reads root, client certificate and token from their files, so whatever
+was renewed on disk is used by the next try. Renewals are hours apart: a connection kept between
+them would cost more than the handshake it saves.
+"""
+
+import logging
+import re
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+
+import grpc
+import grpc.aio
+
+from certclient._errors import AuthorityUnavailable, InvalidConfig, SigningRefused
+from certclient.authorities._authority import CertificateAuthority, RetryingAuthority
+from certclient.authorities._client_certificate import fetch_client_certificate
+from certclient.x509._acceptance import MAX_ANSWER_BYTES
+from mesh_filewatch import fetch_bytes
+from mesh_identity import (
+    ExpectedName,
+    NoSystemRoots,
+    SystemRoots,
+    TokenFileError,
+    Trusted,
+    fetch_system_roots,
+    fetch_token,
+    system_root_files,
+    token_facts,
+    token_fault,
+    why_unreachable,
+)
+from mesh_lifecycle import Backoff, Clock, SystemClock
+from mesh_protos import CREATE_CERTIFICATE
+from mesh_protos.ca_pb2 import IstioCertificateRequest, IstioCertificateResponse
+
+log = logging.getLogger("certclient")
+
+FurtherRoots = Callable[[bytes], bytes]
+
+_RETRYABLE = frozenset(
+    {
+        grpc.StatusCode.CANCELLED,
+        grpc.StatusCode.DEADLINE_EXCEEDED,
+        grpc.StatusCode.RESOURCE_EXHAUSTED,
+        grpc.StatusCode.ABORTED,
+        grpc.StatusCode.INTERNAL,
+        grpc.StatusCode.UNAVAILABLE,
+    }
+)
+_ABOUT_US = frozenset({grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED})
+_PROBE_TIMEOUT_S = 2.0
+_TRIES = 5
+_TRY_BACKOFF = Backoff(initial_s=0.1, maximum_s=2.0, multiplier=2.0, jitter=0.1)
+_NO_RECONNECT_MS = 600_000
+_MAX_FILE_BYTES = 1 << 20
+_MAX_REASON = 300
+_MAX_RESPONSE_BYTES = MAX_ANSWER_BYTES + (64 << 10)
+"""What is longer is not read at all; the rest is for what protobuf puts around the chain."""
+
+_HEADER_NAME = re.compile(r"[a-z0-9_.-]+")
+_HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IstioCaConfig:
+    """How to reach an Istio certificate authority and what to show it.
+
+    address: "host:port".
+    root_certificate: file of the roots that the server is checked against, SYSTEM for the
+        machine's, None for plaintext: the token then travels in the clear.
+    server_name: the name in the server's certificate; None for the host of `address`.
+    server_name_setting: what the user sets `server_name` by, for the text of a name mismatch.
+    token_path: file of a bearer token; if the file is missing the call goes without one.
+    client_certificate_path, client_key_path: shown to the server when both are there and valid.
+    cluster_id: sent as ClusterID when not empty.
+    headers: further call metadata; names are sent in lower case, as HTTP/2 has them.
+    cert_signer: asks for a signer by name; empty for the authority's own.
+    timeout_s: the longest that one try may take.
+    """
+
+    address: str
+    root_certificate: Path | SystemRoots | None
+    server_name: str | None = None
+    token_path: Path | None = None
+    client_certificate_path: Path | None = None
+    client_key_path: Path | None = None
+    cluster_id: str = ""
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    cert_signer: str = ""
+    timeout_s: float = 10.0
+    server_name_setting: str = "server_name"
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files that are read for each try: for `keep_fresh(depends_on=)`."""
+        roots = self.root_certificate
+        named = (
+            *(system_root_files() if isinstance(roots, SystemRoots) else (roots,)),
+            self.token_path,
+            self.client_certificate_path,
+            self.client_key_path,
+        )
+        return tuple(each for each in named if each is not None)
+
+    def __post_init__(self) -> None:
+        if self.timeout_s <= 0:
+            raise InvalidConfig(f"timeout_s must be above 0, got {self.timeout_s}")
+        for name, value in self.headers:
+            if not _HEADER_NAME.fullmatch(name.lower()) or name.lower().endswith("-bin"):
+                raise InvalidConfig(
+                    f"header name {name!r} must be of letters, digits, . _ - and not end in -bin"
+                )
+            if not _HEADER_VALUE.fullmatch(value):
+                raise InvalidConfig(f"the value of header {name!r} must be printable ASCII")
+
+
+@asynccontextmanager
+async def istio_ca(
+    config: IstioCaConfig,
+    *,
+    clock: Clock | None = None,
+    on_retry: Callable[[], None] | None = None,
+    further_roots: FurtherRoots | None = None,
+) -> AsyncIterator[CertificateAuthority]:
+    """Open a client of the Istio CA API that asks up to five times when told to come back.
+
+    on_retry: called before each try after the first, as a metric likes it.
+    further_roots: asked for each connection, given the root file's content, which roots the server
+        is trusted by besides; PEM. Not asked for plaintext and the machine's roots.
+    """
+    clock = clock or SystemClock()
+    one_try = _IstioCa(config, clock=clock, further_roots=further_roots)
+    tries = RetryingAuthority(
+        one_try, tries=_TRIES, backoff=_TRY_BACKOFF, clock=clock, on_retry=on_retry
+    )
+    yield _Explaining(tries, config, further_roots)
+
+
+class _NotReached(AuthorityUnavailable):
+    """There was no connection, or it ended; gRPC says why as prose for its own developers."""
+
+
+class _Explaining:
+    """Says in words why the authority could not be reached, once all tries have failed."""
+
+    def __init__(
+        self,
+        authority: CertificateAuthority,
+        config: IstioCaConfig,
+        further_roots: FurtherRoots | None,
+    ) -> None:
+        self._authority = authority
+        self._config = config
+        self._further_roots = further_roots
+
+    async def sign(self, csr_pem: bytes, *, lifetime: timedelta) -> tuple[bytes, ...]:
+        try:
+            return await self._authority.sign(csr_pem, lifetime=lifetime)
+        except _NotReached as error:
+            reason = await self._why()
+            if reason is None:
+                raise
+            raise AuthorityUnavailable(f"cannot reach {self._config.address}: {reason}") from error
+
+    async def _why(self) -> str | None:
+        config = self._config
+        host, _, port = config.address.rpartition(":")
+        if not port.isdecimal():
+            return None
+        host = host.strip("[]")
+        try:
+            return await why_unreachable(
+                host,
+                int(port),
+                trusted=await _trusted(config.root_certificate, self._further_roots),
+                expected=ExpectedName(config.server_name or host, config.server_name_setting),
+                timeout_s=_PROBE_TIMEOUT_S,
+            )
+        except ValueError:
+            return f"root certificate {config.root_certificate} holds no PEM certificate"
+
+
+class _IstioCa:
+    """One try: dial, ask, hang up."""
+
+    def __init__(
+        self, config: IstioCaConfig, *, clock: Clock, further_roots: FurtherRoots | None
+    ) -> None:
+        self._config = config
+        self._further_roots = further_roots
+        self._clock = clock
+        self._faulty_token_told = False
+
+    async def sign(self, csr_pem: bytes, *, lifetime: timedelta) -> tuple[bytes, ...]:
+        request = IstioCertificateRequest(
+            csr=csr_pem.decode("ascii"), validity_duration=int(lifetime.total_seconds())
+        )
+        request.metadata["CertSigner"] = self._config.cert_signer
+        token = await _token(self._config.token_path)
+        self._tell_of_token(token)
+        metadata = _call_metadata(self._config, token)
+        async with await _dial(self._config, self._further_roots) as channel:
+            create_certificate = channel.unary_unary(
+                CREATE_CERTIFICATE,
+                request_serializer=IstioCertificateRequest.SerializeToString,
+                response_deserializer=IstioCertificateResponse.FromString,
+            )
+            try:
+                response = await create_certificate(
+                    request, metadata=metadata, timeout=self._config.timeout_s
+                )
+            except grpc.aio.AioRpcError as error:
+                raise self._translated(error, token) from error
+        chain = tuple(part.encode() for part in response.cert_chain)
+        if len(chain) < 2:
+            raise SigningRefused(
+                f"{self._config.address} answered with a chain of {len(chain)} certificates, "
+                "a leaf and a root are needed"
+            )
+        return chain
+
+    def _tell_of_token(self, token: str | None) -> None:
+        """Say before the call what the authority is going to say; once, until the token is good.
+
+        The call is made all the same: it may know us by our client certificate, and its clock
+        counts, not ours.
+        """
+        if self._config.token_path is None:
+            return
+        fault = _token_fault(token, now=self._clock.now())
+        if fault is not None and not self._faulty_token_told:
+            log.warning(
+                "the token for the certificate authority does not look good",
+                extra={"token": str(self._config.token_path), "reason": f"it {fault}"},
+            )
+        self._faulty_token_told = fault is not None
+
+    def _translated(
+        self, error: grpc.aio.AioRpcError, token: str | None
+    ) -> AuthorityUnavailable | SigningRefused:
+        code = error.code()
+        details = (error.details() or "no details")[:_MAX_REASON]
+        reason = f"{self._config.address} answered {code.name}: {details}"
+        if code in _ABOUT_US:
+            reason += f" ({self._shown(token)})"
+        if code is grpc.StatusCode.UNAVAILABLE:
+            return _NotReached(reason)
+        return (AuthorityUnavailable if code in _RETRYABLE else SigningRefused)(reason)
+
+    def _shown(self, token: str | None) -> str:
+        """What we proved ourselves by, in words, to compare with what the authority takes."""
+        path = self._config.token_path
+        if path is None:
+            said = "no token was sent"
+        elif token is None:
+            said = f"token {path} does not exist, so none was sent"
+        else:
+            said = f"token {path} {token_facts(token, now=self._clock.now())}"
+        certificate = self._config.client_certificate_path
+        return said if certificate is None else f"{said}; client certificate {certificate}"
+
+
+async def _dial(config: IstioCaConfig, further_roots: FurtherRoots | None) -> grpc.aio.Channel:
+    options: list[tuple[str, str | int]] = [
+        ("grpc.enable_retries", 0),
+        ("grpc.use_local_subchannel_pool", 1),
+        # gRPC's core may outlive the channel for a while, and would dial again a second after its
+        # connection failed: nobody's try, and outside of every backoff.
+        ("grpc.initial_reconnect_backoff_ms", _NO_RECONNECT_MS),
+        ("grpc.max_reconnect_backoff_ms", _NO_RECONNECT_MS),
+        ("grpc.max_receive_message_length", _MAX_RESPONSE_BYTES),
+    ]
+    trusted = await _trusted(config.root_certificate, further_roots)
+    if trusted is None:
+        return grpc.aio.insecure_channel(config.address, options=options)
+    key, chain = await fetch_client_certificate(
+        config.client_certificate_path, config.client_key_path
+    )
+    credentials = grpc.ssl_channel_credentials(
+        root_certificates=trusted.roots_pem,
+        private_key=key,
+        certificate_chain=chain,
+    )
+    if config.server_name is not None:
+        options += [
+            ("grpc.ssl_target_name_override", config.server_name),
+            ("grpc.default_authority", config.server_name),
+        ]
+    return grpc.aio.secure_channel(config.address, credentials, options=options)
+
+
+async def _trusted(
+    source: Path | SystemRoots | None, further_roots: FurtherRoots | None
+) -> Trusted | None:
+    """What the server is verified by; None for plaintext."""
+    if source is None:
+        return None
+    if isinstance(source, Path):
+        pem = await _roots_in(source)
+        further = further_roots(pem) if further_roots is not None else b""
+        learned = " or one learned from the control plane" if further else ""
+        return Trusted(
+            roots_pem=b"\n".join((pem, further)),
+            described=f"a root in {source}{learned}",
+            remedy=f"put the root that the authority's server has now into {source}",
+        )
+    try:
+        return await fetch_system_roots()
+    except NoSystemRoots as error:
+        raise AuthorityUnavailable(str(error)) from error
+
+
+async def _roots_in(path: Path) -> bytes:
+    try:
+        pem = await fetch_bytes(path, max_bytes=_MAX_FILE_BYTES)
+    except FileNotFoundError as error:
+        raise AuthorityUnavailable(f"root certificate {path} does not exist") from error
+    except OSError as error:
+        raise AuthorityUnavailable(
+            f"root certificate {path} cannot be read: {error.strerror}"
+        ) from error
+    if b"-----BEGIN" not in pem:
+        raise AuthorityUnavailable(f"root certificate {path} holds no PEM certificate")
+    return pem
+
+
+def _call_metadata(config: IstioCaConfig, token: str | None) -> list[tuple[str, str]]:
+    metadata = [(name.lower(), value) for name, value in config.headers]
+    if config.cluster_id:
+        metadata.append(("clusterid", config.cluster_id))
+    if token:
+        metadata.append(("authorization", f"Bearer {token}"))
+    return metadata
+
+
+async def _token(path: Path | None) -> str | None:
+    """The token; None if there is no file of it, empty if there is nothing in it."""
+    if path is None:
+        return None
+    try:
+        return await fetch_token(path)
+    except TokenFileError as error:
+        raise AuthorityUnavailable(str(error)) from error
+
+
+def _token_fault(token: str | None, *, now: float) -> str | None:
+    return "does not exist" if token is None else token_fault(token, now=now)

@@ -1,0 +1,212 @@
+"""The `certclient` command: one certificate, or certificates for as long as it runs."""
+
+import asyncio
+import json
+import logging
+import os
+import resource
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import assert_never
+
+from certclient._errors import HookFailed
+from certclient.authorities._istio_ca import istio_ca
+from certclient.authorities._workload_api import WorkloadApiConfig, follow_workload_api
+from certclient.command._hooks import run_hooks
+from certclient.command._options import AuthoritySource, CommandConfig, Source, parse
+from certclient.feed._certificates import Certificates, RotationStatus
+from certclient.files._file_certificates import FilesConfig, follow_files
+from certclient.files._output_files import write_files_aside, write_until_done
+from certclient.rotation._rotation import keep_fresh
+from certclient.tls._trust_bundle import TrustConfig, TrustingCertificates, with_trust
+from certclient.x509._certificate import Certificate
+from mesh_lifecycle import Clock, SystemClock, configure_logging, in_background, stop_signals
+
+log = logging.getLogger("certclient")
+
+
+def main(clock: Clock | None = None) -> None:
+    """Run the command line and leave the program with its exit code.
+
+    clock: what certificates are renewed and judged by; None for the machine's.
+    """
+    # A core file would hold the key. Hooks inherit the limit, which nothing forbids them to raise.
+    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
+    config = parse(sys.argv[1:], os.environ)
+    configure_logging(config.log_level, as_json=config.as_json, stream=sys.stderr)
+    run = _get if config.once else _watch
+    try:
+        sys.exit(asyncio.run(run(config, clock or SystemClock())))
+    except BrokenPipeError:
+        # Whoever read us has gone. Python would complain once more when it closes the stream.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+
+
+async def _get(config: CommandConfig, clock: Clock) -> int:
+    with stop_signals() as stopping:
+        async with _opened(config, clock) as certificates:
+            first = asyncio.create_task(
+                _first_or_final(certificates, waits=config.waits), name="first certificate"
+            )
+            stopped = asyncio.create_task(stopping.wait(), name="stop")
+            try:
+                await asyncio.wait(
+                    (first, stopped),
+                    timeout=config.timeout_s,
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+                certificate = first.result() if first.done() else None
+            finally:
+                first.cancel()
+                stopped.cancel()
+                await asyncio.gather(first, stopped, return_exceptions=True)
+            if certificate is None:
+                return _fail(config, _why_none(config, certificates, stopping.reason))
+            if isinstance(certificates, TrustingCertificates):
+                # Without the lists or roots that were asked for, it is not what was asked for.
+                if faults := await certificates.first_faults():
+                    return _fail(config, "; ".join(faults))
+                certificate = certificates.latest or certificate
+        return await _deliver_once(config, certificate)
+
+
+async def _first_or_final(certificates: Certificates, *, waits: bool) -> Certificate | None:
+    """Return the first certificate; None when there is no point in waiting for one."""
+    async for status in certificates.statuses():
+        if status.certificate is not None or _is_final(status, waits=waits):
+            return status.certificate
+    return None
+
+
+def _is_final(status: RotationStatus, *, waits: bool) -> bool:
+    return status.refused or (not waits and status.last_error is not None)
+
+
+def _why_none(config: CommandConfig, certificates: Certificates, stopped: str | None) -> str:
+    reason = certificates.last_error or "the issuer has not answered"
+    if stopped is not None:
+        return f"stopped by {stopped} before there was a certificate: {reason}"
+    if _is_final(certificates.status, waits=config.waits):
+        return f"no certificate: {reason}"
+    return f"no certificate within {config.timeout_s:g} s: {reason}"
+
+
+async def _deliver_once(config: CommandConfig, certificate: Certificate) -> int:
+    try:
+        if config.output is not None:
+            await write_files_aside(config.output, certificate)
+        _tell(config, certificate)
+        await _hooks(config, certificate)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        where = config.output.directory if config.output else "standard output"
+        return _fail(config, f"{where} cannot be written: {error.strerror}")
+    except HookFailed as error:
+        return _fail(config, str(error))
+    return 0
+
+
+async def _watch(config: CommandConfig, clock: Clock) -> int:
+    with stop_signals(signal.SIGTERM, signal.SIGINT) as stopping:
+        async with (
+            _opened(config, clock) as certificates,
+            in_background(_deliver(config, certificates, clock), name="delivery"),
+            in_background(_tell_errors(config, certificates), name="errors"),
+        ):
+            await stopping.wait()
+    return 0
+
+
+async def _deliver(config: CommandConfig, certificates: Certificates, clock: Clock) -> None:
+    async for certificate in certificates.changes():
+        if certificate is None:
+            _say(config, {"event": "expired"}, "certificate expired and was not renewed")
+            continue
+        if config.output is not None and not await write_until_done(
+            config.output, certificates, certificate, clock
+        ):
+            continue
+        _tell(config, certificate)
+        try:
+            await _hooks(config, certificate)
+        except HookFailed as error:
+            _say(config, {"event": "hook failed", "reason": str(error)}, f"hook failed: {error}")
+    await asyncio.Event().wait()
+
+
+async def _tell_errors(config: CommandConfig, certificates: Certificates) -> None:
+    told: str | None = None
+    async for status in certificates.statuses():
+        if status.last_error is not None and status.last_error != told:
+            _say(config, {"event": "error", "reason": status.last_error}, status.last_error)
+        told = status.last_error
+    await asyncio.Event().wait()
+
+
+async def _hooks(config: CommandConfig, certificate: Certificate) -> None:
+    directory = config.output.directory if config.output is not None else None
+    await run_hooks(config.hook, certificate, directory=directory)
+
+
+@asynccontextmanager
+async def _opened(config: CommandConfig, clock: Clock) -> AsyncIterator[Certificates]:
+    async with AsyncExitStack() as stack:
+        certificates = await _issuer(stack, config.source, clock)
+        if config.trust != TrustConfig():
+            certificates = await stack.enter_async_context(
+                with_trust(certificates, config.trust, clock=clock)
+            )
+        yield certificates
+
+
+async def _issuer(stack: AsyncExitStack, source: Source, clock: Clock) -> Certificates:
+    enter = stack.enter_async_context
+    match source:
+        case AuthoritySource():
+            authority = await enter(istio_ca(source.authority, clock=clock))
+            return await enter(
+                keep_fresh(
+                    source.rotation, authority, clock=clock, depends_on=source.authority.files
+                )
+            )
+        case FilesConfig():
+            return await enter(follow_files(source, clock=clock))
+        case WorkloadApiConfig():
+            return await enter(follow_workload_api(source, clock=clock))
+        case _:
+            assert_never(source)
+
+
+def _tell(config: CommandConfig, certificate: Certificate) -> None:
+    serial, until = f"{certificate.serial:x}", certificate.not_after
+    facts: dict[str, object] = {
+        "event": "certificate",
+        "spiffe_id": str(certificate.spiffe_id),
+        "serial": serial,
+        "not_before": certificate.not_before.isoformat(),
+        "not_after": until.isoformat(),
+        "directory": str(config.output.directory) if config.output is not None else None,
+    }
+    _say(
+        config,
+        facts,
+        f"{certificate.spiffe_id} serial {serial} valid until {until:%Y-%m-%d %H:%M:%S} UTC",
+    )
+
+
+def _say(config: CommandConfig, facts: dict[str, object], sentence: str) -> None:
+    sys.stdout.write((json.dumps(facts) if config.as_json else sentence) + "\n")
+    sys.stdout.flush()
+
+
+def _fail(config: CommandConfig, reason: str) -> int:
+    if config.as_json:
+        _say(config, {"event": "error", "reason": reason}, reason)
+    else:
+        sys.stderr.write(f"certclient: {reason}\n")
+    return 1

@@ -1,0 +1,311 @@
+"""The `certclient` command's options, and what they mean as configuration."""
+
+import argparse
+import re
+import shlex
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from certclient._errors import CertClientError, InvalidConfig
+from certclient.authorities._istio_ca import IstioCaConfig
+from certclient.authorities._workload_api import WorkloadApiConfig
+from certclient.command._hooks import HookConfig
+from certclient.files._file_certificates import FilesConfig
+from certclient.files._output_files import OutputFilesConfig
+from certclient.rotation._rotation import RotationConfig
+from certclient.tls._trust_bundle import TrustConfig
+from certclient.x509._keys import KeyEncoding, KeyType
+from mesh_identity import SYSTEM, InvalidSpiffeId, SpiffeId, SystemRoots
+
+_UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
+
+_EXIT_CODES = """\
+exit codes:
+  0  done (get); stopped by SIGTERM or SIGINT (watch)
+  1  no certificate was to be had, or not in time, or its files or its hook failed (get)
+  2  the options are wrong
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuthoritySource:
+    """The Istio CA API."""
+
+    authority: IstioCaConfig
+    rotation: RotationConfig
+
+
+Source = AuthoritySource | FilesConfig | WorkloadApiConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandConfig:
+    """All that the command was told."""
+
+    once: bool
+    source: Source
+    trust: TrustConfig
+    output: OutputFilesConfig | None
+    hook: HookConfig
+    as_json: bool
+    timeout_s: float
+    waits: bool
+    log_level: str
+
+
+def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> CommandConfig:
+    """Read the command line; leaves the program with 2 and one sentence if it is wrong."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    try:
+        return _config(options, environ)
+    except (CertClientError, InvalidSpiffeId) as error:
+        parser.exit(2, f"certclient: {error}\n")
+
+
+def _config(options: argparse.Namespace, environ: Mapping[str, str]) -> CommandConfig:
+    if (options.signal is None) != (options.pid_file is None):
+        raise InvalidConfig("--signal and --pid-file go together: the file names who gets it")
+    return CommandConfig(
+        once=options.command == "get",
+        source=_source(options, environ),
+        trust=TrustConfig(anchors_path=options.trust_anchors, crl_path=options.crl),
+        output=None
+        if options.output is None
+        else OutputFilesConfig(directory=options.output, mode=options.mode, atomic=options.atomic),
+        hook=HookConfig(
+            command=_words(options.on_renew), signal=options.signal, pid_file=options.pid_file
+        ),
+        as_json=options.json,
+        timeout_s=options.timeout.total_seconds(),
+        # Files and a workload API come when they come; an authority is there or not.
+        waits=options.wait or options.ca is None,
+        log_level=options.log_level,
+    )
+
+
+def _source(options: argparse.Namespace, environ: Mapping[str, str]) -> Source:
+    chosen = [
+        option
+        for option, value in (
+            ("--ca", options.ca),
+            ("--files", options.files),
+            ("--workload-api", options.workload_api),
+        )
+        if value is not None
+    ]
+    if len(chosen) > 1:
+        raise InvalidConfig(f"{' and '.join(chosen)} name two issuers, one is needed")
+    if options.ca is not None:
+        return _authority_source(options)
+    if options.files is not None:
+        return FilesConfig.in_directory(options.files)
+    address = options.workload_api or environ.get("SPIFFE_ENDPOINT_SOCKET")
+    if not address:
+        raise InvalidConfig(
+            "an issuer is needed: --ca HOST:PORT, --files DIRECTORY or --workload-api ADDRESS "
+            "(or SPIFFE_ENDPOINT_SOCKET in the environment)"
+        )
+    spiffe_id = SpiffeId.parse(options.spiffe_id) if options.spiffe_id else None
+    return WorkloadApiConfig(address=address, spiffe_id=spiffe_id, hint=options.hint)
+
+
+def _authority_source(options: argparse.Namespace) -> AuthoritySource:
+    if not options.spiffe_id:
+        raise InvalidConfig("--ca needs --spiffe-id, the identity to ask for")
+    host, _, port = options.ca.rpartition(":")
+    if not host or not port.isdigit():
+        raise InvalidConfig(f"--ca {options.ca!r} must be HOST:PORT")
+    if options.plaintext and options.ca_root:
+        raise InvalidConfig("--plaintext and --ca-root exclude each other")
+    if not options.plaintext and not options.ca_root:
+        raise InvalidConfig("--ca needs --ca-root FILE or SYSTEM (or --plaintext)")
+    return AuthoritySource(
+        authority=IstioCaConfig(
+            address=options.ca,
+            root_certificate=_root_certificate(options.ca_root),
+            server_name=options.server_name,
+            server_name_setting="--server-name",
+            token_path=options.token,
+            client_certificate_path=options.client_certificate,
+            client_key_path=options.client_key,
+            cluster_id=options.cluster_id,
+            headers=tuple(map(_header, options.header)),
+            cert_signer=options.cert_signer,
+            timeout_s=options.call_timeout.total_seconds(),
+        ),
+        rotation=RotationConfig(
+            spiffe_id=SpiffeId.parse(options.spiffe_id),
+            key_type=options.key_type,
+            key_encoding=options.key_encoding,
+            lifetime=options.lifetime,
+            grace_ratio=options.grace_ratio,
+        ),
+    )
+
+
+def _root_certificate(chosen: str | None) -> Path | SystemRoots | None:
+    """Return where the roots are."""
+    if chosen is None:
+        return None
+    return SYSTEM if chosen == "SYSTEM" else Path(chosen)
+
+
+def _header(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise InvalidConfig(f"--header {text!r} must be NAME=VALUE")
+    return name, value
+
+
+def _words(command: str | None) -> tuple[str, ...]:
+    if command is None:
+        return ()
+    try:
+        words = tuple(shlex.split(command))
+    except ValueError as error:
+        raise InvalidConfig(f"--on-renew {command!r}: {error}") from error
+    if not words:
+        raise InvalidConfig("--on-renew is empty, a command is needed")
+    return words
+
+
+def _duration(text: str) -> timedelta:
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text!r} must be a number and one of s m h d, as 24h")
+    return timedelta(seconds=float(match[1]) * _UNITS_S[match[2]])
+
+
+def _mode(text: str) -> int:
+    if not re.fullmatch(r"0?[0-7]{3}", text):
+        raise argparse.ArgumentTypeError(f"{text!r} must be three octal digits, as 0600")
+    return int(text, 8)
+
+
+def _signal(text: str) -> signal.Signals:
+    try:
+        return signal.Signals[f"SIG{text.upper().removeprefix('SIG')}"]
+    except KeyError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no signal; HUP is one") from None
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="certclient",
+        description="Gets a workload's certificate, keeps it fresh, and tells who uses it.",
+        epilog=_EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="get|watch")
+    for name, text in (
+        ("get", "get one certificate and end"),
+        ("watch", "keep the certificate fresh until stopped"),
+    ):
+        command = commands.add_parser(
+            name,
+            help=text,
+            description=f"{text[0].upper()}{text[1:]}.",
+            epilog=_EXIT_CODES,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        _add_source(command)
+        _add_authority(command)
+        _add_output(command)
+    return parser
+
+
+def _add_source(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("issuer, one of")
+    group.add_argument("--ca", metavar="HOST:PORT", help="an Istio CA API")
+    group.add_argument(
+        "--files",
+        type=Path,
+        metavar="DIRECTORY",
+        help="cert-chain.pem, key.pem and root-cert.pem that somebody else renews",
+    )
+    group.add_argument(
+        "--workload-api",
+        metavar="ADDRESS",
+        help="a SPIFFE Workload API, as unix:///run/spire/agent.sock; $SPIFFE_ENDPOINT_SOCKET",
+    )
+    group = parser.add_argument_group("identity and trust")
+    group.add_argument("--spiffe-id", metavar="URI", help="the identity to ask for, or to take")
+    group.add_argument("--hint", help="take the workload API's identity of this hint")
+    group.add_argument(
+        "--trust-anchors", type=Path, metavar="FILE", help="further roots for the bundle"
+    )
+    group.add_argument("--crl", type=Path, metavar="FILE", help="revocation lists")
+
+
+def _add_authority(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("with --ca")
+    group.add_argument(
+        "--ca-root",
+        metavar="FILE|SYSTEM",
+        help="roots the server is checked by; SYSTEM: the machine's, $SSL_CERT_FILE, $SSL_CERT_DIR",
+    )
+    group.add_argument(
+        "--plaintext", action="store_true", help="no TLS: the token travels in the clear"
+    )
+    group.add_argument("--server-name", metavar="NAME", help="the name in its certificate")
+    group.add_argument("--token", type=Path, metavar="FILE", help="a bearer token")
+    group.add_argument("--client-certificate", type=Path, metavar="FILE")
+    group.add_argument("--client-key", type=Path, metavar="FILE")
+    group.add_argument("--cluster-id", default="", metavar="ID")
+    group.add_argument("--header", action="append", default=[], metavar="NAME=VALUE")
+    group.add_argument("--cert-signer", default="", metavar="NAME")
+    group.add_argument(
+        "--call-timeout",
+        type=_duration,
+        default=timedelta(seconds=10),
+        help="how long one call may take, 10s",
+    )
+    group.add_argument(
+        "--lifetime", type=_duration, default=timedelta(hours=24), help="24h unless told otherwise"
+    )
+    group.add_argument(
+        "--grace-ratio", type=float, default=0.5, help="the part of it left at renewal, 0.5"
+    )
+    group.add_argument("--key-type", type=KeyType, choices=list(KeyType), default=KeyType.P256)
+    group.add_argument(
+        "--key-encoding", type=KeyEncoding, choices=list(KeyEncoding), default=KeyEncoding.PKCS8
+    )
+
+
+def _add_output(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("output")
+    group.add_argument(
+        "--output",
+        type=Path,
+        metavar="DIRECTORY",
+        help="write cert-chain.pem, key.pem and root-cert.pem there",
+    )
+    group.add_argument("--mode", type=_mode, default=0o600, help="of each file, 0600")
+    group.add_argument(
+        "--atomic", action="store_true", help="the three files change as one, through links"
+    )
+    group.add_argument("--on-renew", metavar="COMMAND", help="run it after each certificate")
+    group.add_argument("--signal", type=_signal, metavar="NAME", help="send it, as HUP ...")
+    group.add_argument(
+        "--pid-file", type=Path, metavar="FILE", help="... to the process that this file names"
+    )
+    group.add_argument("--json", action="store_true", help="say what happens as lines of JSON")
+    group.add_argument(
+        "--timeout",
+        type=_duration,
+        default=timedelta(seconds=60),
+        help="how long get waits, 60s",
+    )
+    group.add_argument(
+        "--wait",
+        action="store_true",
+        help="get asks a CA again that can't be reached, until --timeout; else it says why at once",
+    )
+    group.add_argument(
+        "--log-level", choices=("debug", "info", "warning", "error"), default="error"
+    )

@@ -1,0 +1,1 @@
+"""How subscribers get the newest certificate and hear of each new one."""

@@ -1,0 +1,1 @@
+"""Certificates in files: those that others renew are read, ours are written."""

@@ -1,0 +1,1 @@
+"""When a certificate is renewed, and the loop that renews it."""

@@ -1,0 +1,358 @@
+"""One loop that renews and publishes; everybody who uses the certificate is a subscriber.
+
+The loop looks at the clock; an attempt is a task of its own, so that an authority that never
+answers can't keep an expired certificate in use. What both decide by is in `_schedule`.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator, Collection, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TypeVar
+
+from certclient._errors import (
+    CertClientError,
+    CertificateRejected,
+    InvalidConfig,
+    SigningRefused,
+)
+from certclient.authorities._authority import CertificateAuthority
+from certclient.feed._certificates import Certificates, RotationStatus
+from certclient.feed._expiry import CHECK_INTERVAL_S, log_expired, remaining_s
+from certclient.feed._feed import Feed
+from certclient.rotation._retry_on_change import retry_on_change
+from certclient.rotation._schedule import (
+    CLOCK_STEP_S,
+    Schedule,
+    answer_timeout,
+    renewal_time,
+    retry_delay,
+    seconds_until_due,
+)
+from certclient.x509._acceptance import accept
+from certclient.x509._certificate import Certificate
+from certclient.x509._keys import KeyEncoding, KeyType, PrivateKey, new_private_key, signing_request
+from mesh_identity import SpiffeId
+from mesh_lifecycle import Backoff, Clock, SystemClock, in_background
+
+log = logging.getLogger("certclient")
+
+T = TypeVar("T")
+
+# The least time between two attempts, whatever a certificate's lifetime or a caller asks for.
+_SPACING_S = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RotationConfig:
+    """What certificate to keep, and how early and how patiently to renew it.
+
+    lifetime: what the authority is asked for; it may give less. Below ten seconds there is no
+        time left to try again.
+    grace_ratio: the part of the lifetime that is left when renewal starts, 0 to 1.
+    jitter: renewal starts up to this part of the lifetime earlier or later, so that workloads
+        started together do not renew together.
+    backoff: the delays between failed attempts; shortened when the certificate's end is near.
+    answer_timeout_s: the longest one attempt may take, the authority's own retries included.
+    """
+
+    spiffe_id: SpiffeId
+    key_type: KeyType = KeyType.P256
+    key_encoding: KeyEncoding = KeyEncoding.PKCS8
+    lifetime: timedelta = timedelta(hours=24)
+    grace_ratio: float = 0.5
+    jitter: float = 0.01
+    backoff: Backoff = field(default_factory=Backoff)
+    answer_timeout_s: float = 60.0
+
+    def __post_init__(self) -> None:
+        if self.lifetime < timedelta(seconds=1):
+            raise InvalidConfig(f"lifetime must be at least 1 s, got {self.lifetime}")
+        if not 0 <= self.grace_ratio <= 1 or not 0 <= self.jitter <= 1:
+            raise InvalidConfig(
+                "grace_ratio and jitter must lie between 0 and 1, "
+                f"got {self.grace_ratio} and {self.jitter}"
+            )
+        if self.answer_timeout_s <= 0:
+            raise InvalidConfig(f"answer_timeout_s must be above 0, got {self.answer_timeout_s}")
+
+
+@asynccontextmanager
+async def keep_fresh(
+    config: RotationConfig,
+    authority: CertificateAuthority,
+    *,
+    clock: Clock | None = None,
+    rng: random.Random | None = None,
+    depends_on: Collection[Path] = (),
+) -> AsyncIterator[Certificates]:
+    """Get a certificate, and a new one before each expires, for as long as the block runs.
+
+    Does not wait for the first and does not fail when there is none: see
+    `Certificates.wait_for_first` and `last_error`.
+    depends_on: files that decide whether the authority says yes, as `IstioCaConfig.files`. While
+        attempts fail these are watched, and a change to one is a reason to try again at once.
+    """
+    rotation = _Rotation(
+        config, authority, clock=clock or SystemClock(), rng=rng or random.Random()
+    )
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(in_background(rotation.run(), name="certificate rotation"))
+        if depends_on:
+            retrying = retry_on_change(
+                rotation.certificates, tuple(depends_on), again=rotation.try_anew
+            )
+            await stack.enter_async_context(in_background(retrying, name="retry on change"))
+        try:
+            yield rotation.certificates
+        finally:
+            rotation.close()
+
+
+class _Rotation:
+    def __init__(
+        self,
+        config: RotationConfig,
+        authority: CertificateAuthority,
+        *,
+        clock: Clock,
+        rng: random.Random,
+    ) -> None:
+        self._config = config
+        self._authority = authority
+        self._clock = clock
+        self._rng = rng
+        self._feed = Feed(RotationStatus())
+        self._schedule = Schedule()
+        self._delays = config.backoff.delays(rng)
+        self._pending_key: PrivateKey | None = None
+        self._attempting = False
+        self._asked = False
+        self._anew = False
+        self._wake = asyncio.Event()
+        self.certificates = Certificates(self._feed, ask=self._ask)
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as attempts:
+            while True:
+                self._expire_if_over()
+                due_s = self._seconds_until_due()
+                if due_s <= 0 and not self._attempting:
+                    self._begin(attempts)
+                await self._pause(due_s)
+
+    def close(self) -> None:
+        self._feed.close()
+
+    def _ask(self) -> None:
+        if not self._attempting:
+            self._asked = True
+            self._wake.set()
+
+    def try_anew(self) -> None:
+        """Try again, because what the last attempt failed for may have changed.
+
+        An attempt that is under way may have begun before the change, so if it fails there is
+        another.
+        """
+        if self._attempting:
+            self._anew = True
+        else:
+            self._ask()
+
+    # when
+
+    def _begin(self, attempts: asyncio.TaskGroup) -> None:
+        self._attempting = True
+        self._asked = False
+        attempts.create_task(self._renew(), name="certificate renewal")
+
+    async def _renew(self) -> None:
+        try:
+            await self._attempt()
+        finally:
+            # Before anyone hears of the outcome: asking again is a new wish then.
+            self._attempting = False
+            anew, self._anew = self._anew, False
+            if anew and self._feed.value.last_error is not None:
+                self._asked = True
+            self._wake.set()
+
+    def _seconds_until_due(self) -> float:
+        return seconds_until_due(
+            self._schedule,
+            now=self._clock.now(),
+            monotonic=self._clock.monotonic(),
+            asked=self._asked,
+        )
+
+    async def _pause(self, due_s: float) -> None:
+        """Sleep until something is due or asked for, or it is time to look at the clock."""
+        seconds = CHECK_INTERVAL_S
+        if not self._attempting:
+            seconds = min(seconds, due_s)
+        if (certificate := self._feed.value.certificate) is not None:
+            seconds = min(seconds, remaining_s(certificate, self._clock))
+        offset = self._clock.now() - self._clock.monotonic()
+        if self._asked:
+            await self._clock.sleep(seconds)
+        else:
+            with suppress(TimeoutError):
+                await _within(self._clock, seconds, self._wake.wait(), name="renewal request")
+            self._wake.clear()
+        step = self._clock.now() - self._clock.monotonic() - offset
+        if abs(step) > CLOCK_STEP_S:
+            log.info("wall clock stepped or machine slept", extra={"step_s": round(step, 3)})
+            self._schedule = replace(self._schedule, scheduled_after=float("-inf"))
+
+    def _expire_if_over(self) -> None:
+        certificate = self._feed.value.certificate
+        if certificate is not None and remaining_s(certificate, self._clock) <= 0:
+            self._expire(certificate)
+
+    # what
+
+    async def _attempt(self) -> None:
+        config = self._config
+        remaining = remaining_s(self._feed.value.certificate, self._clock)
+        timeout_s = answer_timeout(config.answer_timeout_s, remaining_s=remaining)
+        try:
+            # A key that no certificate was issued for yet serves the next attempt too: making
+            # an RSA key every few seconds of an outage would be dear.
+            key = self._pending_key or await new_private_key(config.key_type)
+            self._pending_key = key
+            request = signing_request(key, config.spiffe_id)
+            chain = await _within(
+                self._clock,
+                timeout_s,
+                self._authority.sign(request, lifetime=config.lifetime),
+                name="certificate signing",
+            )
+            certificate = accept(
+                chain,
+                key=key,
+                spiffe_id=config.spiffe_id,
+                now=datetime.fromtimestamp(self._clock.now(), UTC),
+                key_encoding=config.key_encoding,
+            )
+        except TimeoutError:
+            self._failed(f"no answer within {timeout_s:.1f} s", refused=False)
+        except (SigningRefused, CertificateRejected) as error:
+            self._pending_key = None
+            self._failed(str(error), refused=True)
+        except CertClientError as error:
+            self._failed(str(error), refused=False)
+        except Exception as error:
+            # The authority is a caller's object: a bug in it must not end rotation.
+            log.exception("certificate authority client failed unexpectedly")
+            self._failed(f"unexpected {type(error).__name__}", refused=True)
+        else:
+            self._pending_key = None
+            self._succeeded(certificate)
+
+    def _succeeded(self, certificate: Certificate) -> None:
+        now, monotonic = self._clock.now(), self._clock.monotonic()
+        # The lifetime counts from when we got it: authorities date certificates back, and with
+        # short lifetimes half of the dated-back span may be over at once.
+        renews_at = renewal_time(
+            datetime.fromtimestamp(now, UTC),
+            certificate.not_after,
+            self._config.grace_ratio,
+            self._config.jitter,
+            self._rng,
+        )
+        self._delays = self._config.backoff.delays(self._rng)
+        self._schedule = Schedule(
+            issued_at=now,
+            renew_at=renews_at.timestamp(),
+            scheduled_after=monotonic + _SPACING_S,
+        )
+        self._feed.publish(
+            RotationStatus(
+                certificate=certificate,
+                renews_at=renews_at,
+                attempts=self._feed.value.attempts + 1,
+            )
+        )
+        log.info(
+            "certificate renewed",
+            extra={
+                "spiffe_id": str(certificate.spiffe_id),
+                "serial": f"{certificate.serial:x}",
+                "expires_in_s": round(certificate.not_after.timestamp() - now, 1),
+                "renews_in_s": round(renews_at.timestamp() - now, 1),
+            },
+        )
+
+    def _failed(self, reason: str, *, refused: bool) -> None:
+        status = self._feed.value
+        monotonic = self._clock.monotonic()
+        remaining = remaining_s(status.certificate, self._clock)
+        delay = retry_delay(
+            next(self._delays),
+            remaining_s=remaining,
+            refused=refused,
+            spread=self._rng.random(),
+        )
+        self._schedule = replace(
+            self._schedule,
+            scheduled_after=monotonic + delay,
+            asked_after=monotonic + min(delay, _SPACING_S),
+        )
+        attempt = status.failed_attempts + 1
+        self._feed.publish(
+            replace(
+                status,
+                last_error=reason,
+                refused=refused,
+                attempts=status.attempts + 1,
+                failed_attempts=attempt,
+            )
+        )
+        message = (
+            "certificate request failed, there is no valid one"
+            if status.certificate is None
+            else "certificate renewal failed, keeping the current one"
+        )
+        log.warning(
+            message,
+            extra={
+                "spiffe_id": str(self._config.spiffe_id),
+                "attempt": attempt,
+                "reason": reason,
+                "next_attempt_in_s": round(delay, 2),
+                "expires_in_s": round(remaining, 1),
+            },
+        )
+
+    def _expire(self, certificate: Certificate) -> None:
+        self._schedule = replace(self._schedule, issued_at=None, renew_at=None)
+        self._feed.publish(replace(self._feed.value, certificate=None, renews_at=None))
+        log_expired(certificate, reason=self._feed.value.last_error)
+
+
+async def _within(
+    clock: Clock, seconds: float, work: Coroutine[object, object, T], *, name: str
+) -> T:
+    """Wait for `work` no longer than `seconds` of `clock`; raises TimeoutError.
+
+    asyncio.timeout would do the same on the loop's clock, which a test can't turn.
+    """
+    task = asyncio.create_task(work, name=name)
+    timer = asyncio.create_task(clock.sleep(seconds), name=f"timer of {name}")
+    try:
+        await asyncio.wait((task, timer), return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise TimeoutError
+        if task.cancelled():
+            # Passed on, it would look like a cancel of ours and end the caller without a trace.
+            raise RuntimeError(f"{name} was cancelled from within")
+        return task.result()
+    finally:
+        task.cancel()
+        timer.cancel()
+        await asyncio.gather(task, timer, return_exceptions=True)

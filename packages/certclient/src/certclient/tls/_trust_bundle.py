@@ -1,0 +1,182 @@
+"""What is trusted beyond the authority's own roots, and what is revoked.
+
+A layer over any `Certificates`: what it publishes has extra anchors in the trust bundle and
+revocation lists beside it. Leaf, bundle and lists are one value, so no subscriber can get a leaf
+before the bundle that it needs.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from certclient.feed._certificates import Certificates, RotationStatus
+from certclient.feed._feed import Feed
+from certclient.files._file_secrets import FileSecrets, file_secrets
+from certclient.files._secret_names import FileSecretsConfig, revocation_name, root_name
+from certclient.x509._certificate import Certificate
+from certclient.x509._pem import RevocationLists, Roots, merged_roots, read_roots
+from mesh_identity import checked_trust_domain
+from mesh_lifecycle import Clock, SystemClock, in_background
+
+log = logging.getLogger("certclient")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrustConfig:
+    """Files that add to what is trusted, followed when they change; None for none.
+
+    anchors_path: further roots of our own trust domain, PEM. They speak for no other.
+    crl_path: revocation lists, PEM; once there are any, a peer whose issuer has no list among them
+        is refused.
+    federated: other trust domains and the file of each one's roots, PEM. They speak for no other
+        trust domain than theirs, and let nobody in: see `trust_domains` of the TLS contexts.
+    """
+
+    anchors_path: Path | None = None
+    crl_path: Path | None = None
+    federated: tuple[tuple[str, Path], ...] = ()
+
+    def __post_init__(self) -> None:
+        for name, _ in self.federated:
+            checked_trust_domain(name)
+
+    def secret_names(self) -> tuple[str, ...]:
+        """Return the names under which `FileSecrets` has what the files hold."""
+        roots = [path for path in (self.anchors_path,) if path is not None]
+        roots += [path for _, path in self.federated]
+        lists = (self.crl_path,) if self.crl_path is not None else ()
+        return (*map(root_name, roots), *map(revocation_name, lists))
+
+
+class TrustingCertificates(Certificates):
+    """Certificates with more trust; made by `with_trust`."""
+
+    def __init__(self, below: Certificates, feed: Feed[RotationStatus], *, clock: Clock) -> None:
+        super().__init__(feed, ask=below.request_renewal)
+        self._clock = clock
+        self._below = below
+        self._own = feed
+        self._given = self._from_file = self._crl = b""
+        self._federated: tuple[tuple[str, bytes], ...] = ()
+        self._made_of: tuple[object, ...] | None = None
+        self._made: Certificate | None = None
+        self._faults: asyncio.Future[tuple[str, ...]] = asyncio.get_running_loop().create_future()
+
+    async def first_faults(self) -> tuple[str, ...]:
+        """Say what was wrong with the named files when they were first read; waits for that."""
+        return await asyncio.shield(self._faults)
+
+    def set_anchors(self, anchors_pem: bytes) -> None:
+        """Trust these roots as well, in place of those set before; the same again is no news.
+
+        They are further roots of our own trust domain, and speak for no other.
+
+        Subscribers get the new bundle at once, and a renewal is asked for, because the authority
+        may sign by another root now. Empty for none; raises InvalidPem if
+        not one root in it is good. What is expired or no CA certificate is left out and logged.
+        """
+        anchors = b""
+        if anchors_pem.strip():
+            now = datetime.fromtimestamp(self._clock.now(), UTC)
+            read = read_roots(anchors_pem, now=now, authorities_only=True)
+            anchors = read.roots_pem
+            if read.skipped and anchors != self._given:
+                log.warning(
+                    "roots left out of the trust bundle", extra={"reasons": list(read.skipped[:10])}
+                )
+        if anchors == self._given:
+            return
+        self._given = anchors
+        self._combine()
+        self._below.request_renewal()
+
+    def _take_files(self, secrets: FileSecrets, config: TrustConfig) -> None:
+        """Use what the files hold now."""
+        if config.anchors_path is not None:
+            roots = secrets.get(root_name(config.anchors_path))
+            self._from_file = roots.roots_pem if isinstance(roots, Roots) else b""
+        if config.crl_path is not None:
+            lists = secrets.get(revocation_name(config.crl_path))
+            self._crl = lists.crl_pem if isinstance(lists, RevocationLists) else b""
+        bundles = ((name, secrets.get(root_name(path))) for name, path in config.federated)
+        self._federated = tuple(
+            (name, roots.roots_pem) for name, roots in bundles if isinstance(roots, Roots)
+        )
+        self._combine()
+        names = config.secret_names()
+        if not self._faults.done() and secrets.status.states.keys() >= set(names):
+            self._faults.set_result(tuple(filter(None, map(secrets.error, names))))
+
+    def _combine(self) -> None:
+        """Publish the status from below with what is added here, if that is any news."""
+        status = self._below.status
+        parts = (status.certificate, self._given, self._from_file, self._crl, self._federated)
+        if parts != self._made_of:
+            self._made_of, self._made = parts, self._combined(status.certificate)
+        combined = replace(status, certificate=self._made)
+        if combined != self._own.value:
+            self._own.publish(combined)
+
+    def _combined(self, certificate: Certificate | None) -> Certificate | None:
+        added = self._given or self._from_file or self._crl or self._federated
+        if certificate is None or not added:
+            return certificate
+        return replace(
+            certificate,
+            trust_bundle_pem=merged_roots(
+                certificate.trust_bundle_pem, self._given, self._from_file
+            ),
+            crl_pem=certificate.crl_pem + self._crl,
+            federated_bundles=(*self._federated, *certificate.federated_bundles),
+        )
+
+
+@asynccontextmanager
+async def with_trust(
+    certificates: Certificates, config: TrustConfig | None = None, *, clock: Clock | None = None
+) -> AsyncIterator[TrustingCertificates]:
+    """Add anchors and revocation lists to everything that `certificates` publishes.
+
+    A named file that is not there yet adds nothing until it is; what is wrong with it is logged.
+    """
+    config = config or TrustConfig()
+    feed = Feed(RotationStatus())
+    combined = TrustingCertificates(certificates, feed, clock=clock or SystemClock())
+    async with AsyncExitStack() as stack:
+        secrets = None
+        if config != TrustConfig():
+            source = file_secrets(FileSecretsConfig(), clock=clock)
+            secrets = await stack.enter_async_context(source)
+            combined._take_files(secrets, config)
+        else:
+            combined._faults.set_result(())
+        combined._combine()
+        following = _follow(certificates, secrets, combined, config)
+        await stack.enter_async_context(in_background(following, name="trust bundle"))
+        try:
+            yield combined
+        finally:
+            feed.close()
+
+
+async def _follow(
+    certificates: Certificates,
+    secrets: FileSecrets | None,
+    combined: TrustingCertificates,
+    config: TrustConfig,
+) -> None:
+    async def from_files(secrets: FileSecrets) -> None:
+        async for _ in secrets.looks():
+            combined._take_files(secrets, config)
+
+    async with asyncio.TaskGroup() as group:
+        if secrets is not None:
+            group.create_task(from_files(secrets), name="trust files")
+        async for _ in certificates.statuses():
+            combined._combine()
+    # Only reached when both ended first; whoever nested the blocks is about to leave ours.
+    await asyncio.Event().wait()
