@@ -13,7 +13,8 @@ RARELY_USED = {
     "certclient.authorities._workload_api",
     "importlib.metadata",
     "lzma",
-    "mesh_agent._names",
+    "mesh_agent.dns._name_table_updates",
+    "mesh_agent.dns._server",
     "mesh_dnsproxy",
     "mesh_protos.nds_pb2",
     "prometheus_client",
@@ -28,7 +29,7 @@ RARELY_USED = {
 def test_a_configuration_in_json_does_not_load_yamls_library() -> None:
     program = (
         "import json, sys; import mesh_agent._process\n"
-        "from mesh_agent._proxy_config import merge_layers, mesh_layer, parse_layer\n"
+        "from mesh_agent.config._proxy_config import merge_layers, mesh_layer, parse_layer\n"
         "text = json.dumps({'discoveryAddress': 'a:1', 'drainDuration': '1s'})\n"
         "merge_layers([mesh_layer('mesh', ''), parse_layer('PROXY_CONFIG', text)])\n"
         "print(json.dumps(list(sys.modules)))"

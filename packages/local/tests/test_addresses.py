@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mesh_local import AddressError, Block, MeshFile, prepared
-from mesh_local._addresses import BLOCKS, choose_block, is_free, reservations
+from mesh_local.config._addresses import BLOCKS, choose_block, is_free, reservations
 
 
 def nothing(_: Block) -> Iterable[tuple[str, int]]:

@@ -3,10 +3,10 @@ import json
 import pytest
 
 from mesh_local import MeshPlan
-from mesh_local._checks import Hop, find_hop, judge
-from mesh_local._checks import _route as route
-from mesh_local._http import Answer
-from mesh_local._shapes import Expectation
+from mesh_local.config._shapes import Expectation
+from mesh_local.observation._checks import Hop, find_hop, judge
+from mesh_local.observation._checks import _route as route
+from mesh_local.observation._http import Answer
 
 BACKEND = "spiffe://example.org/ns/shop/sa/backend"
 WEB = "spiffe://example.org/ns/shop/sa/web"

@@ -10,12 +10,12 @@ import pytest
 import pytest_asyncio
 
 from mesh_local import ChildState, OnExit, ProcessEnded
-from mesh_local._children import describe_exit, last_lines, running
-from mesh_local._guard import Guard, guarding
-from mesh_local._processes import ProcessSpec, Role
+from mesh_local.processes._children import describe_exit, last_lines, running
+from mesh_local.processes._guard import Guard, guarding
+from mesh_local.processes._specs import ProcessSpec, Role
 from mesh_testkit import until
 
-LAUNCHER = Path(__file__).parents[1] / "src" / "mesh_local" / "_launch.py"
+LAUNCHER = Path(__file__).parents[1] / "src" / "mesh_local" / "processes" / "_launch.py"
 
 MakeSpec = Callable[..., ProcessSpec]
 

@@ -52,7 +52,7 @@ async def test_a_file_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
 
 
 async def test_two_runs_with_one_state_folder_are_refused(tmp_path: Path) -> None:
-    from mesh_local._state import opened
+    from mesh_local.state._folder import opened
 
     file = tmp_path / "mesh.yaml"
     file.write_text(ONE)

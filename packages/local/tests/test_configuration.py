@@ -19,12 +19,12 @@ from mesh_local import (
     load_mesh_file,
     prepared,
 )
-from mesh_local._children import last_lines, running
-from mesh_local._configuration import Places, check_mesh, fetch_findings
-from mesh_local._guard import Guard, guarding
-from mesh_local._mesh import _wait_control_plane
-from mesh_local._processes import control_plane_process
-from mesh_local._writing import write_everything
+from mesh_local._lifetime import _wait_control_plane
+from mesh_local.observation._findings import Places, check_mesh, fetch_findings
+from mesh_local.processes._children import last_lines, running
+from mesh_local.processes._guard import Guard, guarding
+from mesh_local.processes._specs import control_plane_process
+from mesh_local.state._writing import write_everything
 
 DEADLINE_S = 60.0
 

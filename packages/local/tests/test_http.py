@@ -4,7 +4,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import pytest
 
-from mesh_local._http import MAX_BODY_BYTES, NoAnswer, fetch
+from mesh_local.observation._http import MAX_BODY_BYTES, NoAnswer, fetch
 
 Serve = Callable[[bytes], AbstractAsyncContextManager[int]]
 

@@ -1,6 +1,6 @@
 from mesh_local import MeshPlan, mesh_config, mesh_documents
-from mesh_local._istio import to_yaml
-from mesh_local._plan import needed_endpoints
+from mesh_local.config._plan import needed_endpoints
+from mesh_local.state._istio import to_yaml
 from mesh_testkit import Golden
 
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from mesh_local import MeshLocalError, MeshPlan, StateFolder
-from mesh_local._processes import (
+from mesh_local.processes._specs import (
     agent_process,
     app_process,
     control_plane_process,

@@ -4,7 +4,7 @@ import pytest
 
 from mesh_lifecycle import in_background
 from mesh_local import MeshPlan, StateFolder
-from mesh_local._roots import keep_roots_fresh, write_roots
+from mesh_local.state._roots import keep_roots_fresh, write_roots
 from mesh_testkit import until
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from mesh_local import StateError
-from mesh_local._state import opened, write_file
+from mesh_local.state._folder import opened, write_file
 
 
 def test_what_must_last_stays_and_what_is_generated_goes(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 from datetime import UTC, datetime
 
-from mesh_local._status import AgentStatus, read_status
+from mesh_local.observation._agent_status import AgentStatus, read_status
 
 
 def test_an_agent_s_answer_is_read() -> None:

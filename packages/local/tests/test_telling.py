@@ -18,13 +18,13 @@ from mesh_local import (
     RunningWorkload,
     StateFolder,
 )
-from mesh_local._checks import Hop
-from mesh_local._duration_text import brief, milliseconds
-from mesh_local._guard import Guard, guarding
-from mesh_local._http import Answer
-from mesh_local._processes import ProcessSpec, Role
-from mesh_local._story import check_lines, mesh_lines
-from mesh_local._table import mesh_view
+from mesh_local.display._check_report import check_lines, mesh_lines
+from mesh_local.display._duration_text import brief, milliseconds
+from mesh_local.display._table import mesh_view
+from mesh_local.observation._checks import Hop
+from mesh_local.observation._http import Answer
+from mesh_local.processes._guard import Guard, guarding
+from mesh_local.processes._specs import ProcessSpec, Role
 from mesh_testkit import Golden
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)

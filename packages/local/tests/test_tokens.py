@@ -6,8 +6,8 @@ import jwt
 from mesh_ca import TokenIssuer
 from mesh_lifecycle.testing import ManualClock
 from mesh_local import MeshPlan
-from mesh_local._state import TOKEN, opened
-from mesh_local._tokens import LIFETIME, keep_tokens_fresh, write_tokens
+from mesh_local.state._folder import TOKEN, opened
+from mesh_local.state._tokens import LIFETIME, keep_tokens_fresh, write_tokens
 
 
 def test_each_workload_gets_a_token_for_its_service_account(plan: MeshPlan, tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mesh_agent._agent import EnvoyEnded, run
+    from mesh_agent._agent import run
     from mesh_agent._config import AgentConfig, StatusConfig, load_config
-    from mesh_agent._flags import Flags
-    from mesh_agent._settings import ConfigError
+    from mesh_agent._errors import ConfigError, EnvoyEnded
+    from mesh_agent.config._flags import Flags
 
 __all__ = [
     # run
@@ -28,11 +28,11 @@ __all__ = [
 ]
 
 _LOADED_WHEN_USED = {
-    "EnvoyEnded": "_agent",
+    "EnvoyEnded": "_errors",
     "run": "_agent",
     "AgentConfig": "_config",
-    "ConfigError": "_settings",
-    "Flags": "_flags",
+    "ConfigError": "_errors",
+    "Flags": "config._flags",
     "StatusConfig": "_config",
     "load_config": "_config",
 }

@@ -11,25 +11,23 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import envoy_supervisor
 import xds_proxy
-from mesh_agent._adapters import ListenerChanges, TrustBundleUpdates
 from mesh_agent._config import AgentConfig
-from mesh_agent._envoy_watch import watch_health
-from mesh_agent._http import http_server
-from mesh_agent._identity_watch import watch_identity
-from mesh_agent._restart import Restarts
-from mesh_agent._root_learning import CONFIGURATION, further_roots, learned_roots
-from mesh_agent._scrape import Scrapes
-from mesh_agent._status import StatusEndpoints
-from mesh_agent._view import AgentView
-from mesh_agent._workload_secrets import ForeignSecrets, OwnSecrets, workload_secrets
+from mesh_agent._errors import EnvoyEnded
+from mesh_agent.envoy._listener_changes import ListenerChanges
+from mesh_agent.envoy._restarts import Restarts
+from mesh_agent.identity._learned_roots import CONFIGURATION, further_roots, learned_roots
+from mesh_agent.identity._trust_bundle_updates import TrustBundleUpdates
+from mesh_agent.identity._workload_secrets import ForeignSecrets, OwnSecrets, workload_secrets
+from mesh_agent.readiness._certificate import watch_identity
+from mesh_agent.readiness._envoy import watch_health
+from mesh_agent.status._description import AgentView
+from mesh_agent.status._endpoints import StatusEndpoints
+from mesh_agent.status._http import http_server
+from mesh_agent.status._scrape import Scrapes
 from mesh_identity import LearnedRoots
 from mesh_lifecycle import Readiness, Stopping, in_background, stop_signals
 
 log = logging.getLogger(__name__)
-
-
-class EnvoyEnded(Exception):
-    """Envoy ended by itself, and more often than it is started again."""
 
 
 async def run(config: AgentConfig) -> None:
@@ -123,7 +121,9 @@ async def answering(
     if config.names is None:
         yield ()
         return
-    from mesh_agent._names import NameTableUpdates, answering_names  # few agents need the server
+    # Few agents need the DNS server.
+    from mesh_agent.dns._name_table_updates import NameTableUpdates
+    from mesh_agent.dns._server import answering_names
 
     async with answering_names(config.names, readiness) as server:
         view.names = server

@@ -4,12 +4,25 @@ Flags and their spelling are Istio's. Unknown ones are passed over, because inje
 outlive the agents they were written for.
 """
 
+import json
+import os
+import sys
+from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
-from mesh_agent._flags import Flags, replace_this_process
+from mesh_agent.config._flags import Flags
+
+# What has to be there before the process starts; a user's own values win.
+_ENVIRONMENT = {
+    # glibc gives each of gRPC's threads an arena of its own to grow; two are enough for this load.
+    "MALLOC_ARENA_MAX": "2",
+    # gRPC's core reports on stderr every peer that leaves and every handshake that fails; the agent
+    # logs what matters of it.
+    "GRPC_VERBOSITY": "NONE",
+}
 
 
 def register(app: typer.Typer) -> None:
@@ -70,3 +83,9 @@ def _version() -> str:
         return version("mesh-agent")
     except PackageNotFoundError:
         return "unknown"
+
+
+def replace_this_process(flags: Flags) -> NoReturn:
+    """Become the agent's process; keeps pid, directory, environment and open files."""
+    arguments = [sys.executable, "-m", "mesh_agent._process", json.dumps(asdict(flags))]
+    os.execve(sys.executable, arguments, {**_ENVIRONMENT, **os.environ})  # noqa: S606 - no shell wanted

@@ -12,27 +12,28 @@ import certclient
 import envoy_supervisor
 import mesh_sds
 import xds_proxy
-from mesh_agent import _node as node
-from mesh_agent import _proxy_config as proxy_config
-from mesh_agent._addresses import machine_addresses
-from mesh_agent._bootstrap_files import BootstrapFiles, bootstrap_files
-from mesh_agent._certificate_config import (
+from mesh_agent._errors import ConfigError
+from mesh_agent.config import _node as node
+from mesh_agent.config import _proxy_config as proxy_config
+from mesh_agent.config._certificate import (
     files_config,
     output_config,
     rotation_config,
     spiffe_id_of,
     trust_config,
 )
-from mesh_agent._control_plane_config import (
+from mesh_agent.config._control_plane import (
     authority_config,
     learned_roots_file,
     relay_config,
 )
-from mesh_agent._envoy_config import envoy_config
-from mesh_agent._flags import Flags
-from mesh_agent._names_config import NamesConfig, names_config
-from mesh_agent._settings import ConfigError, Settings, is_address
-from mesh_agent._sockets import gateway_credentials_socket, sds_socket
+from mesh_agent.config._flags import Flags
+from mesh_agent.config._machine_addresses import machine_addresses
+from mesh_agent.config._settings import Settings, is_address
+from mesh_agent.config._sockets import gateway_credentials_socket, sds_socket
+from mesh_agent.dns._dns_config import NamesConfig, names_config
+from mesh_agent.envoy._bootstrap_files import BootstrapFiles, bootstrap_files
+from mesh_agent.envoy._envoy_config import envoy_config
 from mesh_listening import HTTP_LIMITS, ConnectionLimits
 
 _MAX_FILE_BYTES = 1 << 20

@@ -19,13 +19,12 @@ import certclient
 import envoy_supervisor
 import mesh_sds
 import xds_proxy
-from mesh_agent._agent import EnvoyEnded, run
+from mesh_agent._agent import run
 from mesh_agent._config import AgentConfig, load_config
-from mesh_agent._flags import Flags
-from mesh_agent._gateway_credentials import with_gateway_credentials
-from mesh_agent._http import ListenError
-from mesh_agent._proxyless import BootstrapNotWritten, run_without_envoy
-from mesh_agent._settings import ConfigError
+from mesh_agent._errors import BootstrapNotWritten, ConfigError, EnvoyEnded, ListenError
+from mesh_agent._proxyless import run_without_envoy
+from mesh_agent.config._flags import Flags
+from mesh_agent.identity._gateway_credentials import with_gateway_credentials
 from mesh_lifecycle import LogLevelError, configure_logging
 from mesh_listening import raise_open_files_limit
 

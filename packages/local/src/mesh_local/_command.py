@@ -8,15 +8,15 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from mesh_local._addresses import BLOCKS, Block
-from mesh_local._children import last_lines
-from mesh_local._configuration import check_mesh
 from mesh_local._errors import MeshLocalError, NotReady, ProcessEnded
-from mesh_local._mesh_file import load_mesh_file
-from mesh_local._plan import plan_mesh
 from mesh_local._up import Stopped, default_state_folder, say
 from mesh_local._up import once as run_once
 from mesh_local._up import up as run_up
+from mesh_local.config._addresses import BLOCKS, Block
+from mesh_local.config._mesh_file import load_mesh_file
+from mesh_local.config._plan import plan_mesh
+from mesh_local.observation._findings import check_mesh
+from mesh_local.processes._children import last_lines
 
 app = typer.Typer(
     name="mesh-local",

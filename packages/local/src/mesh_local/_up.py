@@ -10,16 +10,16 @@ from rich.console import Console
 from rich.live import Live
 
 from mesh_lifecycle import Stopping, configure_logging, in_background, stop_signals
-from mesh_local._checks import run_check
-from mesh_local._children import OnExit
-from mesh_local._duration_text import milliseconds
 from mesh_local._errors import MeshLocalError
-from mesh_local._mesh import prepared, running_mesh
-from mesh_local._mesh_file import MeshFile
-from mesh_local._running import RunningMesh
-from mesh_local._state import StateFolder
-from mesh_local._story import check_lines, mesh_lines
-from mesh_local._table import mesh_view
+from mesh_local._lifetime import prepared, running_mesh
+from mesh_local._running_mesh import RunningMesh
+from mesh_local.config._mesh_file import MeshFile
+from mesh_local.display._check_report import check_lines, mesh_lines
+from mesh_local.display._duration_text import milliseconds
+from mesh_local.display._table import mesh_view
+from mesh_local.observation._checks import run_check
+from mesh_local.processes._children import OnExit
+from mesh_local.state._folder import StateFolder
 
 ONCE_READY_S = 90.0
 _REFRESH_S = 0.5

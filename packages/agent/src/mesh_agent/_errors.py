@@ -1,0 +1,21 @@
+"""Why the agent can't be started, or ended by itself; each error holds sentences for its user."""
+
+
+class ConfigError(Exception):
+    """The configuration can't be used; `problems` holds one sentence for each mistake."""
+
+    def __init__(self, problems: tuple[str, ...]) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = problems
+
+
+class ListenError(Exception):
+    """An address can't be listened on."""
+
+
+class BootstrapNotWritten(Exception):
+    """The gRPC bootstrap file can't be written."""
+
+
+class EnvoyEnded(Exception):
+    """Envoy ended by itself, and more often than it is started again."""

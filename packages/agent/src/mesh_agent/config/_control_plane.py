@@ -1,0 +1,143 @@
+"""How the agent reaches its control plane: addresses, roots, and what it proves itself with."""
+
+from pathlib import Path
+
+import certclient
+import xds_proxy
+from mesh_agent.config._proxy_config import ProxyConfig
+from mesh_agent.config._settings import Settings
+from mesh_agent.config._sockets import xds_socket
+from mesh_identity import SYSTEM, SystemRoots
+
+_TOKEN = "./var/run/secrets/tokens/istio-token"  # noqa: S105 - a path
+_ROOT_CERTIFICATE = "./var/run/secrets/istio/root-cert.pem"
+_LEARNED_ROOTS = "learned-roots.json"
+_SERVER_NAME = "ISTIOD_SAN"
+_CONTROL_PLANE_NAME = "istiod.istio-system.svc"
+
+
+def authority_config(settings: Settings, proxy: ProxyConfig) -> certclient.IstioCaConfig:
+    """Where the workload's certificate is signed."""
+    address = settings.text("CA_ADDR", proxy.discovery_address)
+    plaintext = address.endswith(":15010")
+    chain, key = _client_certificate(settings)
+    return certclient.IstioCaConfig(
+        address=address,
+        server_name=_server_name(settings, address),
+        server_name_setting=_SERVER_NAME,
+        root_certificate=None if plaintext else _root_certificate(settings, "CA_ROOT_CA"),
+        token_path=settings.under(_TOKEN),
+        client_certificate_path=chain,
+        client_key_path=key,
+        cluster_id=settings.text("ISTIO_META_CLUSTER_ID"),
+        cert_signer=settings.text("ISTIO_META_CERT_SIGNER"),
+        headers=settings.prefixed("CA_HEADER_"),
+    )
+
+
+def relay_config(
+    settings: Settings, proxy: ProxyConfig, files: certclient.FilesConfig | None
+) -> xds_proxy.RelayConfig:
+    """Where Envoy's configuration comes from. files: the workload's certificate, if mounted."""
+    cluster_id = settings.text("ISTIO_META_CLUSTER_ID")
+    plaintext = proxy.plaintext_control_plane or proxy.discovery_address.endswith(":15010")
+    chain, key = _client_certificate(settings)
+    if files is not None:
+        chain, key = files.certificate_path, files.key_path
+    return xds_proxy.RelayConfig(
+        socket_path=xds_socket(settings, proxy),
+        upstream=xds_proxy.UpstreamConfig(
+            address=proxy.discovery_address,
+            root_certificate=(
+                None if plaintext else _root_certificate(settings, "XDS_ROOT_CA", files)
+            ),
+            server_name=_server_name(settings, proxy.discovery_address),
+            server_name_setting=_SERVER_NAME,
+            token_path=None if plaintext or files is not None else _token(settings),
+            client_certificate_path=chain,
+            client_key_path=key,
+            metadata=(
+                *((("clusterid", cluster_id),) if cluster_id else ()),
+                *settings.prefixed("XDS_HEADER_"),
+            ),
+        ),
+    )
+
+
+def learned_roots_file(
+    authority: certclient.IstioCaConfig | None, relay: xds_proxy.RelayConfig
+) -> Path | None:
+    """Where roots learned from the control plane are kept; None if there are none to learn.
+
+    Only one file of roots for both connections says that both are the mesh's own: who names two,
+    or the machine's, has said whom to believe, and nothing is added to that.
+    """
+    source = relay.upstream.root_certificate
+    if authority is None or not isinstance(source, Path) or authority.root_certificate != source:
+        return None
+    return relay.socket_path.parent / _LEARNED_ROOTS
+
+
+def _client_certificate(settings: Settings) -> tuple[Path, Path] | tuple[None, None]:
+    """What a machine was given when it was set up, to be known by until it has its own."""
+    directory = settings.text("PROV_CERT")
+    if not directory:
+        return None, None
+    return settings.under(directory) / "cert-chain.pem", settings.under(directory) / "key.pem"
+
+
+def _token(settings: Settings) -> Path | None:
+    """The token file; None where there is none and a provisioned certificate serves instead."""
+    path = settings.under(_TOKEN)
+    if settings.is_file(path):
+        return path
+    chain, _ = _client_certificate(settings)
+    if chain is None:
+        settings.problems.append(
+            f"token file {path} {settings.absence(path)}; the agent proves with it who it is: "
+            "mount the workload's token there, or name a directory with a certificate in PROV_CERT"
+        )
+    elif not settings.is_file(chain):
+        settings.problems.append(
+            f"neither token file {path} nor certificate {chain} exists; the agent proves with "
+            "one of them who it is"
+        )
+    return None
+
+
+def _root_certificate(
+    settings: Settings, variable: str, files: certclient.FilesConfig | None = None
+) -> Path | SystemRoots:
+    """The file of roots, or that it is the machine's, wherever they are."""
+    if settings.text(variable) == "SYSTEM":
+        _check_system_roots(settings)
+        return SYSTEM
+    provisioned = settings.text("PROV_CERT")
+    default = f"{provisioned}/root-cert.pem" if provisioned else _ROOT_CERTIFICATE
+    path = settings.path(variable, default)
+    if files is not None and not settings.text(variable):
+        path = files.root_path
+    if not settings.is_file(path):
+        settings.problems.append(
+            f"root certificate {path} {settings.absence(path)}; the control plane is checked "
+            "against it: mount it there or name another file in XDS_ROOT_CA and CA_ROOT_CA"
+        )
+    return path
+
+
+def _check_system_roots(settings: Settings) -> None:
+    if not settings.text("SSL_CERT_FILE"):
+        return
+    path = settings.path("SSL_CERT_FILE", "")
+    if not settings.is_file(path):
+        settings.problems.append(
+            f"SSL_CERT_FILE: root certificate {path} {settings.absence(path)}; the control plane "
+            "is checked against it as XDS_ROOT_CA or CA_ROOT_CA is SYSTEM"
+        )
+
+
+def _server_name(settings: Settings, address: str) -> str:
+    host = address.rpartition(":")[0].strip("[]")
+    if "localhost" in host:
+        host = _CONTROL_PLANE_NAME
+    return settings.text(_SERVER_NAME, host)

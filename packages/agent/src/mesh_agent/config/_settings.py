@@ -1,0 +1,156 @@
+"""Typed reading of environment variables that keeps every complaint until the end."""
+
+import ipaddress
+import time
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import TypeVar
+
+from mesh_configfile import parse_duration
+from mesh_filewatch import FETCH_TIMEOUT_S, ReadTimedOut, read_within, run_within
+
+T = TypeVar("T")
+
+_LEAST_S = 0.5
+"""What a file gets when others have used up the time there is for all."""
+
+
+class Settings:
+    """Variables by name; what can't be read is noted in `problems` and its default returned.
+
+    The files that they name are looked at within a time that is bounded for all of them together.
+    """
+
+    def __init__(self, environ: Mapping[str, str], directory: Path) -> None:
+        self.environ = environ
+        self._directory = directory
+        self.problems: list[str] = []
+        self._files_left_s = FETCH_TIMEOUT_S
+
+    def text(self, name: str, default: str = "") -> str:
+        return self.environ.get(name) or default
+
+    def flag(
+        self, name: str, *, default: bool = False, fallback: Mapping[str, str] | None = None
+    ) -> bool:
+        """fallback: further variables, which count where this one is not set."""
+        text = self.text(name) or (fallback or {}).get(name, "")
+        if not text:
+            return default
+        if text.lower() in ("true", "1", "t", "yes"):
+            return True
+        if text.lower() in ("false", "0", "f", "no"):
+            return False
+        self.problems.append(f"{name} is {text!r}, it must be true or false")
+        return default
+
+    def duration(self, name: str, default: timedelta) -> timedelta:
+        return self._read(name, default, parse_duration)
+
+    def positive_duration(self, name: str, default: timedelta) -> timedelta:
+        value = self.duration(name, default)
+        if value <= timedelta():
+            self.problems.append(f"{name} is {self.text(name)!r}, it must be longer than nothing")
+            return default
+        return value
+
+    def ratio(self, name: str, default: float) -> float:
+        value = self._read(name, default, float)
+        if not 0 <= value <= 1:
+            self.problems.append(f"{name} is {self.text(name)!r}, it must lie between 0 and 1")
+            return default
+        return value
+
+    def port(self, name: str, default: int) -> int:
+        value = self._read(name, default, int)
+        if not 0 < value < 65536:
+            self.problems.append(f"{name} is {self.text(name)!r}, it must be a port, 1 to 65535")
+            return default
+        return value
+
+    def count(self, name: str, default: int) -> int:
+        """A whole number, at least 1."""
+        value = self._read(name, default, int)
+        if value < 1:
+            self.problems.append(f"{name} is {self.text(name)!r}, it must be 1 or more")
+            return default
+        return value
+
+    def optional_port(self, name: str) -> int | None:
+        """A port; None if there is none, or 0."""
+        if self.text(name, "0") == "0":
+            return None
+        faults = len(self.problems)
+        port = self.port(name, 1)
+        return port if len(self.problems) == faults else None
+
+    def path(self, name: str, default: str) -> Path:
+        return self.under(self.text(name, default))
+
+    def under(self, path: str) -> Path:
+        """A path as given, relative ones below the agent's directory."""
+        return self._directory / path
+
+    def read_file(self, path: Path, *, max_bytes: int) -> bytes:
+        """Raises OSError."""
+        return self._in_time(
+            lambda within_s: read_within(path, max_bytes=max_bytes, timeout_s=within_s)
+        )
+
+    def is_file(self, path: Path) -> bool:
+        """Whether a file is there; one whose file system hangs is, and is a problem."""
+        return self._look(path, path.is_file, otherwise=True)
+
+    def absence(self, path: Path) -> str:
+        """Say what is so of a path where `is_file` found no file."""
+        there = self._look(path, path.exists, otherwise=True)
+        return "is not a regular file" if there else "does not exist"
+
+    def resolved(self, path: Path) -> Path:
+        """The path without links; a file system that hangs is a problem."""
+        return self._look(path, path.resolve, otherwise=path)
+
+    def _look(self, path: Path, work: Callable[[], T], *, otherwise: T) -> T:
+        try:
+            return self._in_time(lambda within_s: run_within(work, about=path, timeout_s=within_s))
+        except ReadTimedOut as error:
+            self.problems.append(str(error))
+            return otherwise
+
+    def _in_time(self, work: Callable[[float], T]) -> T:
+        begun_s = time.monotonic()
+        try:
+            return work(max(_LEAST_S, self._files_left_s))
+        finally:
+            self._files_left_s -= time.monotonic() - begun_s
+
+    def prefixed(self, prefix: str) -> tuple[tuple[str, str], ...]:
+        """Variables whose names begin with `prefix`, without it, sorted."""
+        return tuple(
+            sorted(
+                (name.removeprefix(prefix), text)
+                for name, text in self.environ.items()
+                if name.startswith(prefix) and name != prefix
+            )
+        )
+
+    def _read(self, name: str, default: T, parse: Callable[[str], T]) -> T:
+        text = self.text(name)
+        if not text:
+            return default
+        try:
+            return parse(text)
+        except ValueError as error:
+            what = error if parse is parse_duration else f"{text!r} is not a number"
+            self.problems.append(f"{name}: {what}")
+            return default
+
+
+def is_address(text: str) -> bool:
+    """Whether it is an IPv4 or IPv6 address."""
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""How Envoy is started, and when it is replaced by a new one."""

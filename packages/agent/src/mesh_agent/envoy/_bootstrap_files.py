@@ -1,0 +1,102 @@
+"""The bootstrap files that users write themselves: a whole one, or one to be laid over."""
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import envoy_supervisor
+from mesh_agent.config._proxy_config import LayerError, ProxyConfig, read_mapping
+from mesh_agent.config._settings import Settings
+
+_MAX_FILE_BYTES = 64 << 20
+_TEMPLATE_ACTION = re.compile(r"\{\{-?\s*(?:[.$/]|(?:if|else|end|range|with|toJSON)\b)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BootstrapFiles:
+    """What stands in the place of the bootstrap that the agent makes, and what is laid over it.
+
+    whole: given to Envoy as it is. admin: where its admin interface listens, if that cannot be
+    seen by the supervisor itself.
+    override: YAML or JSON. host_ip: what `$(HOST_IP)` stands for in it.
+    """
+
+    whole: Path | None = None
+    admin: envoy_supervisor.Address | None = None
+    override: Path | None = None
+    host_ip: str = ""
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The files there may be."""
+        return tuple(path for path in (self.whole, self.override) if path is not None)
+
+    def override_arguments(self) -> tuple[str, ...]:
+        """Envoy's arguments for the override, read anew; raises `BootstrapError`."""
+        if self.override is None:
+            return ()
+        environ = {"HOST_IP": self.host_ip} if self.host_ip else {}
+        return envoy_supervisor.bootstrap_override(self.override, environ)
+
+
+def bootstrap_files(settings: Settings, proxy: ProxyConfig) -> BootstrapFiles:
+    """Find them, in Istio's order; what is wrong with them goes to the problems."""
+    template, custom = settings.text("ISTIO_BOOTSTRAP"), proxy.custom_config_file
+    override = settings.text("ISTIO_BOOTSTRAP_OVERRIDE")
+    whole = settings.under(template or custom) if template or custom else None
+    text = None
+    if whole is not None:
+        text = _read("ISTIO_BOOTSTRAP" if template else "customConfigFile", whole, settings)
+    return BootstrapFiles(
+        whole=whole,
+        admin=None if whole is None or text is None else _admin(whole, text, settings),
+        override=settings.under(override) if override else None,
+        host_ip=settings.text("HOST_IP"),
+    )
+
+
+def _read(name: str, path: Path, settings: Settings) -> str | None:
+    try:
+        text = settings.read_file(path, max_bytes=_MAX_FILE_BYTES).decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        settings.problems.append(f"{name}: {path} can't be read: {why}")
+        return None
+    if (action := _TEMPLATE_ACTION.search(text)) is not None:
+        line = text.count("\n", 0, action.start()) + 1
+        settings.problems.append(
+            f"{name}: {path} is a Go template (see line {line}), which is not rendered here: give "
+            "a finished bootstrap, or name a file with what differs in ISTIO_BOOTSTRAP_OVERRIDE"
+        )
+        return None
+    return text
+
+
+def _admin(path: Path, text: str, settings: Settings) -> envoy_supervisor.Address | None:
+    """The admin interface's address in a YAML file; in JSON the supervisor sees it, always anew."""
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        pass
+    else:
+        return None
+    try:
+        document = read_mapping(str(path), text)
+    except LayerError as error:
+        settings.problems.extend(error.problems)
+        return None
+    match document.value:
+        case {
+            "admin": {
+                "address": {"socket_address": {"address": str(host), "port_value": int(port)}}
+            }
+        }:
+            return envoy_supervisor.Address(host=host, port=port)
+        case _:
+            pass
+    settings.problems.append(
+        f"{path}: no admin.address.socket_address with address and port_value; the agent asks "
+        "Envoy there how it is"
+    )
+    return None

@@ -1,0 +1,236 @@
+"""Where Envoy sends what it knows: traces, statistics, access logs, loads.
+
+Source: the fields tracing, envoyMetricsService, envoyAccessLogService and statsdUdpAddress of
+istio.mesh.v1alpha1.ProxyConfig.
+"""
+
+import json
+import logging
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+
+import envoy_supervisor
+from envoy_supervisor import JSON, BootstrapError, ClientTls, MeshTls, Target, Tracing
+from mesh_agent.config._proxy_config import ProxyConfig
+from mesh_agent.config._proxy_fields import Fields
+from mesh_agent.config._settings import Settings, is_address
+from mesh_agent.envoy._collector_tls import client_tls
+
+log = logging.getLogger(__name__)
+
+_TRACERS = ("zipkin", "datadog", "openTelemetry")
+_FORMER_TRACERS = ("lightstep", "stackdriver", "openCensusAgent")
+_LOADS = "LOAD_STATS_CONFIG_JSON"
+_NOWHERE = Target(host="localhost", port=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collectors:
+    """Those that are configured; tls_files: the files that TLS to them is made from."""
+
+    tracing: Tracing | None = None
+    statsd: envoy_supervisor.Statsd | None = None
+    metrics_service: envoy_supervisor.MetricsService | None = None
+    access_log_service: envoy_supervisor.AccessLogService | None = None
+    load_reporting: envoy_supervisor.LoadReportingService | None = None
+
+    @property
+    def tls_files(self) -> tuple[Path, ...]:
+        services = (self.tracing, self.metrics_service, self.access_log_service)
+        settings = [service.tls for service in services if service is not None]
+        return tuple(
+            path
+            for tls in settings
+            if isinstance(tls, ClientTls)
+            for path in (tls.roots, tls.certificate, tls.private_key)
+            if path is not None
+        )
+
+
+def collectors(
+    settings: Settings, proxy: ProxyConfig, *, service_name: str, metadata: Mapping[str, JSON]
+) -> Collectors:
+    """Find them; what is wrong with them goes to the problems.
+
+    service_name: what spans are said to come from. metadata: of the node.
+    """
+    reader = _Reader(settings, proxy)
+    metrics = reader.service("envoyMetricsService", "envoyMetricsServiceAddress")
+    logs = reader.service("envoyAccessLogService")
+    return Collectors(
+        tracing=reader.tracing(service_name),
+        statsd=reader.statsd(),
+        metrics_service=envoy_supervisor.MetricsService(target=metrics[0], tls=metrics[1])
+        if metrics
+        else None,
+        access_log_service=envoy_supervisor.AccessLogService(target=logs[0], tls=logs[1])
+        if logs
+        else None,
+        load_reporting=_load_reporting(metadata, settings.problems),
+    )
+
+
+def without_own_tracer(merged: Mapping[str, JSON]) -> Mapping[str, JSON]:
+    """The proxy configuration as Istio knows it: old control planes refuse a field they don't."""
+    tracing = merged.get("tracing")
+    if not isinstance(tracing, Mapping) or "openTelemetry" not in tracing:
+        return merged
+    return {**merged, "tracing": {k: v for k, v in tracing.items() if k != "openTelemetry"}}
+
+
+class _Reader:
+    """Reads the proxy configuration's collectors."""
+
+    def __init__(self, settings: Settings, proxy: ProxyConfig) -> None:
+        self._settings = settings
+        self._proxy = proxy
+
+    def tracing(self, service_name: str) -> Tracing | None:
+        fields = Fields.of(self._proxy, "tracing", self._settings.problems)
+        if fields is None:
+            return self._older_zipkin()
+        fields.expect_only(
+            *_TRACERS,
+            *_FORMER_TRACERS,
+            *("customTags", "enableIstioTags", "maxPathTagLength", "sampling", "tlsSettings"),
+        )
+        fields.number_between("sampling", 0, 100)
+        kinds = fields.given((*_TRACERS, *_FORMER_TRACERS))
+        if len(kinds) > 1:
+            fields.complain(kinds[1], f"can't be given beside {kinds[0]}: Envoy has one tracer")
+        tracer = fields.part(kinds[0]) if len(kinds) == 1 else None
+        if tracer is None:
+            return self._older_zipkin() if not kinds else None
+        target: Target | None = _NOWHERE
+        if kinds[0] in _TRACERS:
+            tracer.expect_only("address")
+            target = self._target(tracer)
+        tls = client_tls(fields, target, self._settings)
+        if target is None:
+            return None
+        try:
+            return envoy_supervisor.tracing_by_name(
+                kinds[0], target=target, service_name=service_name, tls=tls
+            )
+        except BootstrapError as error:
+            self._settings.problems.append(f"{fields.where}: {error}")
+            return None
+
+    def _older_zipkin(self) -> Tracing | None:
+        target = self._top_level_target("zipkinAddress")
+        return envoy_supervisor.Zipkin(target=target) if target else None
+
+    def service(
+        self, key: str, older: str = ""
+    ) -> tuple[Target, ClientTls | MeshTls | None] | None:
+        """A gRPC service that Envoy sends to, or the older field with only its address."""
+        fields = Fields.of(self._proxy, key, self._settings.problems)
+        if fields is None:
+            target = self._top_level_target(older) if older else None
+            return (target, None) if target else None
+        fields.expect_only("address", "tlsSettings", "tcpKeepalive")
+        target = self._target(fields)
+        tls = client_tls(fields, target, self._settings)
+        return (target, tls) if target else None
+
+    def statsd(self) -> envoy_supervisor.Statsd | None:
+        target = self._top_level_target("statsdUdpAddress")
+        if target is None:
+            return None
+        address = _resolved(target.host)
+        if address is None:
+            log.warning(
+                "statistics are not sent to statsd: no such host", extra={"host": target.host}
+            )
+            return None
+        return envoy_supervisor.Statsd(address=address, port=target.port)
+
+    def _top_level_target(self, key: str) -> Target | None:
+        text = self._proxy.merged.get(key)
+        if not isinstance(text, str) or not text:
+            return None
+        return self._parsed(text, f"{self._proxy.origins.get(key, 'proxy config')}: {key}")
+
+    def _target(self, fields: Fields) -> Target | None:
+        text = fields.required_text("address")
+        return self._parsed(text, f"{fields.where}.address") if text else None
+
+    def _parsed(self, text: str, where: str) -> Target | None:
+        host_ip = self._settings.text("HOST_IP")
+        if "$(HOST_IP)" in text:
+            if not is_address(host_ip):
+                self._settings.problems.append(
+                    f"{where} is {text!r}, and HOST_IP is {host_ip!r}, which is not an IP address"
+                )
+                return None
+            text = text.replace("[$(HOST_IP)]", "$(HOST_IP)")
+            text = text.replace("$(HOST_IP)", f"[{host_ip}]" if ":" in host_ip else host_ip)
+        try:
+            return Target.parse(text)
+        except BootstrapError as error:
+            self._settings.problems.append(f"{where}: {error}")
+            return None
+
+
+def _resolved(host: str) -> str | None:
+    """An IP address of the host, IPv4 before IPv6; asked for once, as Istio does."""
+    if is_address(host):
+        return host
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_DGRAM)
+    except OSError:
+        return None
+    addresses = {str(sockaddr[0]).partition("%")[0] for *_, sockaddr in found}
+    return min(addresses, key=lambda text: (ip_address(text).version, text), default=None)
+
+
+def _load_reporting(
+    metadata: Mapping[str, JSON], problems: list[str]
+) -> envoy_supervisor.LoadReportingService | None:
+    """The service in Envoy's own form of it, an ApiConfigSource: one without TLS, by its address.
+
+    Named by a cluster it would need one that is not in the bootstrap, and on the control plane's
+    the relay carries no loads.
+    """
+    value = metadata.get(_LOADS)
+    if value is None or value == "":
+        return None
+    where = f"ISTIO_META_{_LOADS}"
+    try:
+        source = json.loads(value) if isinstance(value, str) else value
+    except (ValueError, RecursionError):
+        problems.append(f"{where} is not JSON")
+        return None
+    service = _only_service(source)
+    match service:
+        case {"google_grpc": {"target_uri": str(address), **rest}} if not (
+            rest.keys() - {"stat_prefix"}
+        ):
+            pass
+        case {"googleGrpc": {"targetUri": str(address), **rest}} if not (
+            rest.keys() - {"statPrefix"}
+        ):
+            pass
+        case _:
+            problems.append(
+                f"{where} can't be carried; it must name one service by its address, as in "
+                '{"grpc_services": [{"google_grpc": {"target_uri": "loads.example:443"}}]}; put '
+                "others into the file that ISTIO_BOOTSTRAP_OVERRIDE names"
+            )
+            return None
+    try:
+        return envoy_supervisor.LoadReportingService(target=Target.parse(address))
+    except BootstrapError as error:
+        problems.append(f"{where}: {error}")
+        return None
+
+
+def _only_service(source: object) -> object:
+    match source:
+        case {"grpc_services": [service]} | {"grpcServices": [service]}:
+            return service
+        case _:
+            return None

@@ -1,0 +1,246 @@
+"""How Envoy is run: its bootstrap, where it listens, how it drains."""
+
+import ipaddress
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import envoy_supervisor
+from mesh_agent.config import _node as node
+from mesh_agent.config._flags import Flags
+from mesh_agent.config._proxy_config import ProxyConfig
+from mesh_agent.config._settings import Settings, is_address
+from mesh_agent.config._sockets import sds_socket, xds_socket
+from mesh_agent.envoy._bootstrap_files import BootstrapFiles
+from mesh_agent.envoy._collectors import collectors, without_own_tracer
+from mesh_agent.envoy._limits import max_connections, max_heap_bytes, runtime_values
+from mesh_agent.envoy._stats import stats_settings
+
+log = logging.getLogger(__name__)
+
+
+def envoy_config(
+    settings: Settings,
+    *,
+    flags: Flags,
+    proxy: ProxyConfig,
+    identity: node.NodeIdentity,
+    pod: node.PodInfo,
+    version: str,
+    files: BootstrapFiles,
+) -> envoy_supervisor.EnvoyConfig:
+    level, component_level = _log_levels(flags)
+    bootstrap = _bootstrap(settings, proxy=proxy, identity=identity, pod=pod, version=version)
+    return envoy_supervisor.EnvoyConfig(
+        binary=_envoy_binary(flags, settings, proxy),
+        bootstrap=bootstrap.config
+        if settings.flag("DISABLE_ENVOY")
+        else files.whole or bootstrap.config,
+        admin=files.admin,
+        directory=settings.under(proxy.config_path),
+        drain_time=proxy.drain_duration,
+        termination_drain=proxy.termination_drain_duration,
+        minimum_drain=_minimum_drain(settings),
+        drain_direction=(
+            envoy_supervisor.DrainDirection.INBOUND
+            if identity.role == "sidecar"
+            else envoy_supervisor.DrainDirection.ALL
+        ),
+        # A bootstrap of the user's own may have its listeners from elsewhere than our relay.
+        listener_changes_told=files.whole is None,
+        hot_restart=settings.flag("MESH_AGENT_HOT_RESTART", default=True),
+        crashes=envoy_supervisor.CrashPolicy(
+            budget=5 if settings.flag("MESH_AGENT_RESTART_ENVOY", default=True) else 0
+        ),
+        parent_shutdown_time=proxy.parent_shutdown_duration,
+        log_level=level,
+        component_log_level=component_level,
+        concurrency=flags.concurrency or proxy.concurrency or 0,
+        local_address_ipv6=_is_ipv6(identity),
+        watched_files=bootstrap.files if files.whole is None else (),
+        extra_args=_override_arguments(settings, files),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Bootstrap:
+    """A bootstrap, and the files it names."""
+
+    config: envoy_supervisor.BootstrapConfig
+    files: tuple[Path, ...]
+
+
+def _bootstrap(
+    settings: Settings,
+    *,
+    proxy: ProxyConfig,
+    identity: node.NodeIdentity,
+    pod: node.PodInfo,
+    version: str,
+) -> _Bootstrap:
+    listen = _listen_addresses(settings, identity)
+    metadata = node.node_metadata(
+        identity,
+        environ=settings.environ,
+        proxy_config=without_own_tracer(proxy.merged),
+        proxy_metadata=proxy.proxy_metadata,
+        pod=pod,
+        version=version,
+    )
+    cluster = node.cluster_name(
+        identity,
+        service_cluster=proxy.service_cluster,
+        pod=pod,
+        workload=settings.text("ISTIO_META_WORKLOAD_NAME"),
+    )
+    region, zone, sub_zone = node.locality(node.workload_labels(settings.environ, pod))
+    listeners = _own_listeners(settings, proxy, listen)
+    sinks = collectors(settings, proxy, service_name=cluster, metadata=metadata)
+    config = envoy_supervisor.BootstrapConfig(
+        node_id=identity.node_id,
+        node_cluster=cluster,
+        node_metadata=metadata,
+        locality=envoy_supervisor.Locality(region=region, zone=zone, sub_zone=sub_zone),
+        admin=envoy_supervisor.Address(host=listen.admin, port=proxy.proxy_admin_port),
+        xds_socket=xds_socket(settings, proxy),
+        sds_socket=sds_socket(settings),
+        status_target=envoy_supervisor.Address(host=listen.status, port=proxy.status_port),
+        readiness_listener=listeners["ENVOY_STATUS_PORT"],
+        prometheus_listener=listeners["ENVOY_PROMETHEUS_PORT"],
+        secure_prometheus_listener=listeners.get("ENVOY_SECURE_METRICS_PORT"),
+        secure_metrics_listener=listeners.get("ENVOY_SECURE_MERGED_METRICS_PORT"),
+        dual_stack=settings.flag("ISTIO_DUAL_STACK"),
+        runtime=runtime_values(proxy, settings.problems),
+        max_connections=max_connections(proxy, metadata, settings.problems),
+        max_heap_bytes=max_heap_bytes(settings),
+        tracing=sinks.tracing,
+        statsd=sinks.statsd,
+        metrics_service=sinks.metrics_service,
+        access_log_service=sinks.access_log_service,
+        load_reporting=sinks.load_reporting,
+        outlier_log=_outlier_log(settings, metadata),
+        stats=stats_settings(proxy, pod, addresses=identity.addresses, problems=settings.problems),
+    )
+    return _Bootstrap(config=config, files=sinks.tls_files)
+
+
+def _own_listeners(
+    settings: Settings, proxy: ProxyConfig, listen: "_ListenAddresses"
+) -> Mapping[str, envoy_supervisor.Address]:
+    """Envoy's own listeners by the variable that names their port; each has one of its own."""
+    ports = {
+        "ENVOY_STATUS_PORT": settings.port("ENVOY_STATUS_PORT", 15021),
+        "ENVOY_PROMETHEUS_PORT": settings.port("ENVOY_PROMETHEUS_PORT", 15090),
+        "ENVOY_SECURE_METRICS_PORT": settings.optional_port("ENVOY_SECURE_METRICS_PORT"),
+        "ENVOY_SECURE_MERGED_METRICS_PORT": settings.optional_port(
+            "ENVOY_SECURE_MERGED_METRICS_PORT"
+        ),
+    }
+    # Metrics for this machine only: those in clear, the others ask for a certificate.
+    local = settings.flag("METRICS_LOCALHOST_ACCESS_ONLY")
+    taken = {proxy.status_port: "statusPort", proxy.proxy_admin_port: "proxyAdminPort"}
+    listeners = {}
+    for name, port in ports.items():
+        if port is None:
+            continue
+        if (other := taken.setdefault(port, name)) != name:
+            settings.problems.append(f"{other} and {name} are both {port}, each needs its own port")
+        stays = local and name == "ENVOY_PROMETHEUS_PORT"
+        host = listen.admin if stays else listen.everyone
+        listeners[name] = envoy_supervisor.Address(host=host, port=port)
+    return listeners
+
+
+def _outlier_log(settings: Settings, metadata: Mapping[str, envoy_supervisor.JSON]) -> Path | None:
+    path = metadata.get("OUTLIER_LOG_PATH")
+    return settings.under(path) if isinstance(path, str) and path else None
+
+
+def _override_arguments(settings: Settings, files: BootstrapFiles) -> tuple[str, ...]:
+    try:
+        return files.override_arguments()
+    except envoy_supervisor.BootstrapError as error:
+        settings.problems.append(f"ISTIO_BOOTSTRAP_OVERRIDE: {error}")
+        return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ListenAddresses:
+    """Where Envoy's own interfaces listen: for its agent, for the status server, for everyone."""
+
+    admin: str
+    status: str
+    everyone: str
+
+
+def _listen_addresses(settings: Settings, identity: node.NodeIdentity) -> _ListenAddresses:
+    loopback, wildcard = (
+        ("::1", "::") if _is_ipv6(identity) else ("127.0.0.1", "0.0.0.0")  # noqa: S104
+    )
+    given = settings.text("MESH_AGENT_BIND_ADDRESS")
+    if given and not is_address(given):
+        settings.problems.append(
+            f"MESH_AGENT_BIND_ADDRESS is {given!r}, it must be an IP address of this machine"
+        )
+        given = ""
+    # The admin interface asks nobody who they are: it never leaves the machine.
+    stays = bool(given) and ipaddress.ip_address(given).is_loopback
+    return _ListenAddresses(
+        admin=given if stays else loopback,
+        status=given or loopback,
+        everyone=given or wildcard,
+    )
+
+
+def _is_ipv6(identity: node.NodeIdentity) -> bool:
+    return all(":" in address for address in identity.addresses)
+
+
+def _minimum_drain(settings: Settings) -> timedelta:
+    """Istio waits at least this long only where it also ends early; so do we."""
+    if not settings.flag("EXIT_ON_ZERO_ACTIVE_CONNECTIONS"):
+        return timedelta()
+    return settings.duration("MINIMUM_DRAIN_DURATION", timedelta(seconds=5))
+
+
+def _envoy_binary(flags: Flags, settings: Settings, proxy: ProxyConfig) -> Path:
+    explicit = Path(flags.envoy_path) if flags.envoy_path else None
+    configured = Path(proxy.binary_path)
+    if settings.flag("DISABLE_ENVOY"):
+        return configured  # which is never run, and need not be there
+    if explicit is None and "ENVOY_PATH" not in settings.environ and settings.is_file(configured):
+        explicit = configured
+    try:
+        return envoy_supervisor.find_envoy(explicit, settings.environ)
+    except envoy_supervisor.EnvoyNotFound as error:
+        settings.problems.append(str(error))
+        return configured
+
+
+def _log_levels(flags: Flags) -> tuple[str, str]:
+    """Istio's level flag may mix a level with `component:level` items.
+
+    An item of another shape is passed over, as Istio does it: Envoy would not start with it.
+    """
+    level, items = "warning", []
+    for item in _split(flags.proxy_log_level):
+        if ":" in item:
+            items.append(item)
+        else:
+            level = item
+    components = []
+    for item in items or _split(flags.proxy_component_log_level):
+        component, _, component_level = item.partition(":")
+        if component and component_level and ":" not in component_level:
+            components.append(item)
+        else:
+            log.warning(
+                "ignored an Envoy log level that is not component:level", extra={"item": item}
+            )
+    return level, ",".join(components)
+
+
+def _split(text: str) -> list[str]:
+    return [item for item in (part.strip() for part in text.split(",")) if item]

@@ -1,0 +1,54 @@
+"""Takes the roots that the control plane announces out of the configuration stream."""
+
+from google.protobuf.message import DecodeError
+
+import certclient
+import xds_proxy
+from mesh_agent.identity._learned_roots import CONFIGURATION
+from mesh_identity import LearnedRoots
+from mesh_protos import type_urls
+from mesh_protos.proxy_config_pb2 import ProxyConfig
+
+
+class TrustBundleUpdates:
+    """The roots that the control plane sends with the proxy's configuration.
+
+    They come before the certificate authority signs by a new root, so that everyone trusts it in
+    time; and they tell that it is time to ask for a certificate that leads to it.
+    """
+
+    type_url = type_urls.PROXY_CONFIG
+
+    def __init__(
+        self, certificates: certclient.TrustingCertificates, learned: LearnedRoots | None = None
+    ) -> None:
+        """learned: takes them for the agent's own connections."""
+        self._certificates = certificates
+        self._learned = learned
+        self._announced = b""
+
+    def take(self, response: bytes) -> None:
+        """Trust them; raises `InterceptorRefused` for what is no certificate."""
+        try:
+            configs = [ProxyConfig.FromString(body) for body in xds_proxy.resource_bodies(response)]
+            pems = "\n".join(pem for config in configs for pem in config.ca_certificates_pem)
+            roots = pems.encode()
+            if roots != self._announced and (self._announced or not self._is_known(roots)):
+                self._certificates.set_anchors(roots)
+                # The same roots in another order are news, too: the first is the one that signs.
+                self._certificates.request_renewal()
+        except (DecodeError, certclient.InvalidPem) as error:
+            raise xds_proxy.InterceptorRefused(str(error)) from error
+        self._announced = roots
+        if self._learned is not None:
+            self._learned.learn(CONFIGURATION, roots, whole=True)
+
+    def _is_known(self, roots_pem: bytes) -> bool:
+        """Whether these are the roots that came with the certificate, in whatever order."""
+        certificate = self._certificates.latest
+        known = certificate.trust_bundle_pem if certificate is not None else b""
+        return _each(roots_pem) == _each(known)
+
+
+def _each(pem: bytes) -> frozenset[bytes]:
+    return frozenset(filter(None, pem.replace(b"\n", b"").split(b"-----END CERTIFICATE-----")))

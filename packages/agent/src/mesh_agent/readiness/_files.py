@@ -1,0 +1,26 @@
+"""Readiness of an agent without Envoy: the files that its application starts from are there."""
+
+from pathlib import Path
+
+from mesh_filewatch import ReadTimedOut, run_aside, watching
+from mesh_lifecycle import Condition
+
+
+async def watch_files(paths: tuple[Path, ...], ready: Condition) -> None:
+    async with watching() as watch:
+        while True:
+            await watch.follow(paths)
+            faults = [fault for path in paths if (fault := await _fault(path)) is not None]
+            if faults:
+                ready.unset(", ".join(faults))
+            else:
+                ready.set()
+            await watch.wait()
+
+
+async def _fault(path: Path) -> str | None:
+    try:
+        there = await run_aside(path.is_file, about=path, key=("is file", path))
+    except ReadTimedOut as error:
+        return str(error)
+    return None if there else f"{path} not there"

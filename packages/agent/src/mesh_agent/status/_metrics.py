@@ -1,0 +1,243 @@
+"""Every instrument of the agent, read from its parts when somebody asks.
+
+Names beginning with istio_agent_ are Istio's, and mean what they mean there.
+"""
+
+import os
+import resource
+import time
+from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from cryptography import x509
+
+import certclient
+import envoy_supervisor
+import xds_proxy
+from mesh_agent.status._exposition import Family, Kind, Sample, counter, gauge
+from mesh_listening import PortCounts
+
+_DEFAULT = {"resource_name": "default"}
+
+
+def certificate_families(
+    status: certclient.RotationStatus, serials_in_use: AbstractSet[str], *, now: datetime
+) -> Iterator[Family]:
+    """The workload certificate's. serials_in_use: those Envoys work with, in hexadecimal."""
+    held = status.certificate
+    if held is not None:
+        yield gauge(
+            "istio_agent_cert_expiry_seconds",
+            "Seconds to the certificate's end; below 0 it is past.",
+            (held.not_after - now).total_seconds(),
+            _DEFAULT,
+        )
+    yield gauge(
+        "mesh_agent_seconds_until_outage",
+        "Seconds to the moment without identity, should the issuer stay down.",
+        0.0 if held is None else max(0.0, (_end(held) - now).total_seconds()),
+        _DEFAULT,
+    )
+    yield gauge(
+        "mesh_agent_certificate_in_use",
+        "1 if every Envoy works with the newest certificate.",
+        float(held is not None and serials_in_use == {f"{held.serial:x}"}),
+    )
+    yield counter(
+        "mesh_agent_certificate_attempts_total", "Attempts to get a certificate.", status.attempts
+    )
+    yield gauge(
+        "mesh_agent_certificate_failed_attempts",
+        "Attempts that failed since the last that did not.",
+        status.failed_attempts,
+    )
+
+
+def _end(held: certclient.Certificate) -> datetime:
+    """The chain's end, or that of the last root: without either nobody can be talked to."""
+    try:
+        roots = x509.load_pem_x509_certificates(held.trust_bundle_pem)
+    except ValueError:
+        return held.not_after
+    return min(held.not_after, max(root.not_valid_after_utc for root in roots))
+
+
+def relay_families(status: xds_proxy.RelayStatus, totals: xds_proxy.Counters) -> Iterator[Family]:
+    """The configuration stream's."""
+    yield gauge(
+        "mesh_agent_xds_connected", "1 if the control plane answers.", float(status.connected)
+    )
+    yield gauge("mesh_agent_xds_streams", "Envoy's streams; two in a hot restart.", status.streams)
+    yield gauge(
+        "mesh_agent_xds_types_refused",
+        "Resource types whose newest version was refused.",
+        sum(known.nack is not None for known in status.types.values()),
+    )
+    yield counter(
+        "istio_agent_xds_proxy_requests", "Requests to the control plane.", totals.requests
+    )
+    yield counter(
+        "istio_agent_xds_proxy_responses", "Responses of the control plane.", totals.responses
+    )
+    yield counter(
+        "mesh_agent_xds_responses_refused_total", "Responses that were NACKed.", totals.refused
+    )
+    yield Family(
+        name="mesh_agent_xds_not_reading_total",
+        kind=Kind.COUNTER,
+        text="Streams ended because one side did not take what it was sent, by that side.",
+        samples=(
+            Sample(value=totals.envoy_not_reading, labels={"side": "envoy"}),
+            Sample(value=totals.control_plane_not_reading, labels={"side": "control_plane"}),
+        ),
+    )
+    yield counter(
+        "mesh_agent_xds_streams_crowded_out_total",
+        "Streams of Envoy's ended because there were too many at once.",
+        totals.crowded_out,
+    )
+    yield counter(
+        "mesh_agent_xds_responses_dropped_total",
+        "Responses of a type that nobody here understands.",
+        totals.dropped,
+    )
+    yield counter(
+        "istio_agent_istiod_connection_failures",
+        "Streams that ended before the control plane's first answer.",
+        totals.connection_failures,
+    )
+    yield Family(
+        name="istio_agent_istiod_connection_terminations",
+        kind=Kind.COUNTER,
+        text="Streams that the control plane ended.",
+        samples=(
+            Sample(value=totals.control_plane_ended, labels={"type": "cancelled"}),
+            Sample(value=totals.control_plane_failed, labels={"type": "error"}),
+        ),
+    )
+    yield counter(
+        "istio_agent_envoy_connection_terminations",
+        "Streams that Envoy ended.",
+        totals.envoy_ended,
+        {"type": "cancelled"},
+    )
+
+
+def envoy_families(status: envoy_supervisor.EnvoyStatus) -> Iterator[Family]:
+    """The supervised Envoy's."""
+    yield Family(
+        name="mesh_agent_envoy_state",
+        kind=Kind.GAUGE,
+        text="1 for the state Envoy is in.",
+        samples=tuple(
+            Sample(value=float(status.state is state), labels={"state": state.value})
+            for state in envoy_supervisor.EnvoyState
+        ),
+    )
+    yield gauge(
+        "mesh_agent_envoy_epoch", "Hot restarts that led to the serving process.", status.epoch
+    )
+    yield gauge(
+        "mesh_agent_envoy_retiring",
+        "Old processes that still finish requests.",
+        status.retiring,
+    )
+    yield counter(
+        "mesh_agent_envoy_restarts_total", "Hot restarts that succeeded.", status.restarts
+    )
+    yield counter(
+        "mesh_agent_envoy_restarts_refused_total",
+        "Hot restarts that were refused or given up.",
+        status.refused,
+    )
+    yield counter("mesh_agent_envoy_crashes_total", "Ends that nobody asked for.", status.crashes)
+    yield gauge(
+        "mesh_agent_envoy_kept_sockets",
+        "Listening sockets held open in case Envoy dies.",
+        status.kept_sockets,
+    )
+    yield counter(
+        "mesh_agent_envoy_sockets_handed_over_total",
+        "Sockets on which connections waited for a new Envoy after a crash.",
+        status.handed_over,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessFigures:
+    """What the kernel knows of this process."""
+
+    resident_bytes: int
+    cpu_s: float
+    open_descriptors: int
+
+
+def this_process() -> ProcessFigures:
+    """Read them now."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return ProcessFigures(
+        resident_bytes=pages * resource.getpagesize(),
+        cpu_s=time.process_time(),
+        open_descriptors=len(os.listdir("/proc/self/fd")),  # noqa: PTH208 - counts, needs no paths
+    )
+
+
+def process_age_s() -> float:
+    """How long ago this process was started."""
+    stat = Path("/proc/self/stat").read_bytes()
+    # The name, in parentheses, may hold anything; the start is the 20th field behind it, proc(5).
+    started = int(stat.rpartition(b")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - started
+
+
+def listener_families(ports: Iterable[PortCounts]) -> Iterator[Family]:
+    """The connections of each port and Unix socket the agent listens on."""
+    every = tuple(ports)
+
+    def family(name: str, kind: Kind, text: str, values: Iterable[int]) -> Family:
+        samples = tuple(
+            Sample(value=value, labels={"listener": port.listener})
+            for port, value in zip(every, values, strict=True)
+        )
+        return Family(name=name, kind=kind, text=text, samples=samples)
+
+    yield family(
+        "mesh_listener_connections_accepted_total",
+        Kind.COUNTER,
+        "Connections that came, those refused included.",
+        [port.accepted for port in every],
+    )
+    yield family(
+        "mesh_listener_connections_open",
+        Kind.GAUGE,
+        "Connections open now.",
+        [port.open for port in every],
+    )
+    yield Family(
+        name="mesh_listener_connections_refused_total",
+        kind=Kind.COUNTER,
+        text="Connections turned away, or ended for what they did, by reason.",
+        samples=tuple(
+            Sample(value=number, labels={"listener": port.listener, "reason": reason.label})
+            for port in every
+            for reason, number in port.refused.items()
+        ),
+    )
+
+
+def process_families(figures: ProcessFigures) -> Iterator[Family]:
+    """The agent's own process's."""
+    yield gauge(
+        "istio_agent_process_resident_memory_bytes", "Resident memory.", figures.resident_bytes
+    )
+    yield counter(
+        "istio_agent_process_cpu_seconds_total", "CPU time, user and system.", figures.cpu_s
+    )
+    yield gauge("istio_agent_process_open_fds", "Open file descriptors.", figures.open_descriptors)
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)

@@ -1,0 +1,56 @@
+import asyncio
+from collections.abc import Mapping
+
+from envoy_supervisor import AdminError
+from mesh_agent.readiness._envoy import watch_health
+from mesh_lifecycle import Readiness, in_background
+
+GOOD = {
+    "cluster_manager.cds.update_success": 1,
+    "listener_manager.lds.update_success": 1,
+    "listener_manager.workers_started": 1,
+    "server.state": 0,
+}
+
+
+class Envoy:
+    """Answers when `answers` is set, and ends when `ended` is."""
+
+    def __init__(self) -> None:
+        self.answers = False
+        self.asked = asyncio.Event()
+        self.ended = asyncio.Event()
+        self.pid = 7
+
+    @property
+    def admin(self) -> "Envoy":
+        return self
+
+    async def stats(self, _pattern: str, /) -> Mapping[str, int | str]:
+        self.asked.set()
+        if not self.answers:
+            raise AdminError("connection refused")
+        return GOOD
+
+    async def wait_down(self) -> None:
+        await self.ended.wait()
+        self.ended.clear()
+
+
+async def test_an_envoy_that_ends_is_not_ready_until_the_next_one_is_at_work() -> None:
+    envoy, readiness = Envoy(), Readiness()
+    ready = readiness.register("envoy")
+    watch = watch_health(envoy, ready, poll_s=0, control_plane=lambda: "connection refused")
+    async with in_background(watch, name="watch"):
+        await envoy.asked.wait()
+        assert readiness.reasons() == ("envoy: connection refused",)
+        envoy.answers = True
+        await readiness.wait_ready()
+        envoy.answers = False
+        envoy.asked.clear()
+        envoy.ended.set()
+        await envoy.asked.wait()
+        assert not readiness.ready
+        assert readiness.reasons() == ("envoy: connection refused",)
+        envoy.answers = True
+        await readiness.wait_ready()

@@ -1,0 +1,146 @@
+import signal
+
+import pytest
+
+from envoy_supervisor import AdminError, RestartRefused
+from mesh_agent.status._endpoints import StatusEndpoints
+from mesh_agent.status._http import Request, Response
+from mesh_lifecycle import Readiness, Stopping, stop_signals
+
+
+class Parts:
+    def __init__(self, stopping: Stopping, *, local_metrics: bool = False) -> None:
+        self.stopping = stopping
+        self.readiness = Readiness(stopping)
+        self.drained = 0
+        self.table: bytes | None = None
+        self.deaf: AdminError | None = None
+        self.changed: bool | Exception = True
+        self.endpoints = StatusEndpoints(
+            self.readiness,
+            stopping,
+            drain=self.drain,
+            restart=self.restart,
+            describe=self.describe,
+            scrape=self.scrape,
+            names=self.names,
+            metrics_local_only=local_metrics,
+        )
+
+    async def describe(self) -> dict[str, object]:
+        return {"workload": "web.shop"}
+
+    async def names(self) -> bytes | None:
+        return self.table
+
+    async def drain(self) -> None:
+        if self.deaf is not None:
+            raise self.deaf
+        self.drained += 1
+
+    async def restart(self) -> bool:
+        if isinstance(self.changed, Exception):
+            raise self.changed
+        return self.changed
+
+    async def scrape(self, _: Request) -> Response:
+        return Response.text("metrics")
+
+    async def ask(self, method: str, path: str, peer: str = "127.0.0.1") -> tuple[int, str]:
+        response = await self.endpoints(Request(method=method, path=path, peer=peer))
+        return response.status.value, response.body.decode()
+
+
+async def test_ready_follows_the_conditions_and_gives_the_reason() -> None:
+    with stop_signals(signal.SIGUSR1) as stopping:
+        parts = Parts(stopping)
+        envoy = parts.readiness.register("envoy")
+        envoy.unset("workers have not yet started")
+        assert await parts.ask("GET", "/healthz/ready", "10.0.0.1") == (
+            503,
+            "envoy: workers have not yet started\n",
+        )
+        envoy.set()
+        assert await parts.ask("GET", "/healthz/ready", "10.0.0.1") == (200, "")
+
+
+async def test_a_stopping_agent_is_not_ready_and_says_why() -> None:
+    with stop_signals(signal.SIGUSR1) as stopping:
+        parts = Parts(stopping)
+        stopping.request("SIGTERM")
+        assert await parts.ask("GET", "/healthz/ready") == (503, "stopping: SIGTERM\n")
+
+
+async def test_quit_stops_and_drain_drains() -> None:
+    with stop_signals(signal.SIGUSR1) as stopping:
+        parts = Parts(stopping)
+        assert (await parts.ask("POST", "/drain", "::1"))[0] == 200
+        assert parts.drained == 1
+        assert not stopping.requested
+        assert (await parts.ask("POST", "/quitquitquit", "127.0.3.1"))[0] == 200
+        assert stopping.reason == "/quitquitquit"
+
+
+async def test_a_drain_that_envoy_does_not_hear_of_says_so() -> None:
+    with stop_signals(signal.SIGUSR1) as stopping:
+        parts = Parts(stopping)
+        parts.deaf = AdminError("connection refused")
+        assert await parts.ask("POST", "/drain") == (
+            503,
+            "envoy was not told to drain: connection refused\n",
+        )
+
+
+@pytest.mark.parametrize("path", ["/quitquitquit", "/drain", "/restart", "/debug/status"])
+@pytest.mark.parametrize("peer", ["10.0.0.1", "fe80::1%eth0", "2001:db8::1"])
+async def test_others_machines_are_refused(path: str, peer: str) -> None:
+    with stop_signals(signal.SIGUSR1) as stopping:
+        parts = Parts(stopping)
+        for method in ("GET", "POST"):
+            assert (await parts.ask(method, path, peer))[0] == 403
+        assert not stopping.requested
+        assert parts.drained == 0
+
+
+async def test_wrong_methods_and_unknown_paths_are_told_what_is_right() -> None:
+    with stop_signals(signal.SIGUSR1) as stopping:
+        parts = Parts(stopping)
+        assert await parts.ask("GET", "/quitquitquit") == (405, "use POST\n")
+        assert await parts.ask("POST", "/healthz/ready") == (405, "use GET\n")
+        status, text = await parts.ask("GET", "/metricz")
+        assert status == 404
+        assert "/healthz/ready" in text
+        assert not stopping.requested
+
+
+async def test_restart_says_what_came_of_it() -> None:
+    with stop_signals(signal.SIGUSR1) as stopping:
+        parts = Parts(stopping)
+        assert await parts.ask("POST", "/restart") == (200, "a new envoy has taken over\n")
+        parts.changed = False
+        status, text = await parts.ask("POST", "/restart")
+        assert (status, "nothing has changed" in text) == (200, True)
+        parts.changed = RestartRefused("no such field")
+        assert await parts.ask("POST", "/restart") == (
+            409,
+            "envoy was not replaced: no such field\n",
+        )
+
+
+async def test_metrics_are_for_all_unless_kept_on_the_machine() -> None:
+    with stop_signals(signal.SIGUSR1) as stopping:
+        for path in ("/metrics", "/stats/prometheus"):
+            assert await Parts(stopping).ask("GET", path, "10.0.0.1") == (200, "metrics")
+            kept = Parts(stopping, local_metrics=True)
+            assert (await kept.ask("GET", path, "10.0.0.1"))[0] == 403
+            assert (await kept.ask("GET", path))[0] == 200
+
+
+async def test_the_name_table_is_shown_to_this_machine_and_nobody_else() -> None:
+    with stop_signals(signal.SIGUSR1) as stopping:
+        parts = Parts(stopping)
+        status, text = await parts.ask("GET", "/debug/ndsz")
+        assert (status, "ISTIO_META_DNS_CAPTURE" in text) == (404, True)
+        parts.table = b'{"table": {}}'
+        assert await parts.ask("GET", "/debug/ndsz") == (200, '{"table": {}}\n')
+        assert (await parts.ask("GET", "/debug/ndsz", "10.0.0.1"))[0] == 403

@@ -1,0 +1,1 @@
+"""The mesh file, and the addresses and replicas that follow from it."""

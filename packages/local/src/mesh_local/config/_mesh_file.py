@@ -1,0 +1,292 @@
+"""A mesh file, read strictly: every value in it makes sense, alone and beside the others.
+
+The form first, then each field's shape, then what must hold between the fields; of each kind, all
+mistakes are told at once, with their lines.
+"""
+
+import difflib
+import errno
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from mesh_configfile import (
+    MAX_BYTES,
+    DurationBoundsError,
+    DurationError,
+    FieldPath,
+    Problem,
+    field_name,
+    parse_duration,
+    read_document,
+)
+from mesh_configfile.shapes import decode, differences
+from mesh_filewatch import read_within
+from mesh_identity import InvalidSpiffeId, checked_trust_domain
+from mesh_local._errors import MeshFileError
+from mesh_local.config._check_request import Request, RequestError
+from mesh_local.config._shapes import Check, Mesh, MeshShape, Workload
+
+MAX_INSTANCES = 250
+ENVOY_PORTS = {
+    15000: "Envoy's admin",
+    15020: "the agent's status",
+    15021: "Envoy's readiness",
+    15090: "Envoy's metrics",
+}
+USER = "user"
+OUTSIDER = "outsider"
+RESERVED_NAMES = (USER, OUTSIDER, "control-plane", "mesh-local")
+
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_LONGEST = timedelta(hours=8760)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckPlan:
+    """A check whose request was read."""
+
+    check: Check
+    request: Request
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeshFile:
+    """What a mesh file says."""
+
+    path: Path
+    name: str
+    mesh: Mesh
+    certificate_lifetime: timedelta
+    drain: timedelta
+    workloads: tuple[Workload, ...]
+    config: tuple[dict[str, Any], ...] = ()
+    config_dir: Path | None = None
+    checks: tuple[CheckPlan, ...] = ()
+    directory: Path = field(default=Path())
+    """Where relative paths in the file start."""
+    lines: Mapping[str, int] = field(default_factory=dict, repr=False)
+    """Of each field, as `workloads[0].ports[1]` is spelled."""
+
+
+def load_mesh_file(path: Path) -> MeshFile:
+    """Read and check a mesh file; raises `MeshFileError` with every mistake found."""
+    try:
+        data = read_within(path, max_bytes=MAX_BYTES)
+    except OSError as error:
+        if error.errno == errno.EISDIR:
+            raise _one(path, "this is a directory; name the YAML file in it") from None
+        raise _one(path, f"can't be read: {error.strerror}") from None
+    return parse_mesh_file(data, path=path)
+
+
+def parse_mesh_file(source: str | bytes, *, path: Path) -> MeshFile:
+    """Make a `MeshFile` of YAML text; raises `MeshFileError`."""
+    document, problems = read_document(source, file=str(path))
+    if problems:
+        raise MeshFileError(path, problems)
+    if not isinstance(document.value, dict):
+        raise _one(path, "expected a mapping with at least the field workloads")
+    if wrong := tuple(differences(document.value, MeshShape)):
+        raise MeshFileError(path, (document.problem(*each) for each in wrong))
+    reading = _Reading(decode(document.value, MeshShape), path)
+    if wrong := tuple(reading.problems()):
+        raise MeshFileError(path, (document.problem(*each) for each in wrong))
+    return reading.result({field_name(place): line for place, line in document.lines()})
+
+
+def _one(path: Path, message: str) -> MeshFileError:
+    return MeshFileError(path, [Problem(file=str(path), line=1, message=message)])
+
+
+class _Reading:
+    """The checks that look at several fields, and the value made when they pass."""
+
+    def __init__(self, shape: MeshShape, path: Path) -> None:
+        self._shape = shape
+        self._path = path
+        self._directory = path.absolute().parent
+
+    def result(self, lines: Mapping[str, int]) -> MeshFile:
+        shape = self._shape
+        return MeshFile(
+            path=self._path,
+            name=shape.mesh.name or self._directory.name or "mesh",
+            mesh=shape.mesh,
+            certificate_lifetime=parse_duration(shape.mesh.certificate_lifetime),
+            drain=parse_duration(shape.mesh.drain),
+            workloads=shape.workloads,
+            config=shape.config,
+            config_dir=self._directory / shape.config_dir if shape.config_dir else None,
+            checks=tuple(
+                CheckPlan(check=each, request=Request.parse(each.request)) for each in shape.checks
+            ),
+            directory=self._directory,
+            lines=lines,
+        )
+
+    def problems(self) -> Iterator[tuple[FieldPath, str]]:
+        yield from self._mesh()
+        yield from self._workloads()
+        yield from self._further_config()
+        for index, check in enumerate(self._shape.checks):
+            yield from self._check(check, ("checks", index))
+
+    def _mesh(self) -> Iterator[tuple[FieldPath, str]]:
+        mesh = self._shape.mesh
+        try:
+            checked_trust_domain(mesh.trust_domain)
+        except InvalidSpiffeId as error:
+            yield ("mesh", "trustDomain"), str(error)
+        for name, text, least in (
+            ("certificateLifetime", mesh.certificate_lifetime, 5),
+            ("drain", mesh.drain, 0),
+        ):
+            try:
+                parse_duration(text, least=timedelta(seconds=least), most=_LONGEST)
+            except DurationBoundsError:
+                yield ("mesh", name), f"must be from {least}s to 8760h, found {text}"
+            except DurationError as error:
+                yield (
+                    ("mesh", name),
+                    f'expected a duration such as 90s or 1h30m, found "{text}"{error.hint}',
+                )
+        for name, port in (("httpProxyPort", mesh.http_proxy_port), ("dnsPort", mesh.dns_port)):
+            if port in ENVOY_PORTS:
+                yield ("mesh", name), f"{port} is the port of {ENVOY_PORTS[port]}"
+
+    def _workloads(self) -> Iterator[tuple[FieldPath, str]]:
+        workloads = self._shape.workloads
+        if not workloads:
+            yield ("workloads",), "must name at least one workload"
+        if (count := sum(each.replicas for each in workloads)) > MAX_INSTANCES:
+            yield ("workloads",), f"{count} replicas in all, {MAX_INSTANCES} at most"
+        names: dict[str, int] = {}
+        for index, workload in enumerate(workloads):
+            place: FieldPath = ("workloads", index)
+            for name in instance_names(workload):
+                if names.setdefault(name, index) != index:
+                    yield (*place, "name"), f'a second workload has the name "{name}"'
+                    break
+            yield from self._workload(workload, place)
+
+    def _workload(self, workload: Workload, place: FieldPath) -> Iterator[tuple[FieldPath, str]]:
+        if workload.name in RESERVED_NAMES:
+            yield (*place, "name"), f'"{workload.name}" has a meaning of its own here; rename it'
+        for name, text in (
+            ("name", workload.name),
+            ("namespace", workload.namespace),
+            ("serviceAccount", workload.service_account or workload.name),
+        ):
+            if not _LABEL.fullmatch(text):
+                yield (
+                    (*place, name),
+                    f'"{text}" is not a name; use lower-case letters, digits and "-"',
+                )
+        yield from self._ports(workload, place)
+        if workload.command and not all(workload.command):
+            yield (*place, "command"), "holds an empty word"
+        if not (self._directory / workload.directory).is_dir():
+            yield (
+                (*place, "directory"),
+                f"there is no directory {self._directory / workload.directory}",
+            )
+        for name in workload.env:
+            if not _VARIABLE.fullmatch(name):
+                yield (*place, "env", name), "is not the name of an environment variable"
+
+    def _ports(self, workload: Workload, place: FieldPath) -> Iterator[tuple[FieldPath, str]]:
+        numbers: set[int] = set()
+        names: set[str] = set()
+        for index, port in enumerate(workload.ports):
+            here = (*place, "ports", index)
+            if port.port in ENVOY_PORTS:
+                yield (*here, "port"), f"{port.port} is the port of {ENVOY_PORTS[port.port]}"
+            if port.port == self._shape.mesh.http_proxy_port:
+                yield (
+                    (*here, "port"),
+                    f"{port.port} is the mesh's httpProxyPort; change one of the two",
+                )
+            if port.port == self._shape.mesh.dns_port:
+                yield (
+                    (*here, "port"),
+                    f"{port.port} is the mesh's dnsPort; change one of the two",
+                )
+            if port.port in numbers:
+                yield (*here, "port"), f"the port {port.port} is given twice"
+            name = port.name or f"{port.protocol}-{port.port}"
+            if not _LABEL.fullmatch(name):
+                yield (*here, "name"), f'"{name}" is not a name; use lower-case letters and digits'
+            if name in names:
+                yield (*here, "name"), f'the name "{name}" is given twice'
+            numbers.add(port.port)
+            names.add(name)
+
+    def _further_config(self) -> Iterator[tuple[FieldPath, str]]:
+        for index, document in enumerate(self._shape.config):
+            for name in ("apiVersion", "kind", "metadata"):
+                if name not in document:
+                    yield ("config", index), f"the field {name} is missing, as in Istio's YAML"
+        directory = self._shape.config_dir
+        if directory and not (self._directory / directory).is_dir():
+            yield ("configDir",), f"there is no directory {self._directory / directory}"
+
+    def _check(self, check: Check, place: FieldPath) -> Iterator[tuple[FieldPath, str]]:
+        workloads = {each.name for each in self._shape.workloads}
+        if check.from_ not in {*workloads, USER, OUTSIDER}:
+            close = difflib.get_close_matches(check.from_, workloads, n=1)
+            hint = f'; did you mean "{close[0]}"?' if close else ""
+            yield (
+                (*place, "from"),
+                f'there is no workload "{check.from_}"{hint} (or write {USER} or {OUTSIDER})',
+            )
+        elif check.from_ in workloads and not self._shape.mesh.http_proxy_port:
+            yield (
+                (*place, "from"),
+                "a check that goes through a workload's Envoy needs mesh.httpProxyPort",
+            )
+        try:
+            request = Request.parse(check.request)
+        except RequestError as error:
+            yield (*place, "request"), str(error)
+        else:
+            if check.from_ in (USER, OUTSIDER) and self._target(request) is None:
+                yield (
+                    (*place, "request"),
+                    f"no workload serves {request.host}:{request.port} in this file",
+                )
+        expect = check.expect
+        if expect.refused and (expect.status or expect.text or expect.caller):
+            yield (*place, "expect"), "a refused request has no answer: keep refused or the rest"
+        if not (expect.refused or expect.status or expect.text or expect.caller):
+            yield (*place, "expect"), "give status, text, caller or refused"
+
+    def _target(self, request: Request) -> Workload | None:
+        for workload in self._shape.workloads:
+            if request.host in service_names(workload) and any(
+                port.port == request.port for port in workload.ports
+            ):
+                return workload
+        return None
+
+
+def instance_names(workload: Workload) -> tuple[str, ...]:
+    """One name a replica: the workload's own when there is only one."""
+    if workload.replicas == 1:
+        return (workload.name,)
+    return tuple(f"{workload.name}-{number}" for number in range(1, workload.replicas + 1))
+
+
+def service_host(workload: Workload) -> str:
+    """The full host name of the service that a workload is behind."""
+    return f"{workload.name}.{workload.namespace}.svc.cluster.local"
+
+
+def service_names(workload: Workload) -> tuple[str, ...]:
+    """Every name by which other workloads may call the service."""
+    name, namespace = workload.name, workload.namespace
+    return (name, f"{name}.{namespace}", f"{name}.{namespace}.svc", service_host(workload))

@@ -1,0 +1,114 @@
+"""What a mesh file becomes on this machine: who runs where, under which name and identity."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from mesh_identity import SpiffeId
+from mesh_local.config._addresses import Block, Endpoint, WorkloadAddresses
+from mesh_local.config._mesh_file import ENVOY_PORTS, MeshFile, instance_names, service_names
+from mesh_local.config._shapes import Workload
+
+SECURE_PORT = 15012
+PLAINTEXT_PORT = 15010
+HTTP_PORTS = (8080, 15080, 18080)
+"""The control plane's, best first: others like 8080 too, and on all addresses of a machine."""
+MONITORING_PORT = 15014
+STATUS_PORT = 15020
+CONTROL_PLANE_NAME = "istiod.istio-system.svc"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instance:
+    """One replica of a workload."""
+
+    name: str
+    workload: Workload
+    addresses: WorkloadAddresses
+    service_account: str
+    spiffe_id: str
+
+    @property
+    def serves(self) -> bool:
+        return bool(self.workload.ports)
+
+    @property
+    def full_name(self) -> str:
+        return f"{self.name}.{self.workload.namespace}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeshPlan:
+    """A whole mesh, before anything of it runs."""
+
+    file: MeshFile
+    block: Block
+    instances: tuple[Instance, ...]
+    http_port: int = HTTP_PORTS[0]
+
+    @property
+    def dns_port(self) -> int | None:
+        """The port of each workload's own address where names are answered; None: nowhere."""
+        return self.file.mesh.dns_port or None
+
+    @property
+    def discovery_address(self) -> str:
+        return f"{self.block.control_plane}:{SECURE_PORT}"
+
+    def instances_of(self, name: str) -> tuple[Instance, ...]:
+        """Return the replicas of the workload with this name."""
+        return tuple(each for each in self.instances if each.workload.name == name)
+
+    def serving(self, host: str, port: int) -> tuple[Instance, ...]:
+        """Return the replicas behind a service name and port; none if no workload serves it."""
+        return tuple(
+            each
+            for each in self.instances
+            if host in service_names(each.workload)
+            and any(served.port == port for served in each.workload.ports)
+        )
+
+    def with_identity(self, spiffe_id: str) -> tuple[Instance, ...]:
+        return tuple(each for each in self.instances if each.spiffe_id == spiffe_id)
+
+
+def plan_mesh(file: MeshFile, block: Block, *, http_port: int = HTTP_PORTS[0]) -> MeshPlan:
+    """Give every replica its addresses, in the file's order."""
+    instances = tuple(_instances(file, block))
+    return MeshPlan(file=file, block=block, instances=instances, http_port=http_port)
+
+
+def _instances(file: MeshFile, block: Block) -> Iterator[Instance]:
+    position = 0
+    for workload in file.workloads:
+        account = workload.service_account or workload.name
+        for name in instance_names(workload):
+            position += 1
+            yield Instance(
+                name=name,
+                workload=workload,
+                addresses=block.workload(position),
+                service_account=account,
+                spiffe_id=str(
+                    SpiffeId(
+                        trust_domain=file.mesh.trust_domain,
+                        namespace=workload.namespace,
+                        service_account=account,
+                    )
+                ),
+            )
+
+
+def needed_endpoints(plan: MeshPlan) -> Iterable[Endpoint]:
+    """Yield every address and port that something in the mesh must be able to listen on."""
+    for port in (PLAINTEXT_PORT, SECURE_PORT, MONITORING_PORT):
+        yield plan.block.control_plane, port
+    service_ports = {port.port for each in plan.file.workloads for port in each.ports}
+    proxy_port = plan.file.mesh.http_proxy_port
+    for instance in plan.instances:
+        own_ports = [port.port for port in instance.workload.ports]
+        for port in (*ENVOY_PORTS, *((plan.dns_port,) if plan.dns_port else ()), *own_ports):
+            yield instance.addresses.inbound, port
+        for port in own_ports if instance.workload.command else ():
+            yield instance.addresses.app, port
+        for port in (*service_ports, *((proxy_port,) if proxy_port else ())):
+            yield instance.addresses.outbound, port

@@ -1,0 +1,146 @@
+"""A running mesh as a table for people: one line a workload, each fact in the agent's own words,
+and below it what does not fit into columns.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from mesh_local._running_mesh import RunningMesh, RunningWorkload
+from mesh_local.config._plan import Instance, MeshPlan
+from mesh_local.config._shapes import Protocol
+from mesh_local.display._duration_text import brief
+from mesh_local.observation._agent_status import AgentStatus
+from mesh_local.processes._children import Child, ChildState
+
+_SERIAL_DIGITS = 8
+_MOST_FINDINGS = 8
+_DNS_PORT = 53
+
+
+def mesh_view(mesh: RunningMesh, now: datetime) -> RenderableType:
+    """Everything that `mesh-local up` shows; `now` is aware.
+
+    What people copy from it stands in lines of its own, so that no column breaks it.
+    """
+    table = Table(
+        title=f"mesh {mesh.plan.file.name}", title_justify="left", box=box.SIMPLE_HEAD, expand=False
+    )
+    for heading in ("workload", "certificate", "xDS", "Envoy", "program"):
+        table.add_column(heading, overflow="fold")
+    for workload in mesh.workloads:
+        table.add_row(
+            workload.instance.full_name,
+            certificate_cell(workload.status, now),
+            control_plane_cell(workload.status),
+            envoy_cell(workload),
+            program_cell(workload),
+        )
+    parts = [
+        "\n".join(
+            line for each in mesh.workloads for line in place_lines(each, mesh.plan.dns_port)
+        ),
+        "\n".join(_state_lines(mesh)),
+    ]
+    if (command := request_to_try(mesh.plan)) is not None:
+        parts.append(f"try a request:\n  {command}")
+    parts.append("Ctrl-C stops everything")
+    return Group(table, Text("\n\n".join(parts)))
+
+
+def place_lines(workload: RunningWorkload, dns_port: int | None) -> Iterator[str]:
+    """Who a workload is, where its program listens and where it finds names, a line each."""
+    instance = workload.instance
+    yield f"{instance.full_name} is {instance.spiffe_id}"
+    for port in instance.workload.ports:
+        scheme = "http://" if port.protocol is Protocol.HTTP else ""
+        yield f"  its program: {scheme}{instance.addresses.app}:{port.port}"
+    if dns_port is not None:
+        yield f"  its names: {dns_command(instance, dns_port)} NAME"
+
+
+def dns_command(instance: Instance, port: int) -> str:
+    """Write the command that asks a workload's agent for a name."""
+    option = "" if port == _DNS_PORT else f" -p {port}"
+    return f"dig +short @{instance.addresses.inbound}{option}"
+
+
+def _state_lines(mesh: RunningMesh) -> Iterator[str]:
+    yield f"control plane  {mesh.plan.discovery_address}  {_process(mesh.control_plane)}"
+    for each in mesh.workloads:
+        if (reason := each.not_ready) is not None:
+            yield f"{each.instance.name} is not ready: {reason}"
+    shown = mesh.findings[:_MOST_FINDINGS]
+    yield from (f"configuration: {each.strip()}" for each in shown)
+    if len(mesh.findings) > len(shown):
+        yield f"configuration: {len(mesh.findings) - len(shown)} more, see mesh-discovery status"
+    yield f"state and logs {mesh.state.path}"
+
+
+def request_to_try(plan: MeshPlan) -> str | None:
+    """Write a command that sends a request from one workload to another, through both Envoys."""
+    proxy_port = plan.file.mesh.http_proxy_port
+    called = next(
+        (
+            (each, port.port)
+            for each in plan.instances
+            for port in each.workload.ports
+            if port.protocol is Protocol.HTTP
+        ),
+        None,
+    )
+    if called is None:
+        return None
+    callee, port = called
+    if not proxy_port:
+        return f"curl http://{callee.addresses.app}:{port}/"
+    others = [each for each in plan.instances if each.workload is not callee.workload]
+    caller = others[0] if others else callee
+    name = f"{callee.workload.name}.{callee.workload.namespace}"
+    return f"curl -x http://{caller.addresses.outbound}:{proxy_port} http://{name}:{port}/"
+
+
+def certificate_cell(status: AgentStatus | None, now: datetime) -> str:
+    """The serial's beginning and the time left."""
+    if status is None or status.serial is None or status.not_after is None:
+        return "none yet"
+    left = brief(status.not_after - now)
+    ending = left if left == "expired" else f"expires in {left}"
+    return f"{status.serial[:_SERIAL_DIGITS]}…\n{ending}"
+
+
+def control_plane_cell(status: AgentStatus | None) -> str:
+    """Whether configuration flows, and what is wrong with it if something is."""
+    if status is None:
+        return "unknown"
+    connected = "connected" if status.xds_connected else "not connected"
+    return f"{connected}\n{status.xds_error}" if status.xds_error else connected
+
+
+def envoy_cell(workload: RunningWorkload) -> str:
+    """Envoy's state, or its agent's when that does not run."""
+    if workload.agent.state is not ChildState.RUNNING:
+        return f"agent {_process(workload.agent)}"
+    if workload.status is None or workload.status.envoy_state is None:
+        return "starting"
+    if not workload.status.ready:
+        return f"{workload.status.envoy_state}, not ready"
+    return workload.status.envoy_state
+
+
+def program_cell(workload: RunningWorkload) -> str:
+    """The state of the workload's own program."""
+    return "yours to start" if workload.app is None else _process(workload.app)
+
+
+def _process(child: Child) -> str:
+    words = str(child.state)
+    if child.state in (ChildState.RESTARTING, ChildState.ENDED) and child.last_exit:
+        words += f" after {child.last_exit}"
+    if child.restarts:
+        words += f" (started again {child.restarts} times)"
+    return words

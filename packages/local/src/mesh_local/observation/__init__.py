@@ -1,0 +1,1 @@
+"""What a running mesh is asked: agents' status, the control plane's findings, the checks."""

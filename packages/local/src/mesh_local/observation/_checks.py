@@ -1,0 +1,118 @@
+"""A mesh file's checks: each sends one request as somebody would, and judges what came of it."""
+
+import re
+from dataclasses import dataclass
+
+from mesh_local.config._mesh_file import OUTSIDER, USER, CheckPlan
+from mesh_local.config._plan import Instance, MeshPlan
+from mesh_local.config._shapes import Expectation
+from mesh_local.observation._http import Answer, NoAnswer, fetch
+
+FORWARDED_CERTIFICATE = "x-forwarded-client-cert"
+
+_IDENTITY = r"(spiffe://[^;,\"'\s\\]+)"
+_HOP = re.compile(rf"By={_IDENTITY}[^,]*?URI={_IDENTITY}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hop:
+    """One mutual-TLS connection, as the called side's Envoy saw it."""
+
+    callee: str
+    caller: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckResult:
+    """What a check saw; it passed when nothing failed.
+
+    route: where the request was sent: a host and port of this machine.
+    hop: the mutual TLS that the answer tells of, if it does.
+    """
+
+    plan: CheckPlan
+    route: tuple[str, int]
+    answer: Answer | None
+    refusal: str | None
+    hop: Hop | None
+    failures: tuple[str, ...]
+
+    @property
+    def passed(self) -> bool:
+        return not self.failures
+
+
+async def run_check(check: CheckPlan, mesh: MeshPlan) -> CheckResult:
+    """Send a check's request and compare what came back with what was expected."""
+    host, port, target = _route(check, mesh)
+    answer, refusal = None, None
+    try:
+        answer = await fetch(
+            host,
+            port,
+            method=check.request.method,
+            target=target,
+            authority=check.request.authority,
+        )
+    except NoAnswer as error:
+        refusal = str(error)
+    return CheckResult(
+        plan=check,
+        route=(host, port),
+        answer=answer,
+        refusal=refusal,
+        hop=None if answer is None else find_hop(answer),
+        failures=tuple(judge(check.check.expect, answer, refusal)),
+    )
+
+
+def _route(check: CheckPlan, mesh: MeshPlan) -> tuple[str, int, str]:
+    """Where to connect and what to ask for: an Envoy's HTTP proxy is asked for whole URLs."""
+    request = check.request
+    if check.check.from_ in (USER, OUTSIDER):
+        addresses = mesh.serving(request.host, request.port)[0].addresses
+        host = addresses.app if check.check.from_ == USER else addresses.inbound
+        return host, request.port, request.path
+    source = mesh.instances_of(check.check.from_)[0]
+    return source.addresses.outbound, mesh.file.mesh.http_proxy_port, request.url
+
+
+def judge(expect: Expectation, answer: Answer | None, refusal: str | None) -> list[str]:
+    """Name everything that is not as expected."""
+    if answer is None:
+        return [] if expect.refused else [f"expected an answer, but the request failed: {refusal}"]
+    if expect.refused:
+        return [f"expected the request to be refused, but it was answered with {answer.status}"]
+    failures = []
+    if expect.status is not None and answer.status != expect.status:
+        failures.append(f"expected status {expect.status}, got {answer.status}")
+    if expect.text is not None and expect.text not in answer.body:
+        failures.append(f'expected the text "{expect.text}" in the answer, which is not there')
+    if expect.caller is not None:
+        hop = find_hop(answer)
+        if hop is None:
+            failures.append(
+                f"expected the caller {expect.caller}, but the answer shows no "
+                f"{FORWARDED_CERTIFICATE} that the called program got"
+            )
+        elif hop.caller != expect.caller:
+            failures.append(f"expected the caller {expect.caller}, but it was {hop.caller}")
+    return failures
+
+
+def find_hop(answer: Answer) -> Hop | None:
+    """Find the x-forwarded-client-cert that the called program got, where it shows it.
+
+    A program under test repeats the header in its answer, as a header or anywhere in the body.
+    Envoy appends to it, so what stands before the last element is only the caller's word.
+    """
+    for text in (answer.headers.get(FORWARDED_CERTIFICATE, ""), answer.body):
+        if found := _HOP.findall(text):
+            callee, caller = found[-1]
+            return Hop(callee=callee, caller=caller)
+    return None
+
+
+def workload_of(spiffe_id: str, mesh: MeshPlan) -> Instance | None:
+    """Return the (first) replica that has this identity."""
+    return next(iter(mesh.with_identity(spiffe_id)), None)

@@ -1,0 +1,125 @@
+"""A mesh's configuration before and while it is served: what is wrong, where its writer looks.
+
+The control plane reads files that are generated from the mesh file, and the user's own through a
+link; what it says of them is told with the places where people wrote it.
+"""
+
+import json
+import re
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from mesh_discovery import check_configuration, status_notes, status_problems
+from mesh_local._errors import ConfigurationError
+from mesh_local.config import _plan as ports
+from mesh_local.config._mesh_file import MeshFile
+from mesh_local.config._plan import MeshPlan
+from mesh_local.observation._http import NoAnswer, fetch
+from mesh_local.state._writing import FROM_MESH_FILE, USER, WORKLOADS, write_configuration
+
+MESH_CONFIG = "mesh-config.yaml"
+_FIELD = r"(?:: (?P<field>[A-Za-z][\w.\-\[\]]*)(?=: ))?"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """What is wrong with a mesh's configuration, one sentence each, with its place.
+
+    problems: mistakes; the control plane would not start.
+    unreachable: what it takes and nobody reaches.
+    notes: what is let pass without effect.
+    """
+
+    problems: tuple[str, ...] = ()
+    unreachable: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class Places:
+    """Where people wrote what the control plane reads in its directory."""
+
+    def __init__(self, file: MeshFile, *, config: Path, mesh_config: Path) -> None:
+        self._file = file
+        self._config = config
+        generated = "|".join(re.escape(each) for each in (WORKLOADS, FROM_MESH_FILE))
+        self._place = re.compile(
+            rf"{re.escape(str(config))}/(?P<folder>{generated})/(?P<name>[^/:]+)\.yaml"
+            rf"(?::(?P<line>\d+){_FIELD})?"
+        )
+        self._own = {
+            f"{config}/{USER}": _shown(file.config_dir) if file.config_dir is not None else USER,
+            f"{mesh_config}:": f"{file.path} (mesh):",
+        }
+
+    def told(self, text: str) -> str:
+        """Return the same text with the user's own places in it."""
+        for generated, own in self._own.items():
+            text = text.replace(generated, own)
+        return self._place.sub(self._written, text)
+
+    def _written(self, found: re.Match[str]) -> str:
+        field = found["field"]
+        if found["folder"] == FROM_MESH_FILE:
+            top = f"config[{found['name']}]"
+            place = f"{self._file.path}:{self._line(f'{top}.{field}' if field else top)}"
+            return f"{place}: {top}.{field}" if field else place
+        index = [each.name for each in self._file.workloads].index(found["name"])
+        top = f"workloads[{index}]"
+        if field is not None and field.startswith("spec.ports"):
+            field = f"{top}.{field.removeprefix('spec.')}"
+            return f"{self._file.path}:{self._line(field)}: {field}"
+        return f"{self._file.path}:{self._line(top)}" + (f": {top}" if field else "")
+
+    def _line(self, field: str) -> int:
+        """Return the line of this field of the mesh file, or of the nearest thing around it."""
+        while field and field not in self._file.lines:
+            field = re.sub(r"(\.?[^.\[]+|\[\d+\])$", "", field)
+        return self._file.lines.get(field, 1)
+
+
+def _shown(path: Path) -> str:
+    """Spell a path as it is seen from here."""
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
+
+
+def check_mesh(plan: MeshPlan, *, allow_unsupported: bool = False) -> Findings:
+    """Read a mesh's configuration as its control plane would; nothing is started."""
+    with tempfile.TemporaryDirectory(prefix="mesh-local-check-") as folder:
+        config, mesh_config = Path(folder) / "config", Path(folder) / MESH_CONFIG
+        write_configuration(plan, config=config, mesh_config=mesh_config)
+        places = Places(plan.file, config=config, mesh_config=mesh_config)
+        checked = check_configuration(
+            config, mesh_config=mesh_config, allow_unsupported=allow_unsupported
+        )
+        return Findings(
+            problems=tuple(places.told(str(each)) for each in checked.problems),
+            unreachable=tuple(places.told(str(each)) for each in checked.unreachable),
+            notes=tuple(places.told(str(each)) for each in checked.notes),
+        )
+
+
+def refuse_mistakes(plan: MeshPlan, *, allow_unsupported: bool) -> None:
+    """Raise `ConfigurationError` if the control plane would not start with this configuration."""
+    problems = check_mesh(plan, allow_unsupported=allow_unsupported).problems
+    if problems:
+        raise ConfigurationError("\n".join(problems))
+
+
+async def fetch_findings(plan: MeshPlan, places: Places) -> tuple[str, ...] | None:
+    """Ask the control plane what is wrong with its configuration; None if it does not answer."""
+    try:
+        answer = await fetch(
+            plan.block.control_plane, ports.MONITORING_PORT, target="/debug/status", timeout_s=2.0
+        )
+        document = json.loads(answer.body)
+        return tuple(places.told(line) for line in _lines(document))
+    except (NoAnswer, ValueError, KeyError, TypeError):
+        return None
+
+
+def _lines(document: dict[str, object]) -> Iterator[str]:
+    yield from status_problems(document)
+    yield from status_notes(document)

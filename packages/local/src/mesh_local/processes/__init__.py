@@ -1,0 +1,1 @@
+"""The mesh's processes: how each is called, kept running and stopped."""

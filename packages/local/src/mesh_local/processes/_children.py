@@ -1,0 +1,251 @@
+"""The mesh's processes: each kept running, its output in a file, none outliving this program.
+
+Every process leads a session of its own, so that Ctrl-C in a terminal reaches only this program,
+which then stops the others in order.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, suppress
+from enum import StrEnum
+from pathlib import Path
+
+from mesh_lifecycle import Backoff, in_background
+from mesh_local._errors import ProcessEnded
+from mesh_local.processes._guard import Guard
+from mesh_local.processes._specs import ProcessSpec, Role
+
+log = logging.getLogger("mesh_local")
+
+_LAUNCHER = Path(__file__).with_name("_launch.py")
+_BACKOFF = Backoff(initial_s=0.5, maximum_s=15.0, multiplier=2.0, jitter=0.2)
+_STEADY_S = 10.0
+_LAST_LINES_BYTES = 16 * 1024
+
+
+class OnExit(StrEnum):
+    """What happens when a process ends by itself."""
+
+    RESTART = "restart"
+    FAIL = "fail"
+    LEAVE = "leave"
+
+
+class ChildState(StrEnum):
+    """Where a process is in its life."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    RESTARTING = "restarting"
+    ENDED = "ended"
+
+
+class Child:
+    """One process of the mesh, started again or not when it ends."""
+
+    def __init__(
+        self,
+        spec: ProcessSpec,
+        *,
+        on_exit: OnExit,
+        gate: asyncio.Event,
+        hurry: asyncio.Event,
+        guard: Guard,
+    ) -> None:
+        self.spec = spec
+        self.state = ChildState.WAITING
+        self.pid: int | None = None
+        self.restarts = 0
+        self.last_exit: str | None = None
+        self._on_exit = on_exit
+        self._gate = gate
+        self._hurry = hurry
+        self._guard = guard
+        self._ended = asyncio.Event()
+
+    async def keep_running(self) -> None:
+        """Run the process until cancelled, then stop it; raises `ProcessEnded` for FAIL."""
+        loop = asyncio.get_running_loop()
+        delays = _BACKOFF.delays()
+        await self._gate.wait()
+        while True:
+            started = loop.time()
+            code = await self._run()
+            self.last_exit = describe_exit(code)
+            if self._on_exit is OnExit.FAIL:
+                raise ProcessEnded(
+                    f"{self.spec.name} ended by itself ({self.last_exit})", log=self.spec.log
+                )
+            if self._on_exit is OnExit.LEAVE:
+                await self._rest()
+            self._kill_group()
+            if loop.time() - started > _STEADY_S:
+                delays = _BACKOFF.delays()
+            delay = next(delays)
+            self.restarts += 1
+            self.state = ChildState.RESTARTING
+            log.warning(
+                "process ended, starting it again",
+                extra={"child": self.spec.name, "exit": self.last_exit, "delay_s": delay},
+            )
+            await asyncio.sleep(delay)
+
+    async def wait_ended(self) -> str:
+        """Wait until the process has ended and is left so; returns how it ended."""
+        await self._ended.wait()
+        return self.last_exit or ""
+
+    async def _rest(self) -> None:
+        self.state = ChildState.ENDED
+        self._ended.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self._kill_group()
+
+    async def _run(self) -> int:
+        spec = self.spec
+        with spec.log.open("ab") as output:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-IS",
+                str(_LAUNCHER),
+                str(os.getpid()),
+                *spec.arguments,
+                cwd=spec.directory,
+                env=dict(spec.environment),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        self.pid = process.pid
+        self._guard.watch(process.pid)
+        self.state = ChildState.RUNNING
+        log.info("process started", extra={"child": spec.name, "pid": process.pid})
+        try:
+            return await process.wait()
+        finally:
+            if process.returncode is None:
+                await self._stop(process)
+
+    async def _stop(self, process: asyncio.subprocess.Process) -> None:
+        """Ask the process to end, wait a while, and leave nothing of its group."""
+        self.state = ChildState.ENDED
+        try:
+            if self.spec.role is Role.APP:
+                signal_group(process.pid, signal.SIGTERM)
+            else:
+                # An agent stops its Envoy itself, after draining it.
+                process.terminate()
+            ended = asyncio.ensure_future(process.wait())
+            hurry = asyncio.ensure_future(self._hurry.wait())
+            try:
+                await asyncio.wait(
+                    (ended, hurry),
+                    timeout=self.spec.stop_timeout_s,
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+            finally:
+                hurry.cancel()
+                ended.cancel()
+                await asyncio.wait((ended, hurry))
+            if process.returncode is None:
+                log.warning("process did not stop, killing it", extra={"child": self.spec.name})
+        finally:
+            self._kill_group()
+        await process.wait()
+        self.last_exit = describe_exit(process.returncode or 0)
+        log.info("process stopped", extra={"child": self.spec.name, "exit": self.last_exit})
+
+    def _kill_group(self) -> None:
+        """Leave nothing of what the process started."""
+        if self.pid is not None:
+            signal_group(self.pid, signal.SIGKILL)
+            self._guard.forget(self.pid)
+
+
+@asynccontextmanager
+async def running(
+    specs: Iterable[ProcessSpec],
+    *,
+    on_exit: OnExit,
+    hurry: asyncio.Event,
+    guard: Guard,
+    gate: Callable[[ProcessSpec], asyncio.Event] | None = None,
+) -> AsyncIterator[tuple[Child, ...]]:
+    """Run processes beside the block; leaving it stops them all at once.
+
+    gate: gives the event that a process waits for before it starts.
+    hurry: once set, stopping means killing.
+    guard: kills them should this program be killed.
+
+    Raises `ProcessEnded` from the block when one ends and `on_exit` is FAIL.
+    """
+    open_gate = asyncio.Event()
+    open_gate.set()
+    children = tuple(
+        Child(
+            spec,
+            on_exit=on_exit,
+            gate=gate(spec) if gate is not None else open_gate,
+            hurry=hurry,
+            guard=guard,
+        )
+        for spec in specs
+    )
+    if not children:
+        yield ()
+        return
+    names = ", ".join(child.spec.name for child in children)
+    async with in_background(_keep_all(children), name=f"processes {names}"):
+        yield children
+
+
+async def _keep_all(children: tuple[Child, ...]) -> None:
+    try:
+        async with asyncio.TaskGroup() as group:
+            for child in children:
+                group.create_task(child.keep_running(), name=f"process {child.spec.name}")
+    except* ProcessEnded as ended:
+        raise next(_leaves(ended)) from None
+
+
+def _leaves(group: BaseExceptionGroup[ProcessEnded]) -> Iterator[ProcessEnded]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(error)
+        else:
+            yield error
+
+
+def signal_group(pid: int, number: signal.Signals) -> None:
+    """Signal a process and all that it started in its group; nobody left is fine."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, number)
+
+
+def describe_exit(code: int) -> str:
+    """Put an exit status in words."""
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return f"killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"killed by signal {-code}"
+
+
+def last_lines(path: Path, count: int = 15) -> tuple[str, ...]:
+    """Read the end of a log; an unreadable or empty one has no lines."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - _LAST_LINES_BYTES))
+            text = file.read().decode(errors="replace")
+    except OSError:
+        return ()
+    return tuple(text.splitlines()[-count:])

@@ -1,0 +1,212 @@
+"""Which programs a mesh runs, with which arguments and environment.
+
+The control plane and the agents get a small environment of their own: what the user's shell
+happens to hold (proxies, other meshes' settings) must not change how a mesh behaves. Workload
+programs get the user's environment, and what they need to find the mesh.
+"""
+
+import json
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from mesh_local._errors import MeshLocalError
+from mesh_local.config import _plan as ports
+from mesh_local.config._plan import Instance, MeshPlan
+from mesh_local.state._folder import StateFolder
+from mesh_local.state._istio import ROOT_NAMESPACE
+from mesh_local.state._tokens import JWT_AUDIENCE, JWT_ISSUER
+
+_PASSED_ON = (
+    "ENVOY_PATH",
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "LD_LIBRARY_PATH",
+    "PATH",
+    "PYTHONPATH",
+    "SECRET_GRACE_PERIOD_RATIO",
+    "TMPDIR",
+    "TZ",
+    "USER",
+    "VIRTUAL_ENV",
+)
+
+
+class Role(StrEnum):
+    """What a process is in the mesh; decides when it starts and how it stops."""
+
+    CONTROL_PLANE = "control plane"
+    AGENT = "agent"
+    APP = "app"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessSpec:
+    """A program to run.
+
+    stop_timeout_s: how long it may take to end after SIGTERM before it is killed.
+    """
+
+    name: str
+    role: Role
+    arguments: tuple[str, ...]
+    environment: Mapping[str, str]
+    directory: Path
+    log: Path
+    stop_timeout_s: float = 5.0
+
+
+def control_plane_process(
+    plan: MeshPlan,
+    state: StateFolder,
+    environ: Mapping[str, str],
+    *,
+    allow_unsupported: bool = False,
+) -> ProcessSpec:
+    """The control plane: configuration from the state folder, all ports on one address."""
+    host = plan.block.control_plane
+    lifetime = f"{plan.file.certificate_lifetime.total_seconds():g}s"
+    options = {
+        "--config-dir": state.config,
+        "--mesh-config": state.mesh_config,
+        "--ca-dir": state.ca,
+        "--jwks-file": state.jwks,
+        "--jwt-issuer": JWT_ISSUER,
+        "--jwt-audience": JWT_AUDIENCE,
+        "--http-addr": f"{host}:{plan.http_port}",
+        "--grpc-addr": f"{host}:{ports.PLAINTEXT_PORT}",
+        "--secure-grpc-addr": f"{host}:{ports.SECURE_PORT}",
+        "--monitoring-addr": f"{host}:{ports.MONITORING_PORT}",
+    }
+    arguments = [word for name, value in options.items() for word in (name, str(value))]
+    if allow_unsupported:
+        arguments.append("--allow-unsupported")
+    return ProcessSpec(
+        name="control-plane",
+        role=Role.CONTROL_PLANE,
+        arguments=(sys.executable, "-m", "mesh_discovery", "discovery", *arguments),
+        environment={
+            **_own_environment(environ),
+            "POD_NAME": "control-plane",
+            "POD_NAMESPACE": ROOT_NAMESPACE,
+            "TRUST_DOMAIN": plan.file.mesh.trust_domain,
+            "DEFAULT_WORKLOAD_CERT_TTL": lifetime,
+            "MAX_WORKLOAD_CERT_TTL": lifetime,
+        },
+        directory=state.path,
+        log=state.logs / "control-plane.log",
+    )
+
+
+def agent_process(
+    plan: MeshPlan, instance: Instance, state: StateFolder, environ: Mapping[str, str]
+) -> ProcessSpec:
+    """A workload's agent, which starts its Envoy; it runs in a directory of its own."""
+    addresses = instance.addresses
+    drain = plan.file.drain.total_seconds()
+    proxy_config = {
+        "discoveryAddress": plan.discovery_address,
+        "interceptionMode": "NONE",
+        "concurrency": 1,
+        "terminationDrainDuration": f"{drain:g}s",
+    }
+    names = {}
+    if plan.dns_port is not None:
+        names = {
+            "ISTIO_META_DNS_CAPTURE": "true",
+            "DNS_PROXY_ADDR": f"{addresses.inbound}:{plan.dns_port}",
+        }
+    return ProcessSpec(
+        name=f"{instance.name} agent",
+        role=Role.AGENT,
+        arguments=(sys.executable, "-m", "mesh_agent", "proxy", "sidecar"),
+        environment={
+            **_own_environment(environ),
+            "POD_NAME": instance.name,
+            "POD_NAMESPACE": instance.workload.namespace,
+            "SERVICE_ACCOUNT": instance.service_account,
+            "INSTANCE_IP": addresses.inbound,
+            "TRUST_DOMAIN": plan.file.mesh.trust_domain,
+            "PROXY_CONFIG": json.dumps(proxy_config),
+            "ISTIOD_SAN": ports.CONTROL_PLANE_NAME,
+            "ISTIO_META_WORKLOAD_NAME": instance.workload.name,
+            "ISTIO_META_INTERCEPTION_MODE": "NONE",
+            "ISTIO_META_APP_ADDRESS": addresses.app,
+            "ISTIO_META_OUTBOUND_BIND_ADDRESS": addresses.outbound,
+            "MESH_AGENT_BIND_ADDRESS": addresses.inbound,
+            **names,
+            "SECRET_TTL": f"{plan.file.certificate_lifetime.total_seconds():g}s",
+        },
+        directory=state.workload(instance.name),
+        log=state.logs / f"{instance.name}.agent.log",
+        stop_timeout_s=drain + 10.0,
+    )
+
+
+def app_process(
+    plan: MeshPlan, instance: Instance, state: StateFolder, environ: Mapping[str, str]
+) -> ProcessSpec | None:
+    """The workload's own program; None when the user runs it himself.
+
+    Raises `MeshLocalError` if there is no such program.
+    """
+    workload = instance.workload
+    if not workload.command:
+        return None
+    directory = plan.file.directory / workload.directory
+    environment = {**environ, **app_environment(plan, instance), **workload.env}
+    program = find_program(workload.command[0], directory, environment.get("PATH", ""))
+    if program is None:
+        raise MeshLocalError(
+            f'workload {workload.name}: there is no program "{workload.command[0]}", neither in '
+            f"PATH nor in {directory}"
+        )
+    return ProcessSpec(
+        name=instance.name,
+        role=Role.APP,
+        arguments=(program, *workload.command[1:]),
+        environment=environment,
+        directory=directory,
+        log=state.logs / f"{instance.name}.log",
+    )
+
+
+def app_environment(plan: MeshPlan, instance: Instance) -> dict[str, str]:
+    """What a workload's program is told; the README lists it for users."""
+    addresses = instance.addresses
+    given = {
+        "HOST": addresses.app,
+        "MESH_WORKLOAD": instance.name,
+        "MESH_NAMESPACE": instance.workload.namespace,
+        "MESH_SPIFFE_ID": instance.spiffe_id,
+        "MESH_TRUST_DOMAIN": plan.file.mesh.trust_domain,
+        "MESH_INBOUND_ADDRESS": addresses.inbound,
+        "MESH_OUTBOUND_ADDRESS": addresses.outbound,
+        # A log that stays empty until a buffer is full helps nobody.
+        "PYTHONUNBUFFERED": "1",
+    }
+    if instance.workload.ports:
+        given["PORT"] = str(instance.workload.ports[0].port)
+    if plan.dns_port is not None:
+        given["MESH_DNS"] = f"{addresses.inbound}:{plan.dns_port}"
+    if proxy_port := plan.file.mesh.http_proxy_port:
+        proxy = f"http://{addresses.outbound}:{proxy_port}"
+        # Programs disagree on the case: curl reads only the first, others only the second.
+        given |= {"http_proxy": proxy, "HTTP_PROXY": proxy}
+        given |= {"no_proxy": "localhost,127.0.0.1", "NO_PROXY": "localhost,127.0.0.1"}
+    return given
+
+
+def find_program(name: str, directory: Path, search_path: str) -> str | None:
+    """Find what a command's first word names: a path (from its directory), or a name in PATH."""
+    if "/" in name:
+        return shutil.which(str(directory / name))
+    return shutil.which(name, path=search_path)
+
+
+def _own_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    return {name: environ[name] for name in _PASSED_ON if name in environ}

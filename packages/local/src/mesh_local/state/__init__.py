@@ -1,0 +1,1 @@
+"""The state folder: generated configuration, keys, tokens and roots."""

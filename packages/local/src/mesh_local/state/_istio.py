@@ -1,0 +1,120 @@
+"""The mesh as Istio configuration, which is what the control plane reads."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import yaml
+
+from mesh_local.config._mesh_file import service_host
+from mesh_local.config._plan import Instance, MeshPlan
+from mesh_local.config._shapes import Workload
+
+ROOT_NAMESPACE = "istio-system"
+APP_LABEL = "app"
+
+Document = Mapping[str, Any]
+
+
+def mesh_config(plan: MeshPlan) -> Document:
+    """The mesh-wide settings (Istio's MeshConfig)."""
+    mesh = plan.file.mesh
+    return {
+        "trustDomain": mesh.trust_domain,
+        "rootNamespace": ROOT_NAMESPACE,
+        **({"proxyHttpPort": mesh.http_proxy_port} if mesh.http_proxy_port else {}),
+        "defaultConfig": {
+            "discoveryAddress": plan.discovery_address,
+            "interceptionMode": "NONE",
+        },
+    }
+
+
+def mesh_documents(plan: MeshPlan) -> tuple[Document, ...]:
+    """Everything that follows from the workloads and the mesh settings."""
+    return (
+        *policy_documents(plan),
+        *(
+            document
+            for workload in plan.file.workloads
+            for document in workload_documents(plan, workload)
+        ),
+    )
+
+
+def policy_documents(plan: MeshPlan) -> tuple[Document, ...]:
+    """What follows from the mesh settings."""
+    return (_peer_authentication(plan),)
+
+
+def workload_documents(plan: MeshPlan, workload: Workload) -> tuple[Document, ...]:
+    """What follows from one workload: its service, if it has one, and its replicas."""
+    return (
+        *([_service_entry(workload)] if workload.ports else []),
+        *(_workload_entry(each) for each in plan.instances_of(workload.name)),
+    )
+
+
+def instance_labels(instance: Instance) -> dict[str, str]:
+    """The labels by which services and policies select a replica."""
+    return {APP_LABEL: instance.workload.name, **instance.workload.labels}
+
+
+def to_yaml(documents: Iterable[Document]) -> str:
+    """Write documents as one YAML text."""
+    text: str = yaml.dump_all(
+        documents, Dumper=_Dumper, sort_keys=False, explicit_start=True, default_flow_style=False
+    )
+    return text
+
+
+class _Dumper(yaml.CSafeDumper):
+    """Writes equal lists out each time: the control plane's reader bounds aliases."""
+
+    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - PyYAML's signature
+        return True
+
+
+def _peer_authentication(plan: MeshPlan) -> Document:
+    return {
+        "apiVersion": "security.istio.io/v1",
+        "kind": "PeerAuthentication",
+        "metadata": {"name": "default", "namespace": ROOT_NAMESPACE},
+        "spec": {"mtls": {"mode": str(plan.file.mesh.mtls)}},
+    }
+
+
+def _service_entry(workload: Workload) -> Document:
+    return {
+        "apiVersion": "networking.istio.io/v1",
+        "kind": "ServiceEntry",
+        "metadata": {"name": workload.name, "namespace": workload.namespace},
+        "spec": {
+            "hosts": [service_host(workload)],
+            "location": "MESH_INTERNAL",
+            "resolution": "STATIC",
+            "ports": list(_ports(workload)),
+            "workloadSelector": {"labels": {APP_LABEL: workload.name}},
+        },
+    }
+
+
+def _ports(workload: Workload) -> Iterator[Document]:
+    for port in workload.ports:
+        yield {
+            "number": port.port,
+            "name": port.name or f"{port.protocol}-{port.port}",
+            "protocol": port.protocol.upper(),
+        }
+
+
+def _workload_entry(instance: Instance) -> Document:
+    return {
+        "apiVersion": "networking.istio.io/v1",
+        "kind": "WorkloadEntry",
+        "metadata": {"name": instance.name, "namespace": instance.workload.namespace},
+        "spec": {
+            "address": instance.addresses.inbound,
+            "labels": instance_labels(instance),
+            "serviceAccount": instance.service_account,
+        },
+    }

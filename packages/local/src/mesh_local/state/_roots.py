@@ -1,0 +1,47 @@
+"""The roots that workloads know their control plane by, as the authority hands them out now.
+
+On Kubernetes the control plane keeps them in a config map of every namespace; here they are a file
+in each workload's directory, which agents read anew at each connection.
+"""
+
+import logging
+from functools import partial
+
+from mesh_filewatch import fetch_bytes, run_aside, watching
+from mesh_local.config._plan import MeshPlan
+from mesh_local.state._folder import ROOT_CERTIFICATE, StateFolder, write_file
+
+log = logging.getLogger("mesh_local")
+
+_AUTHORITY_ROOTS = "root-cert.pem"
+_MAX_ROOTS_BYTES = 1 << 20
+
+
+def write_roots(roots_pem: bytes, plan: MeshPlan, state: StateFolder) -> None:
+    """Give every workload these roots."""
+    for instance in plan.instances:
+        write_file(state.workload(instance.name) / ROOT_CERTIFICATE, roots_pem)
+
+
+async def keep_roots_fresh(plan: MeshPlan, state: StateFolder) -> None:
+    """Hand on what the authority's directory holds whenever that changes, for ever.
+
+    A new root must be with everyone before the control plane's own certificate is below it: what
+    `mesh-discovery replace-root --spread` gives is time for that.
+    """
+    file = state.ca / _AUTHORITY_ROOTS
+    known: bytes | None = None
+    async with watching() as watch:
+        while True:
+            await watch.follow([file])
+            try:
+                roots = await fetch_bytes(file, max_bytes=_MAX_ROOTS_BYTES)
+                if roots != known:
+                    hand_on = partial(write_roots, roots, plan, state)
+                    await run_aside(hand_on, about=state.path / "any", key="roots")
+                    if known is not None:
+                        log.info("roots changed, workloads got them", extra={"file": str(file)})
+                known = roots
+            except OSError as error:
+                log.warning("roots can't be handed on", extra={"reason": str(error)})
+            await watch.wait()
