@@ -21,7 +21,7 @@ RARELY_USED = {
     "shutil",
     "tempfile",
     "typer",
-    "xds_server._snapshots",
+    "xds_server.sources._snapshot_store",
     "yaml",
 }
 

@@ -41,7 +41,7 @@ from xds_server import (
     serving,
 )
 from xds_server import type_urls as types
-from xds_server._services import XdsHandler
+from xds_server.serving._services import XdsHandler
 from xds_server.testing import ADS_DELTA, admit_all
 
 OPTIONS = [("grpc.max_receive_message_length", -1), ("grpc.use_local_subchannel_pool", 1)]

@@ -34,12 +34,12 @@ from xds_server import (
     XdsServer,
 )
 from xds_server import type_urls as types
-from xds_server._delta import DeltaState
-from xds_server._last_clusters import LastClusters
-from xds_server._reconnects import Reconnects
-from xds_server._request import ClientError, DeltaRequest, SotwRequest
-from xds_server._sotw import SotwState
-from xds_server._warming import first_text
+from xds_server.protocol._references import first_text
+from xds_server.protocol._request import ClientError, DeltaRequest, SotwRequest
+from xds_server.streams._last_clusters import LastClusters
+from xds_server.streams._reconnects import Reconnects
+from xds_server.subscriptions._delta import DeltaState
+from xds_server.subscriptions._sotw import SotwState
 from xds_server.testing import admit_all
 
 sys.path.insert(0, str(Path(__file__).parent / "support"))

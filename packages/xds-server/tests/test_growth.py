@@ -26,10 +26,10 @@ from xds_server import (
     SnapshotStore,
 )
 from xds_server import type_urls as types
-from xds_server._delta import DeltaState
-from xds_server._request import DeltaRequest, SotwRequest
-from xds_server._sotw import SotwState
-from xds_server._subscription import Ask
+from xds_server.protocol._request import DeltaRequest, SotwRequest
+from xds_server.subscriptions._delta import DeltaState
+from xds_server.subscriptions._sotw import SotwState
+from xds_server.subscriptions._subscription import Ask
 
 EDS = types.ENDPOINT
 CLIENT: Client[None] = Client(id="n-1", node=Node(id="n"), identities=(), context=None)

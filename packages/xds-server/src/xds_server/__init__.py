@@ -6,33 +6,42 @@ What only some servers use is loaded when it is first used.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from . import _type_urls as type_urls
-from ._admission import Admission, Admit, Peer
-from ._config import ServerConfig
-from ._environment import SERVER_ENVIRONMENT
-from ._errors import ListenError, Refused, XdsServerError
-from ._fetch import RestAnswer, answer_rest
-from ._generator import Client, ClientObserver, Generated, Generator, Watch
-from ._listeners import Bound, Listener, PlainListener, TlsListener, UnixListener, server_context
-from ._node import JSON, Node
-from ._observer import NullObserver, StreamObserver
-from ._peers import peer_of
-from ._push import ConfigKey, PushRequest, Updates
-from ._request import ClientError, DeltaRequest, SotwRequest
-from ._resource import Resource, content_version
-from ._server import XdsServer
-from ._serving import serving
-from ._status import ClientStatus, Nack, TypeStatus
-from ._subscription import Response
-from ._unix import prepare_socket_path
+from xds_server._config import ServerConfig
+from xds_server._environment import SERVER_ENVIRONMENT
+from xds_server._errors import ListenError, Refused, XdsServerError
+from xds_server._server import XdsServer
+from xds_server.monitoring._observer import NullObserver, StreamObserver
+from xds_server.monitoring._status import ClientStatus, Nack, TypeStatus
+from xds_server.protocol import _type_urls as type_urls
+from xds_server.protocol._node import JSON, Node
+from xds_server.protocol._request import ClientError, DeltaRequest, SotwRequest
+from xds_server.protocol._resource import Resource, content_version
+from xds_server.protocol._response import Response
+from xds_server.protocol._watch import Watch
+from xds_server.pushing._push_request import ConfigKey, PushRequest, Updates
+from xds_server.serving._fetch import RestAnswer, answer_rest
+from xds_server.serving._listeners import (
+    Bound,
+    Listener,
+    PlainListener,
+    TlsListener,
+    UnixListener,
+    server_context,
+)
+from xds_server.serving._peers import peer_of
+from xds_server.serving._serving import serving
+from xds_server.serving._socket_path import prepare_socket_path
+from xds_server.sources._generated import Generated
+from xds_server.sources._generator import Client, ClientObserver, Generator
+from xds_server.streams._admission import Admission, Admit, Peer
 
 if TYPE_CHECKING:
-    from ._cache import DependencyCache, Ticket
-    from ._connected import ConnectedClients
-    from ._csds import ClientStatusHandler
-    from ._linear import LinearStore
-    from ._mux import Mux
-    from ._snapshots import Snapshot, SnapshotStore
+    from xds_server.serving._csds import ClientStatusHandler
+    from xds_server.sources._connected_clients import ConnectedClients
+    from xds_server.sources._dependency_cache import DependencyCache, Ticket
+    from xds_server.sources._linear_store import LinearStore
+    from xds_server.sources._mux import Mux
+    from xds_server.sources._snapshot_store import Snapshot, SnapshotStore
 
 __all__ = [
     # what is served
@@ -95,14 +104,14 @@ __all__ = [
 ]
 
 _LOADED_WHEN_USED = {
-    "ClientStatusHandler": "_csds",
-    "ConnectedClients": "_connected",
-    "DependencyCache": "_cache",
-    "LinearStore": "_linear",
-    "Mux": "_mux",
-    "Snapshot": "_snapshots",
-    "SnapshotStore": "_snapshots",
-    "Ticket": "_cache",
+    "ClientStatusHandler": "serving._csds",
+    "ConnectedClients": "sources._connected_clients",
+    "DependencyCache": "sources._dependency_cache",
+    "LinearStore": "sources._linear_store",
+    "Mux": "sources._mux",
+    "Snapshot": "sources._snapshot_store",
+    "SnapshotStore": "sources._snapshot_store",
+    "Ticket": "sources._dependency_cache",
 }
 
 if not TYPE_CHECKING:  # a type checker would take any name for one of ours

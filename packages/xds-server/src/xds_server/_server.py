@@ -17,38 +17,47 @@ import grpc
 
 from mesh_lifecycle import Clock, SystemClock, in_background
 from mesh_listening import PendingWrites
-
-from ._admission import Admit, Peer
-from ._bad_requests import BadRequests, no_request, peer_name
-from ._config import ServerConfig
-from ._connection import Connection, Dependencies, Parse, Push, Read, Write, check_request
-from ._debounce import Debounce, Debouncer, Gathered
-from ._delta import DeltaState
-from ._errors import BadRequest, Refused, StreamRefused
-from ._followers import Followers
-from ._generator import Client, Generated, Generator, Watch
-from ._last_clusters import LastClusters
-from ._memory import MemoryKeeper
-from ._no_metrics import no_metrics
-from ._node import Node
-from ._observer import NullObserver, StreamObserver
-from ._push import PushRequest, Updates
-from ._push_queue import PushQueue
-from ._rate import RateLimit
-from ._reconnects import Reconnects
-from ._request import DeltaRequest, Parsed, SotwRequest, parse_delta, parse_sotw
-from ._request_size import check_size
-from ._resource import Resource
-from ._slots import Slots
-from ._sotw import SotwState
-from ._status import ClientStatus
-from ._stream_state import StreamState
-from ._unserved import Unserved
+from xds_server._config import ServerConfig
+from xds_server._errors import BadRequest, Refused, StreamRefused
+from xds_server._memory_release import MemoryKeeper
+from xds_server.monitoring._no_metrics import no_metrics
+from xds_server.monitoring._observer import NullObserver, StreamObserver
+from xds_server.monitoring._status import ClientStatus
+from xds_server.protocol._node import Node
+from xds_server.protocol._request import DeltaRequest, Parsed, SotwRequest, parse_delta, parse_sotw
+from xds_server.protocol._resource import Resource
+from xds_server.protocol._watch import Watch
+from xds_server.pushing._debounce import Debounce, Debouncer, Gathered
+from xds_server.pushing._push_queue import PushQueue
+from xds_server.pushing._push_request import PushRequest, Updates
+from xds_server.pushing._push_throttle import Slots
+from xds_server.sources._generated import Generated
+from xds_server.sources._generator import Client, Generator
+from xds_server.streams._admission import Admit, Peer
+from xds_server.streams._bad_requests import BadRequests, no_request, peer_name
+from xds_server.streams._client_observers import Followers
+from xds_server.streams._connection import (
+    Connection,
+    Dependencies,
+    Parse,
+    Push,
+    Read,
+    Write,
+    check_request,
+)
+from xds_server.streams._last_clusters import LastClusters
+from xds_server.streams._rate_limit import RateLimit
+from xds_server.streams._reconnects import Reconnects
+from xds_server.streams._request_size import check_size
+from xds_server.streams._unserved import Unserved
+from xds_server.subscriptions._delta import DeltaState
+from xds_server.subscriptions._sotw import SotwState
+from xds_server.subscriptions._stream_state import StreamState
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-    from ._metrics import Metrics
+    from xds_server.monitoring._metrics import Metrics
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +76,9 @@ def _instruments(
 ) -> Metrics:
     if registry is None:
         return no_metrics()
-    from ._metrics import Metrics  # here, for the library behind it is not for everyone
+    from xds_server.monitoring._metrics import (
+        Metrics,  # here, for the library behind it is not for everyone
+    )
 
     return Metrics(registry, queue_length=queue_length, untaken=untaken)
 

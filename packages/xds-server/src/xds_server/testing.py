@@ -19,13 +19,13 @@ import grpc.aio
 from envoy.config.core.v3 import base_pb2
 from envoy.service.discovery.v3 import discovery_pb2
 
-from ._admission import Admission, Peer
-from ._errors import Refused
-from ._generator import Watch
-from ._node import Node
-from ._server import XdsServer
-from ._type_urls import FULL_STATE, NAMED_ONLY, RESOURCE_WRAPPER
-from ._warming import first_text
+from xds_server._errors import Refused
+from xds_server._server import XdsServer
+from xds_server.protocol._node import Node
+from xds_server.protocol._references import first_text
+from xds_server.protocol._type_urls import FULL_STATE, NAMED_ONLY, RESOURCE_WRAPPER
+from xds_server.protocol._watch import Watch
+from xds_server.streams._admission import Admission, Peer
 
 ADS_SOTW = "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources"
 ADS_DELTA = "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources"

@@ -1,0 +1,1 @@
+"""How it goes, for operators: metrics, the status of clients, and observers."""

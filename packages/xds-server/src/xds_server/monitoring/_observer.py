@@ -1,0 +1,51 @@
+"""A look at every stream from outside: who comes and goes, what is asked and what is sent."""
+
+from __future__ import annotations
+
+from typing import Protocol, TypeVar
+
+from xds_server.protocol._request import DeltaRequest, SotwRequest
+from xds_server.protocol._response import Response
+from xds_server.sources._generator import Client
+
+C_contra = TypeVar("C_contra", contravariant=True)
+
+
+class StreamObserver(Protocol[C_contra]):
+    """Told of what streams do, as they do it. Synchronous, and quick: every stream waits for it.
+
+    Raising `Refused` from `opened` or `received` ends the stream with that status; anything else
+    raised ends it with INTERNAL.
+    """
+
+    def opened(self, client: Client[C_contra], /) -> None:
+        """A client was admitted."""
+        ...
+
+    def received(self, client: Client[C_contra], request: SotwRequest | DeltaRequest, /) -> None:
+        """A request came in, of a type that is served or of any other."""
+        ...
+
+    def sent(self, client: Client[C_contra], response: Response, /) -> None:
+        """A response went out."""
+        ...
+
+    def closed(self, client: Client[C_contra], /) -> None:
+        """The stream is over."""
+        ...
+
+
+class NullObserver:
+    """An observer to whom nothing matters; a base for those to whom little does."""
+
+    def opened(self, client: Client[object], /) -> None:
+        """A client was admitted."""
+
+    def received(self, client: Client[object], request: SotwRequest | DeltaRequest, /) -> None:
+        """A request came in."""
+
+    def sent(self, client: Client[object], response: Response, /) -> None:
+        """A response went out."""
+
+    def closed(self, client: Client[object], /) -> None:
+        """The stream is over."""

@@ -1,0 +1,71 @@
+"""What a server knows of its clients, as plain values for people and tools to read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from xds_server.protocol._node import Node
+
+_LONGEST_REASON = 4096
+"""What is kept of a client's words, in characters."""
+
+
+def shortened(reason: str) -> str:
+    """The beginning of a client's words, which says what is wrong; and how much is left out."""
+    left_out = len(reason) - _LONGEST_REASON
+    if left_out <= 0:
+        return reason
+    return f"{reason[:_LONGEST_REASON]}... ({left_out} more characters)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nack:
+    """A response the client refused: its words, and how often since when. Times are wall clock."""
+
+    version: str
+    nonce: str
+    code: int
+    message: str
+    since: float
+    last: float
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypeStatus:
+    """One type of one stream.
+
+    `nack` is set while the client's last word on this type was a refusal; `nacks` counts all.
+    """
+
+    type_url: str
+    names: frozenset[str]
+    wildcard: bool
+    resources: int
+    nonce_sent: str = ""
+    version_sent: str = ""
+    sent_at: float | None = None
+    nonce_acked: str = ""
+    version_acked: str = ""
+    acked_at: float | None = None
+    nack: Nack | None = None
+    nacks: int = 0
+
+    @property
+    def in_sync(self) -> bool:
+        """Whether the client has accepted the last thing it was sent."""
+        return self.nonce_sent == self.nonce_acked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientStatus:
+    """One stream: who, since when, and the state of each type it watches."""
+
+    id: str
+    node: Node
+    identities: tuple[str, ...]
+    address: str
+    delta: bool
+    connected_since: float
+    types: Mapping[str, TypeStatus]

@@ -1,0 +1,1 @@
+"""The messages of xDS as plain values, and their bytes: requests, resources, responses."""

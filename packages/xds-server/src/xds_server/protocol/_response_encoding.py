@@ -1,0 +1,139 @@
+"""Responses put together by hand from bytes that are already packed.
+
+Protobuf fields may come in any order and concatenate, so a response is its resources' shared
+bytes followed by what differs from stream to stream: version and nonce.
+https://protobuf.dev/programming-guides/encoding/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+from xds_server.protocol._resource import Resource
+from xds_server.protocol._type_urls import RESOURCE_WRAPPER
+
+
+def _varint(value: int) -> bytes:
+    if value < 0x80:
+        return bytes((value,))
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _head(field: int, length: int) -> bytes:
+    """Tag and length of a length-delimited field; its value follows."""
+    return _varint(field << 3 | 2) + _varint(length)
+
+
+def _field(field: int, value: bytes) -> bytes:
+    return _head(field, len(value)) + value
+
+
+def _text(field: int, value: str) -> bytes:
+    return _field(field, value.encode()) if value else b""
+
+
+def _any_head(type_url: str, body_length: int) -> bytes:
+    """`google.protobuf.Any` up to its value's first byte."""
+    return _text(1, type_url) + _head(2, body_length)
+
+
+def _duration(seconds: float) -> bytes:
+    """`google.protobuf.Duration`."""
+    whole = int(seconds)
+    nanos = round((seconds - whole) * 1_000_000_000)
+    encoded = b"\x08" + _varint(whole) if whole else b""
+    return encoded + (b"\x10" + _varint(nanos) if nanos else b"")
+
+
+def _bare(resource: Resource) -> bytes:
+    """`envoy.service.discovery.v3.Resource` without the body."""
+    head = _text(3, resource.name) + _text(1, resource.version)
+    if resource.ttl_s is not None:
+        head += _field(6, _duration(resource.ttl_s))
+    return head
+
+
+def _wrapped(resource: Resource) -> bytes:
+    """`envoy.service.discovery.v3.Resource` up to the first byte of the body, which is last."""
+    head = _bare(resource)
+    inner = _any_head(resource.type_url, len(resource.body))
+    return head + _head(2, len(inner) + len(resource.body)) + inner
+
+
+def _sotw_head(resource: Resource) -> bytes:
+    """What comes before the body in a state-of-the-world response (field 2, an `Any`).
+
+    A resource with a TTL travels inside a `Resource`, as a bare `Any` has no place for it.
+    """
+    if resource.ttl_s is None:
+        head = _any_head(resource.type_url, len(resource.body))
+    else:
+        wrapped = _wrapped(resource)
+        head = _any_head(RESOURCE_WRAPPER, len(wrapped) + len(resource.body)) + wrapped
+    return _head(2, len(head) + len(resource.body)) + head
+
+
+def _delta_head(resource: Resource) -> bytes:
+    """What comes before the body in a delta response (field 2, a `Resource`)."""
+    head = _wrapped(resource)
+    return _head(2, len(head) + len(resource.body)) + head
+
+
+def sotw_body(resources: Iterable[Resource]) -> bytes:
+    """The resources of a `DiscoveryResponse`: what every stream can share."""
+    parts: list[bytes] = []
+    for resource in resources:
+        head = resource._sotw_head
+        if not head:
+            head = _sotw_head(resource)
+            object.__setattr__(resource, "_sotw_head", head)
+        parts.append(head)
+        parts.append(resource.body)
+    return b"".join(parts)
+
+
+def delta_body(resources: Iterable[Resource]) -> bytes:
+    """The resources of a `DeltaDiscoveryResponse`."""
+    parts: list[bytes] = []
+    for resource in resources:
+        head = resource._delta_head
+        if not head:
+            head = _delta_head(resource)
+            object.__setattr__(resource, "_delta_head", head)
+        parts.append(head)
+        parts.append(resource.body)
+    return b"".join(parts)
+
+
+def delta_heartbeat(resources: Iterable[Resource]) -> bytes:
+    """Resources that are as they were and shall not expire: named, without their bodies."""
+    return b"".join(_field(2, _bare(resource)) for resource in resources)
+
+
+@lru_cache(maxsize=256)
+def _sotw_tail(type_url: str, version: str, identifier: str) -> bytes:
+    return _text(1, version) + _text(4, type_url) + _field(6, _text(1, identifier))
+
+
+@lru_cache(maxsize=256)
+def _delta_tail(type_url: str, version: str, identifier: str) -> bytes:
+    return _text(1, version) + _text(4, type_url) + _field(7, _text(1, identifier))
+
+
+def sotw_tail(*, type_url: str, version: str, nonce: str, identifier: str) -> bytes:
+    """The rest of a `DiscoveryResponse`; all but the nonce is the same for every client."""
+    return _sotw_tail(type_url, version, identifier) + _text(5, nonce)
+
+
+def delta_tail(
+    *, type_url: str, version: str, nonce: str, identifier: str, removed: Iterable[str]
+) -> bytes:
+    """The rest of a `DeltaDiscoveryResponse`."""
+    same = _delta_tail(type_url, version, identifier)
+    return b"".join((*(_field(6, name.encode()) for name in removed), same, _text(5, nonce)))

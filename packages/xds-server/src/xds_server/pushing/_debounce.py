@@ -1,0 +1,89 @@
+"""Many changes in a row become one push: wait until it is quiet, but not for ever."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mesh_lifecycle import Clock
+from xds_server.pushing._push_request import PushRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gathered:
+    """The changes of one push: merged, how many they were, and when the first came."""
+
+    request: PushRequest
+    changes: int
+    first_at: float
+
+
+class Debounce:
+    """The rule alone, without waiting: when is what was gathered due?"""
+
+    def __init__(self, *, quiet_s: float, maximum_s: float) -> None:
+        self._quiet_s = quiet_s
+        self._maximum_s = maximum_s
+        self._gathered: Gathered | None = None
+        self._last_at = 0.0
+
+    def add(self, request: PushRequest, *, now: float) -> None:
+        """One more change."""
+        before = self._gathered
+        self._last_at = now
+        self._gathered = (
+            Gathered(request=request, changes=1, first_at=now)
+            if before is None
+            else Gathered(
+                request=before.request.merge(request),
+                changes=before.changes + 1,
+                first_at=before.first_at,
+            )
+        )
+
+    def due_in(self, now: float) -> float | None:
+        """Seconds until the push is due, zero if it is; None: nothing was gathered."""
+        if self._gathered is None:
+            return None
+        due_at = min(self._last_at + self._quiet_s, self._gathered.first_at + self._maximum_s)
+        return max(0.0, due_at - now)
+
+    @property
+    def request(self) -> PushRequest | None:
+        """What was gathered, which stays there."""
+        return None if self._gathered is None else self._gathered.request
+
+    def take(self) -> Gathered | None:
+        """What was gathered, which is then no longer there."""
+        gathered, self._gathered = self._gathered, None
+        return gathered
+
+
+class Debouncer:
+    """Runs the rule: changes go in at any time, and come out one push at a time."""
+
+    def __init__(self, rule: Debounce, *, clock: Clock) -> None:
+        self._rule = rule
+        self._clock = clock
+        self._changed = asyncio.Event()
+
+    def add(self, request: PushRequest) -> None:
+        self._rule.add(request, now=self._clock.monotonic())
+        self._changed.set()
+
+    @property
+    def waiting(self) -> PushRequest | None:
+        """What was gathered and is not pushed yet."""
+        return self._rule.request
+
+    async def run(self, push: Callable[[Gathered], None]) -> None:
+        """Push what is gathered, for ever. What comes in during a push goes into the next."""
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            while (due_in := self._rule.due_in(self._clock.monotonic())) is not None:
+                if due_in > 0:
+                    await self._clock.sleep(due_in)
+                elif (gathered := self._rule.take()) is not None:
+                    push(gathered)

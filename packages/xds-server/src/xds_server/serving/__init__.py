@@ -1,0 +1,1 @@
+"""The server on the network: listeners, the gRPC services, single fetches, and CSDS."""

@@ -1,0 +1,28 @@
+"""Who is behind a gRPC call: every call comes through an acceptor, which knows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import grpc.aio
+
+from mesh_listening import accepted_peer
+from xds_server.streams._admission import Peer
+
+
+def peer_of(context: grpc.aio.ServicerContext[Any, Any]) -> Peer:
+    """Who made this call, for further services on the same listeners."""
+    address = context.peer()
+    metadata = {
+        key: value for key, value in context.invocation_metadata() or () if isinstance(value, str)
+    }
+    known = accepted_peer(address)
+    if known is None:  # a server of the caller's own making
+        return Peer(address=address, metadata=metadata)
+    return Peer(
+        address=known.address,
+        encrypted=known.encrypted,
+        certificate_chain=known.certificate_chain,
+        process=known.credentials,
+        metadata=metadata,
+    )

@@ -1,0 +1,60 @@
+"""Where configuration comes from: what the server asks a generator, and what it answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar, runtime_checkable
+
+from xds_server.protocol._node import Node
+from xds_server.protocol._watch import Watch
+from xds_server.pushing._push_request import PushRequest
+from xds_server.sources._generated import Generated
+
+C_co = TypeVar("C_co", covariant=True)
+C_contra = TypeVar("C_contra", contravariant=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Client(Generic[C_co]):
+    """One stream of one client, as generators and filters see it.
+
+    `id` is unique among the streams of this process; `context` is what `admit` returned for it,
+    and so is `drain_time_s` (None: as the server's configuration says).
+    """
+
+    id: str
+    node: Node
+    identities: tuple[str, ...]
+    context: C_co
+    drain_time_s: float | None = None
+
+
+class Generator(Protocol[C_contra]):
+    """Makes the resources of one type URL. Synchronous, no I/O: it works on state at hand."""
+
+    def generate(
+        self, client: Client[C_contra], watch: Watch, push: PushRequest | None, /
+    ) -> Generated | None:
+        """The resources for one client; None: nothing to send.
+
+        `push` None: the client asked, and `watch.names` is what it wants an answer for (a name
+        that does not exist is left out). Else something changed, and `watch` is all it watches.
+        """
+        ...
+
+
+@runtime_checkable
+class ClientObserver(Protocol[C_contra]):
+    """What a generator adds to be told who comes and goes.
+
+    Each call is followed by a push, not gathered and not built, to the clients that watch its
+    type. It names one `ConfigKey` of the kind "Client", and the client's id.
+    """
+
+    def connected(self, client: Client[C_contra], /) -> None:
+        """A client was admitted."""
+        ...
+
+    def disconnected(self, client: Client[C_contra], /) -> None:
+        """Its stream is over."""
+        ...

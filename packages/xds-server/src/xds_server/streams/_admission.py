@@ -1,0 +1,49 @@
+"""Who may open a stream: what is known of the peer, and the hook that decides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+from mesh_listening import PeerCredentials
+from xds_server.protocol._node import Node
+
+C_co = TypeVar("C_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peer:
+    """The other end of a connection.
+
+    `certificate_chain` is DER, leaf first, verified against the listener's client roots; empty
+    if the client showed none. `process` is who connected to a Unix socket. `metadata` are the
+    call's text headers, names in lower case; they may carry a token, so they are left out of the
+    repr.
+    """
+
+    address: str
+    encrypted: bool = False
+    certificate_chain: tuple[bytes, ...] = field(default=(), repr=False)
+    process: PeerCredentials | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admission(Generic[C_co]):
+    """What an admitted client is: its proven identities and the caller's own view of it.
+
+    `drain_time_s` is how long its listeners drain; None: as the server's configuration says.
+    """
+
+    identities: tuple[str, ...] = ()
+    context: C_co
+    drain_time_s: float | None = None
+
+
+class Admit(Protocol[C_co]):
+    """Decides over a new stream once its first request has named the node."""
+
+    async def __call__(self, node: Node, peer: Peer, /) -> Admission[C_co]:
+        """Admit the client, or raise `Refused` with the status the stream shall end with."""
+        ...

@@ -1,0 +1,46 @@
+"""Generators that follow who is connected, and what is to be pushed when they were told."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from xds_server.pushing._push_request import ConfigKey, PushRequest
+from xds_server.sources._generator import Client, ClientObserver, Generator
+
+if TYPE_CHECKING:
+    from xds_server.monitoring._metrics import Metrics
+
+log = logging.getLogger(__name__)
+
+
+class Followers:
+    """Those among the generators that follow clients; mostly none, and then nothing is done."""
+
+    def __init__(self, generators: Mapping[str, Generator[Any]], *, metrics: Metrics) -> None:
+        following = {t: g for t, g in generators.items() if isinstance(g, ClientObserver)}
+        self.type_urls = frozenset(following)
+        """The types they generate, of which there is something new after they were told."""
+        self._generators = tuple({id(g): g for g in following.values()}.values())
+        self._metrics = metrics
+
+    def connected(self, client: Client[Any]) -> PushRequest | None:
+        """Tell that `client` is here; what to push to who watches `type_urls`, if anything."""
+        return self._tell(client, "connect", [g.connected for g in self._generators])
+
+    def disconnected(self, client: Client[Any]) -> PushRequest | None:
+        """Tell that `client` is gone; likewise."""
+        return self._tell(client, "disconnect", [g.disconnected for g in self._generators])
+
+    def _tell(self, client: Client[Any], reason: str, told: list[Any]) -> PushRequest | None:
+        for tell in told:
+            try:
+                tell(client)
+            except Exception:  # A generator's fault is not the client's.
+                self._metrics.internal_errors.inc()
+                log.exception("telling a generator of a client failed", extra={"client": client.id})
+        if not told:
+            return None
+        key = ConfigKey(kind="Client", name=client.id, namespace="")
+        return PushRequest(full=False, configs_updated=frozenset({key}), reasons=(reason,))

@@ -1,0 +1,79 @@
+"""The clusters that a state-of-the-world client had on its last stream.
+
+It does not say which it has when it comes back, and is sent all there is: what is not among that
+is gone at once, though its listeners and routes may still use it, or drain with it. In delta it
+says so itself.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from mesh_lifecycle import Clock
+from xds_server._signal import Signal
+from xds_server.subscriptions._sotw import NOTHING_KEPT, Kept
+
+_KEPT_S = 300.0
+"""Who comes back later has to do without; so long may an old cluster stay in memory for nobody."""
+_REMEMBERED = 1000
+"""Nodes that are gone and may come back."""
+
+
+class Keeps(Protocol):
+    """A stream."""
+
+    def kept(self) -> Kept: ...
+
+
+class LastClusters:
+    """What nodes had on their last streams, those still open included.
+
+    A broken connection is noticed late, so that the last stream may not have ended yet.
+    """
+
+    def __init__(self, *, clock: Clock) -> None:
+        self._clock = clock
+        self._connected: dict[str, Keeps] = {}
+        self._gone: dict[
+            str, tuple[float, Kept]
+        ] = {}  # until when, the first to be forgotten first
+        self._any_gone = Signal()
+
+    def __len__(self) -> int:
+        """How many have gone and are remembered."""
+        return len(self._gone)
+
+    def opened(self, node_id: str, stream: Keeps) -> Kept:
+        """A stream begins; what the node had on the one before."""
+        before = self._connected.get(node_id)
+        self._connected[node_id] = stream
+        _, gone = self._gone.pop(node_id, (0.0, NOTHING_KEPT))
+        return gone if before is None else before.kept()
+
+    def closed(self, node_id: str, stream: Keeps) -> None:
+        """A stream is over."""
+        if self._connected.get(node_id) is not stream:
+            return
+        del self._connected[node_id]
+        if (kept := stream.kept()).clusters:
+            self._gone[node_id] = (self._clock.monotonic() + _KEPT_S, kept)
+            if len(self._gone) > _REMEMBERED:
+                del self._gone[next(iter(self._gone))]
+            self._any_gone.set()
+
+    async def run(self) -> None:
+        """Forget those that did not come back, for ever."""
+        while True:
+            self._any_gone.clear()
+            await self._any_gone.wait()
+            while self._gone:
+                until, _ = next(iter(self._gone.values()))
+                await self._clock.sleep(until - self._clock.monotonic())
+                self._forget()
+
+    def _forget(self) -> None:
+        now = self._clock.monotonic()
+        for node_id, (until, _) in tuple(self._gone.items()):
+            if until > now:
+                return
+            del self._gone[node_id]

@@ -1,0 +1,273 @@
+"""The state-of-the-world dialect.
+
+Rules: https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol, and where it leaves a
+choice, what Istio's server does, as its clients are the ones in the field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from typing import Any, NamedTuple
+
+from xds_server.protocol._request import SotwRequest
+from xds_server.protocol._resource import Resource
+from xds_server.protocol._resources_by_name import NO_NAMES, NOTHING_HELD, Held, one_of_its_kind
+from xds_server.protocol._response import Response
+from xds_server.protocol._response_encoding import sotw_body, sotw_tail
+from xds_server.protocol._type_urls import CLUSTER, FULL_STATE, NAMED_ONLY
+from xds_server.protocol._watch import Watch
+from xds_server.sources._generated import Generated
+from xds_server.subscriptions._stream_state import StreamState
+from xds_server.subscriptions._subscription import WILDCARD, Ask, Received, Subscription
+
+
+class Kept(NamedTuple):
+    """What a client may have. versions: by which it may name the newest that it accepted."""
+
+    clusters: Held = NOTHING_HELD
+    versions: frozenset[str] = NO_NAMES
+
+
+NOTHING_KEPT = Kept()
+
+
+class SotwState(StreamState[SotwRequest]):
+    """One state-of-the-world stream.
+
+    `before` is what the client had of clusters on its last one.
+    """
+
+    __slots__ = ("_brought", "_unconfirmed", "_versions", "before")
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._unconfirmed: AbstractSet[str] = NO_NAMES
+        self.before = NOTHING_KEPT
+        self._brought = NOTHING_HELD
+        self._versions: tuple[str, ...] = ()
+
+    def kept(self) -> Kept:
+        """What the client has of clusters, for its next stream."""
+        clusters = self.subscriptions.get(CLUSTER)
+        if clusters is None or not clusters.nonce_sent:
+            return self.before
+        versions = frozenset({*self._versions, clusters.version_acked})
+        if not clusters.nonce_acked:
+            versions |= self.before.versions
+        return Kept(clusters.held, versions)
+
+    def receive(self, request: SotwRequest) -> Received:
+        subscription = self.subscriptions.get(request.type_url)
+        if request.error is not None and subscription is not None:
+            # Only error_detail tells a NACK: the version it names may be any that worked before.
+            subscription.refused(request.error, nonce=request.nonce, now=self._now())
+            current = request.nonce == subscription.nonce_sent
+            if not current and request.type_url == CLUSTER:
+                # The response after it brought the same clusters, and was the first to do so.
+                held = subscription.held
+                self.warming.clusters_sent(held[n] for n in self._unconfirmed & held.keys())
+            asks = self._resubscribe(subscription, request) if current else ()
+            return Received(asks=asks, refused=request.error)
+        if not request.names and request.type_url in NAMED_ONLY:
+            self.subscriptions.pop(request.type_url, None)
+            return Received()
+        if subscription is None or not request.nonce or not subscription.nonce_sent:
+            # Without a nonce, or with one from a stream that is gone, nothing is known of what
+            # the client has.
+            return Received(asks=self._subscribe(request))
+        if request.nonce != subscription.nonce_sent:
+            # It crossed a newer response on the wire; the answer to that one will say what the
+            # client wants, but not what it gave up in between and has no longer.
+            self._narrow(subscription, subscription.names & request.names)
+            return Received(stale=True)
+        refused = subscription.nack is not None and subscription.nack.nonce == request.nonce
+        if not refused or request.version == subscription.version_sent:
+            # Else it only changes names, and still names what it refused as the last it was sent.
+            subscription.acked(now=self._now())
+            if request.type_url == CLUSTER:
+                self._unconfirmed = NO_NAMES
+        return Received(asks=self._resubscribe(subscription, request))
+
+    def _subscribe(self, request: SotwRequest) -> tuple[Ask, ...]:
+        subscription = self.subscriptions.get(request.type_url)
+        # No names mean "all" as long as none were ever given, and "none" after that.
+        everything = not request.names and (subscription is None or subscription.legacy_wildcard)
+        if subscription is None:
+            subscription = Subscription(type_url=request.type_url)
+            self.subscriptions[request.type_url] = subscription
+            # A client that has nothing, as a new Envoy of the same node, names no version.
+            known = request.version and request.version in self.before.versions
+            if request.type_url == CLUSTER and known:
+                self._brought = self.before.clusters
+                self._resumed_at = self._now()
+        # What was sent before stays known by its nonce: if this gets no answer, because nothing
+        # of it exists, the client goes on with that one.
+        subscription.names = _without_wildcard(request.names)
+        subscription.wildcard = everything or WILDCARD in request.names
+        subscription.legacy_wildcard = everything
+        subscription.held = NOTHING_HELD
+        subscription.leaving = NO_NAMES
+        return (_everything(subscription),) if everything or request.names else ()
+
+    def _resubscribe(self, subscription: Subscription, request: SotwRequest) -> tuple[Ask, ...]:
+        """The names may have changed along with the ACK or NACK."""
+        names = _without_wildcard(request.names)
+        if request.names:
+            wildcard = WILDCARD in request.names
+            subscription.legacy_wildcard = False
+        else:
+            wildcard = subscription.legacy_wildcard
+        if names is subscription.names and wildcard == subscription.wildcard:
+            return ()
+        added = names - subscription.names
+        if wildcard and not subscription.wildcard:
+            added |= {WILDCARD}
+        subscription.wildcard = wildcard
+        self._narrow(subscription, names)
+        if not added:
+            return ()
+        everything = _everything(subscription)
+        if wildcard or subscription.type_url in FULL_STATE:
+            return (everything,)
+        return (
+            Ask(
+                type_url=subscription.type_url,
+                watch=Watch(type_url=subscription.type_url, names=added),
+                asked=True,
+                force=True,
+            ),
+        )
+
+    def _narrow(self, subscription: Subscription, names: frozenset[str]) -> None:
+        """The client wants these names, and has dropped what they do not cover."""
+        subscription.names = names
+        if not subscription.wildcard:
+            covers = subscription.watch.covers
+            subscription.forget([name for name in subscription.held if not covers(name)])
+
+    def _respond(self, ask: Ask, generated: Generated) -> Response | None:
+        subscription = self.subscriptions.get(ask.type_url)
+        if subscription is None:
+            return None
+        resources: Mapping[str, Resource] | None
+        if subscription.wildcard or ask.type_url in FULL_STATE:
+            resources = self._full_state(subscription, ask, generated)
+        else:
+            resources = self._part(subscription, ask, generated)
+        if resources is None:
+            return None
+        return self._response(subscription, resources, generated)
+
+    def _full_state(
+        self, subscription: Subscription, ask: Ask, generated: Generated
+    ) -> Held | None:
+        """All there is, if anything of it is new: what a response leaves out is removed."""
+        held = subscription.held
+        state = generated.wanted_by(subscription.watch)
+        if generated.partial and not generated.complete:
+            gone = generated.removed | subscription.leaving
+            state = held.with_changes(state, frozenset(gone.difference(state)))
+        if self._brought and ask.type_url == CLUSTER:
+            held = subscription.held = self._bring_back(subscription.watch, state)
+        new, leaving = held.difference(state, complete=True)
+        unused = self._never_used(subscription, leaving)
+        self._note_sent(ask.type_url, new)
+        if ask.type_url == CLUSTER and (staying := leaving - unused):
+            # Routes still point to these clusters: they stay until the routes are replaced.
+            self._leave(subscription, staying)
+            subscription.held = held.with_changes(state, unused)
+            return subscription.held if new or unused or ask.asked else None
+        subscription.leaving = NO_NAMES
+        subscription.held = state
+        return state if new or leaving or ask.asked else None
+
+    def _bring_back(self, watch: Watch, state: Mapping[str, Resource]) -> Held:
+        """The clusters that the client has from its last stream and that are gone since."""
+        brought, self._brought = self._brought, NOTHING_HELD
+        gone = {n: r for n, r in brought.items() if n not in state and watch.covers(n)}
+        return Held(gone) if gone else NOTHING_HELD
+
+    def _note_doubtful(self, subscription: Subscription, resources: Mapping[str, Resource]) -> None:
+        """Clusters of a refused response come again with the next, and may warm only then."""
+        if subscription.nack is not None:
+            doubtful = self._unconfirmed & resources.keys()
+            self.warming.clusters_sent(resources[name] for name in doubtful)
+
+    def _part(
+        self, subscription: Subscription, ask: Ask, generated: Generated
+    ) -> Mapping[str, Resource] | None:
+        """What was asked for or is new; this dialect has no word for what is missing."""
+        state = generated.wanted_by(ask.watch)
+        new, gone = subscription.held.difference(state, complete=generated.complete)
+        if generated.complete:
+            subscription.forget(filter(ask.watch.covers, gone))
+        elif generated.removed:
+            subscription.forget(generated.removed.difference(state))
+        if len(new) != len(state) and (again := self._again(ask, state)) - new.keys():
+            new = {name: r for name, r in state.items() if name in new or name in again}
+        if not new:
+            return None
+        self._note_sent(ask.type_url, new)
+        if new is state and not subscription.held:
+            subscription.held = state
+        else:
+            subscription.held = subscription.held.with_changes(new, NO_NAMES)
+        return new
+
+    def _farewell(self, subscription: Subscription, names: frozenset[str]) -> Response:
+        self._drop_leaving(subscription, names)
+        return self._response(subscription, subscription.held, None)
+
+    def _heartbeat(self, subscription: Subscription, resources: Mapping[str, Resource]) -> Response:
+        # With their bodies: at a second one without, Envoy (1.40) crashed on this dialect.
+        whole = subscription.wildcard or subscription.type_url in FULL_STATE
+        return self._response(subscription, subscription.held if whole else resources, None)
+
+    def _response(
+        self,
+        subscription: Subscription,
+        resources: Mapping[str, Resource],
+        generated: Generated | None,
+    ) -> Response:
+        if subscription.type_url == CLUSTER:
+            self._note_doubtful(subscription, resources)
+            names, before = resources.keys(), self._unconfirmed
+            self._unconfirmed = names if before <= names else before | names
+        version = generated.version if generated is not None else None
+        version = self._version() if version is None else version
+        body = (
+            generated.body_of(resources, sotw_body)
+            if generated is not None
+            else sotw_body(resources.values())
+        )
+        if subscription.type_url == CLUSTER:
+            self._versions = (*self._versions[-3:], version)
+        nonce = self._next_nonce()
+        subscription.sent(nonce=nonce, version=version, now=self._now())
+        tail = sotw_tail(
+            type_url=subscription.type_url,
+            version=version,
+            nonce=nonce,
+            identifier=self._identifier,
+        )
+        return Response(
+            type_url=subscription.type_url,
+            nonce=nonce,
+            data=body + tail,
+            resources=len(resources),
+        )
+
+
+def _without_wildcard(names: frozenset[str]) -> frozenset[str]:
+    return one_of_its_kind(names - {WILDCARD}) if WILDCARD in names else names
+
+
+def _everything(subscription: Subscription) -> Ask:
+    return Ask(
+        type_url=subscription.type_url,
+        watch=subscription.watch,
+        asked=True,
+        force=True,
+        even_if_empty=True,
+    )

@@ -1,0 +1,75 @@
+"""Which endpoints a cluster waits for, and which routes a listener.
+
+Envoy warms a changed EDS cluster anew: it takes no traffic until its endpoints arrive again,
+even if they are the same. A delta client does not ask for them, and a state-of-the-world client
+asks in a way that looks like an ACK, so a server has to send them of its own accord.
+https://github.com/envoyproxy/envoy/issues/13009
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from xds_server.protocol._references import endpoints_of
+from xds_server.protocol._resource import Resource
+from xds_server.protocol._resources_by_name import NO_NAMES
+
+
+class Warming:
+    """The endpoints that the clusters sent on one stream still wait for.
+
+    They may be asked for only later, or not at all: a delta client that reconnects says that it
+    has them, and warms all the same.
+    """
+
+    __slots__ = ("_missing", "_unconfirmed", "awaited")
+
+    def __init__(self) -> None:
+        self.awaited: frozenset[str] = NO_NAMES
+        self._unconfirmed: frozenset[str] = NO_NAMES  # awaited and sent, but not answered
+        self._missing: frozenset[str] = NO_NAMES  # awaited, and it was found that there are none
+
+    def clusters_sent(self, clusters: Iterable[Resource]) -> None:
+        new = (name for cluster in clusters if (name := endpoints_of(cluster)))
+        self.awaited = self.awaited.union(new) or NO_NAMES
+
+    def clusters_gone(self, clusters: Iterable[Resource]) -> None:
+        self.endpoints_sent({name for cluster in clusters if (name := endpoints_of(cluster))})
+
+    def endpoints_answered(self) -> None:
+        """The client has answered the last endpoints it was sent, and so all of them."""
+        self._unconfirmed = NO_NAMES
+
+    def in_doubt(self) -> frozenset[str]:
+        """What the client may still wait for should it lose this stream, and not ask for again."""
+        return self.awaited | self._unconfirmed
+
+    def resume(self, names: frozenset[str]) -> None:
+        """These were in doubt on the client's last stream."""
+        self.awaited |= names
+
+    def endpoints_sent(self, names: Iterable[str]) -> None:
+        if self:
+            names = frozenset(names)
+            self._unconfirmed = (self._unconfirmed | (self.awaited & names)) or NO_NAMES
+            self.awaited = (self.awaited - names) or NO_NAMES
+            self._missing = (self._missing - names) or NO_NAMES
+
+    def take(self, wanted: Callable[[str], bool]) -> frozenset[str]:
+        """The awaited names among those wanted; what is not sent for them now is missing."""
+        names = frozenset(filter(wanted, self.awaited))
+        self.awaited = (self.awaited - names) or NO_NAMES
+        self._missing = (self._missing | names) or NO_NAMES
+        return names
+
+    def give_up(self) -> None:
+        """Wait no longer."""
+        self.take(lambda _name: True)
+
+    def is_waiting(self, cluster: Resource) -> bool:
+        """Whether a cluster has not got its endpoints, so that no route can use it."""
+        name = endpoints_of(cluster)
+        return name in self.awaited or name in self._missing
+
+    def __bool__(self) -> bool:
+        return bool(self.awaited or self._missing)
