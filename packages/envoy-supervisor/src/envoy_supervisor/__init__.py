@@ -1,13 +1,7 @@
 """Runs an Envoy proxy: its bootstrap, its process, its drain, its admin interface."""
 
 from envoy_supervisor._address import Address, UnixAddress
-from envoy_supervisor._admin import AdminClient
-from envoy_supervisor._arguments import envoy_arguments
-from envoy_supervisor._binary import find_envoy
-from envoy_supervisor._bootstrap import BootstrapConfig, Locality, render_bootstrap
-from envoy_supervisor._bootstrap_override import bootstrap_override
-from envoy_supervisor._collector import ClientTls, MeshTls, Target
-from envoy_supervisor._config import DrainDirection, EnvoyConfig, EnvoyState
+from envoy_supervisor._config import CrashPolicy, DrainDirection, EnvoyConfig, EnvoyState
 from envoy_supervisor._envoy import Envoy, EnvoyStatus, running
 from envoy_supervisor._errors import (
     AdminError,
@@ -19,14 +13,16 @@ from envoy_supervisor._errors import (
     RestartRefused,
 )
 from envoy_supervisor._exit import Exit, ExitCause
-from envoy_supervisor._hot_restart import release_directory
 from envoy_supervisor._json import JSON
-from envoy_supervisor._members import CrashPolicy
-from envoy_supervisor._memory import memory_limit
-from envoy_supervisor._reload import restart_on_change
-from envoy_supervisor._stats import active_connections, parse_stats
-from envoy_supervisor._stats_config import StatsConfig
-from envoy_supervisor._telemetry import (
+from envoy_supervisor._restart_on_change import restart_on_change
+from envoy_supervisor.admin._client import AdminClient
+from envoy_supervisor.admin._open_connections import active_connections
+from envoy_supervisor.admin._stats import parse_stats
+from envoy_supervisor.bootstrap._collectors import ClientTls, MeshTls, Target
+from envoy_supervisor.bootstrap._override import bootstrap_override
+from envoy_supervisor.bootstrap._render import BootstrapConfig, Locality, render_bootstrap
+from envoy_supervisor.bootstrap._stats_config import StatsConfig
+from envoy_supervisor.bootstrap._telemetry import (
     AccessLogService,
     Datadog,
     LoadReportingService,
@@ -37,6 +33,10 @@ from envoy_supervisor._telemetry import (
     Zipkin,
     tracing_by_name,
 )
+from envoy_supervisor.handover._hot_restart_files import release_directory
+from envoy_supervisor.processes._arguments import envoy_arguments
+from envoy_supervisor.processes._find_binary import find_envoy
+from envoy_supervisor.processes._memory_cgroup import memory_limit
 
 __all__ = [
     # what Envoy is started with

@@ -8,10 +8,8 @@ from enum import StrEnum
 from pathlib import Path
 
 from envoy_supervisor._address import Address, UnixAddress
-from envoy_supervisor._bootstrap import BootstrapConfig
-from envoy_supervisor._members import CrashPolicy
-
-_CRASHES = CrashPolicy()
+from envoy_supervisor.bootstrap._render import BootstrapConfig
+from mesh_lifecycle import Backoff
 
 
 class EnvoyState(StrEnum):
@@ -28,6 +26,28 @@ class DrainDirection(StrEnum):
 
     INBOUND = "inbound"
     ALL = "all"
+
+
+_BACKOFF = Backoff(initial_s=0.2, maximum_s=10.0, multiplier=2.0, jitter=0.2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrashPolicy:
+    """What to do when Envoy ends by itself.
+
+    budget: how many crashes within `window_s` are answered by a new start; one more and the
+        supervisor gives up with the last crash's reason, so that whoever runs it can act. Zero
+        never starts again.
+    window_s: how long a crash counts.
+    backoff: the wait before a new start; the first crash in the window is answered at once.
+    """
+
+    budget: int = 5
+    window_s: float = 120.0
+    backoff: Backoff = _BACKOFF
+
+
+_CRASHES = CrashPolicy()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

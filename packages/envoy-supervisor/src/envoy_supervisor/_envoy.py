@@ -9,18 +9,19 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from envoy_supervisor import _news as news
-from envoy_supervisor._admin import AdminClient
-from envoy_supervisor._check import check_handover, objection
-from envoy_supervisor._child import Child
 from envoy_supervisor._config import DrainDirection, EnvoyConfig, EnvoyState
 from envoy_supervisor._errors import AdminError, EnvoyExited, EnvoyNotReady, RestartRefused
 from envoy_supervisor._exit import Exit
-from envoy_supervisor._hot_restart import id_file
-from envoy_supervisor._members import Phase, Stage
-from envoy_supervisor._stopping import answered_within, until_idle
-from envoy_supervisor._supervisor import Supervisor
-from envoy_supervisor._version import fetch_version
+from envoy_supervisor.admin._client import AdminClient
+from envoy_supervisor.decisions import _events as news
+from envoy_supervisor.decisions._process_states import Phase, Stage
+from envoy_supervisor.handover._hot_restart_files import id_file
+from envoy_supervisor.processes._envoy_process import Child
+from envoy_supervisor.processes._validation import check_handover, objection
+from envoy_supervisor.processes._version import fetch_version
+from envoy_supervisor.supervision._drain import answered_within, until_idle
+from envoy_supervisor.supervision._handover import serving_envoy
+from envoy_supervisor.supervision._supervisor import Supervisor
 from mesh_lifecycle import Clock, SystemClock
 
 log = logging.getLogger(__name__)
@@ -165,7 +166,8 @@ class Envoy:
 
         Until then nothing is held. Call it only if no later response is on its way to Envoy.
         """
-        self._supervisor.keeper.listeners_changed(self._supervisor.serving)
+        serving = self._supervisor.serving
+        self._supervisor.keeper.listeners_changed(serving_envoy(serving) if serving else None)
 
     async def restart(self, config: EnvoyConfig | None = None) -> bool:
         """Replace the running Envoy by a new one without losing a request (hot restart).

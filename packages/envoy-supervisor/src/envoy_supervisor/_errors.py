@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from envoy_supervisor._exit import Exit
+from envoy_supervisor._exit import Exit
 
 
 class EnvoySupervisorError(Exception):

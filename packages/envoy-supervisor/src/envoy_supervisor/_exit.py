@@ -1,19 +1,9 @@
-"""Why an Envoy ended, in one sentence a person can act on."""
+"""How an Envoy ended: its code or signal, a kind to decide by, and a sentence to read."""
 
 from __future__ import annotations
 
-import logging
-import os
-import signal as signals
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
-
-from envoy_supervisor._hot_restart import SHARED_MEMORY
-from envoy_supervisor._log import LogLine
-from envoy_supervisor._members import CrashPolicy
-from envoy_supervisor._memory import MemoryWatch
 
 
 class ExitCause(StrEnum):
@@ -46,100 +36,3 @@ class Exit:
 
 
 _FINAL = (ExitCause.BAD_CONFIGURATION, ExitCause.MISSING_LIBRARY, ExitCause.STOPPED)
-MAX_WORDS = 400
-_SIGNALS = frozenset(int(number) for number in signals.Signals)
-
-
-def explain_exit(
-    returncode: int, output: Sequence[LogLine], *, told_to: bool, memory: MemoryWatch | None = None
-) -> Exit:
-    """The end of a process from its return code (negative: a signal) and its last output."""
-    cause, reason = (
-        _after_signal(-returncode, output, told_to=told_to, memory=memory)
-        if returncode < 0
-        else _after_exit(returncode, output, told_to=told_to)
-    )
-    return Exit(
-        code=returncode if returncode >= 0 else None,
-        signal=-returncode if returncode < 0 else None,
-        cause=cause,
-        reason=reason,
-    )
-
-
-def _after_signal(
-    number: int, output: Sequence[LogLine], *, told_to: bool, memory: MemoryWatch | None
-) -> tuple[ExitCause, str]:
-    name = signals.Signals(number).name if number in _SIGNALS else f"signal {number}"
-    if number == signals.SIGKILL:
-        if told_to:
-            return ExitCause.STOPPED, "envoy did not exit in time and was killed"
-        if memory is not None and memory.killed():
-            return ExitCause.OUT_OF_MEMORY, (
-                f"envoy was killed because its memory cgroup ran out ({memory.figures()}); raise "
-                "the memory limit or reduce what envoy is configured with"
-            )
-        figures = f" ({memory.figures()})" if memory is not None else ""
-        return ExitCause.KILLED, (
-            "envoy was killed by SIGKILL, which did not come from here: most often that is the "
-            f"kernel when the machine or container is out of memory{figures}"
-        )
-    if number in (signals.SIGTERM, signals.SIGINT):
-        return ExitCause.STOPPED, f"envoy was ended by {name}"
-    if number == signals.SIGBUS and _is_full(SHARED_MEMORY):
-        # A file system gives its pages to a mapped file when they are first written to.
-        return ExitCause.CRASHED, (
-            f"envoy crashed with {name} because {SHARED_MEMORY} is full; make room there, or "
-            "switch hot restart off, which needs it"
-        )
-    return ExitCause.CRASHED, _with_last_words(f"envoy crashed with {name}", output)
-
-
-def _is_full(directory: Path) -> bool:
-    try:
-        return os.statvfs(directory).f_bavail == 0
-    except OSError:
-        return False
-
-
-def _after_exit(code: int, output: Sequence[LogLine], *, told_to: bool) -> tuple[ExitCause, str]:
-    if code == 0:
-        text = "envoy was stopped" if told_to else "envoy exited by itself (something told it to)"
-        return ExitCause.STOPPED, text
-    words = last_words(output)
-    # Envoy tells its reasons only in words: the texts below choose the heading, and the words
-    # themselves are always handed on.
-    if "error while loading shared libraries" in words or "GLIBC_" in words:
-        return (
-            ExitCause.MISSING_LIBRARY,
-            f"envoy cannot run on this system, a library is missing: {words}",
-        )
-    if "Address already in use" in words:
-        return ExitCause.PORT_IN_USE, f"envoy could not listen, the port is in use: {words}"
-    if code == 1 and any("initializing config" in line.text for line in output):
-        return ExitCause.BAD_CONFIGURATION, f"envoy refused its configuration: {words}"
-    if code == 1 and any(line.text.startswith("PARSE ERROR") for line in output):
-        return ExitCause.BAD_CONFIGURATION, f"envoy refused its arguments: {words}"
-    return ExitCause.FAILED, _with_last_words(f"envoy exited with status {code}", output)
-
-
-def with_budget(end: Exit, policy: CrashPolicy, *, crashes: int) -> Exit:
-    """Add to the crash that was one too many that it was so."""
-    if not 0 < policy.budget < crashes:
-        return end
-    count = "one new start" if policy.budget == 1 else f"{policy.budget} new starts"
-    spent = f"the crash budget of {count} in {policy.window_s:g} s is used up"
-    return replace(end, reason=f"{end.reason}; {spent}")
-
-
-def last_words(output: Sequence[LogLine]) -> str:
-    """What the output says of the end: its last critical record, else the last line."""
-    critical = [line.text for line in output if line.component and line.level >= logging.CRITICAL]
-    text = critical[-1] if critical else output[-1].text if output else ""
-    # Envoy quotes the whole configuration behind some complaints, keys and all.
-    return text if len(text) <= MAX_WORDS else f"{text[:MAX_WORDS]} ..."
-
-
-def _with_last_words(sentence: str, output: Sequence[LogLine]) -> str:
-    words = last_words(output)
-    return f"{sentence}: {words}" if words else sentence

@@ -1,0 +1,1 @@
+"""Asks a running Envoy through its admin interface, and reads its answers."""

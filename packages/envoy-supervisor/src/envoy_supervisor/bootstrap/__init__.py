@@ -1,0 +1,1 @@
+"""Renders Envoy's bootstrap from typed configuration, and reads one that a user wrote."""

@@ -1,0 +1,217 @@
+"""Where a proxy sends what it knows: traces, metrics, access logs, loads; each to its own cluster.
+
+Envoy takes one tracer from its bootstrap; it applies to every HTTP connection manager that asks
+for tracing without naming another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from ipaddress import ip_address
+from types import MappingProxyType
+from typing import TypeAlias, assert_never
+
+from envoy_supervisor._errors import BootstrapError
+from envoy_supervisor._json import JSON, clean_text
+from envoy_supervisor.bootstrap._collectors import Target, Tls, collector_cluster
+
+_TRACE = "type.googleapis.com/envoy.config.trace.v3"
+_METRICS = "type.googleapis.com/envoy.config.metrics.v3"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Zipkin:
+    """Spans as Zipkin v2 JSON over HTTP."""
+
+    target: Target
+    tls: Tls | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Datadog:
+    """Spans to a Datadog agent."""
+
+    target: Target
+    service_name: str
+    tls: Tls | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenTelemetry:
+    """Spans as OTLP over gRPC."""
+
+    target: Target
+    service_name: str
+    tls: Tls | None = None
+
+
+Tracing: TypeAlias = Zipkin | Datadog | OpenTelemetry
+
+# Tracers that configurations still name and Envoy no longer has, and where their spans go today.
+_GONE: Mapping[str, str] = MappingProxyType(
+    {
+        "lightstep": "Lightstep takes OTLP",
+        "stackdriver": "Google Cloud takes OTLP",
+        "opencensus": "the OpenTelemetry collector takes OpenCensus' place",
+        "opencensusagent": "the OpenTelemetry collector takes OpenCensus' place",
+    }
+)
+
+
+def tracing_by_name(
+    kind: str, *, target: Target, service_name: str, tls: Tls | None = None
+) -> Tracing:
+    """The tracer that a configuration names: zipkin, datadog or openTelemetry, in any case.
+
+    Raises `BootstrapError` for another, with what to use instead of one that Envoy once had.
+    """
+    match kind.lower():
+        case "zipkin":
+            return Zipkin(target=target, tls=tls)
+        case "datadog":
+            return Datadog(target=target, service_name=service_name, tls=tls)
+        case "opentelemetry":
+            return OpenTelemetry(target=target, service_name=service_name, tls=tls)
+        case gone if gone in _GONE:
+            raise BootstrapError(
+                f"tracing by {kind!r} is no longer part of Envoy; {_GONE[gone]}: use openTelemetry "
+                "with its collector's address"
+            )
+        case _:
+            raise BootstrapError(
+                f"tracing by {kind!r} is not known; use zipkin, datadog or openTelemetry"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statsd:
+    """Statistics over UDP. `address` is an IP address: Envoy does not resolve it."""
+
+    address: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricsService:
+    """Statistics streamed to a gRPC metrics service."""
+
+    target: Target
+    tls: Tls | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessLogService:
+    """A gRPC access log service: its cluster `envoy_accesslog_service`, for listeners to use."""
+
+    target: Target
+    tls: Tls | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadReportingService:
+    """A gRPC load reporting service (LRS): how much load each cluster's endpoints get from here.
+
+    target: where it is; None: the control plane, on the socket that configuration comes from.
+    """
+
+    target: Target | None = None
+    tls: Tls | None = None
+
+
+def load_reporting_config(service: LoadReportingService) -> dict[str, JSON]:
+    """`cluster_manager.load_stats_config` of the bootstrap."""
+    if service.target is None and service.tls is not None:
+        raise BootstrapError("load reporting: TLS is set, and no target that it is for")
+    cluster = "load_reporting_service" if service.target else "xds-grpc"
+    return {
+        "api_type": "GRPC",
+        "transport_api_version": "V3",
+        "grpc_services": [{"envoy_grpc": {"cluster_name": cluster}}],
+    }
+
+
+def tracing_config(tracing: Tracing) -> dict[str, JSON]:
+    """`tracing` of the bootstrap."""
+    match tracing:
+        case Zipkin():
+            return _tracer(
+                "envoy.tracers.zipkin",
+                {
+                    "@type": f"{_TRACE}.ZipkinConfig",
+                    "collector_cluster": "zipkin",
+                    "collector_endpoint": "/api/v2/spans",
+                    "collector_endpoint_version": "HTTP_JSON",
+                    "trace_id_128bit": True,
+                    "shared_span_context": False,
+                },
+            )
+        case Datadog(service_name=service_name):
+            return _tracer(
+                "envoy.tracers.datadog",
+                {
+                    "@type": f"{_TRACE}.DatadogConfig",
+                    "collector_cluster": "datadog_agent",
+                    "service_name": clean_text(service_name),
+                },
+            )
+        case OpenTelemetry(service_name=service_name):
+            return _tracer(
+                "envoy.tracers.opentelemetry",
+                {
+                    "@type": f"{_TRACE}.OpenTelemetryConfig",
+                    "grpc_service": {"envoy_grpc": {"cluster_name": "opentelemetry_collector"}},
+                    "service_name": clean_text(service_name),
+                },
+            )
+        case _:
+            assert_never(tracing)
+
+
+def tracing_cluster(tracing: Tracing) -> dict[str, JSON]:
+    """The cluster the tracer sends to."""
+    match tracing:
+        case Zipkin(target=target, tls=tls):
+            return collector_cluster("zipkin", target, tls)
+        case Datadog(target=target, tls=tls):
+            return collector_cluster("datadog_agent", target, tls)
+        case OpenTelemetry(target=target, tls=tls):
+            return collector_cluster("opentelemetry_collector", target, tls, http2=True)
+        case _:
+            assert_never(tracing)
+
+
+def stats_sinks(statsd: Statsd | None, metrics: MetricsService | None) -> Iterator[JSON]:
+    """`stats_sinks` of the bootstrap."""
+    if metrics is not None:
+        yield {
+            "name": "envoy.stat_sinks.metrics_service",
+            "typed_config": {
+                "@type": f"{_METRICS}.MetricsServiceConfig",
+                "transport_api_version": "V3",
+                "grpc_service": {"envoy_grpc": {"cluster_name": "envoy_metrics_service"}},
+            },
+        }
+    if statsd is not None:
+        try:
+            ip_address(statsd.address)
+        except ValueError as error:
+            raise BootstrapError(
+                f"statsd address {statsd.address!r} is not an IP address; resolve the name first"
+            ) from error
+        socket: JSON = {
+            "protocol": "UDP",
+            "address": statsd.address,
+            "port_value": statsd.port,
+        }
+        yield {
+            "name": "envoy.stat_sinks.statsd",
+            "typed_config": {
+                "@type": f"{_METRICS}.StatsdSink",
+                "address": {"socket_address": socket},
+            },
+        }
+
+
+def _tracer(name: str, config: JSON) -> dict[str, JSON]:
+    return {"http": {"name": name, "typed_config": config}}

@@ -1,0 +1,1 @@
+"""Decides, as pure functions from events to actions, when Envoy processes start, drain and end."""

@@ -1,0 +1,1 @@
+"""Hands listening sockets from one Envoy to the next, also when the first has died."""

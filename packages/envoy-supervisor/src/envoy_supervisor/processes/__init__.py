@@ -1,0 +1,1 @@
+"""Starts one Envoy process, follows its output, and explains its exit."""

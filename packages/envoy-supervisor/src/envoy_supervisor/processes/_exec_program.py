@@ -1,0 +1,35 @@
+"""Becomes another program that the kernel kills when our parent ends.
+
+Run as `python -I -S _exec_program.py PARENT_PID ERROR_FD PROGRAM [ARGUMENT ...]`: it imports
+nothing of this package. Why a program of its own and not a function between fork and exec: that
+would run Python in a copy of a process whose other threads (gRPC's) may hold any lock, and such
+children were seen to crash. Without one, `subprocess` uses vfork, which copies nothing.
+
+If PROGRAM can't be executed, the error number goes to ERROR_FD as text; else it is closed.
+"""
+
+import ctypes
+import os
+import signal
+import sys
+
+_PR_SET_PDEATHSIG = 1
+
+
+def main(parent: int, error_fd: int, program: list[str]) -> int:
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it ended before the call above: nobody would tell us
+        return 127
+    os.set_inheritable(error_fd, False)
+    # Python ignores these for itself, and what is ignored stays so in the program.
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        os.execvp(program[0], program)  # noqa: S606 - no shell wanted
+    except OSError as error:
+        os.write(error_fd, str(error.errno).encode())
+    return 127
+
+
+if __name__ == "__main__":
+    os._exit(main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]))

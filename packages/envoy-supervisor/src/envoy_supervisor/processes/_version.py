@@ -1,0 +1,152 @@
+"""What Envoy can be started with: a binary, its arguments, a bootstrap; told apart by hash."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from envoy_supervisor._address import Address, UnixAddress
+from envoy_supervisor._config import EnvoyConfig
+from envoy_supervisor._errors import EnvoySupervisorError
+from envoy_supervisor._file_contents import content_hash
+from envoy_supervisor._files import remove, write_private
+from envoy_supervisor.bootstrap._render import BootstrapConfig, render_bootstrap
+from envoy_supervisor.bootstrap._stats_config import DEFAULT_FLUSH_S
+from envoy_supervisor.bootstrap._user_bootstrap import (
+    MAX_BOOTSTRAP_BYTES,
+    admin_address,
+    sets_log_format,
+    stats_flush_s,
+)
+from envoy_supervisor.processes._arguments import envoy_arguments
+from mesh_filewatch import ReadTimedOut, read_bytes, read_within, run_aside
+
+_OWN_FILE_S = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version:
+    """A configuration, read and rendered. `name` is equal for what would run the same."""
+
+    name: str
+    config: EnvoyConfig
+    content: str
+    """The bootstrap, rendered or as it stood in the user's own file."""
+    admin: Address | UnixAddress
+    own_listeners: tuple[Address, ...]
+    sets_log_format: bool
+    stats_flush_s: float
+    fixed_listeners: bool
+    """No control plane says where to listen."""
+
+
+def read_version(config: EnvoyConfig) -> Version:
+    """Read or render the bootstrap and look at the binary.
+
+    Raises `BootstrapError` for values that cannot be rendered, `EnvoySupervisorError` for a file
+    that cannot be read.
+    """
+    bootstrap = config.bootstrap
+    if isinstance(bootstrap, BootstrapConfig):
+        content = json.dumps(render_bootstrap(bootstrap), indent=1)
+        admin, own_listeners, log_format = bootstrap.admin, bootstrap.own_listeners, False
+        flush_s = bootstrap.stats.flush_interval_s or DEFAULT_FLUSH_S
+    else:
+        try:
+            content = _read(bootstrap)
+        except OSError as error:
+            raise EnvoySupervisorError(
+                f"cannot read the bootstrap file {bootstrap}: {error.strerror}"
+            ) from error
+        admin, own_listeners = config.admin or admin_address(bootstrap), ()
+        log_format = sets_log_format(bootstrap)
+        flush_s = stats_flush_s(bootstrap)
+    return Version(
+        name=_name(config, content),
+        config=config,
+        content=content,
+        admin=config.admin or admin,
+        own_listeners=own_listeners,
+        sets_log_format=log_format,
+        stats_flush_s=flush_s,
+        fixed_listeners=_fixed_listeners(content, config.extra_args),
+    )
+
+
+async def fetch_version(config: EnvoyConfig) -> Version:
+    """Do what `read_version` does, without holding up the loop; a mount may hang."""
+    about = config.binary if isinstance(config.bootstrap, BootstrapConfig) else config.bootstrap
+    try:
+        return await run_aside(partial(read_version, config), about=about)
+    except ReadTimedOut as error:
+        raise EnvoySupervisorError(
+            f"envoy's bootstrap, binary or watched files cannot be read: {error}"
+        ) from error
+
+
+@contextmanager
+def bootstrap_file(version: Version, path: Path) -> Iterator[Path]:
+    """The file to start Envoy with: the user's own, or one at `path`, which is removed again.
+
+    A file of the user's that has been changed since stands for another version: perhaps it was
+    refused, perhaps nobody has asked for it yet. Then this one is what was read.
+    """
+    own = version.config.bootstrap
+    if isinstance(own, Path):
+        if _stands_in(own, version):
+            yield own
+            return
+        path = path.with_suffix(own.suffix)  # which tells Envoy what language it is
+    try:
+        write_private(path, version.content)
+    except OSError as error:
+        raise EnvoySupervisorError(f"cannot write {path}: {error.strerror}") from error
+    try:
+        yield path
+    finally:
+        remove(path)
+
+
+def _stands_in(file: Path, version: Version) -> bool:
+    try:
+        # No longer than that: if its mount hangs, what was read from it does.
+        content = read_within(file, max_bytes=MAX_BOOTSTRAP_BYTES, timeout_s=_OWN_FILE_S)
+        return content.decode("utf-8", "surrogateescape") == version.content
+    except OSError:
+        return False
+
+
+def _read(bootstrap: Path) -> str:
+    content = read_bytes(bootstrap, max_bytes=MAX_BOOTSTRAP_BYTES)
+    return content.decode("utf-8", "surrogateescape")
+
+
+def _fixed_listeners(bootstrap: str, extra_args: tuple[str, ...]) -> bool:
+    """Whether it is certain that all listeners stand in the bootstrap."""
+    if any(argument.startswith("--config") for argument in extra_args):
+        return False  # merged into the bootstrap
+    try:
+        content = json.loads(bootstrap)
+        # Envoy takes both spellings.
+        resources = [content.get(name) or {} for name in ("dynamic_resources", "dynamicResources")]
+        return not any({"lds_config", "ldsConfig"} & part.keys() for part in resources)
+    except (ValueError, AttributeError):
+        return False
+
+
+def _name(config: EnvoyConfig, bootstrap: str) -> str:
+    parts = [bootstrap, *envoy_arguments(config, Path()), str(config.binary)]
+    parts.append(content_hash(config.watched_files))
+    try:
+        # A package manager replaces a binary under the same name.
+        binary = config.binary.stat()
+        facts = (binary.st_dev, binary.st_ino, binary.st_size, binary.st_mtime_ns)
+        parts += [str(fact) for fact in facts]
+    except OSError:
+        pass  # starting it tells what is wrong
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:16]

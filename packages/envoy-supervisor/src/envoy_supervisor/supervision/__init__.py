@@ -1,0 +1,1 @@
+"""Carries out the decisions: starts, replaces, drains and ends the Envoy processes."""

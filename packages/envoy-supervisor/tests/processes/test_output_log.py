@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import logging
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from envoy_supervisor.processes._output_log import MAX_LINE_BYTES, OutputLog, parse_line
+
+
+class Time:
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def make(time: Time, lines_per_s: float = 500) -> OutputLog:
+    return OutputLog(pid=lambda: 7, monotonic=time, lines_per_s=lines_per_s)
+
+
+def test_levels_and_components_are_envoys_own(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "envoy_supervisor.envoy")
+    output = make(Time())
+    output.feed(b"[warning][config] one\\ntwo\n[critical][main] gone\nplain words\n[tra")
+    output.feed(b"ce][http2] last")
+    output.close()
+    assert [(record.levelno, record.getMessage()) for record in caplog.records] == [
+        (logging.WARNING, "one\\ntwo"),
+        (logging.CRITICAL, "gone"),
+        (logging.INFO, "plain words"),
+        (logging.DEBUG, "last"),
+    ]
+    assert [record.__dict__["component"] for record in caplog.records] == [
+        "config",
+        "main",
+        "",
+        "http2",
+    ]
+
+
+@given(st.lists(st.binary(max_size=50)))
+def test_any_bytes_cut_anywhere_are_the_same_lines(pieces: list[bytes]) -> None:
+    whole, cut = make(Time()), make(Time())
+    whole.feed(b"".join(pieces))
+    for piece in pieces:
+        cut.feed(piece)
+    whole.close()
+    cut.close()
+    assert whole.kept == cut.kept
+
+
+def test_a_line_without_end_takes_bounded_memory() -> None:
+    output = make(Time())
+    for _ in range(100):
+        output.feed(b"x" * 10_000)
+    output.close()
+    assert len(output.kept) == 1
+    assert len(output.kept[0].text) < MAX_LINE_BYTES + 100
+
+
+def test_a_flood_is_counted_and_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "envoy_supervisor.envoy")
+    time = Time()
+    output = make(time, lines_per_s=10)
+    output.feed(b"[info][main] x\n" * 1000)
+    assert len(caplog.records) == 10
+    time.seconds = 0.1
+    output.feed(b"[info][main] y\n")
+    output.close()
+    assert [record.getMessage() for record in caplog.records[10:]] == [
+        "envoy printed more than is logged",
+        "y",
+    ]
+    assert caplog.records[10].__dict__["lines_left_out"] == 990
+
+
+def test_bytes_that_are_no_text_are_shown_as_such() -> None:
+    assert parse_line(b"[info][main] \xff\xfe").text == "\ufffd\ufffd"
