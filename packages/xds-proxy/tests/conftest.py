@@ -30,6 +30,8 @@ from xds_proxy import (
 )
 
 LISTENER = "type.googleapis.com/envoy.config.listener.v3.Listener"
+IDENTIFIER = '{"Component":"test","Push":{"Reasons":["a reason"]}}'
+"""In every response of `Messages`: by what the control plane describes itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +117,7 @@ class Messages:
     """Discovery messages made and read by the real protobuf classes."""
 
     listener = LISTENER
+    identifier = IDENTIFIER
     cluster = "type.googleapis.com/envoy.config.cluster.v3.Cluster"
     name_table = "type.googleapis.com/istio.networking.nds.v1.NameTable"
 
@@ -145,6 +148,7 @@ class Messages:
         message = discovery_pb2.DiscoveryResponse(
             type_url=type_url, version_info=version, nonce=nonce
         )
+        message.control_plane.identifier = IDENTIFIER
         for body in bodies:
             message.resources.add(type_url=type_url, value=body)
         return bytes(message.SerializeToString())
@@ -156,6 +160,7 @@ class Messages:
         message = discovery_pb2.DeltaDiscoveryResponse(
             type_url=type_url, system_version_info=version, nonce=nonce
         )
+        message.control_plane.identifier = IDENTIFIER
         message.removed_resources.append("gone")
         for number, body in enumerate(bodies):
             resource = message.resources.add(name=f"resource-{number}", version=version)

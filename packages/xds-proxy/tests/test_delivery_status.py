@@ -46,6 +46,24 @@ def test_a_refused_version_leaves_the_accepted_one_in_use() -> None:
     assert (status.version, status.acked, status.nack, status.in_use) == ("2", False, "bad", "1")
 
 
+def test_the_control_plane_is_the_one_that_sent_the_newest_response() -> None:
+    ledger = Ledger()
+    for version, identifier in (("1", "old"), ("2", "new")):
+        ledger.sent(
+            type_url=CLUSTER,
+            version=version,
+            nonce=f"nonce-{version}",
+            at=START,
+            control_plane=identifier,
+        )
+    _answered(ledger, "1")
+    assert ledger.types[CLUSTER].control_plane == "new"
+    _answered(ledger, "2", error="bad")
+    assert ledger.types[CLUSTER].control_plane == "new"
+    _sent(ledger, "3")
+    assert ledger.types[CLUSTER].control_plane == ""
+
+
 def test_a_changed_subscription_is_no_answer() -> None:
     """It bears the nonce of the last response, and after a NACK it must not look like an ACK."""
     ledger = Ledger()

@@ -49,6 +49,7 @@ async def test_delta_messages_pass_verbatim_both_ways(start_relay: Any, messages
             await upstream.receive()
             status = running.relay.status.types[messages.cluster]
             assert (status.version, status.acked, status.in_use) == ("v1", True, "v1")
+            assert status.control_plane == messages.identifier
 
 
 async def test_several_pushes_before_any_ack_do_not_block(start_relay: Any, messages: Any) -> None:
@@ -213,6 +214,9 @@ async def test_an_intercepted_response_is_acked_and_not_forwarded(
                 )
                 await upstream.send(listeners)
                 assert await envoy.receive() == listeners
+                for type_url in (messages.name_table, messages.listener):
+                    status = running.relay.status.types[type_url]
+                    assert status.control_plane == messages.identifier
                 assert running.relay.status.types[messages.name_table].acked
 
 

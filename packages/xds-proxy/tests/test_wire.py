@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from xds_proxy import WireError, resource_bodies
 from xds_proxy.protocol._dialect import DELTA, STATE_OF_THE_WORLD
-from xds_proxy.protocol._wire import MAX_FIELDS, scan
+from xds_proxy.protocol._wire import MAX_FIELDS, bytes_field, scan
 
 _text = st.text(max_size=200)
 _errors = st.none() | _text
@@ -21,6 +21,11 @@ def _set_error(message: Any, error: str | None) -> None:
     if error is not None:
         message.error_detail.code = 13
         message.error_detail.message = error
+
+
+def _set_identifier(message: Any, identifier: str | None) -> None:
+    if identifier is not None:
+        message.control_plane.identifier = identifier
 
 
 @st.composite
@@ -57,7 +62,7 @@ def sotw_responses(draw: st.DrawFn) -> Any:
         nonce=draw(_text),
         canary=draw(st.booleans()),
     )
-    message.control_plane.identifier = draw(_text)
+    _set_identifier(message, draw(st.none() | _text))
     for body in draw(st.lists(st.binary(max_size=300), max_size=10)):
         message.resources.add(type_url=message.type_url, value=body)
     return message
@@ -71,6 +76,7 @@ def delta_responses(draw: st.DrawFn) -> Any:
         nonce=draw(_text),
         removed_resources=draw(st.lists(_text, max_size=10)),
     )
+    _set_identifier(message, draw(st.none() | _text))
     for body in draw(st.lists(st.binary(max_size=300), max_size=10)):
         resource = message.resources.add(name=draw(_text), version=draw(_text))
         resource.resource.type_url = message.type_url
@@ -104,18 +110,23 @@ def test_a_delta_request_is_read_as_protobuf_reads_it(message: Any) -> None:
     )
 
 
-@given(sotw_responses(), st.lists(_text, max_size=2))
-def test_a_response_is_read_as_protobuf_reads_it(message: Any, nonces: list[str]) -> None:
+@given(sotw_responses(), st.lists(_text, max_size=2), st.lists(_text, max_size=2))
+def test_a_response_is_read_as_protobuf_reads_it(
+    message: Any, nonces: list[str], identifiers: list[str]
+) -> None:
     """Also when fields are appended to it, which is how a server shares bytes between clients."""
-    data = message.SerializeToString() + b"".join(
-        discovery_pb2.DiscoveryResponse(nonce=nonce).SerializeToString() for nonce in nonces
-    )
+    appended = [discovery_pb2.DiscoveryResponse(nonce=nonce) for nonce in nonces]
+    for identifier in identifiers:
+        appended.append(discovery_pb2.DiscoveryResponse())
+        appended[-1].control_plane.identifier = identifier
+    data = b"".join(each.SerializeToString() for each in (message, *appended))
     parsed = discovery_pb2.DiscoveryResponse.FromString(data)
     peeked = STATE_OF_THE_WORLD.read_response(data)
-    assert (peeked.type_url, peeked.version, peeked.nonce) == (
+    assert (peeked.type_url, peeked.version, peeked.nonce, peeked.control_plane) == (
         parsed.type_url,
         parsed.version_info,
         parsed.nonce,
+        parsed.control_plane.identifier,
     )
     assert resource_bodies(data) == tuple(resource.value for resource in parsed.resources)
 
@@ -124,10 +135,11 @@ def test_a_response_is_read_as_protobuf_reads_it(message: Any, nonces: list[str]
 def test_a_delta_response_becomes_a_state_of_the_world_response(message: Any) -> None:
     data = message.SerializeToString()
     peeked = DELTA.read_response(data)
-    assert (peeked.type_url, peeked.version, peeked.nonce) == (
+    assert (peeked.type_url, peeked.version, peeked.nonce, peeked.control_plane) == (
         message.type_url,
         message.system_version_info,
         message.nonce,
+        message.control_plane.identifier,
     )
     converted = discovery_pb2.DiscoveryResponse.FromString(DELTA.state_of_the_world(data))
     assert list(converted.resources) == [resource.resource for resource in message.resources]
@@ -136,6 +148,26 @@ def test_a_delta_response_becomes_a_state_of_the_world_response(message: Any) ->
         message.system_version_info,
         message.nonce,
     )
+
+
+@pytest.mark.parametrize(
+    ("control_plane", "read"),
+    [
+        (b"", ""),
+        (b"\x0a\x03abc", "abc"),
+        (b"\x0a\x80\x20" + b"x" * 4096, "x" * 4096),
+        (b"\x0a\x81\x20" + b"x" * 4097, ""),
+        (b"\x12\x80\xc0\x00" + b"x" * 8192 + b"\x0a\x03abc", ""),  # too much besides it
+        (b"\x0a\x05abc", ""),  # cut short
+        (b"\x0a\x02\xff\xfe", ""),  # not UTF-8
+    ],
+)
+def test_an_identifier_of_the_control_plane_is_read_within_bounds_and_ends_no_stream(
+    control_plane: bytes, read: str
+) -> None:
+    for dialect in (STATE_OF_THE_WORLD, DELTA):
+        data = bytes_field(dialect.response_control_plane, control_plane)
+        assert dialect.read_response(data).control_plane == read
 
 
 @given(_text, _text, _text, _errors)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xds_proxy.protocol._wire import bytes_field, scan, string_field, text, varint_field
+from xds_proxy._errors import WireError
+from xds_proxy.protocol._wire import Span, bytes_field, scan, string_field, text, varint_field
 
 SERVICE = "envoy.service.discovery.v3.AggregatedDiscoveryService"
 _STATUS_CODE, _STATUS_MESSAGE = 1, 2
@@ -18,7 +19,10 @@ _ANY_VALUE = 2
 _RESOURCES = 2  # the same number in both response shapes
 _DELTA_RESOURCE_BODY = 2
 
+_CONTROL_PLANE_IDENTIFIER = 1
+
 _LONGEST_ERROR = 4096
+_LONGEST_IDENTIFIER_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,11 +41,16 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """What the relay reads of a discovery response."""
+    """What the relay reads of a discovery response.
+
+    control_plane: the identifier by which the control plane describes itself; empty if it sent
+        none, or one of more than 4096 bytes, or one that is damaged.
+    """
 
     type_url: str
     version: str
     nonce: str
+    control_plane: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +67,7 @@ class Dialect:
     response_version: int
     response_type_url: int
     response_nonce: int
+    response_control_plane: int
     resources_are_wrapped: bool
 
     @property
@@ -83,11 +93,18 @@ class Dialect:
 
     def read_response(self, data: bytes) -> Response:
         """Peek at a response. Raises WireError."""
-        found = scan(data, {self.response_type_url, self.response_version, self.response_nonce})
+        wanted = {
+            self.response_type_url,
+            self.response_version,
+            self.response_nonce,
+            self.response_control_plane,
+        }
+        found = scan(data, wanted)
         return Response(
             type_url=text(data, found.get(self.response_type_url)),
             version=text(data, found.get(self.response_version)),
             nonce=text(data, found.get(self.response_nonce)),
+            control_plane=_identifier(data, found.get(self.response_control_plane)),
         )
 
     def write_request(
@@ -136,6 +153,7 @@ STATE_OF_THE_WORLD = Dialect(
     response_version=1,
     response_type_url=4,
     response_nonce=5,
+    response_control_plane=6,
     resources_are_wrapped=False,
 )
 
@@ -150,6 +168,7 @@ DELTA = Dialect(
     response_version=1,
     response_type_url=4,
     response_nonce=5,
+    response_control_plane=7,
     resources_are_wrapped=True,
 )
 
@@ -171,10 +190,33 @@ def resource_bodies(response: bytes) -> tuple[bytes, ...]:
     return tuple(bodies)
 
 
-def _error_message(data: bytes, spans: list[tuple[int, int]] | None) -> str | None:
+def _error_message(data: bytes, spans: list[Span] | None) -> str | None:
     if spans is None:
         return None
-    status = b"".join(
-        data[start:end] for start, end in spans
-    )  # protobuf merges repeated occurrences
+    status = _merged(data, spans)
     return text(status, scan(status, {_STATUS_MESSAGE}).get(_STATUS_MESSAGE))[:_LONGEST_ERROR]
+
+
+def _identifier(data: bytes, spans: list[Span] | None) -> str:
+    """Return the identifier in a `ControlPlane`; empty if there is none that can be shown.
+
+    Only a status page depends on it, so a damaged one ends no stream.
+    """
+    if spans is None:
+        return ""
+    # A little more than the identifier alone, for its tag and length.
+    if sum(end - start for start, end in spans) > 2 * _LONGEST_IDENTIFIER_BYTES:
+        return ""
+    message = _merged(data, spans)
+    try:
+        found = scan(message, {_CONTROL_PLANE_IDENTIFIER}).get(_CONTROL_PLANE_IDENTIFIER)
+        if not found or found[-1][1] - found[-1][0] > _LONGEST_IDENTIFIER_BYTES:
+            return ""
+        return text(message, found)
+    except WireError:
+        return ""
+
+
+def _merged(data: bytes, spans: list[Span]) -> bytes:
+    """Return a message field's content; several occurrences are one message put together."""
+    return b"".join(data[start:end] for start, end in spans)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from types import MappingProxyType
 
@@ -20,6 +20,8 @@ class TypeStatus:
     nack: why it was not, in Envoy's words; None unless it was refused.
     in_use: the last version that was accepted, None before the first.
     at: when it was accepted or refused, or, while no answer came yet, when it was sent (UTC).
+    control_plane: the identifier in the newest response, by which the control plane describes
+        itself; Istio's and mesh-discovery's are JSON. Empty without one of at most 4096 bytes.
     """
 
     version: str
@@ -27,6 +29,7 @@ class TypeStatus:
     nack: str | None
     in_use: str | None
     at: datetime
+    control_plane: str = ""
 
 
 class Ledger:
@@ -62,7 +65,9 @@ class Ledger:
         if not holds:
             self._types.pop(type_url, None)
 
-    def sent(self, *, type_url: str, version: str, nonce: str, at: datetime) -> None:
+    def sent(
+        self, *, type_url: str, version: str, nonce: str, at: datetime, control_plane: str = ""
+    ) -> None:
         """A response went to whoever consumes it."""
         if type_url not in self._types and len(self._types) >= _MAX_TYPES:
             return
@@ -70,7 +75,12 @@ class Ledger:
             del self._outstanding[next(iter(self._outstanding))]
         self._outstanding[type_url, nonce] = version
         self._types[type_url] = TypeStatus(
-            version=version, acked=False, nack=None, in_use=self.in_use(type_url) or None, at=at
+            version=version,
+            acked=False,
+            nack=None,
+            in_use=self.in_use(type_url) or None,
+            at=at,
+            control_plane=control_plane,
         )
 
     def answered(self, *, type_url: str, nonce: str, error: str | None, at: datetime) -> str | None:
@@ -81,15 +91,13 @@ class Ledger:
             return None
         newest = known.version == version
         if error is None:
-            self._types[type_url] = TypeStatus(
-                version=known.version,
+            self._types[type_url] = replace(
+                known,
                 acked=newest or known.acked,
                 nack=None if newest else known.nack,
                 in_use=version,
                 at=at,
             )
         elif newest:
-            self._types[type_url] = TypeStatus(
-                version=version, acked=False, nack=error, in_use=known.in_use, at=at
-            )
+            self._types[type_url] = replace(known, acked=False, nack=error, at=at)
         return version

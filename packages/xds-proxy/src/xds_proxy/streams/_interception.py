@@ -57,7 +57,13 @@ class Interception:
     def take(self, dialect: Dialect, response: bytes, peeked: Response) -> bytes:
         """Hand a response to its interceptor; returns the ACK or NACK. Raises WireError."""
         type_url, now = peeked.type_url, self._now()
-        self._ledger.sent(type_url=type_url, version=peeked.version, nonce=peeked.nonce, at=now)
+        self._ledger.sent(
+            type_url=type_url,
+            version=peeked.version,
+            nonce=peeked.nonce,
+            at=now,
+            control_plane=peeked.control_plane,
+        )
         error = _taken(self._interceptors[type_url], dialect.state_of_the_world(response))
         self._ledger.answered(type_url=type_url, nonce=peeked.nonce, error=error, at=now)
         if error is not None:

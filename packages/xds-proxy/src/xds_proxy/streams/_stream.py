@@ -230,6 +230,7 @@ class Stream:
                 version=peeked.version,
                 nonce=peeked.nonce,
                 at=self._connection.now(),
+                control_plane=peeked.control_plane,
             )
             self._observation.passing(self, type_url, peeked.nonce)
             return True
