@@ -20,7 +20,7 @@ from envoy.extensions.transport_sockets.tls.v3 import secret_pb2
 from mesh_ca import Authority
 from mesh_ca.testing import signing_request
 from mesh_discovery import ConfigLoader
-from mesh_discovery._world import World, build_world
+from mesh_discovery.model._model import World, build_world
 from xds_server import (
     Admission,
     Client,

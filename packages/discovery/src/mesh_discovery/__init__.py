@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from mesh_configfile import Problem
     from mesh_discovery._check import Checked, check_configuration
     from mesh_discovery._config import Address, DiscoveryConfig, SettingsError, TokenRule
-    from mesh_discovery._loader import ConfigLoader, Load, Snapshot
-    from mesh_discovery._ports_free import CannotListenError
     from mesh_discovery._problems import ConfigError
     from mesh_discovery._server import ControlPlane, running
-    from mesh_discovery._status import status_notes, status_problems
+    from mesh_discovery.config._loader import ConfigLoader, Load, Snapshot
+    from mesh_discovery.serve._free_ports import CannotListenError
+    from mesh_discovery.serve._status import status_notes, status_problems
 
 __all__ = [
     # run one
@@ -44,21 +44,21 @@ __all__ = [
 
 _LOADED_WHEN_USED = {
     "Address": "_config",
-    "CannotListenError": "_ports_free",
+    "CannotListenError": "serve._free_ports",
     "Checked": "_check",
     "ConfigError": "_problems",
-    "ConfigLoader": "_loader",
+    "ConfigLoader": "config._loader",
     "ControlPlane": "_server",
     "DiscoveryConfig": "_config",
-    "Load": "_loader",
+    "Load": "config._loader",
     "Problem": "_problems",
     "SettingsError": "_config",
-    "Snapshot": "_loader",
+    "Snapshot": "config._loader",
     "TokenRule": "_config",
     "check_configuration": "_check",
     "running": "_server",
-    "status_notes": "_status",
-    "status_problems": "_status",
+    "status_notes": "serve._status",
+    "status_problems": "serve._status",
 }
 
 if not TYPE_CHECKING:  # a type checker would take any name for one of ours

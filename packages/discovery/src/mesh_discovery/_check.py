@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mesh_configfile import Problem
-from mesh_discovery._first_load import done_or_refused
-from mesh_discovery._loader import ConfigLoader
 from mesh_discovery._problems import ConfigError
-from mesh_discovery._reachability import unreachable
-from mesh_discovery._world import build_world
+from mesh_discovery.config._first_load import done_or_refused
+from mesh_discovery.config._loader import ConfigLoader
+from mesh_discovery.model._model import build_world
+from mesh_discovery.plan._reachability import unreachable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,6 @@ def main() -> None:
     if sys.argv[1:2] == ["discovery"]:
         become_lean()
         gc.disable()  # until all is loaded: there is no garbage in modules
-    from mesh_discovery._cli import main as run
+    from mesh_discovery.commands._cli import main as run
 
     run()

@@ -23,23 +23,23 @@ from mesh_ca import (
     rotating_authority,
 )
 from mesh_discovery._addresses import split_host_port
-from mesh_discovery._admission import Gatekeeper, credentials
-from mesh_discovery._authentication import authenticating
-from mesh_discovery._certificate import ServingCertificate, keeping_certificate
 from mesh_discovery._config import DiscoveryConfig
-from mesh_discovery._debug import DebugPages
-from mesh_discovery._draining import mesh_drain_time
-from mesh_discovery._first_load import done_or_refused
-from mesh_discovery._following import following_files
-from mesh_discovery._generators import generators
-from mesh_discovery._http import monitoring_app, public_app, serving_http
-from mesh_discovery._loader import ConfigLoader
 from mesh_discovery._metrics import Metrics
-from mesh_discovery._ports_free import CannotListenError, check_free
-from mesh_discovery._proxy import Proxy
-from mesh_discovery._store import ConfigStore
-from mesh_discovery._trust_bundle import trust_bundle_changed
 from mesh_discovery._version import version
+from mesh_discovery.config._first_load import done_or_refused
+from mesh_discovery.config._loader import ConfigLoader
+from mesh_discovery.config.kinds._drain_duration import mesh_drain_time
+from mesh_discovery.plan._proxy import Proxy
+from mesh_discovery.push._config_store import ConfigStore
+from mesh_discovery.push._following import following_files
+from mesh_discovery.push._generators import generators
+from mesh_discovery.push._trust_bundle import trust_bundle_changed
+from mesh_discovery.serve._admission import Gatekeeper, credentials
+from mesh_discovery.serve._callers import authenticating
+from mesh_discovery.serve._certificate import ServingCertificate, keeping_certificate
+from mesh_discovery.serve._debug import DebugPages
+from mesh_discovery.serve._free_ports import CannotListenError, check_free
+from mesh_discovery.serve._http import monitoring_app, public_app, serving_http
 from mesh_filewatch import ReadTimedOut, run_aside
 from mesh_lifecycle import Readiness
 from mesh_listening.prometheus import PortMetrics
@@ -157,7 +157,7 @@ async def running(config: DiscoveryConfig) -> AsyncIterator[ControlPlane]:
                 store=store,
                 metrics=metrics,
                 server=server,
-                certificate=certificate,
+                on_loaded=certificate.refresh,
             )
         )
         pages = DebugPages(store, clients=server.clients, domain_suffix=config.domain)

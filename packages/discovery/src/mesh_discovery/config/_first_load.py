@@ -1,0 +1,44 @@
+"""The first reading of a configuration: given up when a file system does not answer.
+
+Later, whoever reads waits for it with the last good configuration; at the start there is none.
+"""
+
+import concurrent.futures
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+from mesh_configfile import Problem
+from mesh_discovery._problems import ConfigError
+from mesh_discovery.config._loader import ConfigLoader
+from mesh_filewatch import FETCH_TIMEOUT_S
+
+T = TypeVar("T")
+
+
+def done_or_refused(
+    work: Callable[[], T], loader: ConfigLoader, *, patience_s: float = FETCH_TIMEOUT_S
+) -> T:
+    """Return what a reading of the loader's returns, however long it takes while it goes on.
+
+    Raises ConfigError with the path that nothing went on at for `patience_s`. It is not waited for
+    any more then; its thread does not hold up the end of the program.
+    """
+    answer: concurrent.futures.Future[T] = concurrent.futures.Future()
+
+    def run() -> None:
+        try:
+            answer.set_result(work())
+        except BaseException as error:  # noqa: BLE001 - belongs to whoever waits for it
+            answer.set_exception(error)
+
+    threading.Thread(target=run, name="first reading", daemon=True).start()
+    reached = None
+    while reached != loader.reached:
+        reached = loader.reached
+        done, _ = concurrent.futures.wait((answer,), patience_s)
+        if done:
+            return answer.result()
+    _, path = loader.reached
+    told = f"its file system did not answer within {patience_s:g} s, is its mount hanging?"
+    raise ConfigError([Problem(file=str(path), line=1, message=f"can't be read: {told}")])

@@ -1,0 +1,263 @@
+"""One YAML document as a typed configuration object, or as all that is wrong with it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from mesh_configfile import Document, FieldPath, Problem, Value, field_name, suggestion
+from mesh_configfile.shapes import Finding, decode, differences
+from mesh_discovery.config.kinds._schema import (
+    MeshConfigSpec,
+    Metadata,
+    PeerAuthenticationSpec,
+    ServiceEntrySpec,
+    WorkloadEntrySpec,
+)
+from mesh_discovery.config.kinds._unsupported import (
+    AGENT_FIELDS,
+    DEFAULT_CONFIG_FIELDS,
+    MESH_FIELDS,
+    is_unsupported_kind,
+    unsupported_values,
+)
+from mesh_discovery.config.kinds._validation import Spec, contradictions
+from mesh_identity import InvalidSpiffeId, checked_segment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigObject:
+    """A valid object and where it stands."""
+
+    kind: str
+    namespace: str
+    name: str
+    spec: Spec
+    labels: tuple[tuple[str, str], ...] = ()
+    created: str = ""
+    """RFC 3339, empty when unknown; decides which of two equals is older."""
+    file: str
+    line: int
+    lines: tuple[tuple[FieldPath, int], ...] = ()
+    """Of the fields that can be at odds with another object's."""
+
+    def problem(self, path: FieldPath, message: str) -> Problem:
+        """Say that a field is wrong, with its line or that of the nearest thing around it."""
+        lines, around = dict(self.lines), path
+        while around and around not in lines:
+            around = around[:-1]
+        return Problem(
+            file=self.file,
+            line=lines.get(around, self.line),
+            field=field_name(path),
+            message=message,
+        )
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Kind, namespace and name: what must be unique."""
+        return self.kind, self.namespace, self.name
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    group: str
+    versions: tuple[str, ...]
+    spec: type[Any]
+
+    @property
+    def api_versions(self) -> list[str]:
+        return [f"{self.group}/{version}" for version in self.versions]
+
+
+KINDS = {
+    "ServiceEntry": _Kind("networking.istio.io", ("v1", "v1beta1", "v1alpha3"), ServiceEntrySpec),
+    "WorkloadEntry": _Kind("networking.istio.io", ("v1", "v1beta1", "v1alpha3"), WorkloadEntrySpec),
+    "PeerAuthentication": _Kind("security.istio.io", ("v1", "v1beta1"), PeerAuthenticationSpec),
+    "MeshConfig": _Kind("mesh.istio.io", ("v1alpha1",), MeshConfigSpec),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What became of a document: an object or problems, and notes on what has no effect."""
+
+    item: ConfigObject | None
+    problems: tuple[Problem, ...] = ()
+    notes: tuple[Problem, ...] = ()
+
+
+def read_object(document: Document, *, allow_unsupported: bool = False) -> Read:
+    """Make an object of a document with apiVersion, kind, metadata and spec.
+
+    allow_unsupported: what Istio has and we have not yet is noted, instead of being a mistake.
+    """
+    reader = _Reader(document, allow_unsupported=allow_unsupported)
+    value = document.value
+    if not isinstance(value, dict):
+        reader.add((), "expected an object with apiVersion, kind, metadata and spec")
+        return reader.result()
+    if is_unsupported_kind(value.get("apiVersion"), value.get("kind")):
+        reader.unsupported(("kind",), f"{value['kind']} is not supported yet")
+        return reader.result()
+    kind = reader.kind(value)
+    for key in value:
+        if key not in ("apiVersion", "kind", "metadata", "spec", "status"):
+            reader.add((key,), "unknown field; known here: apiVersion, kind, metadata, spec")
+    metadata = reader.metadata(value, needed=kind is not KINDS["MeshConfig"])
+    if kind is None:
+        return reader.result()
+    spec = reader.spec(value.get("spec"), str(value["kind"]), ("spec",))
+    if metadata is None or spec is None:
+        return reader.result()
+    return reader.result(_object(document, str(value["kind"]), metadata, spec))
+
+
+def read_mesh_config(document: Document, *, allow_unsupported: bool = False) -> Read:
+    """Make a mesh config of Istio's bare mapping, or of a MeshConfig document."""
+    if isinstance(document.value, dict) and "kind" in document.value:
+        return read_object(document, allow_unsupported=allow_unsupported)
+    reader = _Reader(document, allow_unsupported=allow_unsupported)
+    spec = reader.spec(document.value, "MeshConfig", ())
+    if spec is None:
+        return reader.result()
+    metadata = Metadata(name="default")
+    return reader.result(_object(document, "MeshConfig", metadata, spec))
+
+
+def _object(document: Document, kind: str, metadata: Metadata, spec: Spec) -> ConfigObject:
+    return ConfigObject(
+        kind=kind,
+        namespace=metadata.namespace,
+        name=metadata.name,
+        spec=spec,
+        labels=tuple(sorted(metadata.labels.items())),
+        created=metadata.creation_timestamp or "",
+        file=document.file,
+        line=document.line,
+        lines=_lines(document) if kind == "ServiceEntry" else (),
+    )
+
+
+def _lines(document: Document) -> tuple[tuple[FieldPath, int], ...]:
+    """Keep the lines of hosts, addresses, ports and resolution, as short as they are."""
+    return tuple(
+        (path, line)
+        for path, line in document.lines()
+        if path[:1] == ("spec",)
+        and (len(path) == 1 or (len(path) <= 3 and path[1] in _TOLD_BY_LINE))
+    )
+
+
+_TOLD_BY_LINE = ("addresses", "hosts", "ports", "resolution")
+
+
+class _Reader:
+    """Gathers what is wrong with one document."""
+
+    def __init__(self, document: Document, *, allow_unsupported: bool) -> None:
+        self._document = document
+        self._allow_unsupported = allow_unsupported
+        self._problems: list[Problem] = []
+        self._notes: list[Problem] = []
+
+    def result(self, item: ConfigObject | None = None) -> Read:
+        if self._problems:
+            item = None
+        return Read(item, tuple(self._problems), tuple(self._notes))
+
+    def add(self, path: FieldPath, message: str) -> None:
+        self._problems.append(self._document.problem(path, message))
+
+    def unsupported(self, path: FieldPath, message: str) -> None:
+        """Take note of what Istio has and we have not, or refuse it."""
+        if self._allow_unsupported:
+            self._note(path, f"{message}: let pass, without effect")
+        else:
+            self.add(path, f"{message}; remove it, or let it pass with --allow-unsupported")
+
+    def kind(self, value: dict[str, Value]) -> _Kind | None:
+        name = value.get("kind")
+        if name is None:
+            self.add((), f"the field kind is missing; known kinds: {', '.join(sorted(KINDS))}")
+            return None
+        kind = KINDS.get(name) if isinstance(name, str) else None
+        if kind is None:
+            self.add(("kind",), f'unknown kind "{name}"; known kinds: {", ".join(sorted(KINDS))}')
+            return None
+        version = value.get("apiVersion")
+        wanted = " or ".join(kind.api_versions)
+        if version is None:
+            self.add((), f"the field apiVersion is missing; for a {name} it is {wanted}")
+        elif version not in kind.api_versions:
+            self.add(("apiVersion",), f'a {name} has {wanted}, found "{version}"')
+        return kind
+
+    def metadata(self, value: dict[str, Value], *, needed: bool) -> Metadata | None:
+        given = value.get("metadata")
+        if given is None:
+            if not needed:
+                return Metadata(name="default")
+            self.add((), "the field metadata is missing; it holds name and namespace")
+            return None
+        metadata: Metadata | None = self._decoded(given, Metadata, ("metadata",))
+        if metadata is not None:
+            try:
+                checked_segment(metadata.namespace, what="namespace")
+            except InvalidSpiffeId as error:
+                self.add(("metadata", "namespace"), str(error))
+        return metadata
+
+    def spec(self, value: Value, kind: str, path: FieldPath) -> Spec | None:
+        """Read a spec; None when it is wrong, or let pass without effect."""
+        if value is None:
+            value = {}
+        left_out = tuple(unsupported_values(kind, value))
+        for inner, choice in left_out:
+            self.unsupported(path + inner, f"{choice} is not supported yet")
+        if kind == "MeshConfig" and isinstance(value, dict):
+            value = self._without_unused(value, path)
+            value = {
+                key: item for key, item in value.items() if all(key != p[0] for p, _ in left_out)
+            }
+        elif left_out:
+            return None
+        spec: Spec | None = self._decoded(value, KINDS[kind].spec, path)
+        if spec is None:
+            return None
+        for inner, message in contradictions(spec):
+            self.add(path + inner, message)
+        return spec
+
+    def _without_unused(self, value: dict[str, Value], path: FieldPath) -> dict[str, Value]:
+        """Leave out the mesh config's fields that nothing here looks at, and tell them."""
+        for key in sorted(value.keys() & MESH_FIELDS):
+            self._note((*path, key), "not supported yet: has no effect in this control plane")
+        agents = value.get("defaultConfig")
+        for key, item in agents.items() if isinstance(agents, dict) else ():
+            place = (*path, "defaultConfig", key)
+            if key in AGENT_FIELDS:
+                if (key, item) != ("interceptionMode", "NONE"):
+                    self._note(place, "has no effect here: agents read it from their own settings")
+            elif key not in DEFAULT_CONFIG_FIELDS:
+                known = (*AGENT_FIELDS, *DEFAULT_CONFIG_FIELDS)
+                self.add(place, f"unknown field{suggestion(key, known, listed=False)}")
+        return {key: item for key, item in value.items() if key not in MESH_FIELDS}
+
+    def _note(self, path: FieldPath, message: str) -> None:
+        self._notes.append(self._document.problem(path, message))
+
+    def _decoded(self, value: Value, shape: type[Any], path: FieldPath) -> Any:
+        findings: Iterator[Finding] = differences(value, shape, path)
+        wrong = False
+        for where, message in findings:
+            wrong = True
+            self.add(where, message)
+        if wrong:
+            return None
+        try:
+            return decode(value, shape)
+        except msgspec.ValidationError as error:
+            self.add(path, str(error))
+            return None

@@ -1,0 +1,1 @@
+"""The kinds of configuration: the fields of each and what must hold between them."""

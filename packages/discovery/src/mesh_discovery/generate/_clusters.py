@@ -1,0 +1,197 @@
+"""Clusters: what a proxy can connect to, outside and in its own workload."""
+
+from mesh_discovery.config.kinds._protocol import Protocol
+from mesh_discovery.config.kinds._schema import MutualTlsMode, Resolution
+from mesh_discovery.generate import _tls as tls
+from mesh_discovery.generate._endpoints import load_assignment
+from mesh_discovery.generate._messages import (
+    Message,
+    address,
+    base_pb2,
+    circuit_breaker_pb2,
+    cluster_pb2,
+    duration,
+    endpoint_components_pb2,
+    endpoint_pb2,
+    from_ads,
+    http_protocol_options_pb2,
+    packed,
+    protocol_pb2,
+    struct,
+    wrappers_pb2,
+)
+from mesh_discovery.generate._passthrough import forward_by_host
+from mesh_discovery.model._model import World
+from mesh_discovery.model._services import Port, Service
+from mesh_discovery.plan import _names as names
+from mesh_discovery.plan._inbound import InboundPort
+from mesh_identity import SpiffeId
+
+_Type = cluster_pb2.Cluster.DiscoveryType
+_Lb = cluster_pb2.Cluster.LbPolicy
+_TYPES = {
+    Resolution.STATIC: _Type.EDS,
+    Resolution.DNS: _Type.STRICT_DNS,
+    Resolution.DNS_ROUND_ROBIN: _Type.LOGICAL_DNS,
+    Resolution.NONE: _Type.ORIGINAL_DST,
+}
+_UNLIMITED = wrappers_pb2.UInt32Value(value=2**32 - 1)
+_MAX_HTTP2_STREAMS = 1073741824
+
+
+def outbound_clusters(service: Service, world: World) -> list[Message]:
+    """Make one cluster a port; none for ports that Envoy does not carry."""
+    return [
+        _outbound(service, port, world)
+        for port in service.ports
+        if port.protocol is not Protocol.UDP
+        and (service.endpoints or service.resolution in (Resolution.STATIC, Resolution.NONE))
+    ]
+
+
+def _outbound(service: Service, port: Port, world: World) -> Message:
+    name = names.outbound_cluster(service, port)
+    cluster = _cluster(name, _TYPES[service.resolution], world)
+    match service.resolution:
+        case Resolution.STATIC:
+            cluster.eds_cluster_config.CopyFrom(
+                cluster_pb2.Cluster.EdsClusterConfig(eds_config=from_ads(), service_name=name)
+            )
+        case Resolution.DNS | Resolution.DNS_ROUND_ROBIN:
+            cluster.load_assignment.CopyFrom(load_assignment(service, port, world))
+            cluster.dns_refresh_rate.CopyFrom(duration(world.mesh.dns_refresh_rate))
+            cluster.respect_dns_ttl = True
+            cluster.dns_lookup_family = cluster_pb2.Cluster.DnsLookupFamily.V4_PREFERRED
+        case Resolution.NONE:
+            cluster.lb_policy = _Lb.CLUSTER_PROVIDED
+    http2 = port.protocol.is_http2
+    if http2:
+        _speak_http2(cluster)
+    if _may_use_mutual_tls(service, world):
+        cluster.transport_socket_matches.extend(_auto_mutual_tls(service, port, world, http2=http2))
+    cluster.metadata.CopyFrom(
+        base_pb2.Metadata(
+            filter_metadata={
+                "istio": struct(
+                    [
+                        ("default_original_port", str(port.number)),
+                        ("service", f"{service.namespace}/{service.host}"),
+                    ]
+                )
+            }
+        )
+    )
+    return cluster
+
+
+def inbound_cluster(port: InboundPort, world: World) -> Message:
+    """Make the way to the application itself, in plaintext on this machine."""
+    name = names.inbound_cluster(port.number)
+    cluster = _cluster(name, _Type.STATIC, world)
+    cluster.load_assignment.CopyFrom(
+        endpoint_pb2.ClusterLoadAssignment(
+            cluster_name=name,
+            endpoints=[
+                endpoint_components_pb2.LocalityLbEndpoints(
+                    lb_endpoints=[
+                        endpoint_components_pb2.LbEndpoint(
+                            endpoint=endpoint_components_pb2.Endpoint(
+                                address=address(port.app_address, port.number)
+                            )
+                        )
+                    ]
+                )
+            ],
+        )
+    )
+    if port.protocol.is_http2:
+        _speak_http2(cluster)
+    return cluster
+
+
+def black_hole(world: World) -> Message:
+    """Make the cluster that leads nowhere."""
+    return _cluster(names.BLACK_HOLE, _Type.STATIC, world)
+
+
+def passthrough(world: World) -> Message:
+    """Make the cluster of hosts that the mesh does not know."""
+    cluster = _cluster(names.PASSTHROUGH, None, world)
+    forward_by_host(cluster)
+    return cluster
+
+
+def _cluster(name: str, kind: int | None, world: World) -> Message:
+    return cluster_pb2.Cluster(
+        name=name,
+        # In Envoy's statistics a name ends where the `;` stands, for names have dots in them: the
+        # pattern that proxies' bootstraps find the tag `cluster_name` by looks for it.
+        alt_stat_name=f"{name};",
+        type=kind,
+        connect_timeout=duration(world.mesh.connect_timeout),
+        circuit_breakers=circuit_breaker_pb2.CircuitBreakers(
+            thresholds=[
+                circuit_breaker_pb2.CircuitBreakers.Thresholds(
+                    max_connections=_UNLIMITED,
+                    max_pending_requests=_UNLIMITED,
+                    max_requests=_UNLIMITED,
+                    max_retries=_UNLIMITED,
+                    track_remaining=True,
+                )
+            ]
+        ),
+        common_lb_config=cluster_pb2.Cluster.CommonLbConfig(healthy_panic_threshold={"value": 0}),
+    )
+
+
+def _speak_http2(cluster: Message) -> None:
+    options = http_protocol_options_pb2.HttpProtocolOptions
+    cluster.typed_extension_protocol_options[
+        "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
+    ].CopyFrom(
+        packed(
+            options(
+                explicit_http_config=options.ExplicitHttpConfig(
+                    http2_protocol_options=protocol_pb2.Http2ProtocolOptions(
+                        max_concurrent_streams=wrappers_pb2.UInt32Value(value=_MAX_HTTP2_STREAMS)
+                    )
+                )
+            )
+        )
+    )
+
+
+def _may_use_mutual_tls(service: Service, world: World) -> bool:
+    """Tell whether any endpoint could want it; which ones do is said endpoint by endpoint."""
+    if service.external or not world.mesh.enable_auto_mtls:
+        return False
+    if service.resolution is Resolution.NONE:
+        return False
+    if world.policies.namespace_mode(service.namespace) is not MutualTlsMode.DISABLE:
+        return True
+    return world.policies.has_workload_policy(service.namespace)
+
+
+def _auto_mutual_tls(service: Service, port: Port, world: World, *, http2: bool) -> list[Message]:
+    match = cluster_pb2.Cluster.TransportSocketMatch
+    return [
+        match(
+            name="tlsMode-istio",
+            match=struct([("tlsMode", "istio")]),
+            transport_socket=tls.client_socket(
+                peers=expected_peers(service, world), sni=names.sni(service, port), http2=http2
+            ),
+        ),
+        match(name="tlsMode-disabled", match=struct([]), transport_socket=tls.plain_socket()),
+    ]
+
+
+def expected_peers(service: Service, world: World) -> tuple[str, ...]:
+    """Return the SPIFFE ids that may serve this: those it names, else its endpoints' accounts."""
+    if service.subject_alt_names:
+        return service.subject_alt_names
+    return tuple(
+        str(SpiffeId(trust_domain=domain, namespace=namespace, service_account=account))
+        for domain in world.trust_domains
+        for namespace, account in service.service_accounts
+    )

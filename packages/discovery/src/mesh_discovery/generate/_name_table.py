@@ -1,0 +1,69 @@
+"""The name table of a proxy: which addresses its agent answers names of the mesh with (NDS).
+
+An address is told only if the proxy does something with it. A proxy that says where it listens
+for its workload (OUTBOUND_BIND_ADDRESS) has each name at its own listener. Any other has what
+Istio tells: a service's addresses, or the ones that were allocated for it, or, if it is to have
+none, those of its endpoints.
+
+Source: Istio's pkg/dns/server (BuildNameTable) and istio.networking.nds.v1.NameTable.
+"""
+
+from collections.abc import Collection, Iterable
+
+from mesh_discovery.config.kinds._schema import Resolution
+from mesh_discovery.model._services import Service
+from mesh_discovery.plan import _names as names
+from mesh_discovery.plan._outbound import Outbound, named_addresses, wanted_listeners
+from mesh_discovery.plan._proxy import Proxy
+from mesh_protos.nds_pb2 import NameTable
+
+KUBERNETES = "Kubernetes"
+EXTERNAL = "External"
+NAME_TABLE = "default"
+"""The one resource's name, which no client asks for by it."""
+
+
+def name_table(
+    services: Iterable[Service], proxy: Proxy, *, listeners: Collection[Outbound] | None
+) -> NameTable:
+    """Make the table of a proxy. listeners: its outbound ones, if they are what names lead to."""
+    table = NameTable()
+    for service in services:
+        if listeners is None:
+            addresses = _as_in_istio(service, proxy)
+        else:
+            addresses = _listened_on(service, proxy, listeners)
+        if not addresses:
+            continue
+        info = table.table[service.host]
+        info.ips.extend(addresses)
+        info.registry = EXTERNAL
+        if (short := names.name_and_namespace(service.host, proxy.domain)) is not None:
+            info.registry = KUBERNETES
+            info.shortname, info.namespace = short
+    return table
+
+
+def _as_in_istio(service: Service, proxy: Proxy) -> tuple[str, ...]:
+    if service.addresses:
+        return service.virtual_addresses
+    if named := named_addresses(service, proxy.naming):
+        return named
+    if names.name_and_namespace(service.host, proxy.domain) is None:
+        return ()
+    return service.named_by_endpoints()
+
+
+def _listened_on(
+    service: Service, proxy: Proxy, listeners: Collection[Outbound]
+) -> tuple[str, ...]:
+    if service.resolution is Resolution.NONE:
+        return ()  # it leads to where a connection was going, which would be ourselves
+    found = dict.fromkeys(
+        wanted.bind
+        for port in service.ports
+        for wanted in wanted_listeners(service, port, proxy.outbound_address, proxy.naming)
+        if wanted in listeners
+    )
+    named = named_addresses(service, proxy.naming)
+    return tuple(each for each in found if not named or each in named)

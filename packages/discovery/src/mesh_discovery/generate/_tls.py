@@ -1,0 +1,131 @@
+"""Mutual TLS between proxies, with certificates that each one's agent hands it over SDS.
+
+ALPN: `istio` tells a PERMISSIVE port that TLS comes from a mesh proxy. `istio-peer-exchange` is
+never offered: it promises Istio's metadata exchange filter, which other Envoys do not have.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from mesh_discovery.generate._messages import (
+    Message,
+    base_pb2,
+    common_pb2,
+    config_source_pb2,
+    duration,
+    grpc_service_pb2,
+    packed,
+    raw_buffer_pb2,
+    secret_pb2,
+    string_pb2,
+    tls_pb2,
+    wrappers_pb2,
+)
+from mesh_discovery.plan import _names as names
+from mesh_identity import spiffe_prefix
+
+MESH_ALPN = ("istio", "istio-peer-exchange", "istio-http/1.0", "istio-http/1.1", "istio-h2")
+"""What mesh proxies, ours and Istio's, may say when they mean mutual TLS of the mesh."""
+
+WORKLOAD_CERTIFICATE = "default"
+TRUST_BUNDLE = "ROOTCA"
+
+_CIPHERS = (
+    "ECDHE-ECDSA-AES256-GCM-SHA384",
+    "ECDHE-RSA-AES256-GCM-SHA384",
+    "ECDHE-ECDSA-AES128-GCM-SHA256",
+    "ECDHE-RSA-AES128-GCM-SHA256",
+)
+
+
+def server_socket(*, trust_domains: Sequence[str], http: bool) -> Message:
+    """Make an inbound socket: a certificate of our trust domain is required of the client."""
+    context = tls_pb2.DownstreamTlsContext(
+        common_tls_context=_common(
+            matchers=[
+                _san(string_pb2.StringMatcher(prefix=spiffe_prefix(domain)), uri=True)
+                for domain in trust_domains
+            ],
+            alpn=("h2", "http/1.1") if http else (),
+            cipher_suites=_CIPHERS,
+        ),
+        require_client_certificate=wrappers_pb2.BoolValue(value=True),
+    )
+    return _socket(context)
+
+
+def client_socket(*, peers: Iterable[str], sni: str, http2: bool) -> Message:
+    """Make an outbound socket: the server must be one of these, SPIFFE ids or DNS names.
+
+    Without any, every workload that our CA vouches for will do, as no one said who serves.
+    """
+    context = tls_pb2.UpstreamTlsContext(
+        common_tls_context=_common(
+            matchers=[
+                _san(string_pb2.StringMatcher(exact=peer), uri="://" in peer) for peer in peers
+            ],
+            alpn=("istio", "h2") if http2 else ("istio",),
+        ),
+        sni=sni,
+    )
+    return _socket(context)
+
+
+def plain_socket() -> Message:
+    """Make a socket without TLS."""
+    return base_pb2.TransportSocket(
+        name="envoy.transport_sockets.raw_buffer", typed_config=packed(raw_buffer_pb2.RawBuffer())
+    )
+
+
+def _socket(context: Message) -> Message:
+    return base_pb2.TransportSocket(
+        name="envoy.transport_sockets.tls", typed_config=packed(context)
+    )
+
+
+def _common(
+    *, matchers: Sequence[Message], alpn: Sequence[str], cipher_suites: Sequence[str] = ()
+) -> Message:
+    return tls_pb2.CommonTlsContext(
+        tls_params=common_pb2.TlsParameters(
+            tls_minimum_protocol_version=common_pb2.TlsParameters.TLSv1_2,
+            tls_maximum_protocol_version=common_pb2.TlsParameters.TLSv1_3,
+            cipher_suites=cipher_suites,
+        ),
+        alpn_protocols=alpn,
+        tls_certificate_sds_secret_configs=[_secret(WORKLOAD_CERTIFICATE)],
+        combined_validation_context=tls_pb2.CommonTlsContext.CombinedCertificateValidationContext(
+            default_validation_context=common_pb2.CertificateValidationContext(
+                match_typed_subject_alt_names=matchers
+            ),
+            validation_context_sds_secret_config=_secret(TRUST_BUNDLE),
+        ),
+    )
+
+
+def _san(matcher: Message, *, uri: bool) -> Message:
+    kinds = common_pb2.SubjectAltNameMatcher
+    return kinds(san_type=kinds.URI if uri else kinds.DNS, matcher=matcher)
+
+
+def _secret(name: str) -> Message:
+    """Name a secret that the agent serves; a listener waits for it rather than start without."""
+    return secret_pb2.SdsSecretConfig(
+        name=name,
+        sds_config=config_source_pb2.ConfigSource(
+            api_config_source=config_source_pb2.ApiConfigSource(
+                api_type=config_source_pb2.ApiConfigSource.GRPC,
+                transport_api_version=config_source_pb2.ApiVersion.V3,
+                grpc_services=[
+                    grpc_service_pb2.GrpcService(
+                        envoy_grpc=grpc_service_pb2.GrpcService.EnvoyGrpc(
+                            cluster_name=names.SDS_CLUSTER
+                        )
+                    )
+                ],
+                set_node_on_first_message_only=True,
+            ),
+            initial_fetch_timeout=duration(0),
+            resource_api_version=config_source_pb2.ApiVersion.V3,
+        ),
+    )

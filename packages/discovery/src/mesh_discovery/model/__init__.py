@@ -1,0 +1,1 @@
+"""The mesh that a configuration describes: services, endpoints and policies."""

@@ -1,0 +1,231 @@
+"""A snapshot of configuration, seen as a mesh: services with endpoints, policies, settings.
+
+Pure and immutable: the same snapshot gives an equal world, and two worlds are compared to find
+what a push must carry.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+from mesh_discovery.config._loader import Snapshot
+from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.config.kinds._protocol import Protocol
+from mesh_discovery.config.kinds._schema import (
+    Location,
+    MeshConfigSpec,
+    PeerAuthenticationSpec,
+    Resolution,
+    ServiceEntrySpec,
+    WorkloadEntrySpec,
+)
+from mesh_discovery.model._auto_addresses import (
+    NO_AUTO_ADDRESS_LABEL,
+    Key,
+    allocate,
+    auto_addresses,
+)
+from mesh_discovery.model._peer_authentication import PeerPolicies, Policy
+from mesh_discovery.model._services import Endpoint, Labels, Port, Service
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """Everything that configuration says, ready for generators."""
+
+    mesh: MeshConfigSpec
+    trust_domain: str
+    services: tuple[Service, ...]
+    """Oldest first; each host of a namespace once."""
+    policies: PeerPolicies
+    auto_allocated: Mapping[Key, int] = field(default_factory=dict)
+    """Which places of the range of auto-allocated addresses are whose."""
+
+    @cached_property
+    def by_key(self) -> dict[tuple[str, str], Service]:
+        """Services by namespace and host."""
+        return {(service.namespace, service.host): service for service in self.services}
+
+    @cached_property
+    def by_address(self) -> dict[tuple[str, str], tuple[tuple[Service, Endpoint], ...]]:
+        """What is served by an address of a namespace."""
+        found: dict[tuple[str, str], list[tuple[Service, Endpoint]]] = {}
+        for service in self.services:
+            for endpoint in service.endpoints:
+                found.setdefault((endpoint.namespace, endpoint.address), []).append(
+                    (service, endpoint)
+                )
+        return {key: tuple(items) for key, items in found.items()}
+
+    @property
+    def trust_domains(self) -> tuple[str, ...]:
+        """The mesh's own trust domain, then its aliases."""
+        return (self.trust_domain, *self.mesh.trust_domain_aliases)
+
+
+def build_world(
+    snapshot: Snapshot,
+    *,
+    default_trust_domain: str = "cluster.local",
+    before: World | None = None,
+) -> World:
+    """Derive the mesh from a snapshot; mesh config's trustDomain wins over the default.
+
+    before: the world that this one takes the place of; services keep the addresses that were
+    allocated for them there.
+    """
+    workloads = [
+        (each, each.spec) for each in snapshot.objects if isinstance(each.spec, WorkloadEntrySpec)
+    ]
+    entries = [
+        (each, each.spec) for each in snapshot.objects if isinstance(each.spec, ServiceEntrySpec)
+    ]
+    allocated = _allocated(entries, before)
+    services: dict[Key, Service] = {}
+    for each, spec in entries:
+        for service in _services(each, spec, workloads, snapshot.mesh, allocated):
+            services.setdefault((service.namespace, service.host), service)
+    return World(
+        mesh=snapshot.mesh,
+        trust_domain=snapshot.mesh.trust_domain or default_trust_domain,
+        services=tuple(services.values()),
+        auto_allocated=allocated,
+        policies=PeerPolicies(
+            root_namespace=snapshot.mesh.root_namespace,
+            policies=tuple(
+                Policy(namespace=each.namespace, spec=each.spec)
+                for each in snapshot.objects
+                if isinstance(each.spec, PeerAuthenticationSpec)
+            ),
+        ),
+    )
+
+
+class SameNames(NamedTuple):
+    """Which name tables of a world are those of the world before.
+
+    addresses: where services have addresses of their own. endpoints: others as well.
+    """
+
+    addresses: bool
+    endpoints: bool
+
+
+def same_names(old: World, new: World) -> SameNames:
+    """Compare what name tables are made of."""
+    if old.mesh != new.mesh or list(old.by_key) != list(new.by_key):
+        return SameNames(addresses=False, endpoints=False)
+    endpoints = True
+    for key, service in new.by_key.items():
+        before = old.by_key[key]
+        if before == service:
+            continue
+        if before.for_names() != service.for_names():
+            return SameNames(addresses=False, endpoints=False)
+        endpoints = endpoints and before.named_by_endpoints() == service.named_by_endpoints()
+    return SameNames(addresses=True, endpoints=endpoints)
+
+
+def _allocated(
+    entries: Iterable[tuple[ConfigObject, ServiceEntrySpec]], before: World | None
+) -> Mapping[Key, int]:
+    """Find the places of services that are to have an address and were given none."""
+    wanted: dict[Key, bool] = {}
+    given: list[str] = []
+    for item, spec in entries:
+        given += spec.addresses
+        for host in spec.hosts:
+            key = item.namespace, host.lower()
+            wanted.setdefault(key, _wants_address(item, spec, host))
+    return allocate(
+        [key for key, wants in wanted.items() if wants],
+        given=given,
+        before=before.auto_allocated if before is not None else None,
+    )
+
+
+def _wants_address(item: ConfigObject, spec: ServiceEntrySpec, host: str) -> bool:
+    return (
+        not spec.addresses
+        and spec.resolution is not Resolution.NONE
+        and not host.startswith("*")
+        and (NO_AUTO_ADDRESS_LABEL, "false") not in item.labels
+    )
+
+
+def _services(
+    item: ConfigObject,
+    spec: ServiceEntrySpec,
+    workloads: Iterable[tuple[ConfigObject, WorkloadEntrySpec]],
+    mesh: MeshConfigSpec,
+    allocated: Mapping[Key, int],
+) -> Iterable[Service]:
+    ports = tuple(
+        Port(
+            number=port.number,
+            name=port.name,
+            protocol=Protocol.of_port(port.protocol, port.name),
+            target=port.target_port or port.number,
+        )
+        for port in spec.ports
+    )
+    endpoints = _endpoints(item, spec, workloads)
+    for host in dict.fromkeys(each.lower() for each in spec.hosts):
+        place = allocated.get((item.namespace, host)) if not spec.addresses else None
+        yield Service(
+            host=host,
+            namespace=item.namespace,
+            name=item.name,
+            ports=ports,
+            endpoints=endpoints or _named_by_host(host, item, spec),
+            addresses=spec.addresses,
+            auto_addresses=auto_addresses(place) if place is not None else (),
+            resolution=spec.resolution,
+            external=spec.location is Location.MESH_EXTERNAL,
+            export_to=spec.export_to or mesh.default_service_export_to,
+            subject_alt_names=spec.subject_alt_names,
+        )
+
+
+def _named_by_host(host: str, item: ConfigObject, spec: ServiceEntrySpec) -> tuple[Endpoint, ...]:
+    """Let the host itself be the endpoint of a service that is looked up by DNS."""
+    by_dns = spec.resolution in (Resolution.DNS, Resolution.DNS_ROUND_ROBIN)
+    if not by_dns or spec.workload_selector is not None or host.startswith("*."):
+        return ()
+    return (Endpoint(address=host, ports=(), namespace=item.namespace),)
+
+
+def _endpoints(
+    item: ConfigObject,
+    spec: ServiceEntrySpec,
+    workloads: Iterable[tuple[ConfigObject, WorkloadEntrySpec]],
+) -> tuple[Endpoint, ...]:
+    if spec.workload_selector is None:
+        return tuple(_endpoint(each, item.namespace, workload=item.name) for each in spec.endpoints)
+    wanted = spec.workload_selector.labels.items()
+    return tuple(
+        _endpoint(entry, workload.namespace, workload=workload.name, further=workload.labels)
+        for workload, entry in workloads
+        if workload.namespace == item.namespace and wanted <= _labels(workload, entry).items()
+    )
+
+
+def _labels(workload: ConfigObject, entry: WorkloadEntrySpec) -> dict[str, str]:
+    return {**dict(workload.labels), **entry.labels}
+
+
+def _endpoint(
+    entry: WorkloadEntrySpec, namespace: str, *, workload: str, further: Labels = ()
+) -> Endpoint:
+    return Endpoint(
+        address=entry.address,
+        ports=tuple(sorted(entry.ports.items())),
+        namespace=namespace,
+        labels=tuple(sorted({**dict(further), **entry.labels}.items())),
+        network=entry.network,
+        locality=entry.locality,
+        weight=entry.weight,
+        service_account=entry.service_account,
+        workload=workload,
+    )

@@ -1,0 +1,66 @@
+"""Which mutual TLS mode a workload's port has, by the PeerAuthentications of the mesh."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from mesh_discovery.config.kinds._schema import MutualTlsMode, PeerAuthenticationSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """A PeerAuthentication and where it belongs."""
+
+    namespace: str
+    spec: PeerAuthenticationSpec
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """Which workloads it selects; empty: all of its namespace."""
+        return self.spec.selector.match_labels if self.spec.selector is not None else {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerPolicies:
+    """All of a mesh's, oldest first.
+
+    Istio's order: workload over namespace over mesh (the root namespace's without selector); at
+    each level the oldest wins; UNSET inherits; at the end of the line stands PERMISSIVE.
+    """
+
+    root_namespace: str
+    policies: tuple[Policy, ...] = ()
+
+    def mode(self, namespace: str, labels: Mapping[str, str], port: int) -> MutualTlsMode:
+        """Return the mode of a workload's port, never UNSET."""
+        own = next(
+            (
+                each.spec
+                for each in self._of(namespace)
+                if each.labels and each.labels.items() <= labels.items()
+            ),
+            None,
+        )
+        if own is not None:
+            by_port = own.port_level_mtls.get(str(port))
+            candidates = ([by_port.mode] if by_port is not None else []) + [own.mtls.mode]
+            for mode in candidates:
+                if mode is not MutualTlsMode.UNSET:
+                    return mode
+        return self.namespace_mode(namespace)
+
+    def namespace_mode(self, namespace: str) -> MutualTlsMode:
+        """Return the mode of workloads that nothing selects."""
+        for each in (namespace, self.root_namespace):
+            for policy in self._of(each):
+                if not policy.labels:
+                    if policy.spec.mtls.mode is not MutualTlsMode.UNSET:
+                        return policy.spec.mtls.mode
+                    break
+        return MutualTlsMode.PERMISSIVE
+
+    def has_workload_policy(self, namespace: str) -> bool:
+        """Tell whether some workloads of a namespace may differ from the rest."""
+        return any(each.labels for each in self._of(namespace))
+
+    def _of(self, namespace: str) -> Iterable[Policy]:
+        return (each for each in self.policies if each.namespace == namespace)

@@ -1,0 +1,133 @@
+"""What generators see: services, their ports and endpoints, whatever source they came from."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from mesh_discovery._addresses import is_ip
+from mesh_discovery.config.kinds._protocol import Protocol
+from mesh_discovery.config.kinds._schema import Resolution
+
+Labels = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Port:
+    """A port that clients name."""
+
+    number: int
+    name: str
+    protocol: Protocol
+    target: int
+    """Where an endpoint listens unless it says otherwise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """One place where a service is served."""
+
+    address: str
+    """An IP address, a host name, or `unix:///path`."""
+    ports: tuple[tuple[str, int], ...]
+    """Service port name to the port listened on; ports not named use their target."""
+    namespace: str
+    labels: Labels = ()
+    network: str = ""
+    locality: str = ""
+    weight: int = 0
+    service_account: str = ""
+    workload: str = ""
+
+    def port_for(self, port: Port) -> int:
+        """Return the port on which this endpoint serves the service's port."""
+        for name, number in self.ports:
+            if name == port.name:
+                return number
+        return port.target
+
+    @property
+    def speaks_mutual_tls(self) -> bool:
+        """Whether a mesh proxy stands in front of it, by Istio's rule."""
+        for key, value in self.labels:
+            if key == "security.istio.io/tlsMode":
+                return value == "istio"
+        return bool(self.service_account)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Service:
+    """One host name of the mesh."""
+
+    host: str
+    namespace: str
+    name: str
+    """Of the configuration object it comes from."""
+    ports: tuple[Port, ...]
+    endpoints: tuple[Endpoint, ...] = ()
+    addresses: tuple[str, ...] = ()
+    auto_addresses: tuple[str, ...] = ()
+    """Allocated for want of others, IPv4 before IPv6; for proxies that know the names."""
+    resolution: Resolution
+    external: bool
+    export_to: tuple[str, ...] = ("*",)
+    subject_alt_names: tuple[str, ...] = ()
+
+    @cached_property
+    def virtual_addresses(self) -> tuple[str, ...]:
+        """The addresses that can be bound and matched: ranges are not among them."""
+        return tuple(address for address in self.addresses if is_ip(address))
+
+    @cached_property
+    def service_accounts(self) -> tuple[tuple[str, str], ...]:
+        """Namespace and name of every account that serves this, sorted."""
+        return tuple(
+            sorted({(e.namespace, e.service_account) for e in self.endpoints if e.service_account})
+        )
+
+    @property
+    def uses_eds(self) -> bool:
+        """Whether its endpoints travel apart from its clusters."""
+        return self.resolution is Resolution.STATIC
+
+    def visible_in(self, namespace: str) -> bool:
+        """Whether proxies of this namespace may know of it."""
+        return any(
+            each in ("*", namespace) or (each == "." and self.namespace == namespace)
+            for each in self.export_to
+        )
+
+    def for_names(self) -> tuple[object, ...]:
+        """Return what tables of names are made of where it has addresses of its own."""
+        return (
+            self.host,
+            self.namespace,
+            self.addresses,
+            self.auto_addresses,
+            self.ports,
+            self.resolution,
+            self.export_to,
+            () if self.auto_addresses else self.named_by_endpoints(),
+        )
+
+    def named_by_endpoints(self) -> tuple[str, ...]:
+        """Return what the name leads to where the service has no address of its own."""
+        if self.addresses or not self.uses_eds:
+            return ()
+        return tuple(dict.fromkeys(e.address for e in self.endpoints if is_ip(e.address)))
+
+    def without_endpoints(self) -> tuple[object, ...]:
+        """Return all that clusters, listeners and routes are made of."""
+        endpoints = () if self.uses_eds else self.endpoints
+        return (
+            self.host,
+            self.namespace,
+            self.name,
+            self.ports,
+            self.addresses,
+            self.auto_addresses,
+            self.resolution,
+            self.external,
+            self.export_to,
+            self.subject_alt_names,
+            self.service_accounts,
+            endpoints,
+        )

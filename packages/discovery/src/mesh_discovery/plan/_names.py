@@ -1,0 +1,79 @@
+"""Names of Envoy objects, exactly Istio's: dashboards, `istioctl` and people know them."""
+
+from mesh_discovery._addresses import bracketed
+from mesh_discovery.model._services import Port, Service
+
+BLACK_HOLE = "BlackHoleCluster"
+PASSTHROUGH = "PassthroughCluster"
+SDS_CLUSTER = "sds-grpc"
+HTTP_PROXY_ROUTE = "http_proxy"
+
+
+def outbound_cluster(service: Service, port: Port) -> str:
+    """`outbound|80||reviews.default.svc.cluster.local`."""
+    return f"outbound|{port.number}||{service.host}"
+
+
+def parse_outbound_cluster(name: str) -> tuple[int, str, str] | None:
+    """Take port, subset and host out of a name; None if it is no outbound cluster's."""
+    parts = name.split("|")
+    if len(parts) != 4 or parts[0] != "outbound" or not parts[1].isdecimal():
+        return None
+    return int(parts[1]), parts[2], parts[3]
+
+
+def sni(service: Service, port: Port) -> str:
+    """`outbound_.80_._.reviews.default.svc.cluster.local`."""
+    return f"outbound_.{port.number}_._.{service.host}"
+
+
+def inbound_cluster(port: int) -> str:
+    """`inbound|8080||`."""
+    return f"inbound|{port}||"
+
+
+def listener(bind: str, port: int) -> str:
+    """`0.0.0.0_80`."""
+    return f"{bind}_{port}"
+
+
+def virtual_host_domains(service: Service, port: Port, proxy_domain: str) -> tuple[str, ...]:
+    """Return every Host header that means this service to a proxy, with the port and without.
+
+    Short forms hold for hosts under the proxy's own mesh domain: with `a.svc.cluster.local`,
+    `web.a.svc.cluster.local` is also web, web.a and web.a.svc, and `web.b.svc.cluster.local` is
+    web.b and web.b.svc.
+    """
+    names = [service.host, *short_names(service.host, proxy_domain)]
+    names += [bracketed(address) for address in service.virtual_addresses]
+    return tuple(domain for name in names for domain in (name, f"{name}:{port.number}"))
+
+
+def short_names(host: str, proxy_domain: str) -> tuple[str, ...]:
+    """Return the names of a host that a proxy's DNS search path would complete."""
+    namespace, dot, mesh_domain = proxy_domain.partition(".")
+    if not dot or not mesh_domain or not host.endswith(f".{mesh_domain}"):
+        return ()
+    prefix = host.removesuffix(f".{mesh_domain}")
+    if prefix.startswith("*"):
+        return ()
+    names = [prefix]
+    if mesh_domain.startswith("svc."):
+        names.append(f"{prefix}.svc")
+    if prefix.endswith(f".{namespace}"):
+        names.insert(0, prefix.removesuffix(f".{namespace}"))
+    return tuple(dict.fromkeys(names))
+
+
+def name_and_namespace(host: str, proxy_domain: str) -> tuple[str, str] | None:
+    """Take `web` and `a` out of `web.a.svc.cluster.local`; None if it is no such host of the mesh.
+
+    The mesh's own domain is what follows the namespace in a proxy's, as in `b.svc.cluster.local`.
+    """
+    _, dot, mesh_domain = proxy_domain.partition(".")
+    if not dot or not mesh_domain or not host.endswith(f".{mesh_domain}"):
+        return None
+    name, dot, namespace = host.removesuffix(f".{mesh_domain}").partition(".")
+    if not name or name == "*" or not namespace or "." in namespace:
+        return None
+    return name, namespace

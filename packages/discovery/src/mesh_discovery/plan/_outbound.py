@@ -1,0 +1,120 @@
+"""Which outbound listeners a proxy gets, when services want the same address and port."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from mesh_discovery.config.kinds._protocol import Protocol
+from mesh_discovery.model._services import Port, Service
+from mesh_discovery.plan import _names as names
+from mesh_discovery.plan._proxy import UNNAMED, Naming
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpOutbound:
+    """An outbound listener whose requests are routed by Host."""
+
+    bind: str
+    port: int
+    route: str
+    is_virtual_address: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TcpOutbound:
+    """An outbound listener that belongs to one service."""
+
+    bind: str
+    port: int
+    cluster: str
+    is_virtual_address: bool
+
+
+Outbound = HttpOutbound | TcpOutbound
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conflict:
+    """A listener that a service would need and an older one has."""
+
+    bind: str
+    port: int
+    host: str
+
+
+def plan_outbound(
+    services: Iterable[Service],
+    *,
+    address: str,
+    naming: Naming = UNNAMED,
+    http_proxy_port: int | None = None,
+    taken: frozenset[tuple[str, int]] = frozenset(),
+) -> tuple[tuple[Outbound, ...], tuple[Conflict, ...]]:
+    """Share out addresses, services oldest first; `taken` are not to be had.
+
+    HTTP services share one listener a port on `address`. A service of any other protocol has its
+    own, on its virtual addresses if it has any. Where names lead to addresses of a service's own,
+    HTTP has a listener there too. The result has the TCP listeners first, then HTTP,
+    each in order, then the HTTP proxy.
+    """
+    owners: dict[tuple[str, int], Outbound] = {}
+    conflicts: list[Conflict] = []
+    for service in services:
+        for port in service.ports:
+            for wanted in wanted_listeners(service, port, address, naming):
+                place = (wanted.bind, wanted.port)
+                if place in taken or owners.setdefault(place, wanted) != wanted:
+                    conflicts.append(
+                        Conflict(bind=wanted.bind, port=wanted.port, host=service.host)
+                    )
+    listeners = sorted(
+        owners.values(), key=lambda each: (isinstance(each, HttpOutbound), each.bind, each.port)
+    )
+    if http_proxy_port is not None:
+        place = (address, http_proxy_port)
+        if place in taken or place in owners:
+            conflicts.append(
+                Conflict(bind=address, port=http_proxy_port, host=names.HTTP_PROXY_ROUTE)
+            )
+        else:
+            listeners.append(
+                HttpOutbound(bind=address, port=http_proxy_port, route=names.HTTP_PROXY_ROUTE)
+            )
+    return tuple(listeners), tuple(conflicts)
+
+
+def wanted_listeners(
+    service: Service, port: Port, address: str, naming: Naming = UNNAMED
+) -> Iterable[Outbound]:
+    """Yield the listeners by which a proxy with this outbound address reaches a service's port."""
+    if port.protocol is Protocol.UDP:
+        return
+    named = named_addresses(service, naming)
+    if port.protocol.is_http:
+        route = str(port.number)
+        yield HttpOutbound(bind=address, port=port.number, route=route)
+        for bind in named:
+            yield HttpOutbound(bind=bind, port=port.number, route=route, is_virtual_address=True)
+        return
+    cluster = f"outbound|{port.number}||{service.host}"
+    own = service.virtual_addresses or named
+    for bind in own or (address,):
+        yield TcpOutbound(
+            bind=bind, port=port.number, cluster=cluster, is_virtual_address=bool(own)
+        )
+
+
+def named_addresses(service: Service, naming: Naming) -> tuple[str, ...]:
+    """Return the addresses of a service's own that its name leads to at a proxy, if any.
+
+    A proxy that listens apart has HTTP at one address for all services; only a service that has
+    another protocol too, and for that an address, has its HTTP there as well.
+    """
+    if not naming.known:
+        return ()
+    if naming.apart:
+        mixed = len({port.protocol.is_http for port in service.ports}) > 1
+        return service.virtual_addresses if mixed else ()
+    if service.addresses:
+        return service.virtual_addresses
+    families = naming.families
+    return tuple(each for each in service.auto_addresses if (6 if ":" in each else 4) in families)

@@ -1,0 +1,252 @@
+"""What the configuration says and no one can reach: each part is right, but not where it stands.
+
+Pure, and apart from reading: the other services are served all the same, so none of this makes a
+file wrong. What only a certain proxy meets, for what its own workload listens on, is told by that
+proxy's push context.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from mesh_configfile import FieldPath, Problem
+from mesh_discovery._addresses import is_ip
+from mesh_discovery.config._loader import Snapshot
+from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.config.kinds._protocol import Protocol
+from mesh_discovery.config.kinds._schema import Resolution, ServiceEntrySpec
+from mesh_discovery.model._model import World
+from mesh_discovery.model._services import Service
+from mesh_discovery.plan._outbound import Conflict, Outbound, wanted_listeners
+
+_ANY = ""
+"""Stands for the address where a proxy listens for its workload, whichever that is."""
+
+
+def unreachable(snapshot: Snapshot, world: World) -> tuple[Problem, ...]:
+    """Name every service, host and port that is not reached though it is configured."""
+    items = {
+        (each.namespace, each.name): each
+        for each in snapshot.objects
+        if isinstance(each.spec, ServiceEntrySpec)
+    }
+    services = [
+        _Placed(service=service, item=items[service.namespace, service.name])
+        for service in world.services
+    ]
+    found = [
+        *_hosts_served_twice(snapshot),
+        *_hosts_of_several_namespaces(services),
+        *_ports_taken(services, world.mesh.proxy_http_port),
+        *_addresses_of_one_machine(services, world),
+    ]
+    for each in items.values():
+        found += _without_interception(each)
+    return tuple(sorted(set(found)))
+
+
+def judged_by(snapshot: Snapshot, world: World) -> object:
+    """Return all that `unreachable` looks at, to compare: an endpoint elsewhere is not among it."""
+    entries = tuple(each for each in snapshot.objects if isinstance(each.spec, ServiceEntrySpec))
+    return entries, world.mesh.proxy_http_port, _loopback_workloads(world)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Placed:
+    """A service and the object that it comes from."""
+
+    service: Service
+    item: ConfigObject
+
+    @property
+    def host_path(self) -> FieldPath:
+        spec = self.item.spec
+        hosts = [each.lower() for each in spec.hosts] if isinstance(spec, ServiceEntrySpec) else []
+        return "spec", "hosts", hosts.index(self.service.host)
+
+    def __str__(self) -> str:
+        return _named(self.item)
+
+
+def _named(item: ConfigObject) -> str:
+    return f"{item.kind} {item.namespace}/{item.name} ({item.file}:{item.line})"
+
+
+def _hosts_served_twice(snapshot: Snapshot) -> Iterator[Problem]:
+    first: dict[tuple[str, str], ConfigObject] = {}
+    for each in snapshot.objects:
+        if not isinstance(each.spec, ServiceEntrySpec):
+            continue
+        for index, host in enumerate(each.spec.hosts):
+            known = first.setdefault((each.namespace, host.lower()), each)
+            if known is not each:
+                yield each.problem(
+                    ("spec", "hosts", index),
+                    f'"{host}" is served by {_named(known)}, which comes first: nothing reaches '
+                    "this one; make it one ServiceEntry, or give it another host",
+                )
+
+
+def _hosts_of_several_namespaces(services: list[_Placed]) -> Iterator[Problem]:
+    by_host: dict[str, list[_Placed]] = {}
+    for each in services:
+        known = by_host.setdefault(each.service.host, [])
+        rival = next((other for other in known if _both_seen_abroad(other, each)), None)
+        if rival is not None:
+            yield each.item.problem(
+                each.host_path,
+                f'"{each.service.host}" is served by {rival}, too, which comes first: proxies '
+                f"outside {each.service.namespace} reach only that one; keep this one to its "
+                'namespace with exportTo ["."], or give it another host',
+            )
+        known.append(each)
+
+
+def _both_seen_abroad(one: _Placed, other: _Placed) -> bool:
+    """Tell whether a namespace that has neither of them sees both."""
+    own = {one.service.namespace, other.service.namespace}
+    return bool(_common_namespaces(one.service, other.service) - own)
+
+
+def _common_namespaces(one: Service, other: Service) -> set[str]:
+    """Return the namespaces that see both; "*" stands for one that no one named."""
+    named = _exported_to(one) | _exported_to(other)
+    return {each for each in named if one.visible_in(each) and other.visible_in(each)}
+
+
+def _exported_to(service: Service) -> set[str]:
+    names = {service.namespace if each == "." else each for each in service.export_to}
+    return {"*"} if "*" in names else names - {"~"}
+
+
+def _ports_taken(services: list[_Placed], http_proxy_port: int | None) -> Iterator[Problem]:
+    places: dict[tuple[str, int], _Place] = {}
+    for each in services:
+        for index, port in enumerate(each.service.ports):
+            path = ("spec", "ports", index)
+            for wanted in wanted_listeners(each.service, port, _ANY):
+                place = (wanted.bind, wanted.port)
+                if place == (_ANY, http_proxy_port):
+                    yield each.item.problem(
+                        path,
+                        f"{port.number} is mesh config's proxyHttpPort: proxies that know this "
+                        "service have no HTTP proxy; change one of the two",
+                    )
+                rival = places.setdefault(place, _Place()).take(each, wanted)
+                if rival is not None:
+                    at = (
+                        f"{wanted.bind} port {port.number}"
+                        if wanted.bind
+                        else f"port {port.number}"
+                    )
+                    yield each.item.problem(
+                        path,
+                        f"{at} belongs to {rival}, which comes first: what connects there "
+                        "reaches only that one; give one of the two another port, or an address of "
+                        "its own in spec.addresses",
+                    )
+
+
+class _Place:
+    """An address and port, and who listens there in the view of each namespace.
+
+    Kept by the names in `exportTo`, so that services of many namespaces, each for itself, cost no
+    more than as many of one.
+    """
+
+    def __init__(self) -> None:
+        self._owners: dict[str, dict[Outbound, _Placed]] = {}
+
+    def take(self, placed: _Placed, listener: Outbound) -> _Placed | None:
+        """Give the place to a service; or return whose it is already, for someone who sees both."""
+        names = _exported_to(placed.service)
+        if not names:
+            return None
+        seen_beside = self._owners if "*" in names else {*names, "*"} & self._owners.keys()
+        for name in seen_beside:
+            for other, owner in self._owners[name].items():
+                if other != listener:
+                    return owner
+        for name in names:
+            self._owners.setdefault(name, {}).setdefault(listener, placed)
+        return None
+
+
+def _addresses_of_one_machine(services: list[_Placed], world: World) -> Iterator[Problem]:
+    """Find virtual addresses that several proxies of one machine would have to listen on.
+
+    Workloads on loopback addresses are all on one machine. Elsewhere it can't be known before.
+    """
+    workloads = _loopback_workloads(world)
+    for each in services:
+        addresses = each.service.virtual_addresses
+        tcp = [
+            port
+            for port in each.service.ports
+            if not port.protocol.is_http and port.protocol is not Protocol.UDP
+        ]
+        agents = sorted(
+            address
+            for address, namespace in workloads.items()
+            if each.service.visible_in(namespace)
+        )
+        if addresses and tcp and len(agents) > 1:
+            yield each.item.problem(
+                ("spec", "addresses"),
+                f"{addresses[0]} port {tcp[0].number} is wanted by {len(agents)} proxies of one "
+                f"machine ({', '.join(agents[:3])}{', …' if len(agents) > 3 else ''}), and only "
+                "one of them can listen there; leave addresses out: proxies then listen on their "
+                "own outbound address",
+            )
+
+
+def _loopback_workloads(world: World) -> Mapping[str, str]:
+    return {
+        endpoint.address: endpoint.namespace
+        for service in world.services
+        for endpoint in service.endpoints
+        if endpoint.speaks_mutual_tls and _is_loopback(endpoint.address)
+    }
+
+
+def _is_loopback(address: str) -> bool:
+    """Tell it by the text: of an address that is one, the rest need not be looked at."""
+    return address == "::1" or (address.startswith("127.") and is_ip(address))
+
+
+def _without_interception(item: ConfigObject) -> Iterator[Problem]:
+    spec = item.spec
+    if not isinstance(spec, ServiceEntrySpec):
+        return
+    if spec.resolution is Resolution.NONE and spec.ports:
+        yield item.problem(
+            ("spec", "resolution"),
+            "NONE leads to where a connection was going before it was intercepted, and nothing is "
+            "intercepted here: nothing is reached; use DNS, or STATIC with endpoints",
+        )
+    for index, port in enumerate(spec.ports):
+        if Protocol.of_port(port.protocol, port.name) is Protocol.UDP:
+            yield item.problem(
+                ("spec", "ports", index), f"UDP is not carried: nothing listens on {port.number}"
+            )
+
+
+def places_taken(conflicts: Iterable[Conflict], snapshot: Snapshot) -> Iterator[Problem]:
+    """Tell of the services that found no place to listen at a proxy that is served."""
+    by_host = {
+        host.lower(): each
+        for each in reversed(snapshot.objects)
+        if isinstance(each.spec, ServiceEntrySpec)
+        for host in each.spec.hosts
+    }
+    for each in conflicts:
+        item = by_host.get(each.host)
+        if item is None or not isinstance(item.spec, ServiceEntrySpec):
+            message = f"{each.bind}:{each.port} is taken at a proxy: {each.host} can't listen there"
+            yield Problem(file="", line=1, message=message)
+            continue
+        numbers = [port.number for port in item.spec.ports]
+        yield item.problem(
+            ("spec", "ports", numbers.index(each.port)) if each.port in numbers else ("spec",),
+            f"{each.bind}:{each.port} is taken at a proxy, by what its own workload listens on or "
+            "by a service that comes first",
+        )

@@ -1,0 +1,1 @@
+"""Which resources exist already, what a change touches, and which proxies are sent it."""

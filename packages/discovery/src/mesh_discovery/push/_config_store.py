@@ -1,0 +1,140 @@
+"""The configuration as served, and what is wrong with the files as they are."""
+
+import logging
+import time
+from collections.abc import Callable
+
+from mesh_configfile import Problem
+from mesh_discovery._metrics import Metrics
+from mesh_discovery._problems import ConfigError
+from mesh_discovery.config._last_good import WrongFile
+from mesh_discovery.config._loader import Load
+from mesh_discovery.model._model import World, build_world
+from mesh_discovery.plan._reachability import judged_by, unreachable
+from mesh_discovery.push._changes import difference
+from mesh_discovery.push._generators import State
+from xds_server import PushRequest
+
+log = logging.getLogger(__name__)
+
+
+class ConfigStore:
+    """Takes loads; serves what is good of them and tells of the difference."""
+
+    def __init__(self, first: Load, *, metrics: Metrics, trust_domain: str) -> None:
+        """Begin with a first load; raises `ConfigError` if anything in it is wrong."""
+        if first.wrong:
+            raise ConfigError(first.problems)
+        self._metrics = metrics
+        self._default_trust_domain = trust_domain
+        self.snapshot = first.snapshot
+        self.wrong: tuple[WrongFile, ...] = ()
+        """Files that are not served as they are."""
+        self.unreachable: tuple[Problem, ...] = ()
+        """What is served and can't be reached."""
+        self._noted: frozenset[Problem] = frozenset()
+        self.loaded_at = time.time()
+        """Of the configuration that is served."""
+        self.looked_at = self.loaded_at
+        self.files = first.files
+        self.state = State(self._world(None))
+        self._judged: object = None
+        self._tell_notes()
+        self.look_for_unreachable()
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What is wrong with the files as they are."""
+        return tuple(problem for each in self.wrong for problem in each.problems)
+
+    def take(self, load: Load, notify: Callable[[PushRequest], None]) -> None:
+        """Serve what is good of a load; say once what is wrong with the files, and when not."""
+        self.looked_at = time.time()
+        self.files = load.files
+        self._tell_of_files(load)
+        changed = load.snapshot != self.snapshot
+        result = "changed" if changed else "unchanged"
+        if load.wrong:
+            result = "partly" if changed else "refused"
+        self._metrics.config_loads.labels(result).inc()
+        if not changed:
+            return
+        self.snapshot = load.snapshot
+        self.loaded_at = self.looked_at
+        self._tell_notes()
+        self._move_to(self._world(self.state.pending), notify)
+
+    def _tell_of_files(self, load: Load) -> None:
+        before = {each.file: each for each in self.wrong}
+        self._metrics.config_problems.set(len(load.problems))
+        for each in load.wrong:
+            known = before.pop(each.file, None)
+            if known is not None and known.problems == each.problems:
+                continue
+            log.error(
+                "configuration file is wrong, its last good content stays"
+                if each.kept_from is not None
+                else "configuration file is wrong, nothing of it is served",
+                extra={
+                    "file": each.file,
+                    "problems": [str(problem) for problem in each.problems],
+                    "objects_kept": each.kept_objects,
+                },
+            )
+        for file in before:
+            log.info("configuration file is no longer wrong", extra={"file": file})
+        self.wrong = load.wrong
+
+    def _move_to(self, world: World, notify: Callable[[PushRequest], None]) -> None:
+        before = self.state.pending
+        request = difference(before, world)
+        self.state.pending = world
+        if request is None:
+            return
+        if before.trust_domain != world.trust_domain:
+            log.warning(
+                "the trust domain changed: certificates are issued for the old one until restart",
+                extra={"old": before.trust_domain, "new": world.trust_domain},
+            )
+        log.info(
+            "configuration changed",
+            extra={
+                "services": len(world.services),
+                "full": request.full,
+                "changed": len(request.configs_updated) or "everything",
+            },
+        )
+        notify(request)
+
+    def _world(self, before: World | None) -> World:
+        world = build_world(
+            self.snapshot, default_trust_domain=self._default_trust_domain, before=before
+        )
+        self._metrics.services.set(len(world.services))
+        return world
+
+    def look_for_unreachable(self) -> None:
+        """Find what is served and can't be reached; told once for as long as it is so.
+
+        To be called after `take`, in a thread: in a large mesh no push should wait for it.
+        It does nothing unless services changed, or the addresses of this machine's workloads.
+        """
+        snapshot, world = self.snapshot, self.state.pending
+        judged = judged_by(snapshot, world)
+        if judged == self._judged:
+            return
+        self._judged = judged
+        found = unreachable(snapshot, world)
+        for problem in found:
+            if problem not in self.unreachable:
+                log.warning("configuration that can't be reached", extra={"what": str(problem)})
+        self.unreachable = found
+        self._metrics.config_unreachable.set(len(found))
+
+    def _tell_notes(self) -> None:
+        """Log what has no effect, each once for as long as it is so."""
+        for note in self.snapshot.notes:
+            if note not in self._noted:
+                log.warning("configuration without effect", extra={"what": str(note)})
+        self._noted = frozenset(self.snapshot.notes)
+        self._metrics.config_unsupported.set(len(self._noted))

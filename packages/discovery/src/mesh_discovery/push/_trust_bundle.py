@@ -1,0 +1,59 @@
+"""The trust bundle over xDS, in Istio's proxy config type: how workloads learn that roots change.
+
+The root that signs now stands first. A workload that is sent another bundle than its certificate
+came with should ask for a new certificate: that is how all get new keys when a root is replaced.
+"""
+
+from collections.abc import Callable
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from mesh_discovery.plan._proxy import Proxy
+from mesh_protos import proxy_config_pb2
+from xds_server import Client, ConfigKey, Generated, PushRequest, Resource, Watch
+
+KIND = "TrustBundle"
+NAME = "default"
+
+
+def trust_bundle_changed() -> PushRequest:
+    """Return the push that tells of a new bundle, and of nothing else."""
+    return PushRequest(
+        full=False,
+        configs_updated=frozenset({ConfigKey(KIND, NAME, "")}),
+        reasons=("trust bundle",),
+    )
+
+
+class TrustBundleGenerator:
+    """Makes the one resource there is: a proxy config with nothing but the roots."""
+
+    def __init__(self, bundle_pem: Callable[[], bytes]) -> None:
+        self._bundle_pem = bundle_pem
+        self._made: tuple[bytes, Resource] | None = None
+
+    def generate(
+        self,
+        client: Client[Proxy],  # noqa: ARG002
+        watch: Watch,  # noqa: ARG002
+        push: PushRequest | None,
+    ) -> Generated | None:
+        if push is not None and push.configs_updated and not _tells_of_it(push):
+            return None
+        return Generated(resources=(self._resource(),))
+
+    def _resource(self) -> Resource:
+        pem = self._bundle_pem()
+        if self._made is None or self._made[0] != pem:
+            roots = [
+                root.public_bytes(Encoding.PEM).decode()
+                for root in x509.load_pem_x509_certificates(pem)
+            ]
+            message = proxy_config_pb2.ProxyConfig(ca_certificates_pem=roots)
+            self._made = (pem, Resource.pack(message, name=NAME))
+        return self._made[1]
+
+
+def _tells_of_it(push: PushRequest) -> bool:
+    return any(key.kind == KIND for key in push.configs_updated)

@@ -1,0 +1,103 @@
+"""Who may have a proxy's configuration: whoever proves to be that proxy's workload.
+
+Istio's rules: over TLS a caller must show who it is, and its SPIFFE id must name the namespace,
+and the service account if the node says one, that it asks for. Plaintext callers (15010, meant
+for the same machine or a trusted network) have no identity and are believed.
+"""
+
+import logging
+from collections.abc import Callable
+
+import grpc
+
+from mesh_ca import Authenticator, CaError, Credentials, NotAuthenticated
+from mesh_configfile import Duration
+from mesh_discovery.config.kinds._drain_duration import DRAIN_TIME
+from mesh_discovery.plan._proxy import NodeError, NotServedError, Proxy, parse_proxy
+from mesh_discovery.serve._draining import drain_time_of
+from mesh_identity import InvalidSpiffeId, SpiffeId
+from xds_server import Admission, Node, Peer, Refused
+
+log = logging.getLogger(__name__)
+
+
+class Gatekeeper:
+    """The `Admit` of the xDS server."""
+
+    def __init__(
+        self,
+        authenticator: Authenticator,
+        *,
+        domain_suffix: str,
+        drain_time: Callable[[], Duration] = lambda: DRAIN_TIME,
+    ) -> None:
+        """drain_time: of the Envoys of agents that do not say theirs."""
+        self._authenticator = authenticator
+        self._domain_suffix = domain_suffix
+        self._drain_time = drain_time
+
+    async def __call__(self, node: Node, peer: Peer) -> Admission[Proxy]:
+        """Admit the node, or raise `Refused`."""
+        identities = await self._identities(peer)
+        try:
+            proxy = parse_proxy(node, domain_suffix=self._domain_suffix)
+        except NotServedError as error:
+            raise Refused(grpc.StatusCode.FAILED_PRECONDITION, str(error)) from error
+        except NodeError as error:
+            raise Refused(grpc.StatusCode.INVALID_ARGUMENT, str(error)) from error
+        if identities and not any(speaks_for(identity, proxy) for identity in identities):
+            log.warning(
+                "proxy refused: its identity is another's",
+                extra={"node": node.id, "peer": peer.address, "identities": identities},
+            )
+            wanted = f"namespace {proxy.namespace}"
+            if proxy.service_account:
+                wanted += f" and service account {proxy.service_account}"
+            # Whose it is follows from what the caller showed, so the caller may hear it.
+            raise Refused(
+                grpc.StatusCode.PERMISSION_DENIED,
+                f"the caller's identity is not of {wanted}, it is {', '.join(identities)[:300]}",
+            )
+        return Admission(
+            identities=identities,
+            context=proxy,
+            drain_time_s=drain_time_of(node, default=self._drain_time()),
+        )
+
+    async def _identities(self, peer: Peer) -> tuple[str, ...]:
+        if not peer.encrypted:
+            return ()
+        try:
+            caller = await self._authenticator.authenticate(credentials(peer))
+        except NotAuthenticated as error:
+            log.warning(
+                "proxy not authenticated", extra={"peer": peer.address, "reason": str(error)}
+            )
+            raise Refused(grpc.StatusCode.UNAUTHENTICATED, error.answer) from error
+        except CaError as error:
+            log.error(
+                "callers can't be authenticated",
+                extra={"peer": peer.address, "reason": str(error)},
+            )
+            raise Refused(grpc.StatusCode.UNAVAILABLE, "can't authenticate callers now") from error
+        return caller.identities
+
+
+def credentials(peer: Peer) -> Credentials:
+    """Present a peer to an authenticator."""
+    return Credentials(
+        metadata=peer.metadata,
+        encrypted=peer.encrypted,
+        certificate_chain=peer.certificate_chain,
+    )
+
+
+def speaks_for(identity: str, proxy: Proxy) -> bool:
+    """Tell whether an identity is that of a proxy's workload."""
+    try:
+        shown = SpiffeId.parse(identity)
+    except InvalidSpiffeId:
+        return False
+    if shown.namespace != proxy.namespace:
+        return False
+    return not proxy.service_account or shown.service_account == proxy.service_account

@@ -1,0 +1,231 @@
+"""What people and tools ask of a running control plane, as JSON."""
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from typing import Any
+
+import msgspec
+from google.protobuf import any_pb2, json_format
+
+from mesh_configfile import Duration, Problem
+from mesh_discovery._version import version
+from mesh_discovery.config._last_good import WrongFile
+from mesh_discovery.plan._proxy import NodeError, parse_proxy
+from mesh_discovery.plan._reachability import places_taken
+from mesh_discovery.push._config_store import ConfigStore
+from mesh_discovery.push._generators import State
+from mesh_protos import type_urls
+from xds_server import ClientStatus, Resource, TypeStatus
+
+_SHORT = {
+    type_urls.CLUSTER: "cluster",
+    type_urls.ENDPOINT: "endpoint",
+    type_urls.LISTENER: "listener",
+    type_urls.ROUTE: "route",
+    type_urls.NAME_TABLE: "names",
+}
+
+
+class DebugPages:
+    """Reads the live state; changes nothing."""
+
+    def __init__(
+        self,
+        store: ConfigStore,
+        *,
+        clients: Callable[[], Iterable[ClientStatus]],
+        domain_suffix: str,
+    ) -> None:
+        self._store = store
+        self._clients = clients
+        self._domain_suffix = domain_suffix
+
+    @property
+    def _state(self) -> State:
+        return self._store.state
+
+    def proxy_ids(self) -> list[str]:
+        """Return the node ids of the connected proxies."""
+        return [client.node.id for client in self._clients()]
+
+    def syncz(self) -> list[dict[str, Any]]:
+        """Say for every connection what it was sent, has accepted and has refused."""
+        return [_client(client) for client in self._clients()]
+
+    def configz(self) -> dict[str, Any]:
+        """Say what is served and since when, and what is wrong with the files as they are."""
+        store = self._store
+        return {
+            "loaded_at": store.loaded_at,
+            "looked_at": store.looked_at,
+            "up_to_date": not store.wrong,
+            "problems": [str(problem) for problem in store.problems],
+            "notes": [str(note) for note in store.snapshot.notes],
+            "files": list(store.files),
+            "mesh": _plain(store.snapshot.mesh),
+            "objects": [
+                {
+                    "kind": each.kind,
+                    "namespace": each.namespace,
+                    "name": each.name,
+                    "file": each.file,
+                    "line": each.line,
+                    "spec": _plain(each.spec),
+                }
+                for each in store.snapshot.objects
+            ],
+        }
+
+    def status(self) -> dict[str, Any]:
+        """Say how things stand: what is wrong, since when, and what is served in its place."""
+        store = self._store
+        proxies = list(self._clients())
+        return {
+            "version": version(),
+            "loaded_at": store.loaded_at,
+            "looked_at": store.looked_at,
+            "wrong_files": [_wrong_file(each) for each in store.wrong],
+            "unsupported": [asdict(note) for note in store.snapshot.notes],
+            "unreachable": [asdict(each) for each in store.unreachable],
+            "taken": [asdict(each) for each in self._taken()],
+            "proxies": len(proxies),
+            "refused": [
+                {
+                    "proxy": client.node.id,
+                    "type": _SHORT.get(url, url),
+                    "message": each.nack.message,
+                    "since": each.nack.since,
+                }
+                for client in proxies
+                for url, each in client.types.items()
+                if each.nack is not None
+            ],
+        }
+
+    def _taken(self) -> list[Problem]:
+        """What only showed at a proxy, but not what any proxy would meet: that is told already."""
+        told = {(each.file, each.line, each.field) for each in self._store.unreachable}
+        found = set(places_taken(self._state.context.conflicts, self._store.snapshot))
+        return sorted(each for each in found if (each.file, each.line, each.field) not in told)
+
+    def registryz(self) -> list[dict[str, Any]]:
+        """List the services with their endpoints."""
+        return [
+            {
+                "host": service.host,
+                "namespace": service.namespace,
+                "addresses": service.addresses,
+                "auto_addresses": service.auto_addresses,
+                "resolution": service.resolution.value,
+                "external": service.external,
+                "export_to": service.export_to,
+                "ports": [asdict(port) for port in service.ports],
+                "endpoints": [asdict(endpoint) for endpoint in service.endpoints],
+            }
+            for service in self._state.context.world.services
+        ]
+
+    def ndsz(self, proxy_id: str) -> dict[str, Any] | None:
+        """Return the name table of a connected proxy; None if it is not connected."""
+        for client in self._clients():
+            if proxy_id and proxy_id in (client.node.id, _short_id(client.node.id)):
+                try:
+                    proxy = parse_proxy(client.node, domain_suffix=self._domain_suffix)
+                except NodeError:
+                    return None
+                for resource in self._state.context.names(proxy).resources:
+                    found: dict[str, Any] = _json(resource)
+                    return {"table": found.get("table", {})}
+                return {"table": {}}
+        return None
+
+    def config_dump(self, proxy_id: str) -> dict[str, Any] | None:
+        """Return what a connected proxy is given at this moment; None if it is not connected.
+
+        As in Istio, a proxy is found by its node id or the `name.namespace` in it.
+        """
+        for client in self._clients():
+            if proxy_id and proxy_id in (client.node.id, _short_id(client.node.id)):
+                return self._dump(client)
+        return None
+
+    def _dump(self, client: ClientStatus) -> dict[str, Any] | None:
+        try:
+            proxy = parse_proxy(client.node, domain_suffix=self._domain_suffix)
+        except NodeError:
+            return None
+        context = self._state.context
+        watched = {url: status.names for url, status in client.types.items()}
+        endpoints = watched.get(type_urls.ENDPOINT, frozenset())
+        routes = watched.get(type_urls.ROUTE, frozenset())
+        generated = (
+            context.clusters(proxy),
+            context.endpoints(proxy, endpoints),
+            context.listeners(proxy),
+            context.routes(proxy, routes),
+        )
+        return {
+            "proxy": client.node.id,
+            "configs": {
+                short: [_json(resource) for resource in each.resources]
+                for short, each in zip(
+                    ("clusters", "endpoints", "listeners", "routes"), generated, strict=True
+                )
+            },
+        }
+
+
+def _wrong_file(wrong: WrongFile) -> dict[str, Any]:
+    kept = None
+    if wrong.kept_from is not None:
+        kept = {"objects": wrong.kept_objects, "read_at": wrong.kept_from}
+    return {
+        "file": wrong.file,
+        "since": wrong.since,
+        "problems": [asdict(problem) for problem in wrong.problems],
+        "kept": kept,
+    }
+
+
+def _short_id(node_id: str) -> str:
+    parts = node_id.split("~")
+    return parts[2] if len(parts) > 2 else node_id
+
+
+def _client(client: ClientStatus) -> dict[str, Any]:
+    return {
+        "proxy": client.node.id,
+        "address": client.address,
+        "identities": list(client.identities),
+        "delta": client.delta,
+        "connected_since": client.connected_since,
+        "connected_s": round(time.time() - client.connected_since, 3),
+        "types": {
+            _SHORT.get(url, url): _type_status(status) for url, status in client.types.items()
+        },
+    }
+
+
+def _type_status(status: TypeStatus) -> dict[str, Any]:
+    return {
+        "status": "SYNCED" if status.in_sync else "NACKED" if status.nack else "STALE",
+        "resources": status.resources,
+        "version_sent": status.version_sent,
+        "nonce_sent": status.nonce_sent,
+        "version_acked": status.version_acked,
+        "nonce_acked": status.nonce_acked,
+        "nacks": status.nacks,
+        "nack": asdict(status.nack) if status.nack is not None else None,
+    }
+
+
+def _json(resource: Resource) -> Any:
+    message = any_pb2.Any(type_url=resource.type_url, value=resource.body)
+    return json_format.MessageToDict(message, preserving_proto_field_name=True)
+
+
+def _plain(value: object) -> Any:
+    return msgspec.to_builtins(
+        value, enc_hook=lambda each: float(each) if isinstance(each, Duration) else str(each)
+    )

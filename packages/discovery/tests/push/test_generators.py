@@ -1,0 +1,250 @@
+"""What proxies are given, in full, and who is given what when something changes."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.protobuf import any_pb2, json_format
+
+from mesh_ca.testing import throwaway_authority
+from mesh_discovery.model._model import World
+from mesh_discovery.plan._proxy import NodeError, NotServedError, Proxy, parse_proxy
+from mesh_discovery.push._context import PushContext
+from mesh_discovery.push._generators import State, generators
+from mesh_discovery.push._trust_bundle import trust_bundle_changed
+from xds_server import Client, ConfigKey, Generated, Node, PushRequest, Watch, type_urls
+
+Build = Callable[..., World]
+CASES = Path(__file__).parent / "cases"
+
+
+def proxy(address: str = "127.93.1.1", *, name: str = "web", **metadata: Any) -> Proxy:
+    return parse_proxy(
+        Node(
+            id=f"sidecar~{address}~{name}.default~default.svc.cluster.local",
+            metadata={
+                "APP_ADDRESS": "127.93.1.2",
+                "OUTBOUND_BIND_ADDRESS": "127.93.1.3",
+                **metadata,
+            },
+        )
+    )
+
+
+def as_json(generated: Generated) -> list[Any]:
+    return [
+        json_format.MessageToDict(
+            any_pb2.Any(type_url=each.type_url, value=each.body), preserving_proto_field_name=True
+        )
+        for each in generated.resources
+    ]
+
+
+@pytest.mark.parametrize("case", sorted(path.stem for path in CASES.glob("*.yaml")))
+def test_a_sidecar_is_given(case: str, world_of: Build, golden: Callable[..., None]) -> None:
+    context = PushContext(world_of((CASES / f"{case}.yaml").read_text()))
+    sidecar = proxy(LABELS={"app": "web"})
+    clusters = as_json(context.clusters(sidecar))
+    listeners = as_json(context.listeners(sidecar))
+    endpoints = frozenset(each["name"] for each in clusters if each.get("type") == "EDS")
+    routes = frozenset(each.rpartition("_")[2] for each in (item["name"] for item in listeners)) | {
+        "http_proxy"
+    }
+
+    golden(
+        f"{case}.json",
+        {
+            "clusters": clusters,
+            "endpoints": as_json(context.endpoints(sidecar, endpoints)),
+            "listeners": listeners,
+            "routes": [
+                each
+                for each in as_json(context.routes(sidecar, routes))
+                if len(each["virtual_hosts"]) > 1
+            ],
+        },
+    )
+
+
+def test_unknown_clusters_have_no_endpoints_and_impossible_routes_do_not_exist(
+    world_of: Build, yaml: Any
+) -> None:
+    context = PushContext(world_of(yaml.service("web", "127.93.1.1", 80, 8080)))
+    names = {"x", "outbound|81||web.default.svc.cluster.local", "outbound|80|v1|web.default"}
+
+    assert {
+        each["cluster_name"] for each in as_json(context.endpoints(proxy(), frozenset(names)))
+    } == names
+    assert not context.routes(proxy(), frozenset({"0", "65536", "x", "9" * 400})).resources
+
+
+def test_proxies_of_one_shape_share_the_very_same_answer(world_of: Build, yaml: Any) -> None:
+    context = PushContext(world_of(yaml.service("web", "127.93.1.1", 80, 8080)))
+    one, two = proxy("127.1.5.1", name="a"), proxy("127.1.6.1", name="b")
+    wanted = frozenset({"outbound|80||web.default.svc.cluster.local"})
+
+    assert context.clusters(one) is context.clusters(two)
+    assert context.listeners(one) is context.listeners(two)
+    assert context.endpoints(one, wanted) is context.endpoints(two, frozenset(wanted))
+    assert context.routes(one, frozenset({"80"})) is context.routes(two, frozenset({"80"}))
+
+
+def test_a_new_context_makes_only_what_changed(world_of: Build, yaml: Any) -> None:
+    kept = yaml.service("kept", "127.1.7.1", 80, 8080)
+    before = PushContext(world_of(kept, yaml.service("web", "127.1.7.2", 80, 8080)))
+    old = {each.name: each for each in before.clusters(proxy()).resources}
+
+    after = PushContext(world_of(kept, yaml.service("web", "127.1.7.2", 81, 8080)), before=before)
+    new = {each.name: each for each in after.clusters(proxy()).resources}
+
+    name = "outbound|80||kept.default.svc.cluster.local"
+    assert new[name] is old[name]
+    assert "outbound|81||web.default.svc.cluster.local" in new
+    assert "outbound|80||web.default.svc.cluster.local" not in new
+
+
+def test_a_host_of_two_namespaces_is_the_proxys_own_then_the_oldest(
+    world_of: Build, yaml: Any
+) -> None:
+    one = yaml.service("web", "127.1.7.1", 80, 8080)
+    two = one.replace("namespace: default", "namespace: other").replace("7.1", "7.2")
+    context = PushContext(world_of(one, two))
+
+    found = {
+        namespace: context.visible(namespace)["web.default.svc.cluster.local"].namespace
+        for namespace in ("default", "other", "third")
+    }
+
+    assert found == {"default": "default", "other": "other", "third": "default"}
+
+
+def test_two_services_of_one_domain_do_not_spoil_the_route(world_of: Build, yaml: Any) -> None:
+    one = yaml.service("web", "127.1.7.1", 80, 8080)
+    two = one.replace("name: web", "name: web2").replace(
+        "[web.default.svc.cluster.local]", "[web.default]"
+    )
+    context = PushContext(world_of(one, two))
+
+    (route,) = as_json(context.routes(proxy(), frozenset({"80"})))
+
+    domains = [domain for host in route["virtual_hosts"] for domain in host["domains"]]
+    assert len(domains) == len(set(domains))
+
+
+def test_the_application_on_the_workloads_own_address_is_not_shadowed(
+    world_of: Build, yaml: Any
+) -> None:
+    context = PushContext(world_of(yaml.service("web", "127.0.0.1", 8080, 8080)))
+    same = proxy("127.0.0.1", APP_ADDRESS="127.0.0.1", OUTBOUND_BIND_ADDRESS="127.0.0.1")
+
+    assert not context.listeners(same).resources
+    assert [each.host for each in context.conflicts] == ["web.default.svc.cluster.local"]
+
+
+ROOT_PEM = throwaway_authority().root_pem
+
+
+def client(of: Proxy) -> Client[Proxy]:
+    return Client(id="1", node=Node(id=of.id), identities=(), context=of)
+
+
+WATCH = Watch(type_url="", names=frozenset({"outbound|80||web.default.svc.cluster.local", "80"}))
+
+
+def answered(state: State, of: Proxy, push: PushRequest) -> set[str]:
+    """Which types a push goes out in, by the end of their type URL."""
+    return {
+        url.rpartition(".")[2]
+        for url, each in generators(state, bundle_pem=lambda: ROOT_PEM).items()
+        if each.generate(client(of), WATCH, push) is not None
+    }
+
+
+SERVICE = ConfigKey("ServiceEntry", "web.default.svc.cluster.local", "default")
+EVERYTHING = {"Cluster", "ClusterLoadAssignment", "Listener", "RouteConfiguration"}
+
+
+def test_only_the_types_that_a_change_touches_are_pushed(world_of: Build, yaml: Any) -> None:
+    state = State(world_of(yaml.service("web", "127.1.7.1", 80, 8080)))
+    stranger, own = proxy(), proxy("127.1.7.1")
+    workload = ConfigKey("WorkloadEntry", "127.1.7.1", "default")
+    policy = ConfigKey("PeerAuthentication", "", "default")
+
+    def push(*keys: ConfigKey, full: bool) -> PushRequest:
+        return PushRequest(full=full, configs_updated=frozenset(keys))
+
+    assert answered(state, stranger, push(full=True)) == EVERYTHING | {"ProxyConfig", "NameTable"}
+    assert answered(state, stranger, trust_bundle_changed()) == {"ProxyConfig"}
+    assert answered(state, own, trust_bundle_changed()) == {"ProxyConfig"}
+    assert answered(state, stranger, push(SERVICE, full=True)) == EVERYTHING | {"NameTable"}
+    endpoints = {"ClusterLoadAssignment", "NameTable"}
+    assert answered(state, stranger, push(SERVICE, workload, full=False)) == endpoints
+    assert answered(state, own, push(SERVICE, workload, full=False)) == (
+        EVERYTHING - {"RouteConfiguration"} | {"NameTable"}
+    )
+    assert answered(state, own, push(policy, full=True)) == EVERYTHING - {"RouteConfiguration"}
+    other = ConfigKey("ServiceEntry", "other.x", "default")
+    assert "ClusterLoadAssignment" not in answered(state, stranger, push(other, full=True))
+
+
+def test_a_change_concerns_those_who_see_the_service_now_or_saw_it_before(
+    world_of: Build, yaml: Any
+) -> None:
+    shown = yaml.service("web", "127.1.7.1", 80, 8080)
+    hidden = shown.replace("spec:", "spec:\n  exportTo: ['~']")
+    state = State(world_of(hidden))
+    change = PushRequest(configs_updated=frozenset({SERVICE}))
+
+    assert not state.needs_push(client(proxy()), change)
+    for documents in (shown, hidden):
+        state.pending = world_of(documents)
+        state.build(change)
+        assert state.needs_push(client(proxy()), change)
+    assert state.needs_push(client(proxy()), PushRequest())
+
+
+def test_what_was_hidden_is_told_though_changes_of_endpoints_were_built_first(
+    world_of: Build, yaml: Any
+) -> None:
+    shown = yaml.service("web", "127.1.7.1", 80, 8080)
+    hidden = shown.replace("spec:", "spec:\n  exportTo: ['~']")
+    state = State(world_of(shown))
+    hides = PushRequest(configs_updated=frozenset({SERVICE}))
+    other = ConfigKey("ServiceEntry", "other.x", "default")
+    for _ in range(2):
+        state.pending = world_of(hidden)
+        state.build(PushRequest(full=False, configs_updated=frozenset({other})))
+    state.build(hides)
+    assert state.needs_push(client(proxy()), hides)
+
+
+@pytest.mark.parametrize(
+    ("node", "wanted"),
+    [
+        ("sidecar~1.1.1.1~web.default", "is not type~address~id~domain"),
+        ("ztunnel~1.1.1.1~web.default~default.x", "the type is not sidecar or router"),
+        ("sidecar~nowhere~web.default~default.x", "has no valid address"),
+        ("sidecar~1.1.1.1~web.default~", "names no namespace"),
+    ],
+)
+def test_a_node_that_cannot_be_served_is_told_why(node: str, wanted: str) -> None:
+    with pytest.raises(NodeError, match=wanted):
+        parse_proxy(Node(id=node))
+
+
+def test_interception_is_refused_and_addresses_are_checked() -> None:
+    with pytest.raises(NotServedError, match="set INTERCEPTION_MODE to NONE"):
+        proxy(INTERCEPTION_MODE="REDIRECT")
+    with pytest.raises(NodeError, match="APP_ADDRESS is 'app', which is not an IP address"):
+        proxy(APP_ADDRESS="app")
+    assert proxy(INSTANCE_IPS="10.0.0.1, 10.0.0.2,x").addresses == ("10.0.0.1", "10.0.0.2")
+
+
+def test_a_router_gets_clusters_and_no_listeners(world_of: Build, yaml: Any) -> None:
+    context = PushContext(world_of(yaml.service("web", "127.93.1.1", 80, 8080)))
+    router = parse_proxy(Node(id="router~127.93.1.1~gw.default~default.svc.cluster.local"))
+
+    assert not context.listeners(router).resources
+    assert len(context.clusters(router).resources) == 3
+    assert type_urls.CLUSTER in generators(State(context.world), bundle_pem=lambda: ROOT_PEM)

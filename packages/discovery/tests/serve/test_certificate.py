@@ -1,0 +1,115 @@
+"""The secure port's certificate is renewed in time, and a failure keeps the one there is."""
+
+import ssl
+from collections.abc import Sequence
+from datetime import timedelta
+
+import pytest
+
+from mesh_ca import Authority, NotReadyError
+from mesh_ca.testing import throwaway_authority
+from mesh_discovery.serve._certificate import ServingCertificate, keeping_certificate
+from mesh_lifecycle.testing import ManualClock
+
+
+class Flaky:
+    """An authority that can be told to fail."""
+
+    def __init__(self, authority: Authority) -> None:
+        self._authority = authority
+        self.failing = False
+        self.tries = 0
+
+    @property
+    def root_pem(self) -> bytes:
+        return self._authority.root_pem
+
+    def issue_server_certificate(
+        self, dns_names: Sequence[str], lifetime: timedelta
+    ) -> tuple[bytes, bytes]:
+        self.tries += 1
+        if self.failing:
+            raise NotReadyError("not now")
+        return self._authority.issue_server_certificate(dns_names, lifetime)
+
+
+def serving(authority: Flaky, names: list[str]) -> ServingCertificate:
+    return ServingCertificate(
+        authority,
+        names=lambda: names,
+        lifetime=timedelta(hours=1),
+        on_issued=lambda _: None,
+    )
+
+
+async def test_it_is_renewed_at_half_of_its_life_and_kept_when_that_fails() -> None:
+    clock = ManualClock()
+    authority = Flaky(throwaway_authority(clock=clock.now))
+    certificate = serving(authority, ["localhost"])
+    async with keeping_certificate(certificate, clock=clock):
+        first = certificate.context()
+        await clock.advance(29 * 60)
+        assert certificate.context() is first
+        authority.failing = True
+        await clock.advance(60 * 2)
+        assert authority.tries > 1
+        assert certificate.context() is first
+        authority.failing = False
+        await clock.advance(600)
+
+        assert certificate.context() is not first
+
+
+def test_other_names_get_another_certificate_at_once() -> None:
+    names = ["localhost"]
+    certificate = serving(Flaky(throwaway_authority()), names)
+    certificate.refresh()
+    first = certificate.context()
+    certificate.refresh()
+    assert certificate.context() is first
+
+    names.append("mesh.example.com")
+    certificate.refresh()
+
+    assert certificate.context() is not first
+
+
+def handshake(server: ssl.SSLContext, client: ssl.SSLContext) -> str:
+    """The cipher suite that two contexts agree on, in memory; ssl.SSLError if on none."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = [
+        client.wrap_bio(to_client, to_server, server_hostname="localhost"),
+        server.wrap_bio(to_server, to_client, server_side=True),
+    ]
+    waiting = True
+    while waiting:
+        waiting = False
+        for end in ends:
+            try:
+                end.do_handshake()
+            except ssl.SSLWantReadError:
+                waiting = True
+    agreed = ends[0].cipher()
+    assert agreed is not None
+    return agreed[0]
+
+
+def test_only_modern_tls_is_spoken() -> None:
+    authority = throwaway_authority()
+    certificate = serving(Flaky(authority), ["localhost"])
+    certificate.issue()
+
+    def client(ciphers: str, newest: ssl.TLSVersion) -> ssl.SSLContext:
+        context = ssl.create_default_context(cadata=authority.root_pem.decode())
+        context.set_ciphers(ciphers)
+        context.maximum_version = newest
+        return context
+
+    one_point_two = ssl.TLSVersion.TLSv1_2
+    everything = client("ALL:@SECLEVEL=0", ssl.TLSVersion.TLSv1_3)
+    assert handshake(certificate.context(), everything).startswith("TLS_")
+    weak = client("ALL:!AESGCM:!CHACHA20:@SECLEVEL=0", one_point_two)
+    with pytest.raises(ssl.SSLError, match=r"HANDSHAKE_FAILURE|NO_SHARED_CIPHER"):
+        handshake(certificate.context(), weak)
+    forward_secret = client("ECDHE+AESGCM", one_point_two)
+    assert handshake(certificate.context(), forward_secret).startswith("ECDHE-ECDSA-AES")
