@@ -227,7 +227,7 @@ def test_any_bytes_are_a_file_or_an_ordinary_error(text: bytes) -> None:
         from_json(text)
 
 
-async def test_revoked_client_certificate_gets_no_other(
+async def test_a_revoked_client_certificate_is_no_proof(
     revocations: RevocationList, ours: Authority, clock: FakeClock
 ) -> None:
     issued = ours.sign(signing_request()[1], identities=[CART])
