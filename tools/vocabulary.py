@@ -1,11 +1,13 @@
 """Check that the tree keeps to the words of docs/vocabulary.md.
 
 Looks at every word of the Python files and documents, also inside identifiers:
-`SocketKeeper` and `_keeper` both hold the word keeper.
+`SocketKeeper` and `_keeper` both hold the word keeper. A docstring of a package's source has a
+subject: it does not begin with "What", "Who" or "It".
 """
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import sys
@@ -50,6 +52,7 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _WORDS = re.compile(
     r"(?<![a-z])(" + "|".join(word.replace("-", "[-_]") for word in INSTEAD) + r")s?(?![a-z])"
 )
+NO_SUBJECT = frozenset({"What", "Who", "Whom", "Whose", "Those", "It", "Its", "They"})
 _SUFFIXES = frozenset({".py", ".md", ".toml", ".proto"})
 _OF_TOOLS = frozenset({"build", "dist", "node_modules"})
 # They say which words these are.
@@ -62,6 +65,16 @@ def found_in(text: str) -> Iterator[tuple[int, str]]:
         spaced = _CAMEL.sub("_", ALLOWED.sub("", line)).lower()
         for match in _WORDS.finditer(spaced):
             yield number, match[1]
+
+
+def without_subject(source: str) -> Iterator[tuple[int, str]]:
+    """Yield the line and the first word of each docstring that does not begin with a subject."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, documented) and (text := ast.get_docstring(node)):
+            first = text.split()[0].rstrip(",;:")
+            if first in NO_SUBJECT:
+                yield getattr(node, "lineno", 1), first
 
 
 def instead_of(word: str) -> str:
@@ -89,6 +102,12 @@ def main(root: Path) -> int:
         for line, word in found_in(file.read_text()):
             print(f"{file.relative_to(root)}:{line}: {word}: say {instead_of(word)}")
             count += 1
+        if file.suffix == ".py" and "src" in file.relative_to(root).parts:
+            for line, word in without_subject(file.read_text()):
+                print(
+                    f"{file.relative_to(root)}:{line}: {word}…: a docstring begins with its subject"
+                )
+                count += 1
     print(f"vocabulary: {count} words that docs/vocabulary.md does not have", file=sys.stderr)
     return 1 if count else 0
 

@@ -36,5 +36,19 @@ def test_each_word_found_comes_with_what_to_say() -> None:
         assert vocabulary.instead_of(found) == vocabulary.INSTEAD[word]
 
 
+def test_a_docstring_without_a_subject_is_found() -> None:
+    source = """
+def one() -> None:
+    '''What happens.'''
+
+def two() -> None:
+    '''The socket that is kept.'''
+
+def three() -> None:
+    return None
+"""
+    assert list(vocabulary.without_subject(source)) == [(2, "What")]
+
+
 def test_the_tree_keeps_to_the_vocabulary(capsys: pytest.CaptureFixture[str]) -> None:
     assert vocabulary.main(ROOT) == 0, capsys.readouterr().out
