@@ -34,7 +34,7 @@ def names_of(generated: Generated | None) -> list[str]:
 
 def pushed(*names: str) -> PushRequest:
     keys = frozenset(ConfigKey(kind="Secret", name=name, namespace="") for name in names)
-    return PushRequest(full=False, configs_updated=keys)
+    return PushRequest(incremental=True, configs_updated=keys)
 
 
 def test_a_certificate_and_a_bundle_are_what_envoy_reads(secrets: FakeSecrets) -> None:

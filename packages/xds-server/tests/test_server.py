@@ -385,7 +385,7 @@ async def test_tens_of_clients_come_and_go_while_endpoints_change(
                     await client.subscribe(EDS, "a")
                     await client.next()
                 state.set(make.endpoints("a", change=change))
-                server.push_now(PushRequest(full=False))
+                server.push_now(PushRequest(incremental=True))
                 expected = state.resources[EDS]["a"].body
                 for client in clients:
                     assert (await client.next()).resources == {"a": expected}
@@ -434,7 +434,7 @@ async def test_metrics_bear_istios_names(running: Any, state: Any, make: Any) ->
         await client.subscribe(CDS)
         reply = await client.receive()
         await client.nack(reply)
-        server.push_now(PushRequest(reasons=("config",)))
+        server.push_now(PushRequest(triggers=("config",)))
         await client.subscribe(LDS)
         await client.next()
         assert value("pilot_xds", {"version": "model"}) == 1
@@ -535,14 +535,14 @@ async def test_push_now_does_not_wait_for_others(
     built: list[tuple[str, ...]] = []
 
     def build(request: PushRequest) -> None:
-        built.append(request.reasons)
+        built.append(request.triggers)
 
     async with running(clock=clock, build=build) as server, connected(server) as client:
         await client.subscribe(CDS)
         await client.next()
-        server.notify(PushRequest(reasons=("config",)))
+        server.notify(PushRequest(triggers=("config",)))
         state.set(make.cluster("a"))
-        server.push_now(PushRequest(full=False, reasons=("endpoint",)))
+        server.push_now(PushRequest(incremental=True, triggers=("endpoint",)))
         assert built == [("endpoint",)]
         assert set((await client.next()).resources) == {"a"}
         await settle()

@@ -186,7 +186,7 @@ def test_an_endpoint_more_is_no_full_push_and_names_service_and_workload(world_o
     request = difference(old, new)
 
     assert request is not None
-    assert not request.full
+    assert request.incremental
     assert request.configs_updated == {
         ConfigKey("ServiceEntry", "web.a", "default"),
         ConfigKey("WorkloadEntry", "10.0.0.2", "default"),
@@ -201,7 +201,7 @@ def test_another_service_account_is_a_full_push(world_of: Build) -> None:
     )
 
     assert request is not None
-    assert request.full
+    assert not request.incremental
 
 
 def test_another_mesh_config_may_change_everything(world_of: Build) -> None:
@@ -210,7 +210,7 @@ def test_another_mesh_config_may_change_everything(world_of: Build) -> None:
     request = difference(world_of(entry("web", WEB)), world_of(entry("web", WEB), mesh))
 
     assert request is not None
-    assert request.full
+    assert not request.incremental
     assert not request.configs_updated
 
 

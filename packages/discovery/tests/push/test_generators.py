@@ -171,21 +171,24 @@ def test_only_the_types_that_a_change_touches_are_pushed(world_of: Build, yaml: 
     workload = ConfigKey("WorkloadEntry", "127.1.7.1", "default")
     policy = ConfigKey("PeerAuthentication", "", "default")
 
-    def push(*keys: ConfigKey, full: bool) -> PushRequest:
-        return PushRequest(full=full, configs_updated=frozenset(keys))
+    def push(*keys: ConfigKey, incremental: bool = False) -> PushRequest:
+        return PushRequest(incremental=incremental, configs_updated=frozenset(keys))
 
-    assert answered(state, stranger, push(full=True)) == EVERYTHING | {"ProxyConfig", "NameTable"}
+    assert answered(state, stranger, push()) == EVERYTHING | {
+        "ProxyConfig",
+        "NameTable",
+    }
     assert answered(state, stranger, trust_bundle_changed()) == {"ProxyConfig"}
     assert answered(state, own, trust_bundle_changed()) == {"ProxyConfig"}
-    assert answered(state, stranger, push(SERVICE, full=True)) == EVERYTHING | {"NameTable"}
+    assert answered(state, stranger, push(SERVICE)) == EVERYTHING | {"NameTable"}
     endpoints = {"ClusterLoadAssignment", "NameTable"}
-    assert answered(state, stranger, push(SERVICE, workload, full=False)) == endpoints
-    assert answered(state, own, push(SERVICE, workload, full=False)) == (
+    assert answered(state, stranger, push(SERVICE, workload, incremental=True)) == endpoints
+    assert answered(state, own, push(SERVICE, workload, incremental=True)) == (
         EVERYTHING - {"RouteConfiguration"} | {"NameTable"}
     )
-    assert answered(state, own, push(policy, full=True)) == EVERYTHING - {"RouteConfiguration"}
+    assert answered(state, own, push(policy)) == EVERYTHING - {"RouteConfiguration"}
     other = ConfigKey("ServiceEntry", "other.x", "default")
-    assert "ClusterLoadAssignment" not in answered(state, stranger, push(other, full=True))
+    assert "ClusterLoadAssignment" not in answered(state, stranger, push(other))
 
 
 def test_a_change_concerns_those_who_see_the_service_now_or_saw_it_before(
@@ -214,7 +217,7 @@ def test_what_was_hidden_is_told_though_changes_of_endpoints_were_built_first(
     other = ConfigKey("ServiceEntry", "other.x", "default")
     for _ in range(2):
         state.pending = world_of(hidden)
-        state.build(PushRequest(full=False, configs_updated=frozenset({other})))
+        state.build(PushRequest(incremental=True, configs_updated=frozenset({other})))
     state.build(hides)
     assert state.needs_push(client(proxy()), hides)
 

@@ -13,9 +13,9 @@ class ServerConfig:
     """A push waits until no change came for this long."""
     debounce_maximum_s: float = 10.0
     """... but never longer than this after the first change."""
-    debounce_partial_maximum_s: float = 0.5
-    """The same for changes that are not `full`, such as those of endpoints only: they are gathered
-    by themselves, so that neither kind keeps the other waiting."""
+    debounce_incremental_maximum_s: float = 0.5
+    """The same for `incremental` changes, such as those of endpoints only: they are gathered by
+    themselves, so that neither kind keeps the other waiting."""
     concurrent_pushes: int = 100
     """Clients being written to at once; more keeps more responses in memory. Who does not read
     takes none of these places for long, and none at all once it is known."""

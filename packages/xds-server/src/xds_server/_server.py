@@ -123,7 +123,9 @@ class XdsServer(Generic[C]):
             config.streams_per_second, longest_wait_s=config.stream_wait_s, clock=clock
         )
         self._debouncer = _debouncer(config, config.debounce_maximum_s, clock)
-        self._partial_debouncer = _debouncer(config, config.debounce_partial_maximum_s, clock)
+        self._incremental_debouncer = _debouncer(
+            config, config.debounce_incremental_maximum_s, clock
+        )
         self._pending_writes = PendingWrites(
             longest_s=config.send_timeout_s,
             max_bytes=config.max_pending_write_bytes,
@@ -163,7 +165,8 @@ class XdsServer(Generic[C]):
         if not request.changed:
             return
         self._told_of(request)
-        (self._debouncer if request.full else self._partial_debouncer).add(request)
+        debouncer = self._incremental_debouncer if request.incremental else self._debouncer
+        debouncer.add(request)
 
     def push_now(self, request: PushRequest) -> None:
         """As `notify`, but without gathering: built before this returns, then pushed."""
@@ -193,7 +196,7 @@ class XdsServer(Generic[C]):
         async with AsyncExitStack() as stack:
             for service, name in (
                 (self._debouncer.run(self._push_gathered), "xds debounce"),
-                (self._partial_debouncer.run(self._push_gathered), "xds partial debounce"),
+                (self._incremental_debouncer.run(self._push_gathered), "xds incremental debounce"),
                 (self._send_pushes(), "xds pushes"),
                 (self._pending_writes.run(), "xds untaken responses"),
                 (self._last_clusters.run(), "xds clusters of clients that have gone"),
@@ -377,7 +380,7 @@ class XdsServer(Generic[C]):
         self._version = f"{now.isoformat(timespec='seconds')}/{next(self._pushes)}"
 
     def _told_of(self, request: PushRequest) -> None:
-        self._metrics.inbound_updates.inc("full" if request.full else "partial")
+        self._metrics.inbound_updates.inc("incremental" if request.incremental else "full")
         self._updates = replace(self._updates, inbound=self._updates.inbound + 1)
 
     def _commit(self, changes: int) -> None:
@@ -393,7 +396,7 @@ class XdsServer(Generic[C]):
             self._metrics.internal_errors.inc()
             log.exception(
                 "building a push failed; clients keep what they have until the next change",
-                extra={"reasons": gathered.request.reasons},
+                extra={"reasons": gathered.request.described_reasons()},
             )
             return
         finally:
@@ -402,8 +405,8 @@ class XdsServer(Generic[C]):
             "pushing changes",
             extra={
                 "changes": gathered.changes,
-                "full": gathered.request.full,
-                "reasons": gathered.request.reasons,
+                "incremental": gathered.request.incremental,
+                "reasons": gathered.request.described_reasons(),
                 "debounced_s": round(waited, 3),
                 "clients": len(self._connections),
                 "version": self._version,
@@ -415,8 +418,8 @@ class XdsServer(Generic[C]):
         self._build(request)
         self._metrics.build_time.observe(self._clock.monotonic() - started)
         self._next_version()
-        for reason in request.reasons or ("unknown",):
-            self._metrics.triggers.inc(reason)
+        for trigger in request.triggers or ("unknown",):
+            self._metrics.triggers.inc(trigger)
         self._memory.pushed()
         for connection in tuple(self._connections.values()):
             if self._concerns(connection, request):
@@ -439,7 +442,7 @@ class XdsServer(Generic[C]):
         """Whether there may be something newer than what a connection was last brought."""
         if self._queue.is_behind(connection, taken=pushing):
             return True
-        gathered = (self._debouncer.waiting, self._partial_debouncer.waiting)
+        gathered = (self._debouncer.waiting, self._incremental_debouncer.waiting)
         return any(r is not None and self._concerns(connection, r) for r in gathered)
 
     def _push_to_watchers(self, request: PushRequest | None) -> None:

@@ -69,7 +69,7 @@ async def test_tcp_serves_both_dialects(state: Any, make: Any) -> None:
             await delta.subscribe(types.CLUSTER)
             assert set((await delta.next()).resources) == {"a"}
             state.set(make.cluster("b"))
-            server.notify(PushRequest(reasons=("config",)))
+            server.notify(PushRequest(triggers=("config",)))
             assert set((await delta.next()).resources) == {"b"}
 
 

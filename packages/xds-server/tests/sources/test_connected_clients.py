@@ -91,8 +91,8 @@ async def test_a_push_for_a_client_names_it(running: Any, state: Any, settle: An
                 ((_, push),) = state.asked
     assert isinstance(push, PushRequest)
     assert push.configs_updated == {ConfigKey("Client", "m-2", "")}
-    assert push.reasons == ("connect",)
-    assert not push.full
+    assert push.triggers == ("connect",)
+    assert push.incremental
 
 
 async def test_a_generator_that_fails_when_told_costs_nobody_the_stream(

@@ -194,26 +194,28 @@ def test_what_a_linear_store_looks_at_is_what_changed(make: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("type_url", "full"),
+    ("type_url", "incremental"),
     [
-        (types.CLUSTER, True),
-        (types.ENDPOINT, False),
-        (types.LISTENER, True),
-        (types.ROUTE, True),
-        (types.SCOPED_ROUTE, True),
-        (types.VIRTUAL_HOST, True),
-        (types.SECRET, False),
-        (types.RUNTIME, False),
-        (types.EXTENSION_CONFIG, True),
-        ("type.googleapis.com/one.of.ones.own", True),
+        (types.CLUSTER, False),
+        (types.ENDPOINT, True),
+        (types.LISTENER, False),
+        (types.ROUTE, False),
+        (types.SCOPED_ROUTE, False),
+        (types.VIRTUAL_HOST, False),
+        (types.SECRET, True),
+        (types.RUNTIME, True),
+        (types.EXTENSION_CONFIG, False),
+        ("type.googleapis.com/one.of.ones.own", False),
     ],
 )
-def test_only_types_that_refer_to_nothing_overtake_others(type_url: str, *, full: bool) -> None:
+def test_changes_of_types_that_refer_to_nothing_are_incremental(
+    type_url: str, *, incremental: bool
+) -> None:
     store = LinearStore(type_url)
     resource = Resource(name="a", type_url=type_url, body=b"", version="1")
-    assert store.update(resource).full is full
-    assert store.delete("a").full is full
-    assert store.replace([resource]).full is full
+    assert store.update(resource).incremental is incremental
+    assert store.delete("a").incremental is incremental
+    assert store.replace([resource]).incremental is incremental
 
 
 @pytest.mark.parametrize("delta", [False, True])

@@ -127,21 +127,21 @@ async def test_endpoint_changes_wait_neither_for_their_end_nor_for_other_changes
     built: list[tuple[float, bool]] = []
 
     def build(request: PushRequest) -> None:
-        built.append((clock.monotonic(), request.full))
+        built.append((clock.monotonic(), request.incremental))
 
     started = clock.monotonic()
     async with running(config=config, clock=clock, build=build) as server:
         for _ in range(500):
-            server.notify(PushRequest(full=False))
-            server.notify(PushRequest(full=True))
+            server.notify(PushRequest(incremental=True))
+            server.notify(PushRequest())
             await clock.advance(0.02)
-    endpoints = [at for at, full in built if not full]
+    endpoints = [at for at, incremental in built if incremental]
     waits = [
         after - before for before, after in zip([started, *endpoints], endpoints, strict=False)
     ]
     assert len(endpoints) >= 18
     assert max(waits) <= 0.6
-    assert sum(full for _, full in built) <= 1
+    assert sum(not incremental for _, incremental in built) <= 1
 
 
 async def test_what_is_asked_for_while_changes_are_gathered_comes_after_its_clusters(

@@ -94,7 +94,7 @@ def test_subscribing_more_gets_the_new_only_and_unsubscribing_nothing(
     assert names(reply) == ["b"]
     assert delta.delta(EDS, unsubscribe=["a"]) == []
     state.set(make.endpoints("a", change=1))
-    assert delta.push(full=False) == []
+    assert delta.push(incremental=True) == []
 
 
 def test_a_name_subscribed_again_is_sent_again(

@@ -325,7 +325,7 @@ def test_an_endpoint_change_sends_that_endpoint_only(
     sotw.request(CDS)
     sotw.request(EDS, "a", "b")
     state.set(make.endpoints("b", change=1))
-    (reply,) = sotw.push(full=False)
+    (reply,) = sotw.push(incremental=True)
     assert (reply.type_url, names(reply)) == (EDS, ["b"])
 
 
@@ -338,10 +338,10 @@ def test_endpoints_that_empty_and_fill_again_are_sent_each_time(
     empty = Resource.pack(endpoint_pb2.ClusterLoadAssignment(cluster_name="b"), name="b")
     for now in (empty, make.endpoints("b"), empty):
         state.set(now)
-        (reply,) = sotw.push(full=False)
+        (reply,) = sotw.push(incremental=True)
         assert names(reply) == ["b"]
         assert reply.resources[0].value == now.body
-        assert sotw.push(full=False) == []
+        assert sotw.push(incremental=True) == []
 
 
 def test_what_is_given_up_before_its_push_is_not_sent(sotw: Any, state: Any, make: Any) -> None:

@@ -14,13 +14,13 @@ def difference(old: World | None, new: World) -> PushRequest | None:
 
     The keys name services (kind ServiceEntry, by host and namespace), workloads for whom another
     set of ports is served now (kind WorkloadEntry, by address and namespace), and namespaces of
-    policies; no keys mean everything. `full` is False when nothing but endpoints changed.
+    policies; no keys mean everything. `incremental` when nothing but endpoints changed.
     """
     if old is None or old.mesh != new.mesh or old.trust_domain != new.trust_domain:
-        return PushRequest(full=True, reasons=("global",))
+        return PushRequest(triggers=("global",))
     keys: set[ConfigKey] = set()
-    reasons: list[str] = []
-    full = False
+    triggers: list[str] = []
+    incremental = True
     for key in old.by_key.keys() | new.by_key.keys():
         before, after = old.by_key.get(key), new.by_key.get(key)
         if before == after:
@@ -32,22 +32,24 @@ def difference(old: World | None, new: World) -> PushRequest | None:
             or after is None
             or before.without_endpoints() != after.without_endpoints()
         ):
-            full = True
+            incremental = False
     if keys:
-        reasons.append("service" if full else "endpoint")
+        triggers.append("endpoint" if incremental else "service")
     if old.policies != new.policies:
-        full = True
-        reasons.append("config")
+        incremental = False
+        triggers.append("config")
         keys |= {
             ConfigKey(POLICY, "", policy.namespace)
             for policy in old.policies.policies + new.policies.policies
         }
     if not keys and list(old.by_key) != list(new.by_key):
         # Only which of two conflicting services is older.
-        return PushRequest(full=True, reasons=("service",))
+        return PushRequest(triggers=("service",))
     if not keys:
         return None
-    return PushRequest(full=full, configs_updated=frozenset(keys), reasons=tuple(reasons))
+    return PushRequest(
+        incremental=incremental, configs_updated=frozenset(keys), triggers=tuple(triggers)
+    )
 
 
 def _workloads(before: Service | None, after: Service | None) -> set[ConfigKey]:

@@ -100,7 +100,7 @@ class ConfigStore:
             "configuration changed",
             extra={
                 "services": len(world.services),
-                "full": request.full,
+                "incremental": request.incremental,
                 "changed": len(request.configs_updated) or "everything",
             },
         )

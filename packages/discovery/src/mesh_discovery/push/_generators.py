@@ -26,12 +26,12 @@ class State:
     def build(self, request: PushRequest | None = None) -> None:
         """Make the pending world the one that is served.
 
-        A change of endpoints only may be built before a full one that is older; what that one
+        A change of endpoints only may be built before an older one that is not; what that one
         takes away is then still to be told to who knew it before.
         """
         if self.pending is not self.context.world:
             self.context = PushContext(self.pending, before=self.context)
-        if request is None or request.full:
+        if request is None or not request.incremental:
             self._before, self._told_in_full = self._told_in_full, self.pending
 
     def needs_push(self, client: Client[Proxy], push: PushRequest) -> bool:
@@ -83,7 +83,7 @@ class _AllOfAType:
         watch: Watch,  # noqa: ARG002
         push: PushRequest | None,
     ) -> Generated | None:
-        if push is not None and not push.full and not _touches_own(client.context, push):
+        if push is not None and push.incremental and not _touches_own(client.context, push):
             return None
         return self._resources_of(self._state.context, client.context)
 
@@ -114,7 +114,7 @@ class _Routes:
     def generate(
         self, client: Client[Proxy], watch: Watch, push: PushRequest | None
     ) -> Generated | None:
-        if push is not None and (not push.full or _spares_services(push)):
+        if push is not None and (push.incremental or _spares_services(push)):
             return None
         return self._state.context.routes(client.context, watch.names)
 

@@ -20,9 +20,9 @@ NAME = "default"
 def trust_bundle_changed() -> PushRequest:
     """Return the push that tells of a new bundle, and of nothing else."""
     return PushRequest(
-        full=False,
+        incremental=True,
         configs_updated=frozenset({ConfigKey(KIND, NAME, "")}),
-        reasons=("trust bundle",),
+        triggers=("trust bundle",),
     )
 
 

@@ -104,9 +104,9 @@ class _SourceFailed(Exception):
 def push_of(names: Iterable[str]) -> PushRequest:
     """Make the request to push these names."""
     return PushRequest(
-        full=False,
+        incremental=True,
         configs_updated=frozenset(ConfigKey(kind=_KIND, name=n, namespace="") for n in names),
-        reasons=("secret",),
+        triggers=("secret",),
     )
 
 

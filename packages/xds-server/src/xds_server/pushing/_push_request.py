@@ -1,10 +1,15 @@
-"""What changed: the request for a push, and how two of them become one."""
+"""What changed and why: the request for a push, and how two of them become one."""
 
 from __future__ import annotations
 
+import heapq
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
+
+_MOST_REASONS = 10
+_LONGEST_REASON = 256
 
 
 class ConfigKey(NamedTuple):
@@ -15,40 +20,84 @@ class ConfigKey(NamedTuple):
     namespace: str
 
 
+class _Reasons(NamedTuple):
+    """The first reasons for a push, and how many there are besides."""
+
+    texts: tuple[str, ...]
+    more: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PushRequest:
     """A change that clients may have to hear of.
 
-    `configs_updated` empty means that everything may have changed. `full` unset says that the
-    change is of what is named only and adds or removes nothing that others refer to, as when
-    endpoints change: such changes are gathered by themselves and may overtake others. `started` is
-    when the oldest change in it happened, on the monotonic clock. Immutable, as many clients share
-    one.
+    `configs_updated` empty means that everything may have changed. An `incremental` change is one
+    of the named resources only, and adds or removes nothing that others refer to, as when endpoints
+    change (the opposite of what Istio calls a full push): such changes are gathered by themselves
+    and may overtake others. `triggers` are the kinds of events behind the request, each a word of a
+    fixed set, as the metric `pilot_push_triggers` has a label for each. `reasons` say in short
+    texts what happened; none stand for the config keys (`kind/namespace/name`), or for the triggers
+    where there are no keys. `started` is when the oldest change in it happened, on the monotonic
+    clock. Immutable, as many clients share one.
     """
 
-    full: bool = True
+    incremental: bool = False
     configs_updated: frozenset[ConfigKey] = frozenset()
+    triggers: tuple[str, ...] = ()
     reasons: tuple[str, ...] = ()
+    more_reasons: int = 0
+    """How many reasons were left out when requests with many were merged."""
     started: float = field(default_factory=time.monotonic)
     changed: bool = True
-    """False: it turned out that nothing did, and nobody is pushed to."""
+    """False: nothing has changed after all, and no client is pushed to."""
 
     def merge(self, other: PushRequest) -> PushRequest:
-        """One request for both changes. "Everything" absorbs; reasons are kept once each."""
+        """One request for both changes; "everything" absorbs. Equal reasons are kept once."""
         if not (self.changed and other.changed):
             return self if self.changed else other
         everything = not self.configs_updated or not other.configs_updated
+        if everything or self.reasons or other.reasons:
+            reasons = _merged(self._all_reasons(), other._all_reasons())
+        else:
+            reasons = _Reasons((), 0)  # which stand for the config keys still
         return PushRequest(
-            full=self.full or other.full,
+            incremental=self.incremental and other.incremental,
             configs_updated=frozenset()
             if everything
             else self.configs_updated | other.configs_updated,
-            reasons=tuple(dict.fromkeys(self.reasons + other.reasons)),
+            triggers=tuple(dict.fromkeys(self.triggers + other.triggers)),
+            reasons=reasons.texts,
+            more_reasons=reasons.more,
             started=min(self.started, other.started),
         )
 
+    def described_reasons(self) -> tuple[str, ...]:
+        """The reasons for people to read: ten at most, and the number of the others."""
+        texts, more = self._all_reasons()
+        return (*texts, f"and {more} more") if more else texts
 
-NOTHING_CHANGED = PushRequest(full=False, changed=False)
+    def _all_reasons(self) -> _Reasons:
+        if self.reasons:
+            return _first(self.reasons, more=self.more_reasons)
+        if not self.configs_updated:
+            return _first(self.triggers)
+        # In an order of their own, so that equal requests are described in equal words.
+        first = heapq.nsmallest(_MOST_REASONS, self.configs_updated)
+        texts = ("/".join(filter(None, (key.kind, key.namespace, key.name))) for key in first)
+        return _first(texts, more=len(self.configs_updated) - len(first))
+
+
+def _first(texts: Iterable[str], *, more: int = 0) -> _Reasons:
+    distinct = tuple(dict.fromkeys(text[:_LONGEST_REASON] for text in texts))
+    left_out = max(0, len(distinct) - _MOST_REASONS)
+    return _Reasons(distinct[:_MOST_REASONS], more + left_out)
+
+
+def _merged(one: _Reasons, other: _Reasons) -> _Reasons:
+    return _first(one.texts + other.texts, more=one.more + other.more)
+
+
+NOTHING_CHANGED = PushRequest(incremental=True, changed=False)
 """What a store returns for a change that changes nothing."""
 
 

@@ -20,8 +20,8 @@ class LinearStore:
 
     What a change costs a client is in proportion to the change, not to the store: only the
     resources named in the push are looked at. Watches of a prefix (`x/*`) are served. Changes of
-    endpoints, secrets and runtime layers are not `full`; those of other types are, as they may
-    refer to what changed along with them.
+    endpoints, secrets and runtime layers are `incremental`; those of other types are not, as they
+    may refer to what changed along with them.
     """
 
     def __init__(
@@ -78,9 +78,9 @@ class LinearStore:
         if not names:
             return NOTHING_CHANGED
         return PushRequest(
-            full=self._type_url not in LEAVES,
+            incremental=self._type_url in LEAVES,
             configs_updated=frozenset(ConfigKey(RESOURCE, n, self._type_url) for n in names),
-            reasons=("resource",),
+            triggers=("resource",),
         )
 
     def generate(

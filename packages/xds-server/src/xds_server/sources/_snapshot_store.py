@@ -135,7 +135,7 @@ class SnapshotStore(Generic[C]):
 
     def _changed(self, group: str) -> PushRequest:
         return PushRequest(
-            configs_updated=frozenset({ConfigKey(SNAPSHOT, group, "")}), reasons=("snapshot",)
+            configs_updated=frozenset({ConfigKey(SNAPSHOT, group, "")}), triggers=("snapshot",)
         )
 
 

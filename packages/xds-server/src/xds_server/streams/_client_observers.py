@@ -33,7 +33,7 @@ class Followers:
         """Tell that `client` is gone; likewise."""
         return self._tell(client, "disconnect", [g.disconnected for g in self._generators])
 
-    def _tell(self, client: Client[Any], reason: str, told: list[Any]) -> PushRequest | None:
+    def _tell(self, client: Client[Any], trigger: str, told: list[Any]) -> PushRequest | None:
         for tell in told:
             try:
                 tell(client)
@@ -43,4 +43,4 @@ class Followers:
         if not told:
             return None
         key = ConfigKey(kind="Client", name=client.id, namespace="")
-        return PushRequest(full=False, configs_updated=frozenset({key}), reasons=(reason,))
+        return PushRequest(incremental=True, configs_updated=frozenset({key}), triggers=(trigger,))

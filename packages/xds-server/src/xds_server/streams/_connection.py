@@ -460,7 +460,7 @@ class Connection(Generic[C]):
         )
 
 
-_CATCH_UP = PushRequest(reasons=("request",), started=0.0)
+_CATCH_UP = PushRequest(triggers=("request",), started=0.0)
 """Everything may have changed: what a client asks for waits for nothing that is gathered."""
 
 
