@@ -79,13 +79,13 @@ async def test_expiry_and_outage_are_seconds_from_now(
 
 
 async def test_failures_of_files_are_counted(tmp_path: Path, registry: CollectorRegistry) -> None:
-    def observe(directory: str, on_event: OnEvent) -> Unwatch:
+    def watch_directory(directory: str, on_event: OnEvent) -> Unwatch:
         raise OSError(28, "inotify watch limit reached", directory, None, str(on_event))
 
     metrics = CertificateMetrics(registry)
     async with (
         asyncio.timeout(60),
-        file_secrets(FileSecretsConfig(), observe=observe) as secrets,
+        file_secrets(FileSecretsConfig(), watch_directory=watch_directory) as secrets,
     ):
         metrics.show_files(secrets)
         with pytest.raises(SourceUnavailable):

@@ -1,4 +1,4 @@
-"""Every way in which files are replaced is told, and no more than has to be watched is."""
+"""Every way of replacing a file is reported, and nothing more than necessary is watched."""
 
 import asyncio
 import logging
@@ -15,22 +15,22 @@ from mesh_filewatch import (
     DirectoryEvent,
     FileWatch,
     OnEvent,
-    Pace,
     Unwatch,
+    WatchTiming,
+    file_stat,
     read_bytes,
-    stamp,
     watching,
 )
-from mesh_filewatch._entries import watched_entries
+from mesh_filewatch._watched_entries import watched_entries
 
 GUARD_S = 60.0
-TOLD = Pace(look_every_s=3600, patience_s=GUARD_S)
-"""With it, what is noticed was told by an event, also where the look at a path takes its time."""
+TOLD = WatchTiming(poll_interval_s=3600, hang_timeout_s=GUARD_S)
+"""With it, `wait` returns for events only, also where resolving a path takes long."""
 
 
 @asynccontextmanager
 async def followed(*paths: Path, directories: tuple[Path, ...] = ()) -> AsyncIterator[FileWatch]:
-    async with asyncio.timeout(GUARD_S), watching(pace=TOLD) as watch:
+    async with asyncio.timeout(GUARD_S), watching(timing=TOLD) as watch:
         await watch.follow(paths, directories=directories)
         yield watch
 
@@ -174,10 +174,10 @@ async def test_a_thousand_files_of_a_directory_are_followed_by_one_watch(tmp_pat
         path.write_bytes(b"first")
     async with followed(*paths) as watch:
         alone = len(watch.directories)
-        seen = {path: stamp(path) for path in paths}
+        seen = {path: file_stat(path) for path in paths}
         for path in (paths[0], paths[500], paths[-1]):
             path.write_bytes(b"second")
-            while (now := {path: stamp(path) for path in paths}) == seen:
+            while (now := {path: file_stat(path) for path in paths}) == seen:
                 await watch.wait()
             await watch.follow(paths)
             assert [each for each in paths if now[each] != seen[each]] == [path]
@@ -223,8 +223,8 @@ async def test_the_second_of_two_changes_is_never_lost(tmp_path: Path) -> None:
 async def test_a_file_that_is_half_written_is_awaited(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_bytes(b"whole")
-    pace = TOLD._replace(max_settle_s=GUARD_S)
-    async with asyncio.timeout(GUARD_S), watching(pace=pace) as watch:
+    timing = TOLD._replace(max_settle_s=GUARD_S)
+    async with asyncio.timeout(GUARD_S), watching(timing=timing) as watch:
         await watch.follow([path])
         with path.open("wb") as file:
             file.write(b"half")
@@ -246,10 +246,10 @@ async def test_a_file_that_is_never_closed_is_told_all_the_same(tmp_path: Path) 
             assert await watch.wait()
 
 
-async def test_what_was_not_told_because_the_wait_was_ended_is_told_next(tmp_path: Path) -> None:
+async def test_a_change_during_a_cancelled_wait_is_reported_by_the_next(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
-    pace = TOLD._replace(max_settle_s=GUARD_S)
-    async with asyncio.timeout(GUARD_S), watching(pace=pace) as watch:
+    timing = TOLD._replace(max_settle_s=GUARD_S)
+    async with asyncio.timeout(GUARD_S), watching(timing=timing) as watch:
         await watch.follow([path])
         with path.open("wb") as file:
             file.write(b"half")
@@ -261,7 +261,7 @@ async def test_what_was_not_told_because_the_wait_was_ended_is_told_next(tmp_pat
 
 
 async def test_of_a_thousand_swaps_none_is_read_mixed_and_the_last_is_seen(tmp_path: Path) -> None:
-    """A reader that goes by `..data` has chain and key of one state; only their pace differs."""
+    """A reader that goes through `..data` gets chain and key of one generation."""
     swap(tmp_path, "..0", {"cert": b"0", "key": b"0"})
     done = threading.Event()
 
@@ -281,7 +281,7 @@ async def test_of_a_thousand_swaps_none_is_read_mixed_and_the_last_is_seen(tmp_p
             try:
                 now = await asyncio.to_thread(_through_data, tmp_path)
             except FileNotFoundError:
-                watch.notice()  # it was swapped between two of our steps
+                watch.mark_changed()  # it was swapped between two of our steps
                 continue
             looks += 1
             assert now[0] == now[1]
@@ -296,18 +296,18 @@ def _through_data(directory: Path) -> tuple[bytes, bytes]:
 
 
 async def test_a_swap_in_the_middle_of_following_is_not_lost(tmp_path: Path) -> None:
-    """The link turns after it was looked at and before the first watch on it."""
+    """The link changes after it was resolved and before it is watched."""
     swap(tmp_path, "..1", {"cert": b"1"})
     watched: list[str] = []
 
-    def observe(directory: str, on_event: OnEvent) -> Unwatch:
+    def watch_directory(directory: str, on_event: OnEvent) -> Unwatch:
         del on_event
         if not watched:
             swap(tmp_path, "..2", {"cert": b"2"})
         watched.append(directory)
         return lambda: None
 
-    async with asyncio.timeout(GUARD_S), watching(observe=observe) as watch:
+    async with asyncio.timeout(GUARD_S), watching(watch_directory=watch_directory) as watch:
         await watch.follow([tmp_path / "cert"])
 
         assert str(tmp_path / "..2") in watch.directories
@@ -332,7 +332,7 @@ async def test_a_watch_that_fails_is_tried_again_and_counted(
 ) -> None:
     tried: list[str] = []
 
-    def observe(directory: str, on_event: OnEvent) -> Unwatch:
+    def watch_directory(directory: str, on_event: OnEvent) -> Unwatch:
         del on_event
         tried.append(directory)
         if len(tried) < 4:
@@ -341,7 +341,7 @@ async def test_a_watch_that_fails_is_tried_again_and_counted(
 
     entries = len({directory for directory, _ in watched_entries(tmp_path / "x")})
     delays = []
-    async with asyncio.timeout(GUARD_S), watching(observe=observe) as watch:
+    async with asyncio.timeout(GUARD_S), watching(watch_directory=watch_directory) as watch:
         while len(watch.directories) < entries:
             await watch.follow([tmp_path / "x"])
             delays.append(watch.retry_in_s)
@@ -367,14 +367,17 @@ async def test_a_directory_that_may_not_be_watched_is_no_success(tmp_path: Path)
         tmp_path.chmod(0o700)
 
 
-async def test_a_happening_is_told_from_whatever_thread_it_comes(tmp_path: Path) -> None:
+async def test_events_may_come_from_any_thread(tmp_path: Path) -> None:
     tellers: dict[str, OnEvent] = {}
 
-    def observe(directory: str, on_event: OnEvent) -> Unwatch:
+    def watch_directory(directory: str, on_event: OnEvent) -> Unwatch:
         tellers[directory] = on_event
         return lambda: None
 
-    async with asyncio.timeout(GUARD_S), watching(observe=observe, pace=TOLD) as watch:
+    async with (
+        asyncio.timeout(GUARD_S),
+        watching(watch_directory=watch_directory, timing=TOLD) as watch,
+    ):
         await watch.follow([tmp_path / "cert"])
         await asyncio.to_thread(tellers[str(tmp_path)], "cert", DirectoryEvent.CHANGED)
         assert await watch.wait()
@@ -383,7 +386,7 @@ async def test_a_happening_is_told_from_whatever_thread_it_comes(tmp_path: Path)
 async def test_a_watch_that_ends_while_it_begins_leaves_nothing(tmp_path: Path) -> None:
     """Leftovers fail the test that left them."""
     for steps in range(30):
-        async with asyncio.timeout(GUARD_S), watching(pace=TOLD) as watch:
+        async with asyncio.timeout(GUARD_S), watching(timing=TOLD) as watch:
             following = asyncio.create_task(watch.follow([tmp_path / "cert"]))
             for _ in range(steps):
                 await asyncio.sleep(0)
@@ -392,7 +395,7 @@ async def test_a_watch_that_ends_while_it_begins_leaves_nothing(tmp_path: Path) 
                 await following
 
 
-async def test_nothing_of_the_host_is_changed(tmp_path: Path) -> None:
+async def test_the_host_programs_loggers_and_warnings_are_unchanged(tmp_path: Path) -> None:
     def host() -> object:
         loggers = (logging.getLogger(name) for name in (None, "watchdog.observers.inotify"))
         return warnings.filters[:], [(each.filters[:], each.handlers[:]) for each in loggers]

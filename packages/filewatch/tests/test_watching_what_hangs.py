@@ -1,4 +1,4 @@
-"""A file system that hangs, or takes its time, holds up no watch on another."""
+"""A file system that hangs or is slow delays no watch on another."""
 
 import asyncio
 import threading
@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from mesh_filewatch import OnEvent, Pace, ReadTimedOut, Unwatch, fetch_bytes, watching
+from mesh_filewatch import OnEvent, ReadTimedOut, Unwatch, WatchTiming, fetch_bytes, watching
 from mesh_testkit import hanging_mount
 
 GUARD_S = 60.0
-TOLD = Pace(look_every_s=3600, patience_s=GUARD_S)
-"""With it, what is noticed was told by an event."""
+TOLD = WatchTiming(poll_interval_s=3600, hang_timeout_s=GUARD_S)
+"""With it, `wait` returns for events only."""
 
 
 async def test_a_path_that_hangs_holds_up_no_other_and_is_told_when_it_answers(
@@ -22,7 +22,7 @@ async def test_a_path_that_hangs_holds_up_no_other_and_is_told_when_it_answers(
     threads = set(threading.enumerate())
     async with (
         asyncio.timeout(GUARD_S),
-        watching(pace=TOLD._replace(patience_s=0.1)) as watch,
+        watching(timing=TOLD._replace(hang_timeout_s=0.1)) as watch,
     ):
         with hanging_mount(tmp_path / "mount") as mount:
             for number in range(3):
@@ -45,7 +45,7 @@ async def test_a_watch_is_ended_though_a_path_hangs(tmp_path: Path) -> None:
     with hanging_mount(tmp_path / "mount") as mount:
         async with (
             asyncio.timeout(GUARD_S),
-            watching(pace=TOLD._replace(patience_s=0.1)) as watch,
+            watching(timing=TOLD._replace(hang_timeout_s=0.1)) as watch,
         ):
             await watch.follow([mount / "token", tmp_path / "good"])
     for each in set(threading.enumerate()) - threads:
@@ -55,22 +55,25 @@ async def test_a_watch_is_ended_though_a_path_hangs(tmp_path: Path) -> None:
 async def test_a_watch_that_the_kernel_does_not_take_in_time_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("mesh_filewatch._watching._EXCHANGE_S", 0.05)
+    monkeypatch.setattr("mesh_filewatch._watching._KERNEL_TIMEOUT_S", 0.05)
     let_go = threading.Event()
 
-    def observe(directory: str, on_event: OnEvent) -> Unwatch:
+    def watch_directory(directory: str, on_event: OnEvent) -> Unwatch:
         del directory, on_event
         let_go.wait()
         return lambda: None
 
     threads = set(threading.enumerate())
-    async with asyncio.timeout(GUARD_S), watching(observe=observe, pace=TOLD) as watch:
+    async with (
+        asyncio.timeout(GUARD_S),
+        watching(watch_directory=watch_directory, timing=TOLD) as watch,
+    ):
         await watch.follow([tmp_path / "cert"])
         assert watch.directories == frozenset()
         assert watch.failures
         assert "its file system did not answer within 0.05 s" in str(vars(caplog.records[0]))
         let_go.set()
-        monkeypatch.setattr("mesh_filewatch._watching._EXCHANGE_S", GUARD_S)
+        monkeypatch.setattr("mesh_filewatch._watching._KERNEL_TIMEOUT_S", GUARD_S)
         await watch.follow([tmp_path / "cert"])
         assert str(tmp_path) in watch.directories
         assert watch.retry_in_s is None

@@ -15,7 +15,7 @@ import envoy_supervisor
 from envoy_supervisor import JSON
 from mesh_agent._config import AgentConfig
 from mesh_agent._errors import BootstrapNotWritten
-from mesh_filewatch import ReadTimedOut, run_aside
+from mesh_filewatch import ReadTimedOut, run_in_thread
 
 _MODE = 0o644
 _INBOUND_LISTENER = "xds.istio.io/grpc/lds/inbound/%s"
@@ -62,7 +62,7 @@ def grpc_bootstrap(config: AgentConfig) -> Mapping[str, JSON]:
 
 async def write_grpc_bootstrap(path: Path, bootstrap: Mapping[str, JSON]) -> None:
     try:
-        await run_aside(partial(_write, path, bootstrap), about=path)
+        await run_in_thread(partial(_write, path, bootstrap), path=path)
     except ReadTimedOut as error:
         raise BootstrapNotWritten(f"{path} can't be written: {error.strerror}") from error
 

@@ -190,13 +190,13 @@ async def test_a_key_asked_for_in_vain_has_the_file_read_again_once_a_second(
     monotonic = Monotonic()
     source = JwksSource(file, monotonic=monotonic)
     await source.find("a")
-    source._seen = mesh_filewatch.stamp(_with(file, entry("b")))  # as if it were the same still
+    source._seen = mesh_filewatch.file_stat(_with(file, entry("b")))  # as if it were the same still
     assert await source.find("b") == ()
     monotonic.now = 0.9
     assert await source.find("b") == ()
     monotonic.now = 1.0
     assert await source.find("b")
-    source._seen = mesh_filewatch.stamp(_with(file, entry("c")))
+    source._seen = mesh_filewatch.file_stat(_with(file, entry("c")))
     monotonic.now = 1.9
     assert await source.find("c") == ()
     monotonic.now = 2.0

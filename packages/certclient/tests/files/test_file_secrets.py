@@ -565,11 +565,14 @@ def test_names_are_read_as_istio_writes_them() -> None:
 async def test_files_are_followed_even_where_nothing_can_be_watched(
     tmp_path: Path, issue: Issue, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def observe(directory: str, on_event: OnEvent) -> Unwatch:
+    def watch_directory(directory: str, on_event: OnEvent) -> Unwatch:
         raise OSError(28, f"inotify watch limit reached at {directory}", on_event.__name__)
 
     put(tmp_path, await issue())
-    async with asyncio.timeout(60), file_secrets(named(tmp_path), observe=observe) as secrets:
+    async with (
+        asyncio.timeout(60),
+        file_secrets(named(tmp_path), watch_directory=watch_directory) as secrets,
+    ):
         put(tmp_path, new := await issue())
         await pair_is(secrets, new)
         assert secrets.status.watch_failures > 0

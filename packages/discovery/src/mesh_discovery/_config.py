@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mesh_configfile import Duration, DurationBoundsError, DurationError
 from mesh_discovery._addresses import is_host, split_host_port
-from mesh_filewatch import ReadTimedOut, run_within
+from mesh_filewatch import ReadTimedOut, run_with_timeout
 from mesh_identity import InvalidSpiffeId, checked_trust_domain
 from mesh_listening import GRPC_LIMITS, HTTP_LIMITS, ConnectionLimits
 
@@ -260,7 +260,7 @@ class _Reader:
 
     def _is_file(self, path: Path) -> bool:
         try:
-            return run_within(path.is_file, about=path)
+            return run_with_timeout(path.is_file, path=path)
         except ReadTimedOut as error:
             self.problems.append(f"--jwks-file {error}")
             return True

@@ -40,7 +40,7 @@ from mesh_discovery.serve._certificate import ServingCertificate, keeping_certif
 from mesh_discovery.serve._debug import DebugPages
 from mesh_discovery.serve._free_ports import CannotListenError, check_free
 from mesh_discovery.serve._http import monitoring_app, public_app, serving_http
-from mesh_filewatch import ReadTimedOut, run_aside
+from mesh_filewatch import ReadTimedOut, run_in_thread
 from mesh_lifecycle import Readiness
 from mesh_listening.prometheus import PortMetrics
 from mesh_protos import type_urls
@@ -85,14 +85,14 @@ async def _authority(config: DiscoveryConfig, *, trust_domain: str) -> tuple[Aut
         return authority, is_own_root(config.ca_dir)
 
     try:
-        return await run_aside(load, about=config.ca_dir, timeout_s=_AUTHORITY_TIMEOUT_S)
+        return await run_in_thread(load, path=config.ca_dir, timeout_s=_AUTHORITY_TIMEOUT_S)
     except ReadTimedOut as error:
         raise StorageError(f"{config.ca_dir}: {error.strerror}") from error
 
 
 async def _first(work: Callable[[], T], loader: ConfigLoader) -> T:
     guarded = partial(done_or_refused, work, loader)
-    return await run_aside(guarded, about=loader.directory / "any", timeout_s=None)
+    return await run_in_thread(guarded, path=loader.directory / "any", timeout_s=None)
 
 
 @asynccontextmanager

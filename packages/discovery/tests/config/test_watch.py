@@ -10,16 +10,16 @@ import pytest
 
 from mesh_discovery import ConfigLoader
 from mesh_discovery.config._watch import FileChanges, watching_files
-from mesh_filewatch import Pace
+from mesh_filewatch import WatchTiming
 
 DEADLINE_S = 60.0
-TOLD = Pace(look_every_s=3600, patience_s=DEADLINE_S)
+TOLD = WatchTiming(poll_interval_s=3600, hang_timeout_s=DEADLINE_S)
 """With it, what is noticed was told by an event, also where the look at a path takes its time."""
 
 
 @asynccontextmanager
 async def watched(
-    root: Path, *, pace: Pace = TOLD, mesh_config: Path | None = None
+    root: Path, *, timing: WatchTiming = TOLD, mesh_config: Path | None = None
 ) -> AsyncIterator[tuple[FileChanges, ConfigLoader]]:
     loader = ConfigLoader(root, mesh_config=mesh_config)
     seen = loader.signature()
@@ -28,7 +28,7 @@ async def watched(
         directories=loader.load().directories,
         summary=loader.signature,
         seen=seen,
-        pace=pace,
+        timing=timing,
     ) as changes:
         yield changes, loader
 
@@ -194,7 +194,7 @@ async def test_a_change_between_the_first_load_and_the_watch_is_not_lost(config_
     (config_dir / "a.yaml").write_text("")
 
     async with watching_files(
-        config_dir, directories=directories, summary=loader.signature, seen=seen, pace=TOLD
+        config_dir, directories=directories, summary=loader.signature, seen=seen, timing=TOLD
     ) as changes:
         assert await noticed(changes, loader) == {"a.yaml"}
 
@@ -217,7 +217,7 @@ async def test_a_file_that_is_being_written_is_waited_for(config_dir: Path) -> N
     file = config_dir / "a.yaml"
     file.write_text("# all\n")
     patient = TOLD._replace(max_settle_s=3600)
-    async with watched(config_dir, pace=patient) as (changes, loader):
+    async with watched(config_dir, timing=patient) as (changes, loader):
         waiting = asyncio.create_task(noticed(changes, loader))
         with file.open("w") as begun:
             done, _ = await asyncio.wait([waiting], timeout=0.3)
@@ -231,7 +231,7 @@ async def test_a_file_that_stays_open_is_read_at_last(config_dir: Path) -> None:
     file = config_dir / "a.yaml"
     file.write_text("")
     impatient = TOLD._replace(max_settle_s=0.1)
-    async with watched(config_dir, pace=impatient) as (changes, loader):
+    async with watched(config_dir, timing=impatient) as (changes, loader):
         with file.open("w") as begun:
             begun.write("kind: nothing\n")
             begun.flush()
@@ -251,7 +251,7 @@ async def test_what_events_do_not_tell_is_found_by_the_regular_look(
         directories=frozenset(),
         summary=lambda: target.stat().st_size,
         seen=0,
-        pace=Pace(look_every_s=0.05),
+        timing=WatchTiming(poll_interval_s=0.05),
     ) as changes:
         target.write_text("# more\n")
 

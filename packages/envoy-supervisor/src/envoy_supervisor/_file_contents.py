@@ -15,7 +15,15 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from mesh_filewatch import FileWatch, ReadTimedOut, Stamp, read_bytes, run_aside, stamp, watching
+from mesh_filewatch import (
+    FileStat,
+    FileWatch,
+    ReadTimedOut,
+    file_stat,
+    read_bytes,
+    run_in_thread,
+    watching,
+)
 
 MAX_FILE_BYTES = 512 * 1024 * 1024
 _YOUNG_S = 2.0
@@ -36,7 +44,7 @@ def content_hash(paths: Sequence[Path]) -> str:
 
 
 class _Held(NamedTuple):
-    stamp: Stamp
+    stamp: FileStat
     digest: bytes
 
 
@@ -75,7 +83,7 @@ async def watching_contents(paths: Sequence[Path]) -> AsyncIterator[FileContents
 
 async def _look(path: Path, before: _Held | None) -> _Held | None:
     try:
-        return await run_aside(partial(_read, path, before), about=path, key=("content", path))
+        return await run_in_thread(partial(_read, path, before), path=path, key=("content", path))
     except ReadTimedOut:
         return before
 
@@ -83,7 +91,7 @@ async def _look(path: Path, before: _Held | None) -> _Held | None:
 def _read(path: Path, before: _Held | None) -> _Held | None:
     """Runs in a thread."""
     try:
-        now = stamp(path)
+        now = file_stat(path)
         if now is None:
             return None
         lasting = abs(time.time() - path.stat().st_mtime) > _YOUNG_S

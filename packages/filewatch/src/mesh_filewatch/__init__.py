@@ -1,8 +1,16 @@
-"""Files that somebody else names and puts in place: read so that none can block, and followed.
+"""Reads and watches files that a user or another program puts in place.
 
-A FIFO, a device, a file without an end and a hung mount are all told, in a sentence.
+No such file can block the caller. A FIFO, a device, a file without an end and a hung mount are each
+an error with a whole sentence.
 """
 
+from mesh_filewatch._calls_in_threads import (
+    FETCH_TIMEOUT_S,
+    fetch_bytes,
+    read_bytes_with_timeout,
+    run_in_thread,
+    run_with_timeout,
+)
 from mesh_filewatch._directory_events import DirectoryEvent, OnEvent, Unwatch, WatchDirectory
 from mesh_filewatch._errors import (
     FileKeepsChanging,
@@ -11,35 +19,28 @@ from mesh_filewatch._errors import (
     ReadTimedOut,
     UnfitFile,
 )
-from mesh_filewatch._fetching import (
-    FETCH_TIMEOUT_S,
-    fetch_bytes,
-    read_within,
-    run_aside,
-    run_within,
-)
-from mesh_filewatch._lookups import Lookup, Lookups
+from mesh_filewatch._file_calls import FileCall, FileCalls
+from mesh_filewatch._file_stat import FileStat, file_stat
 from mesh_filewatch._reading import read_bytes
-from mesh_filewatch._stamps import Stamp, stamp
-from mesh_filewatch._watching import FileWatch, Pace, watching
+from mesh_filewatch._watching import FileWatch, WatchTiming, watching
 
 __all__ = [
     # read
     "FETCH_TIMEOUT_S",
     "fetch_bytes",
     "read_bytes",
-    "read_within",
-    "run_aside",
-    "run_within",
-    "Lookup",
-    "Lookups",
+    "read_bytes_with_timeout",
+    "run_in_thread",
+    "run_with_timeout",
+    "FileCall",
+    "FileCalls",
     # watch
     "FileWatch",
-    "Pace",
-    "Stamp",
-    "stamp",
+    "WatchTiming",
+    "FileStat",
+    "file_stat",
     "watching",
-    # what stands in for the kernel
+    # replaces inotify in tests
     "DirectoryEvent",
     "WatchDirectory",
     "OnEvent",

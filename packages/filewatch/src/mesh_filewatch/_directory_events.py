@@ -1,4 +1,4 @@
-"""What a watch tells of a directory."""
+"""The events of a watched directory."""
 
 from collections.abc import Callable
 from enum import Enum, auto
@@ -6,10 +6,11 @@ from typing import Protocol
 
 
 class DirectoryEvent(Enum):
-    """What came of an entry, or of the watch itself.
+    """What happened to an entry of a directory, or to the watch itself.
 
-    WRITTEN_TO: it is open and has other content than before. CHANGED: anything else: made, moved,
-    deleted, closed by a writer, other rights. ENDED: the directory is no longer watched.
+    WRITTEN_TO: the file's content changed and its writer still has it open.
+    CHANGED: the entry was made, moved or deleted, closed by its writer, or got other permissions.
+    ENDED: the directory is no longer watched.
     """
 
     WRITTEN_TO = auto()
@@ -23,10 +24,10 @@ Unwatch = Callable[[], None]
 
 
 class WatchDirectory(Protocol):
-    """Watches one directory, not what is below it."""
+    """Watches one directory, without the directories below it."""
 
     def __call__(self, directory: str, on_event: OnEvent) -> Unwatch:
-        """Tell of each entry that changes until the returned function is called; raises OSError.
+        """Call `on_event` for each entry that changes, until the returned function is called.
 
-        Blocks, and is called in a thread.
+        Raises OSError. Blocks, so it is called in a thread.
         """

@@ -1,11 +1,11 @@
-"""What can be wrong with a file that somebody named, each an OSError with a whole sentence."""
+"""What can be wrong with a file that was named, each an OSError with a whole sentence."""
 
 import errno
 import os
 
 
 class UnfitFile(OSError):
-    """A file that can't be used; str() names it and says why, `strerror` says why alone."""
+    """A file that can't be used; str() has its path and the reason, `strerror` the reason alone."""
 
     def __init__(self, number: int, reason: str, path: str | os.PathLike[str]) -> None:
         super().__init__(number, reason, os.fspath(path))
@@ -23,7 +23,7 @@ class NotRegularFile(UnfitFile):
 
 
 class FileTooLarge(UnfitFile):
-    """A file that holds more than its reader takes."""
+    """A file that is larger than the reader's `max_bytes`."""
 
     def __init__(self, path: str | os.PathLike[str], max_bytes: int) -> None:
         super().__init__(

@@ -1,8 +1,8 @@
-"""What the kernel says of directories, by watchdog's reader of inotify: one thread for all of them.
+"""Directory events from the kernel, by watchdog's reader of inotify: one thread for all of them.
 
-watchdog's observers would take a thread a directory, wake for every file that anybody opens, hold
-the news of a removal back for half a second, and log and warn of what is nothing. The reader below
-them does none of that.
+watchdog's observers are not used. They take a thread for each directory, wake whenever any file is
+opened, delay the event of a removal by half a second, and log warnings about nothing. The reader
+that they are built on does none of that.
 """
 
 import errno
@@ -36,18 +36,18 @@ _numbers = count()
 
 
 class Inotify:
-    """Started when it is made; `close` it."""
+    """One inotify descriptor and its thread, both from the constructor until `close`."""
 
     def __init__(self) -> None:
         self._reader = InotifyFD()
         self._reader.start()
 
     def __call__(self, directory: str, on_event: OnEvent) -> Unwatch:
-        """Watch a directory; see `WatchDirectory`. Holds the lock: not for one that hangs."""
+        """Watch a directory; see `WatchDirectory`. Holds a lock, so the directory must not hang."""
         number = CallbackId(next(_numbers))
         watch = self._reader.add_callback(os.fsencode(directory), _MASK, _Watch(on_event), number)
         if watch < 0:
-            # watchdog passes over this one error.
+            # watchdog does not raise for this error.
             self._reader.remove_callbacks([(watch, number)])
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), directory)
         return lambda: self._reader.remove_callbacks([(watch, number)])

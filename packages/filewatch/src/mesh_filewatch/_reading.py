@@ -1,7 +1,7 @@
-"""A regular file's content, whole and of one state, whatever stands at the path.
+"""Reads a regular file so that its content is complete and of one moment.
 
-The path was named by a user or a peer, so it may lead to a FIFO without a writer, to a device, to
-a file without an end or to one that is being written.
+A user or a peer named the path, so it may lead to a FIFO without a writer, to a device, to a file
+without an end, or to a file that is being written.
 """
 
 import os
@@ -15,9 +15,9 @@ from mesh_filewatch._errors import FileKeepsChanging, FileTooLarge, NotRegularFi
 
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _PAUSES_S = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05)
-"""How long a file that changes is left to its writer before each further try."""
+"""The pause before each further attempt to read a file that changes."""
 _YOUNG_NS = 50_000_000
-"""A file's times come from a clock that ticks every few milliseconds: two changes may bear one."""
+"""File times come from a clock that ticks every few milliseconds: two changes may have one time."""
 _KINDS = {
     stat.S_IFIFO: "a FIFO",
     stat.S_IFSOCK: "a socket",
@@ -28,11 +28,11 @@ _KINDS = {
 
 
 def read_bytes(path: str | os.PathLike[str], *, max_bytes: int) -> bytes:
-    """Return what the file holds; raises OSError, with a whole sentence where it is one of ours.
+    """Return the file's content; raises OSError.
 
-    NotRegularFile for a FIFO, socket, device or directory, which is never opened; FileTooLarge
-    for more than `max_bytes`; FileKeepsChanging when no two looks in a row agree. It never waits
-    for a writer, but a hung mount holds it up: `fetch_bytes` does not let it hold up others.
+    Raises NotRegularFile for a FIFO, socket, device or directory, which is never opened;
+    FileTooLarge for more than `max_bytes`; FileKeepsChanging when no two readings in a row agree.
+    It never waits for a writer. A hung mount blocks it; see `fetch_bytes`.
     """
     # Before it is opened, because opening a device may act on it.
     _check_kind(Path(path).stat().st_mode, path)
@@ -56,7 +56,7 @@ def stable_content(
     *,
     pread: Callable[[int, int, int], bytes] = os.pread,
 ) -> bytes:
-    """Return what two looks at an open file agree on; `pread` stands in for the kernel's."""
+    """Return the content that two readings of an open file agree on; tests replace `pread`."""
     before = os.fstat(descriptor)
     for pause_s in _PAUSES_S:
         if pause_s:  # even a sleep of nothing gives the processor away
@@ -72,10 +72,10 @@ def stable_content(
 def _content(
     pread: Callable[[int, int], bytes], path: str | os.PathLike[str], max_bytes: int
 ) -> bytes:
-    """Return all from the file's start, at most one byte more than is allowed having been read."""
+    """Return the whole content; reads at most one byte more than `max_bytes`."""
     parts: list[bytes] = []
     size = 0
-    # A file of /proc says that it is empty, and a short answer isn't the end.
+    # A file of /proc has size 0, and a short read isn't the end.
     while part := pread(min(max_bytes + 1 - size, 1 << 20), size):
         parts.append(part)
         size += len(part)
@@ -89,7 +89,7 @@ def _marks(status: os.stat_result) -> tuple[int, int, int]:
 
 
 def _agrees(pread: Callable[[int, int], bytes], content: bytes, status: os.stat_result) -> bool:
-    """Say whether the file holds this still, where its times alone can't tell."""
+    """Say whether the file still has this content; reads it again if its times can't tell."""
     if abs(time.time_ns() - status.st_mtime_ns) > _YOUNG_NS:
         return True
     return pread(len(content) + 1, 0) == content

@@ -1,8 +1,8 @@
-"""Says when files may have changed: watches on the directories that decide what the files are.
+"""Tells when files may have changed, by watching the directories that their paths lead through.
 
-It may say so too often and never too seldom: directories are watched before the files are read,
-one that was replaced is watched anew, one that can't be watched is tried again, and now and then
-it says so without having been told, for file systems that tell nothing.
+It may tell too often and never too seldom. Directories are watched before the files are read; a
+directory that was replaced is watched again; one that can't be watched is tried again; and at
+intervals a change is assumed, for file systems without events.
 """
 
 import asyncio
@@ -17,11 +17,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from mesh_filewatch._calls_in_threads import FETCH_TIMEOUT_S, run_in_thread
 from mesh_filewatch._directory_events import DirectoryEvent, OnEvent, Unwatch, WatchDirectory
-from mesh_filewatch._entries import Entry, watched_entries
 from mesh_filewatch._errors import ReadTimedOut
-from mesh_filewatch._fetching import FETCH_TIMEOUT_S, run_aside
-from mesh_filewatch._lookups import PATIENCE_S, Lookup, Lookups
+from mesh_filewatch._file_calls import HANG_TIMEOUT_S, FileCall, FileCalls
+from mesh_filewatch._watched_entries import Entry, watched_entries
 from mesh_lifecycle import Backoff
 
 if TYPE_CHECKING:
@@ -31,61 +31,61 @@ log = logging.getLogger("mesh_filewatch")
 
 _TRY_AGAIN = Backoff(initial_s=0.5, maximum_s=60.0)
 _ALL = ""
-"""In the place of a name: whatever is in the directory."""
-_OURS = "/inotify"
-"""In the place of a path, for work on the watches themselves."""
-_EXCHANGE_S = FETCH_TIMEOUT_S
-"""For the kernel to take watches."""
-_TURNS = 5
-"""So often in a row are links looked up that turn meanwhile."""
+"""Used as the name of an entry: stands for all entries of the directory."""
+_WATCHES = "/inotify"
+"""Used as the path of calls that only change the watches."""
+_KERNEL_TIMEOUT_S = FETCH_TIMEOUT_S
+"""The time that the kernel is given to change watches."""
+_MAX_RESOLUTIONS = 5
+"""How often in a row paths are resolved again whose links change meanwhile."""
 
 
-class Pace(NamedTuple):
-    """How long to wait for what, in seconds.
+class WatchTiming(NamedTuple):
+    """How long a watch waits, in seconds.
 
-    settle_s: after the last event, for the next. max_settle_s: for the end of events that go on,
-    and for a file that is being written to be closed. look_every_s: without any event.
-    patience_s: for a file system to answer, before the others are gone on with.
+    settle_s: after an event, for the next one, before a change is reported.
+    max_settle_s: at most, while events go on or a writer has a file open.
+    poll_interval_s: without any event, before the files are looked at anyway.
+    hang_timeout_s: for a file system to answer, before other paths are looked at without it.
     """
 
     settle_s: float = 0.02
     max_settle_s: float = 0.5
-    look_every_s: float = 10.0
-    patience_s: float = PATIENCE_S
+    poll_interval_s: float = 10.0
+    hang_timeout_s: float = HANG_TIMEOUT_S
 
 
-_PACE = Pace()
+_TIMING = WatchTiming()
 
 
 class _Directory(NamedTuple):
-    """A directory as it is now: a new one of the same name is another."""
+    """A directory by name and inode, so that a new directory of the same name differs."""
 
     path: str
     device: int
     inode: int
 
 
-class _Found(NamedTuple):
-    """What decides about one path, and the directories in which that is."""
+class _Resolved(NamedTuple):
+    """The entries that decide what a path leads to, and the directories that hold them."""
 
     entries: frozenset[Entry]
     directories: frozenset[_Directory]
 
 
 class FileWatch:
-    """Made by `watching`."""
+    """Tells when any of the followed files may have changed; made by `watching`."""
 
-    def __init__(self, observe: WatchDirectory, pace: Pace) -> None:
-        self._observe = observe
-        self._pace = pace
+    def __init__(self, watch_directory: WatchDirectory, timing: WatchTiming) -> None:
+        self._watch_directory = watch_directory
+        self._timing = timing
         self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
-        self._told = False
         self._being_written: set[tuple[str, str]] = set()
-        self._lookups: Lookups[tuple[str, bool], _Found] = Lookups(
-            self.notice, patience_s=pace.patience_s
+        self._calls: FileCalls[tuple[str, bool], _Resolved] = FileCalls(
+            self.mark_changed, hang_timeout_s=timing.hang_timeout_s
         )
-        self._known: dict[tuple[str, bool], _Found] = {}
+        self._known: dict[tuple[str, bool], _Resolved] = {}
         self._names: dict[str, frozenset[str]] = {}
         self._watches: dict[_Directory, Unwatch] = {}
         self._delays = _TRY_AGAIN.delays()
@@ -94,42 +94,42 @@ class FileWatch:
 
     @property
     def directories(self) -> frozenset[str]:
-        """Those that are watched."""
+        """The directories that are watched now."""
         return frozenset(each.path for each in self._watches)
 
-    def notice(self) -> None:
-        """Behave as if something had changed."""
+    def mark_changed(self) -> None:
+        """Make `wait` return as if a file had changed."""
         self._changed.set()
 
     async def follow(self, paths: Iterable[Path], *, directories: Iterable[Path] = ()) -> None:
-        """Watch what decides about these paths and what is in these directories; nothing else.
+        """Watch these files and all entries of these directories, in place of those before.
 
-        Whatever changes after this returned is told, so read the files after it. A path whose
-        file system hangs is left out until it answers, and that is told as a change.
+        `wait` tells of every change after this method returned, so read the files after it. A path
+        whose file system hangs is left out until it results, which counts as a change.
         """
         asked = {(str(path), False): path for path in paths}
         asked |= {(str(path), True): path for path in directories}
-        lookups = {
-            key: Lookup(str(path), partial(_found, path, whole=key[1]))
+        calls = {
+            key: FileCall(str(path), partial(_resolve, path, whole=key[1]))
             for key, path in asked.items()
         }
-        for _ in range(_TURNS):
-            answers = await self._lookups.ask(lookups)
+        for _ in range(_MAX_RESOLUTIONS):
+            results = await self._calls.run(calls)
             self._known = {
-                key: answer if isinstance(answer, _Found) else self._known.get(key, _NOTHING)
-                for key, answer in answers.items()
+                key: result if isinstance(result, _Resolved) else self._known.get(key, _UNRESOLVED)
+                for key, result in results.items()
             }
             if not await self._watch_known():
                 return
-            # A link that was turned before the first watch on it was never told of: look again.
-        self.notice()
+            # A link that changed before it was watched caused no event, so resolve again.
+        self.mark_changed()
 
     async def wait(self, timeout_s: float | None = None) -> bool:
-        """Return when something may have changed since the last return, and has settled.
+        """Return True when a file may have changed since the last return, and events have paused.
 
-        Or when it is time to look anyway, at the latest after `timeout_s`: then it is False.
+        Returns False when it is time to look anyway: after `poll_interval_s`, or `timeout_s`.
         """
-        limits = (self._pace.look_every_s, self.retry_in_s, timeout_s)
+        limits = (self._timing.poll_interval_s, self.retry_in_s, timeout_s)
         try:
             async with asyncio.timeout(min(each for each in limits if each is not None)):
                 await self._changed.wait()
@@ -138,67 +138,69 @@ class FileWatch:
         try:
             await self._settle()
         except BaseException:
-            self._changed.set()  # nobody has been told
+            self._changed.set()  # the change has not been reported
             raise
         return True
 
     async def _settle(self) -> None:
-        end = self._loop.time() + self._pace.max_settle_s
+        end = self._loop.time() + self._timing.max_settle_s
         while (self._changed.is_set() or self._being_written) and self._loop.time() < end:
             self._changed.clear()
-            await asyncio.sleep(self._pace.settle_s)
+            await asyncio.sleep(self._timing.settle_s)
         self._changed.clear()
         self._being_written.clear()
 
     async def _watch_known(self) -> bool:
-        """Watch what is known to decide; tell whether that took any new watch."""
+        """Watch the entries of all resolved paths; return whether a watch was added."""
         names: dict[str, set[str]] = defaultdict(set)
         for found in self._known.values():
             for directory, name in found.entries:
                 names[directory].add(name)
-        # First, so that no event of a new watch meets the old names.
+        # Set before the watches change, so that no event of a new watch is compared with old names.
         self._names = {directory: frozenset(wanted) for directory, wanted in names.items()}
         wanted = set[_Directory]().union(*(found.directories for found in self._known.values()))
         gone = [self._watches.pop(each) for each in self._watches.keys() - wanted]
-        # A directory before what is in it.
+        # Sorted, so that a directory comes before those inside it.
         new = sorted(wanted - self._watches.keys())
         if not gone and not new:
             self._watch_again_in(None)
             return False
-        # All of them answered a moment ago; should one hang now, it is not the loop that does.
+        # All of them answered a moment ago; should one hang now, the loop is not blocked.
         begun: Mapping[_Directory, Unwatch | OSError]
         try:
-            begun = await run_aside(
-                partial(self._exchanged, gone, new), about=_OURS, timeout_s=_EXCHANGE_S
+            begun = await run_in_thread(
+                partial(self._exchange_watches, gone, new),
+                path=_WATCHES,
+                timeout_s=_KERNEL_TIMEOUT_S,
             )
         except ReadTimedOut as error:
-            # What is watched after all when it answers is told twice from the next try on.
+            # If they are watched after all, each event comes twice from the next try on.
             begun = dict.fromkeys(new, error)
-        return self._take_watches(begun)
+        return self._add_watches(begun)
 
-    def _exchanged(
+    def _exchange_watches(
         self, gone: Sequence[Unwatch], new: Sequence[_Directory]
     ) -> Mapping[_Directory, Unwatch | OSError]:
-        """Runs in a thread."""
+        """End some watches and begin others; runs in a thread."""
         for end in gone:
             end()
-        return {each: self._observed(each) for each in new}
+        return {each: self._try_to_watch(each) for each in new}
 
-    def _observed(self, directory: _Directory) -> Unwatch | OSError:
+    def _try_to_watch(self, directory: _Directory) -> Unwatch | OSError:
         try:
-            return self._observe(directory.path, self._told_of(directory))
+            return self._watch_directory(directory.path, self._handler_of(directory))
         except OSError as error:
             return error
 
-    def _take_watches(self, begun: Mapping[_Directory, Unwatch | OSError]) -> bool:
+    def _add_watches(self, begun: Mapping[_Directory, Unwatch | OSError]) -> bool:
         failed = any_new = False
         for directory, outcome in begun.items():
             match outcome:
                 case FileNotFoundError() | NotADirectoryError():
-                    # Gone since it was looked up, so something changed: look again.
+                    # Deleted since its path was resolved, so resolve again.
                     self._changed.set()
                 case OSError():
-                    self._failed(directory.path, outcome, tell=not failed)
+                    self._failed(directory.path, outcome, log_it=not failed)
                     failed = True
                 case _:
                     any_new = True
@@ -211,51 +213,51 @@ class FileWatch:
         if delay_s is None:
             self._delays = _TRY_AGAIN.delays()
 
-    def _failed(self, directory: str, error: OSError, *, tell: bool) -> None:
+    def _failed(self, directory: str, error: OSError, *, log_it: bool) -> None:
         self.failures += 1
-        if tell and self.retry_in_s is None:
+        if log_it and self.retry_in_s is None:
             log.warning(
                 "directory can't be watched, looking at its files now and then until it can",
                 extra={"directory": directory, "reason": error.strerror or str(error)},
             )
 
-    def _told_of(self, directory: _Directory) -> OnEvent:
-        def told(name: str, happening: DirectoryEvent) -> None:
-            """Runs in the observer's thread."""
+    def _handler_of(self, directory: _Directory) -> OnEvent:
+        def on_event(name: str, event: DirectoryEvent) -> None:
+            """Runs in inotify's thread."""
             wanted = self._names.get(directory.path, frozenset())
             if name == "" or name in wanted or _ALL in wanted:
-                self._loop.call_soon_threadsafe(self._take, directory, name, happening)
+                self._loop.call_soon_threadsafe(self._on_event, directory, name, event)
 
-        return told
+        return on_event
 
-    def _take(self, directory: _Directory, name: str, happening: DirectoryEvent) -> None:
-        if happening is DirectoryEvent.WRITTEN_TO:
+    def _on_event(self, directory: _Directory, name: str, event: DirectoryEvent) -> None:
+        if event is DirectoryEvent.WRITTEN_TO:
             self._being_written.add((directory.path, name))
         else:
             self._being_written.discard((directory.path, name))
-        if happening is DirectoryEvent.ENDED:
-            # Another directory may be made here that bears the same number.
+        if event is DirectoryEvent.ENDED:
+            # A directory that is made here later may get the same inode number.
             self._watches.pop(directory, None)
         self._changed.set()
 
     async def close(self) -> None:
-        """Watch nothing any more."""
-        await self._lookups.close()
+        """End all watches."""
+        await self._calls.close()
         ends = tuple(self._watches.values())
         self._watches.clear()
-        await run_aside(partial(self._exchanged, ends, ()), about=_OURS)
+        await run_in_thread(partial(self._exchange_watches, ends, ()), path=_WATCHES)
 
 
 @asynccontextmanager
 async def watching(
-    *, pace: Pace = _PACE, observe: WatchDirectory | None = None
+    *, timing: WatchTiming = _TIMING, watch_directory: WatchDirectory | None = None
 ) -> AsyncIterator[FileWatch]:
-    """Watch files for as long as the block runs; `observe` stands in for inotify in tests.
+    """Watch files for as long as the block runs; tests pass `watch_directory` in place of inotify.
 
-    Costs next to nothing until something is followed.
+    Takes no thread and loads no library before a file is followed.
     """
     inotify = _LateInotify()
-    watch = FileWatch(observe or inotify, pace)
+    watch = FileWatch(watch_directory or inotify, timing)
     try:
         yield watch
     finally:
@@ -266,13 +268,13 @@ async def watching(
 
 async def _closed(watch: FileWatch, inotify: "_LateInotify") -> None:
     await watch.close()
-    await run_aside(inotify.close, about=_OURS)
+    await run_in_thread(inotify.close, path=_WATCHES)
 
 
 class _LateInotify:
-    """inotify from when it is first needed: it brings a thread, and watchdog's modules.
+    """Starts inotify when the first directory is watched: it takes a thread and loads watchdog.
 
-    Called in threads, of which one may be at work still when the watch is closed.
+    Called in threads, one of which may still be running when the watch is closed.
     """
 
     def __init__(self) -> None:
@@ -297,15 +299,15 @@ class _LateInotify:
                 self._inotify.close()
 
 
-_NOTHING = _Found(frozenset(), frozenset())
+_UNRESOLVED = _Resolved(frozenset(), frozenset())
 
 
-def _found(path: Path, *, whole: bool) -> _Found:
+def _resolve(path: Path, *, whole: bool) -> _Resolved:
     entries = watched_entries(path)
     if whole:
         entries |= {(os.path.realpath(path), _ALL)}
     directories = map(_directory, sorted({directory for directory, _ in entries}))
-    return _Found(entries, frozenset(filter(None, directories)))
+    return _Resolved(entries, frozenset(filter(None, directories)))
 
 
 def _directory(path: str) -> _Directory | None:

@@ -13,7 +13,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Final
 
-from mesh_filewatch import read_bytes, run_aside
+from mesh_filewatch import read_bytes, run_in_thread
 from mesh_identity._unreachable import Trusted
 
 SYSTEM_ROOT_PATHS: Final = (
@@ -62,8 +62,8 @@ async def fetch_system_roots(environ: Mapping[str, str] | None = None) -> Truste
     environ = dict(os.environ if environ is None else environ)
     try:
         # All in one thread: /etc may be a mount as any other.
-        return await run_aside(
-            partial(read_system_roots, environ), about=system_root_files(environ)[0]
+        return await run_in_thread(
+            partial(read_system_roots, environ), path=system_root_files(environ)[0]
         )
     except OSError as error:
         raise NoSystemRoots(f"the system's root certificates cannot be read: {error}") from error

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from mesh_configfile import parse_duration
-from mesh_filewatch import FETCH_TIMEOUT_S, ReadTimedOut, read_within, run_within
+from mesh_filewatch import FETCH_TIMEOUT_S, ReadTimedOut, read_bytes_with_timeout, run_with_timeout
 
 T = TypeVar("T")
 
@@ -95,7 +95,7 @@ class Settings:
     def read_file(self, path: Path, *, max_bytes: int) -> bytes:
         """Raises OSError."""
         return self._in_time(
-            lambda within_s: read_within(path, max_bytes=max_bytes, timeout_s=within_s)
+            lambda within_s: read_bytes_with_timeout(path, max_bytes=max_bytes, timeout_s=within_s)
         )
 
     def is_file(self, path: Path) -> bool:
@@ -113,7 +113,9 @@ class Settings:
 
     def _look(self, path: Path, work: Callable[[], T], *, otherwise: T) -> T:
         try:
-            return self._in_time(lambda within_s: run_within(work, about=path, timeout_s=within_s))
+            return self._in_time(
+                lambda within_s: run_with_timeout(work, path=path, timeout_s=within_s)
+            )
         except ReadTimedOut as error:
             self.problems.append(str(error))
             return otherwise

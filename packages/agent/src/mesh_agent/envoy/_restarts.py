@@ -10,7 +10,7 @@ from pathlib import Path
 
 from envoy_supervisor import Envoy, EnvoyConfig, EnvoySupervisorError, RestartRefused
 from mesh_agent.envoy._bootstrap_files import BootstrapFiles
-from mesh_filewatch import ReadTimedOut, Stamp, run_aside, stamp, watching
+from mesh_filewatch import FileStat, ReadTimedOut, file_stat, run_in_thread, watching
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ class Restarts:
         A file that is gone, or whose mount hangs, is no reason to give up what runs.
         """
         paths = self._files.paths
-        used: tuple[Stamp | None, ...] | None = None
+        used: tuple[FileStat | None, ...] | None = None
         async with watching() as watch:
             while True:
                 await watch.follow(paths)
@@ -86,16 +86,16 @@ class Restarts:
         override = self._files.override
         if override is None:
             return ()
-        return await run_aside(self._files.override_arguments, about=override, timeout_s=None)
+        return await run_in_thread(self._files.override_arguments, path=override, timeout_s=None)
 
 
-async def signature(paths: Sequence[Path]) -> tuple[Stamp | None, ...]:
+async def signature(paths: Sequence[Path]) -> tuple[FileStat | None, ...]:
     """What becomes another when a file is written, replaced, made or removed."""
     return tuple(await asyncio.gather(*map(_stamp, paths)))
 
 
-async def _stamp(path: Path) -> Stamp | None:
+async def _stamp(path: Path) -> FileStat | None:
     try:
-        return await run_aside(partial(stamp, path), about=path, key=("stamp", path))
+        return await run_in_thread(partial(file_stat, path), path=path, key=("stamp", path))
     except ReadTimedOut:
         return None

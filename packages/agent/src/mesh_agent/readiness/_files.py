@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from mesh_filewatch import ReadTimedOut, run_aside, watching
+from mesh_filewatch import ReadTimedOut, run_in_thread, watching
 from mesh_lifecycle import Condition
 
 
@@ -20,7 +20,7 @@ async def watch_files(paths: tuple[Path, ...], ready: Condition) -> None:
 
 async def _fault(path: Path) -> str | None:
     try:
-        there = await run_aside(path.is_file, about=path, key=("is file", path))
+        there = await run_in_thread(path.is_file, path=path, key=("is file", path))
     except ReadTimedOut as error:
         return str(error)
     return None if there else f"{path} not there"

@@ -16,7 +16,7 @@ from jwt.exceptions import PyJWTError
 from mesh_ca._errors import StorageError
 from mesh_ca._files import fetch_file
 from mesh_ca.authority._keys import weakness
-from mesh_filewatch import ReadTimedOut, Stamp, run_aside, stamp
+from mesh_filewatch import FileStat, ReadTimedOut, file_stat, run_in_thread
 
 log = logging.getLogger("mesh_ca")
 
@@ -82,7 +82,7 @@ class JwksSource:
         self._file = file
         self._monotonic = monotonic
         self._keys: tuple[VerificationKey, ...] = ()
-        self._seen: Stamp | None = None
+        self._seen: FileStat | None = None
         self._problem = ""
         self._read_at = float("-inf")
         self._looked_at = float("-inf")
@@ -125,10 +125,10 @@ class JwksSource:
                 "key set not usable, the last good keys stay", extra={"reason": self._problem}
             )
 
-    async def _stamp(self) -> Stamp | None:
-        look = partial(stamp, self._file)
+    async def _stamp(self) -> FileStat | None:
+        look = partial(file_stat, self._file)
         try:
-            return await run_aside(look, about=self._file, key=("stamp", str(self._file)))
+            return await run_in_thread(look, path=self._file, key=("stamp", str(self._file)))
         except ReadTimedOut as error:
             if not self._keys:
                 raise StorageError(str(error)) from error

@@ -27,12 +27,12 @@ from mesh_ca.directory._own_root import ROOT_STATE, RootPolicy
 from mesh_ca.directory._reading import load_signer
 from mesh_ca.directory._root_changes import apply_due_steps, next_step_at
 from mesh_ca.revocation._revocation_list import RevocationList
-from mesh_filewatch import Pace, ReadTimedOut, run_aside, stamp, watching
+from mesh_filewatch import ReadTimedOut, WatchTiming, file_stat, run_in_thread, watching
 
 log = logging.getLogger("mesh_ca")
 
 CHECK_INTERVAL = timedelta(hours=1)
-_PACE = Pace(settle_s=0.05, max_settle_s=1.0)
+_TIMING = WatchTiming(settle_s=0.05, max_settle_s=1.0)
 _ASIDE_S = 60.0
 """Making a root's key may take seconds; longer than this, it is the file system."""
 
@@ -146,7 +146,7 @@ class RotatingAuthority:
         """Look whenever something may have changed or be due, for ever."""
         interval_s = check_interval.total_seconds()
         due = self._loop.time() + rng.uniform(0, interval_s)
-        async with watching(pace=_PACE) as watch:
+        async with watching(timing=_TIMING) as watch:
             while True:
                 await watch.follow(self._files())
                 if (
@@ -173,10 +173,10 @@ class RotatingAuthority:
         """Do what a mount that hangs may hold up; one at a time, so that no step is done twice."""
         about = self._directory / CA_CERT
         whole_key = (key, str(self._directory))
-        return await run_aside(work, about=about, key=whole_key, timeout_s=_ASIDE_S)
+        return await run_in_thread(work, path=about, key=whole_key, timeout_s=_ASIDE_S)
 
     def _stamps(self) -> object:
-        return tuple(map(stamp, self._files()))
+        return tuple(map(file_stat, self._files()))
 
     def _files(self) -> tuple[Path, ...]:
         names = (CA_CERT, CA_KEY, CERT_CHAIN, ROOT_CERT, ROOT_STATE)

@@ -41,9 +41,9 @@ from certclient.x509._pem import (
     read_roots,
 )
 from mesh_filewatch import (
+    FileCall,
+    FileCalls,
     FileWatch,
-    Lookup,
-    Lookups,
     WatchDirectory,
     read_bytes,
     watching,
@@ -208,15 +208,19 @@ class FileSecretChanges:
 
 @asynccontextmanager
 async def file_secrets(
-    config: FileSecretsConfig, *, clock: Clock | None = None, observe: WatchDirectory | None = None
+    config: FileSecretsConfig,
+    *,
+    clock: Clock | None = None,
+    watch_directory: WatchDirectory | None = None,
 ) -> AsyncIterator[FileSecrets]:
     """Follow the files of `default`, `ROOTCA` and of every name that is asked for.
 
-    Does not wait for the files and does not fail without them. observe: stands in for inotify.
+    Does not wait for the files and does not fail without them.
+    watch_directory: replaces inotify in tests.
     """
     feed = Feed(FileStatus())
-    async with watching(observe=observe) as watch:
-        secrets = FileSecrets(config, feed, look=watch.notice)
+    async with watching(watch_directory=watch_directory) as watch:
+        secrets = FileSecrets(config, feed, look=watch.mark_changed)
         for name in _OWN:
             secrets.get(name)
         reader = _Reader(clock or SystemClock(), config.output_directory)
@@ -231,7 +235,7 @@ async def file_secrets(
 async def _follow(
     wanted: Mapping[str, SecretFiles], feed: Feed[FileStatus], watch: FileWatch, reader: "_Reader"
 ) -> None:
-    lookups: Lookups[str, FileState] = Lookups(watch.notice)
+    lookups: FileCalls[str, FileState] = FileCalls(watch.mark_changed)
     try:
         while True:
             asked, old = dict(wanted), feed.value
@@ -260,7 +264,7 @@ async def _read(
     asked: Mapping[str, SecretFiles],
     old: Mapping[str, FileState],
     reader: "_Reader",
-    lookups: Lookups[str, FileState],
+    lookups: FileCalls[str, FileState],
 ) -> dict[str, FileState]:
     """Read all names; one whose file system hangs keeps its last state until that answers."""
     reader.forget_all_but(asked.keys())
@@ -268,11 +272,13 @@ async def _read(
     # Pairs before roots, so that the roots are never older than a pair that needs them.
     for pairs in (True, False):
         work = {
-            name: Lookup(str(paths_of(files)[0]), partial(reader.state, name, files, old.get(name)))
+            name: FileCall(
+                str(paths_of(files)[0]), partial(reader.state, name, files, old.get(name))
+            )
             for name, files in asked.items()
             if isinstance(files, PairFiles) is pairs
         }
-        for name, answer in (await lookups.ask(work)).items():
+        for name, answer in (await lookups.run(work)).items():
             if isinstance(answer, FileState):
                 states[name] = answer
             else:

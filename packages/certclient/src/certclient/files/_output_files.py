@@ -15,7 +15,7 @@ from pathlib import Path
 
 from certclient.feed._certificates import Certificates
 from certclient.x509._certificate import Certificate
-from mesh_filewatch import UnfitFile, read_bytes, run_aside
+from mesh_filewatch import UnfitFile, read_bytes, run_in_thread
 from mesh_lifecycle import Backoff, Clock, SystemClock, in_background
 
 log = logging.getLogger("certclient")
@@ -93,9 +93,9 @@ async def write_files_aside(config: OutputFilesConfig, certificate: Certificate)
 
     What hangs there goes on when the mount answers, and before anything later is written.
     """
-    return await run_aside(
+    return await run_in_thread(
         partial(write_files, config, certificate),
-        about=config.directory / "any",
+        path=config.directory / "any",
         key=("write", config.directory),
     )
 

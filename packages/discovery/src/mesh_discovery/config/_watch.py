@@ -10,11 +10,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from mesh_filewatch import FileWatch, Pace, ReadTimedOut, run_aside, watching
+from mesh_filewatch import FileWatch, ReadTimedOut, WatchTiming, run_in_thread, watching
 
 log = logging.getLogger(__name__)
 
-_PACE = Pace(settle_s=0.05)
+_TIMING = WatchTiming(settle_s=0.05)
 _PATIENCE_S = 60.0
 """A large configuration takes seconds to read; longer than this, it is the file system."""
 
@@ -36,7 +36,7 @@ class FileChanges:
         """Watch what is in these from now on, and what decides where the root is."""
         await self._watch.follow([self._root], directories=directories)
         if await self._differs():
-            self._watch.notice()
+            self._watch.mark_changed()
 
     async def wait(self) -> None:
         """Return when something changed since the last call and nothing has for a moment."""
@@ -53,8 +53,8 @@ async def aside(work: Callable[[], T], root: Path) -> T:
     """Do what a mount that hangs would hold up, without holding up the loop."""
     while True:
         try:
-            return await run_aside(
-                work, about=root / "any", key=(work, str(root)), timeout_s=_PATIENCE_S
+            return await run_in_thread(
+                work, path=root / "any", key=(work, str(root)), timeout_s=_PATIENCE_S
             )
         except ReadTimedOut as error:
             log.warning(
@@ -69,14 +69,14 @@ async def watching_files(
     directories: Iterable[Path],
     summary: Callable[[], Hashable],
     seen: Hashable,
-    pace: Pace = _PACE,
+    timing: WatchTiming = _TIMING,
 ) -> AsyncIterator[FileChanges]:
     """Watch `root` and the directories that hold the files until the context is left.
 
     `summary` gives a value that differs when the files or their directories do, and `seen` is what
     it gave before they were last read: a change made since then counts. It is called in a thread.
     """
-    async with watching(pace=pace) as watch:
+    async with watching(timing=timing) as watch:
         changes = FileChanges(watch, root=root, summary=summary, seen=seen)
         await changes.follow(directories)
         yield changes

@@ -9,7 +9,7 @@ from ipaddress import IPv6Address, ip_address
 from pathlib import Path
 
 from envoy_supervisor._errors import BootstrapError
-from mesh_filewatch import ReadTimedOut, read_within
+from mesh_filewatch import ReadTimedOut, read_bytes_with_timeout
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ def bootstrap_override(path: Path, environ: Mapping[str, str] = {}) -> tuple[str
     large or no text, or whose mount hangs. Waits for that for some seconds.
     """
     try:
-        content = read_within(path, max_bytes=_MAX_FILE_BYTES)
+        content = read_bytes_with_timeout(path, max_bytes=_MAX_FILE_BYTES)
     except ReadTimedOut as error:
         raise BootstrapError(
             f"bootstrap override {path} cannot be read: {error.strerror}"

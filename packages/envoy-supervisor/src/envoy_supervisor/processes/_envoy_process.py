@@ -23,7 +23,7 @@ from envoy_supervisor.processes._exit_reason import explain_exit
 from envoy_supervisor.processes._memory_cgroup import watch_memory
 from envoy_supervisor.processes._output_log import OutputLog
 from envoy_supervisor.processes._version import Version, bootstrap_file
-from mesh_filewatch import ReadTimedOut, run_within
+from mesh_filewatch import ReadTimedOut, run_with_timeout
 from mesh_lifecycle import Clock
 
 log = logging.getLogger(__name__)
@@ -106,7 +106,7 @@ def _is_same(path: Path, other: Path) -> bool:
     if path.name != other.name:
         return False
     with suppress(ReadTimedOut):
-        return run_within(other.resolve, about=other, timeout_s=1.0) == path.resolve()
+        return run_with_timeout(other.resolve, path=other, timeout_s=1.0) == path.resolve()
     return False
 
 

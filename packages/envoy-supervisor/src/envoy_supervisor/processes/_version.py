@@ -24,7 +24,7 @@ from envoy_supervisor.bootstrap._user_bootstrap import (
     stats_flush_s,
 )
 from envoy_supervisor.processes._arguments import envoy_arguments
-from mesh_filewatch import ReadTimedOut, read_bytes, read_within, run_aside
+from mesh_filewatch import ReadTimedOut, read_bytes, read_bytes_with_timeout, run_in_thread
 
 _OWN_FILE_S = 1.0
 
@@ -82,7 +82,7 @@ async def fetch_version(config: EnvoyConfig) -> Version:
     """Do what `read_version` does, without holding up the loop; a mount may hang."""
     about = config.binary if isinstance(config.bootstrap, BootstrapConfig) else config.bootstrap
     try:
-        return await run_aside(partial(read_version, config), about=about)
+        return await run_in_thread(partial(read_version, config), path=about)
     except ReadTimedOut as error:
         raise EnvoySupervisorError(
             f"envoy's bootstrap, binary or watched files cannot be read: {error}"
@@ -115,7 +115,9 @@ def bootstrap_file(version: Version, path: Path) -> Iterator[Path]:
 def _stands_in(file: Path, version: Version) -> bool:
     try:
         # No longer than that: if its mount hangs, what was read from it does.
-        content = read_within(file, max_bytes=MAX_BOOTSTRAP_BYTES, timeout_s=_OWN_FILE_S)
+        content = read_bytes_with_timeout(
+            file, max_bytes=MAX_BOOTSTRAP_BYTES, timeout_s=_OWN_FILE_S
+        )
         return content.decode("utf-8", "surrogateescape") == version.content
     except OSError:
         return False

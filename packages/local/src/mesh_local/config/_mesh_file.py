@@ -24,7 +24,7 @@ from mesh_configfile import (
     read_document,
 )
 from mesh_configfile.shapes import decode, differences
-from mesh_filewatch import read_within
+from mesh_filewatch import read_bytes_with_timeout
 from mesh_identity import InvalidSpiffeId, checked_trust_domain
 from mesh_local._errors import MeshFileError
 from mesh_local.config._check_request import Request, RequestError
@@ -76,7 +76,7 @@ class MeshFile:
 def load_mesh_file(path: Path) -> MeshFile:
     """Read and check a mesh file; raises `MeshFileError` with every mistake found."""
     try:
-        data = read_within(path, max_bytes=MAX_BYTES)
+        data = read_bytes_with_timeout(path, max_bytes=MAX_BYTES)
     except OSError as error:
         if error.errno == errno.EISDIR:
             raise _one(path, "this is a directory; name the YAML file in it") from None

@@ -7,7 +7,7 @@ in each workload's directory, which agents read anew at each connection.
 import logging
 from functools import partial
 
-from mesh_filewatch import fetch_bytes, run_aside, watching
+from mesh_filewatch import fetch_bytes, run_in_thread, watching
 from mesh_local.config._plan import MeshPlan
 from mesh_local.state._folder import ROOT_CERTIFICATE, StateFolder, write_file
 
@@ -38,7 +38,7 @@ async def keep_roots_fresh(plan: MeshPlan, state: StateFolder) -> None:
                 roots = await fetch_bytes(file, max_bytes=_MAX_ROOTS_BYTES)
                 if roots != known:
                     hand_on = partial(write_roots, roots, plan, state)
-                    await run_aside(hand_on, about=state.path / "any", key="roots")
+                    await run_in_thread(hand_on, path=state.path / "any", key="roots")
                     if known is not None:
                         log.info("roots changed, workloads got them", extra={"file": str(file)})
                 known = roots

@@ -15,19 +15,19 @@ from mesh_filewatch import (
     ReadTimedOut,
     fetch_bytes,
     read_bytes,
-    read_within,
-    run_aside,
-    run_within,
+    read_bytes_with_timeout,
+    run_in_thread,
+    run_with_timeout,
 )
 from mesh_testkit import hanging_mount, until
 
 SOON_S = 0.05
 GUARD_S = 60.0
-"""For a file system that answers, on a machine that is slow."""
+"""A timeout for calls that return, on a slow machine."""
 
 
 class Opener:
-    """Reads, but for one path that hangs until it is let go."""
+    """A reader with one path that hangs until it is released."""
 
     def __init__(self, hangs: Path) -> None:
         self.hangs = hangs
@@ -73,7 +73,7 @@ async def test_what_is_wrong_with_a_file_is_raised(tmp_path: Path) -> None:
         await fetch_bytes(tmp_path / "missing", max_bytes=100, timeout_s=GUARD_S)
 
 
-async def test_a_file_that_hangs_is_told_in_a_sentence_and_no_other_waits(directory: Path) -> None:
+async def test_a_file_that_hangs_is_an_error_and_delays_no_other(directory: Path) -> None:
     with hanging(directory / "bad") as opener:
         bad = asyncio.create_task(
             fetch_bytes(directory / "bad", max_bytes=100, timeout_s=SOON_S, read=opener)
@@ -89,7 +89,7 @@ async def test_a_file_that_hangs_is_told_in_a_sentence_and_no_other_waits(direct
     assert isinstance(caught.value, TimeoutError)
 
 
-async def test_a_path_whose_reader_hangs_gets_no_second_one(directory: Path) -> None:
+async def test_a_path_that_hangs_takes_one_thread_however_often_it_is_read(directory: Path) -> None:
     with hanging(directory / "bad") as opener:
         for _ in range(20):
             with pytest.raises(ReadTimedOut):
@@ -113,7 +113,7 @@ async def test_a_path_is_read_again_once_its_reader_is_free(directory: Path) -> 
         assert await again == b"newer"
 
 
-async def test_those_who_wait_for_one_path_are_told_by_one_look(directory: Path) -> None:
+async def test_callers_waiting_for_one_path_share_one_read(directory: Path) -> None:
     with hanging(directory / "bad") as opener:
         asked = [
             asyncio.create_task(
@@ -143,7 +143,7 @@ async def test_a_directory_that_hangs_takes_few_threads_and_leaves_others_theirs
 
     threads = set(threading.enumerate())
     asked = [
-        asyncio.create_task(run_aside(work, about=tmp_path / "bad" / str(n), timeout_s=None))
+        asyncio.create_task(run_in_thread(work, path=tmp_path / "bad" / str(n), timeout_s=None))
         for n in range(200)
     ]
     await until(lambda: len(begun) >= 4, what="the threads are at work")
@@ -160,7 +160,7 @@ async def test_a_directory_that_hangs_takes_few_threads_and_leaves_others_theirs
         each.join()
 
 
-async def test_work_that_nobody_waits_for_any_more_is_not_begun(directory: Path) -> None:
+async def test_a_call_without_waiters_does_not_start(directory: Path) -> None:
     with hanging(directory / "bad") as opener:
         first, second = (
             asyncio.create_task(
@@ -230,27 +230,30 @@ def test_a_program_ends_though_a_mount_hangs(tmp_path: Path) -> None:
     assert "its file system did not answer within 0.1 s" in ended.stdout
 
 
-def test_before_an_event_loop_runs_a_file_is_waited_for_no_longer_than_said(
+def test_without_an_event_loop_reading_ends_at_the_timeout(
     directory: Path,
 ) -> None:
     (directory / "mount").mkdir()
     with hanging_mount(directory / "mount") as mount:
         with pytest.raises(ReadTimedOut) as caught:
-            read_within(mount / "file", max_bytes=100, timeout_s=SOON_S)
+            read_bytes_with_timeout(mount / "file", max_bytes=100, timeout_s=SOON_S)
         with pytest.raises(ReadTimedOut):
-            run_within((mount / "file").is_file, about=mount / "file", timeout_s=SOON_S)
-        assert read_within(directory / "good", max_bytes=100, timeout_s=GUARD_S) == b"good"
+            run_with_timeout((mount / "file").is_file, path=mount / "file", timeout_s=SOON_S)
+        assert (
+            read_bytes_with_timeout(directory / "good", max_bytes=100, timeout_s=GUARD_S) == b"good"
+        )
     assert "its file system did not answer within 0.05 s" in str(caught.value)
     with pytest.raises(FileNotFoundError):
-        read_within(directory / "missing", max_bytes=100, timeout_s=GUARD_S)
+        read_bytes_with_timeout(directory / "missing", max_bytes=100, timeout_s=GUARD_S)
 
 
 def test_a_signal_ends_a_program_that_waits_for_a_mount_before_its_event_loop(
     tmp_path: Path,
 ) -> None:
     program = (
-        "import sys; from mesh_filewatch import read_within; print('reads', flush=True); "
-        "read_within(sys.argv[1], max_bytes=1, timeout_s=600)"
+        "import sys; from mesh_filewatch import read_bytes_with_timeout\n"
+        "print('reads', flush=True); "
+        "read_bytes_with_timeout(sys.argv[1], max_bytes=1, timeout_s=600)"
     )
     with (
         hanging_mount(tmp_path) as mount,

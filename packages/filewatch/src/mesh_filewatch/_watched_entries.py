@@ -1,8 +1,8 @@
 """Which directory entries decide what a path leads to.
 
-A path is followed as the kernel follows it. Every symbolic link on the way is an entry that may be
-replaced (Kubernetes renames `..data`), so is the file at the end, and so is the directory that
-holds it. When something is missing, the entry that would bring it is among them.
+A path is resolved as the kernel resolves it. Any entry on the way may be replaced: each symbolic
+link (Kubernetes renames `..data`), the file at the end, and the directory that holds it. When a
+part of the path is missing, the entry that would create it is included.
 """
 
 import os
@@ -53,6 +53,6 @@ def watched_entries(path: Path) -> frozenset[Entry]:
 
 
 def _add_directory(entries: set[Entry], directory: str) -> None:
-    """The directory itself may be moved or deleted, and another put in its place."""
+    """Add the directory's own entry: it may be moved or deleted, and replaced by another."""
     if directory != "/":
         entries.add((os.path.dirname(directory), os.path.basename(directory)))  # noqa: PTH119, PTH120
