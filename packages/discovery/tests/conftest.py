@@ -20,7 +20,7 @@ from envoy.extensions.transport_sockets.tls.v3 import secret_pb2
 from mesh_ca import Authority
 from mesh_ca.testing import signing_request
 from mesh_discovery import ConfigLoader
-from mesh_discovery.model._model import World, build_world
+from mesh_discovery.model._model import MeshModel, build_model
 from xds_server import (
     Admission,
     Client,
@@ -97,17 +97,17 @@ def replace() -> Callable[[Path, str], None]:
 
 
 @pytest.fixture
-def world_of(tmp_path: Path) -> Callable[..., World]:
-    """Build a world of YAML documents."""
+def model_of(tmp_path: Path) -> Callable[..., MeshModel]:
+    """Build a model of YAML documents."""
     numbers = count()
 
-    def build(*documents: str) -> World:
-        directory = tmp_path / f"world-{next(numbers)}"
+    def build(*documents: str) -> MeshModel:
+        directory = tmp_path / f"model-{next(numbers)}"
         directory.mkdir()
         (directory / "all.yaml").write_text("---\n".join(documents))
         load = ConfigLoader(directory).load()
         assert not load.problems, [str(each) for each in load.problems]
-        return build_world(load.snapshot)
+        return build_model(load.snapshot)
 
     return build
 

@@ -7,7 +7,7 @@ from mesh_configfile import Problem
 from mesh_discovery._problems import ConfigError
 from mesh_discovery.config._first_load import done_or_refused
 from mesh_discovery.config._loader import ConfigLoader
-from mesh_discovery.model._model import build_world
+from mesh_discovery.model._model import build_model
 from mesh_discovery.plan._reachability import unreachable
 
 
@@ -40,6 +40,6 @@ def check_configuration(
         objects=len(load.snapshot.objects),
         files=len(load.files),
         problems=load.problems,
-        unreachable=unreachable(load.snapshot, build_world(load.snapshot)),
+        unreachable=unreachable(load.snapshot, build_model(load.snapshot)),
         notes=load.snapshot.notes,
     )

@@ -117,7 +117,7 @@ async def running(config: DiscoveryConfig) -> AsyncIterator[ControlPlane]:
     store = ConfigStore(first, metrics=metrics, trust_domain=config.trust_domain)
     metrics.watch_conflicts(lambda: len(store.state.context.conflicts))
     authority, own_root = await _authority(
-        config, trust_domain=store.state.context.world.trust_domain
+        config, trust_domain=store.state.context.model.trust_domain
     )
     # A plugged-in authority's list is the business of who made it.
     revocations = RevocationList(config.ca_dir, authority) if own_root else None
@@ -196,7 +196,7 @@ def serving_names(config: DiscoveryConfig, store: ConfigStore) -> tuple[str, ...
         "localhost",
         "127.0.0.1",
     ]
-    address = store.snapshot.mesh.default_config.get("discoveryAddress")
+    address = store.snapshot.mesh_config.default_config.get("discoveryAddress")
     if isinstance(address, str):
         names.insert(0, split_host_port(address)[0])
     return tuple(dict.fromkeys(name for name in names if name))
@@ -215,7 +215,7 @@ def _xds_server(
         admit=Gatekeeper(
             authenticator,
             domain_suffix=config.domain,
-            drain_time=lambda: mesh_drain_time(store.snapshot.mesh.default_config),
+            drain_time=lambda: mesh_drain_time(store.snapshot.mesh_config.default_config),
         ),
         config=ServerConfig(
             debounce_quiet_s=config.debounce_after_s,
@@ -329,7 +329,7 @@ async def _serving_grpc(
 
 
 def _say_ready(plane: ControlPlane, store: ConfigStore) -> None:
-    world = store.state.context.world
+    model = store.state.context.model
     log.info(
         "control plane ready",
         extra={
@@ -337,7 +337,7 @@ def _say_ready(plane: ControlPlane, store: ConfigStore) -> None:
             "grpc": plane.grpc,
             "secure_grpc": plane.secure_grpc,
             "monitoring": plane.monitoring,
-            "services": len(world.services),
-            "trust_domain": world.trust_domain,
+            "services": len(model.services),
+            "trust_domain": model.trust_domain,
         },
     )

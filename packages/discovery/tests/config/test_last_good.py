@@ -200,7 +200,7 @@ def test_a_second_mesh_config_does_not_take_the_place_of_the_first(
 
     load = loader.load()
 
-    assert load.snapshot.mesh.root_namespace == "one"
+    assert load.snapshot.mesh_config.root_namespace == "one"
     assert wrong(load) == ["also.yaml"]
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from mesh_discovery import ConfigLoader
 from mesh_discovery.model._auto_addresses import allocate, auto_addresses
-from mesh_discovery.model._model import World, build_world
+from mesh_discovery.model._model import MeshModel, build_model
 from mesh_discovery.plan._proxy import Proxy, parse_proxy
 from mesh_discovery.push._context import PushContext
 from mesh_protos import type_urls
@@ -23,7 +23,7 @@ from mesh_protos.nds_pb2 import NameTable
 from xds_server import Node
 from xds_server.testing import ADS_DELTA, ADS_SOTW, DeltaClient, SotwClient, over_grpc
 
-Build = Callable[..., World]
+Build = Callable[..., MeshModel]
 WEB = "web.default.svc.cluster.local"
 
 
@@ -67,8 +67,8 @@ def message(context: PushContext, of: Proxy) -> NameTable:
     return NameTable.FromString(resource.body)
 
 
-def test_an_agent_that_captures_dns_is_told_what_istio_tells(world_of: Build) -> None:
-    context = PushContext(world_of(*DOCUMENTS))
+def test_an_agent_that_captures_dns_is_told_what_istio_tells(model_of: Build) -> None:
+    context = PushContext(model_of(*DOCUMENTS))
 
     found = table(context, proxy(DNS_CAPTURE="true"))
 
@@ -82,8 +82,8 @@ def test_an_agent_that_captures_dns_is_told_what_istio_tells(world_of: Build) ->
     assert all(len(each) == 1 and each[0].startswith("240.240.") for each in (web, other))
 
 
-def test_hosts_of_the_mesh_have_short_names_and_all_others_have_none(world_of: Build) -> None:
-    found = message(PushContext(world_of(*DOCUMENTS)), proxy(DNS_CAPTURE="true")).table
+def test_hosts_of_the_mesh_have_short_names_and_all_others_have_none(model_of: Build) -> None:
+    found = message(PushContext(model_of(*DOCUMENTS)), proxy(DNS_CAPTURE="true")).table
 
     web, fixed = found[WEB], found["fixed.test"]
     assert (web.registry, web.shortname, web.namespace) == ("Kubernetes", "web", "default")
@@ -99,9 +99,9 @@ def test_hosts_of_the_mesh_have_short_names_and_all_others_have_none(world_of: B
     ],
 )
 def test_allocated_addresses_are_of_the_families_that_a_workload_has(
-    world_of: Build, address: str, more: str, begins: list[str]
+    model_of: Build, address: str, more: str, begins: list[str]
 ) -> None:
-    context = PushContext(world_of(*DOCUMENTS))
+    context = PushContext(model_of(*DOCUMENTS))
     of = proxy(address=address, DNS_CAPTURE="true", **({"INSTANCE_IPS": more} if more else {}))
 
     found = table(context, of)[WEB]
@@ -111,20 +111,20 @@ def test_allocated_addresses_are_of_the_families_that_a_workload_has(
 
 @pytest.mark.parametrize("metadata", [{}, {"DNS_CAPTURE": "true", "DNS_AUTO_ALLOCATE": "false"}])
 def test_without_auto_allocation_a_mesh_host_is_its_endpoints(
-    world_of: Build, metadata: dict[str, str]
+    model_of: Build, metadata: dict[str, str]
 ) -> None:
-    assert table(PushContext(world_of(*DOCUMENTS)), proxy(**metadata))[WEB] == (
+    assert table(PushContext(model_of(*DOCUMENTS)), proxy(**metadata))[WEB] == (
         "10.0.0.1",
         "10.0.0.2",
     )
 
 
 def test_a_proxy_that_says_where_it_listens_has_each_name_at_its_own_listener(
-    world_of: Build,
+    model_of: Build,
 ) -> None:
     rival = entry("rival", f"hosts: [rival.test], {TCP}, {STATIC}")
     late = entry("zzz", f"hosts: [late.test], {TCP}, {STATIC}")
-    context = PushContext(world_of(*DOCUMENTS, rival, late))
+    context = PushContext(model_of(*DOCUMENTS, rival, late))
     of = proxy(DNS_CAPTURE="true", OUTBOUND_BIND_ADDRESS="127.9.1.3")
 
     assert table(context, of) == {
@@ -138,8 +138,8 @@ def test_a_proxy_that_says_where_it_listens_has_each_name_at_its_own_listener(
     }
 
 
-def test_every_address_of_a_name_is_listened_on(world_of: Build) -> None:
-    context = PushContext(world_of(*DOCUMENTS))
+def test_every_address_of_a_name_is_listened_on(model_of: Build) -> None:
+    context = PushContext(model_of(*DOCUMENTS))
     for of in (
         proxy(DNS_CAPTURE="true"),
         proxy(DNS_CAPTURE="true", OUTBOUND_BIND_ADDRESS="127.9.1.3"),
@@ -151,27 +151,27 @@ def test_every_address_of_a_name_is_listened_on(world_of: Build) -> None:
                 assert places >= {(ip, number) for number in numbers}, host
 
 
-def test_gateways_are_told_names_only_if_their_agent_answers_dns(world_of: Build) -> None:
-    context = PushContext(world_of(*DOCUMENTS))
+def test_gateways_are_told_names_only_if_their_agent_answers_dns(model_of: Build) -> None:
+    context = PushContext(model_of(*DOCUMENTS))
 
     assert not context.names(proxy(kind="router")).resources
     assert WEB in table(context, proxy(kind="router", ENABLE_DNS_SERVER="true"))
 
 
-def test_proxies_of_one_namespace_share_the_very_same_table(world_of: Build) -> None:
-    context = PushContext(world_of(*DOCUMENTS))
+def test_proxies_of_one_namespace_share_the_very_same_table(model_of: Build) -> None:
+    context = PushContext(model_of(*DOCUMENTS))
     one, two = (proxy(address=each, DNS_CAPTURE="true") for each in ("10.1.1.1", "10.1.1.2"))
 
     assert context.names(one) is context.names(two)
 
 
-def test_a_table_is_made_again_only_when_what_shapes_it_changes(world_of: Build) -> None:
-    before = PushContext(world_of(*DOCUMENTS))
+def test_a_table_is_made_again_only_when_what_shapes_it_changes(model_of: Build) -> None:
+    before = PushContext(model_of(*DOCUMENTS))
     moved = [each.replace("10.0.0.2", "10.0.0.3") for each in DOCUMENTS[:2]] + [*DOCUMENTS[2:]]
     captured, plain = proxy(DNS_CAPTURE="true"), proxy()
     old = before.names(captured), before.names(plain)
 
-    after = PushContext(world_of(*moved), before=before)
+    after = PushContext(model_of(*moved), before=before)
 
     assert after.names(captured) is old[0]
     assert after.names(plain) is not old[1]
@@ -230,9 +230,9 @@ def test_addresses_stay_when_configuration_is_read_again(tmp_path: Path) -> None
     directory.mkdir()
     (directory / "one.yaml").write_text(DOCUMENTS[0])
     loader = ConfigLoader(directory)
-    first = build_world(loader.load().snapshot)
+    first = build_model(loader.load().snapshot)
     (directory / "another.yaml").write_text(DOCUMENTS[1])
-    second = build_world(loader.load().snapshot, before=first)
+    second = build_model(loader.load().snapshot, before=first)
 
     key = ("default", WEB)
     assert second.by_key[key].auto_addresses == first.by_key[key].auto_addresses != ()

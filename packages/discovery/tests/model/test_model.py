@@ -13,14 +13,14 @@ from mesh_discovery.config.kinds._schema import (
     MutualTlsMode,
     PeerAuthenticationSpec,
 )
-from mesh_discovery.model._model import World
+from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._peer_authentication import PeerPolicies, Policy
 from mesh_discovery.plan._names import short_names
 from mesh_discovery.plan._outbound import HttpOutbound, TcpOutbound, plan_outbound
 from mesh_discovery.push._changes import difference
 from xds_server import ConfigKey
 
-Build = Callable[..., World]
+Build = Callable[..., MeshModel]
 
 
 def entry(name: str, spec: str, *, namespace: str = "default", created: str = "") -> str:
@@ -41,8 +41,8 @@ def workload(name: str, spec: str, *, namespace: str = "default") -> str:
 WEB = "hosts: [web.a], resolution: STATIC, ports: [{number: 80, name: http, targetPort: 8080}]"
 
 
-def test_workloads_are_selected_by_label_in_their_own_namespace(world_of: Build) -> None:
-    world = world_of(
+def test_workloads_are_selected_by_label_in_their_own_namespace(model_of: Build) -> None:
+    model = model_of(
         entry("web", WEB + ", workloadSelector: {labels: {app: web}}"),
         workload("one", "address: 10.0.0.1, labels: {app: web, v: '1'}, serviceAccount: web"),
         workload("two", "address: 10.0.0.2, labels: {app: web}, ports: {http: 9090}"),
@@ -50,7 +50,7 @@ def test_workloads_are_selected_by_label_in_their_own_namespace(world_of: Build)
         workload("elsewhere", "address: 10.0.0.4, labels: {app: web}", namespace="x"),
     )
 
-    (service,) = world.services
+    (service,) = model.services
     (port,) = service.ports
 
     assert [(e.address, e.port_for(port), e.speaks_mutual_tls) for e in service.endpoints] == [
@@ -60,9 +60,9 @@ def test_workloads_are_selected_by_label_in_their_own_namespace(world_of: Build)
     assert service.service_accounts == (("default", "web"),)
 
 
-def test_a_label_overrides_what_the_service_account_says_of_mutual_tls(world_of: Build) -> None:
+def test_a_label_overrides_what_the_service_account_says_of_mutual_tls(model_of: Build) -> None:
     label = "labels: {security.istio.io/tlsMode: %s}"
-    world = world_of(
+    model = model_of(
         entry(
             "web",
             WEB
@@ -74,24 +74,24 @@ def test_a_label_overrides_what_the_service_account_says_of_mutual_tls(world_of:
         )
     )
 
-    assert [e.speaks_mutual_tls for e in world.services[0].endpoints] == [False, True]
+    assert [e.speaks_mutual_tls for e in model.services[0].endpoints] == [False, True]
 
 
-def test_a_service_by_dns_without_endpoints_is_its_own(world_of: Build) -> None:
-    world = world_of(entry("a", "hosts: [api.example.com], resolution: DNS"))
+def test_a_service_by_dns_without_endpoints_is_its_own(model_of: Build) -> None:
+    model = model_of(entry("a", "hosts: [api.example.com], resolution: DNS"))
 
-    assert [e.address for e in world.services[0].endpoints] == ["api.example.com"]
+    assert [e.address for e in model.services[0].endpoints] == ["api.example.com"]
 
 
-def test_the_older_of_two_services_comes_first_and_undated_ones_last(world_of: Build) -> None:
-    world = world_of(
+def test_the_older_of_two_services_comes_first_and_undated_ones_last(model_of: Build) -> None:
+    model = model_of(
         entry("b", "hosts: [b.x]"),
         entry("c", "hosts: [c.x]", created="2026-01-02T00:00:00Z"),
         entry("d", "hosts: [d.x]", created="2026-01-01T00:00:00Z"),
         entry("a", "hosts: [a.x]"),
     )
 
-    assert [service.name for service in world.services] == ["d", "c", "a", "b"]
+    assert [service.name for service in model.services] == ["d", "c", "a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -99,11 +99,11 @@ def test_the_older_of_two_services_comes_first_and_undated_ones_last(world_of: B
     [("['*']", "ab"), ("[.]", "a"), ("['~']", ""), ("[b]", "b"), ("[]", "ab")],
 )
 def test_a_service_is_visible_where_it_is_exported_to(
-    export: str, seen: str, world_of: Build
+    export: str, seen: str, model_of: Build
 ) -> None:
-    world = world_of(entry("s", f"hosts: [s.x], exportTo: {export}", namespace="a"))
+    model = model_of(entry("s", f"hosts: [s.x], exportTo: {export}", namespace="a"))
 
-    assert "".join(n for n in "ab" if world.services[0].visible_in(n)) == seen
+    assert "".join(n for n in "ab" if model.services[0].visible_in(n)) == seen
 
 
 @pytest.mark.parametrize(
@@ -178,10 +178,10 @@ def test_the_nearest_and_oldest_policy_decides(policies: list[Policy], wanted: s
     assert all_policies.mode("ns", {"app": "web", "v": "1"}, 80) == wanted
 
 
-def test_an_endpoint_more_is_no_full_push_and_names_service_and_workload(world_of: Build) -> None:
+def test_an_endpoint_more_is_no_full_push_and_names_service_and_workload(model_of: Build) -> None:
     one = WEB + ", endpoints: [{address: 10.0.0.1}"
-    old = world_of(entry("web", one + "]"))
-    new = world_of(entry("web", one + ", {address: 10.0.0.2}]"))
+    old = model_of(entry("web", one + "]"))
+    new = model_of(entry("web", one + ", {address: 10.0.0.2}]"))
 
     request = difference(old, new)
 
@@ -193,37 +193,37 @@ def test_an_endpoint_more_is_no_full_push_and_names_service_and_workload(world_o
     }
 
 
-def test_another_service_account_is_a_full_push(world_of: Build) -> None:
+def test_another_service_account_is_a_full_push(model_of: Build) -> None:
     endpoint = WEB + ", endpoints: [{address: 10.0.0.1, serviceAccount: %s}]"
 
     request = difference(
-        world_of(entry("web", endpoint % "a")), world_of(entry("web", endpoint % "b"))
+        model_of(entry("web", endpoint % "a")), model_of(entry("web", endpoint % "b"))
     )
 
     assert request is not None
     assert not request.incremental
 
 
-def test_another_mesh_config_may_change_everything(world_of: Build) -> None:
+def test_another_mesh_config_may_change_everything(model_of: Build) -> None:
     mesh = "apiVersion: mesh.istio.io/v1alpha1\nkind: MeshConfig\nspec: {connectTimeout: 1s}\n"
 
-    request = difference(world_of(entry("web", WEB)), world_of(entry("web", WEB), mesh))
+    request = difference(model_of(entry("web", WEB)), model_of(entry("web", WEB), mesh))
 
     assert request is not None
     assert not request.incremental
     assert not request.configs_updated
 
 
-def test_a_workload_that_no_service_selects_changes_nothing(world_of: Build) -> None:
-    old = world_of(entry("web", WEB))
+def test_a_workload_that_no_service_selects_changes_nothing(model_of: Build) -> None:
+    old = model_of(entry("web", WEB))
 
-    assert difference(old, world_of(entry("web", WEB), workload("w", "address: 10.0.0.9"))) is None
+    assert difference(old, model_of(entry("web", WEB), workload("w", "address: 10.0.0.9"))) is None
 
 
 def test_http_services_share_a_listener_and_the_older_service_keeps_a_place(
-    world_of: Build,
+    model_of: Build,
 ) -> None:
-    world = world_of(
+    model = model_of(
         entry("a", "hosts: [a.x], ports: [{number: 80, name: http}]"),
         entry("b", "hosts: [b.x], ports: [{number: 80, name: http}, {number: 90, name: tcp}]"),
         entry("c", "hosts: [c.x], ports: [{number: 80, name: tcp}, {number: 90, name: tcp-b}]"),
@@ -233,7 +233,7 @@ def test_http_services_share_a_listener_and_the_older_service_keeps_a_place(
     )
 
     listeners, conflicts = plan_outbound(
-        world.services, address="127.0.0.1", taken=frozenset({("127.0.0.1", 22)})
+        model.services, address="127.0.0.1", taken=frozenset({("127.0.0.1", 22)})
     )
 
     assert listeners == (

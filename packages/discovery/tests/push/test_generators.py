@@ -8,14 +8,14 @@ import pytest
 from google.protobuf import any_pb2, json_format
 
 from mesh_ca.testing import throwaway_authority
-from mesh_discovery.model._model import World
+from mesh_discovery.model._model import MeshModel
 from mesh_discovery.plan._proxy import NodeError, NotServedError, Proxy, parse_proxy
 from mesh_discovery.push._context import PushContext
 from mesh_discovery.push._generators import State, generators
 from mesh_discovery.push._trust_bundle import trust_bundle_changed
 from xds_server import Client, ConfigKey, Generated, Node, PushRequest, Watch, type_urls
 
-Build = Callable[..., World]
+Build = Callable[..., MeshModel]
 CASES = Path(__file__).parent / "cases"
 
 
@@ -42,8 +42,8 @@ def as_json(generated: Generated) -> list[Any]:
 
 
 @pytest.mark.parametrize("case", sorted(path.stem for path in CASES.glob("*.yaml")))
-def test_a_sidecar_is_given(case: str, world_of: Build, golden: Callable[..., None]) -> None:
-    context = PushContext(world_of((CASES / f"{case}.yaml").read_text()))
+def test_a_sidecar_is_given(case: str, model_of: Build, golden: Callable[..., None]) -> None:
+    context = PushContext(model_of((CASES / f"{case}.yaml").read_text()))
     sidecar = proxy(LABELS={"app": "web"})
     clusters = as_json(context.clusters(sidecar))
     listeners = as_json(context.listeners(sidecar))
@@ -68,9 +68,9 @@ def test_a_sidecar_is_given(case: str, world_of: Build, golden: Callable[..., No
 
 
 def test_unknown_clusters_have_no_endpoints_and_impossible_routes_do_not_exist(
-    world_of: Build, yaml: Any
+    model_of: Build, yaml: Any
 ) -> None:
-    context = PushContext(world_of(yaml.service("web", "127.93.1.1", 80, 8080)))
+    context = PushContext(model_of(yaml.service("web", "127.93.1.1", 80, 8080)))
     names = {"x", "outbound|81||web.default.svc.cluster.local", "outbound|80|v1|web.default"}
 
     assert {
@@ -79,8 +79,8 @@ def test_unknown_clusters_have_no_endpoints_and_impossible_routes_do_not_exist(
     assert not context.routes(proxy(), frozenset({"0", "65536", "x", "9" * 400})).resources
 
 
-def test_proxies_of_one_shape_share_the_very_same_answer(world_of: Build, yaml: Any) -> None:
-    context = PushContext(world_of(yaml.service("web", "127.93.1.1", 80, 8080)))
+def test_proxies_of_one_shape_share_the_very_same_answer(model_of: Build, yaml: Any) -> None:
+    context = PushContext(model_of(yaml.service("web", "127.93.1.1", 80, 8080)))
     one, two = proxy("127.1.5.1", name="a"), proxy("127.1.6.1", name="b")
     wanted = frozenset({"outbound|80||web.default.svc.cluster.local"})
 
@@ -90,12 +90,12 @@ def test_proxies_of_one_shape_share_the_very_same_answer(world_of: Build, yaml: 
     assert context.routes(one, frozenset({"80"})) is context.routes(two, frozenset({"80"}))
 
 
-def test_a_new_context_makes_only_what_changed(world_of: Build, yaml: Any) -> None:
+def test_a_new_context_makes_only_what_changed(model_of: Build, yaml: Any) -> None:
     kept = yaml.service("kept", "127.1.7.1", 80, 8080)
-    before = PushContext(world_of(kept, yaml.service("web", "127.1.7.2", 80, 8080)))
+    before = PushContext(model_of(kept, yaml.service("web", "127.1.7.2", 80, 8080)))
     old = {each.name: each for each in before.clusters(proxy()).resources}
 
-    after = PushContext(world_of(kept, yaml.service("web", "127.1.7.2", 81, 8080)), before=before)
+    after = PushContext(model_of(kept, yaml.service("web", "127.1.7.2", 81, 8080)), before=before)
     new = {each.name: each for each in after.clusters(proxy()).resources}
 
     name = "outbound|80||kept.default.svc.cluster.local"
@@ -105,11 +105,11 @@ def test_a_new_context_makes_only_what_changed(world_of: Build, yaml: Any) -> No
 
 
 def test_a_host_of_two_namespaces_is_the_proxys_own_then_the_oldest(
-    world_of: Build, yaml: Any
+    model_of: Build, yaml: Any
 ) -> None:
     one = yaml.service("web", "127.1.7.1", 80, 8080)
     two = one.replace("namespace: default", "namespace: other").replace("7.1", "7.2")
-    context = PushContext(world_of(one, two))
+    context = PushContext(model_of(one, two))
 
     found = {
         namespace: context.visible(namespace)["web.default.svc.cluster.local"].namespace
@@ -119,12 +119,12 @@ def test_a_host_of_two_namespaces_is_the_proxys_own_then_the_oldest(
     assert found == {"default": "default", "other": "other", "third": "default"}
 
 
-def test_two_services_of_one_domain_do_not_spoil_the_route(world_of: Build, yaml: Any) -> None:
+def test_two_services_of_one_domain_do_not_spoil_the_route(model_of: Build, yaml: Any) -> None:
     one = yaml.service("web", "127.1.7.1", 80, 8080)
     two = one.replace("name: web", "name: web2").replace(
         "[web.default.svc.cluster.local]", "[web.default]"
     )
-    context = PushContext(world_of(one, two))
+    context = PushContext(model_of(one, two))
 
     (route,) = as_json(context.routes(proxy(), frozenset({"80"})))
 
@@ -133,9 +133,9 @@ def test_two_services_of_one_domain_do_not_spoil_the_route(world_of: Build, yaml
 
 
 def test_the_application_on_the_workloads_own_address_is_not_shadowed(
-    world_of: Build, yaml: Any
+    model_of: Build, yaml: Any
 ) -> None:
-    context = PushContext(world_of(yaml.service("web", "127.0.0.1", 8080, 8080)))
+    context = PushContext(model_of(yaml.service("web", "127.0.0.1", 8080, 8080)))
     same = proxy("127.0.0.1", APP_ADDRESS="127.0.0.1", OUTBOUND_BIND_ADDRESS="127.0.0.1")
 
     assert not context.listeners(same).resources
@@ -165,8 +165,8 @@ SERVICE = ConfigKey("ServiceEntry", "web.default.svc.cluster.local", "default")
 EVERYTHING = {"Cluster", "ClusterLoadAssignment", "Listener", "RouteConfiguration"}
 
 
-def test_only_the_types_that_a_change_touches_are_pushed(world_of: Build, yaml: Any) -> None:
-    state = State(world_of(yaml.service("web", "127.1.7.1", 80, 8080)))
+def test_only_the_types_that_a_change_touches_are_pushed(model_of: Build, yaml: Any) -> None:
+    state = State(model_of(yaml.service("web", "127.1.7.1", 80, 8080)))
     stranger, own = proxy(), proxy("127.1.7.1")
     workload = ConfigKey("WorkloadEntry", "127.1.7.1", "default")
     policy = ConfigKey("PeerAuthentication", "", "default")
@@ -192,31 +192,31 @@ def test_only_the_types_that_a_change_touches_are_pushed(world_of: Build, yaml: 
 
 
 def test_a_change_concerns_those_who_see_the_service_now_or_saw_it_before(
-    world_of: Build, yaml: Any
+    model_of: Build, yaml: Any
 ) -> None:
     shown = yaml.service("web", "127.1.7.1", 80, 8080)
     hidden = shown.replace("spec:", "spec:\n  exportTo: ['~']")
-    state = State(world_of(hidden))
+    state = State(model_of(hidden))
     change = PushRequest(configs_updated=frozenset({SERVICE}))
 
     assert not state.needs_push(client(proxy()), change)
     for documents in (shown, hidden):
-        state.pending = world_of(documents)
+        state.pending = model_of(documents)
         state.build(change)
         assert state.needs_push(client(proxy()), change)
     assert state.needs_push(client(proxy()), PushRequest())
 
 
 def test_what_was_hidden_is_told_though_changes_of_endpoints_were_built_first(
-    world_of: Build, yaml: Any
+    model_of: Build, yaml: Any
 ) -> None:
     shown = yaml.service("web", "127.1.7.1", 80, 8080)
     hidden = shown.replace("spec:", "spec:\n  exportTo: ['~']")
-    state = State(world_of(shown))
+    state = State(model_of(shown))
     hides = PushRequest(configs_updated=frozenset({SERVICE}))
     other = ConfigKey("ServiceEntry", "other.x", "default")
     for _ in range(2):
-        state.pending = world_of(hidden)
+        state.pending = model_of(hidden)
         state.build(PushRequest(incremental=True, configs_updated=frozenset({other})))
     state.build(hides)
     assert state.needs_push(client(proxy()), hides)
@@ -244,10 +244,10 @@ def test_interception_is_refused_and_addresses_are_checked() -> None:
     assert proxy(INSTANCE_IPS="10.0.0.1, 10.0.0.2,x").addresses == ("10.0.0.1", "10.0.0.2")
 
 
-def test_a_router_gets_clusters_and_no_listeners(world_of: Build, yaml: Any) -> None:
-    context = PushContext(world_of(yaml.service("web", "127.93.1.1", 80, 8080)))
+def test_a_router_gets_clusters_and_no_listeners(model_of: Build, yaml: Any) -> None:
+    context = PushContext(model_of(yaml.service("web", "127.93.1.1", 80, 8080)))
     router = parse_proxy(Node(id="router~127.93.1.1~gw.default~default.svc.cluster.local"))
 
     assert not context.listeners(router).resources
     assert len(context.clusters(router).resources) == 3
-    assert type_urls.CLUSTER in generators(State(context.world), bundle_pem=lambda: ROOT_PEM)
+    assert type_urls.CLUSTER in generators(State(context.model), bundle_pem=lambda: ROOT_PEM)

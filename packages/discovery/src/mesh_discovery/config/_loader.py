@@ -30,7 +30,7 @@ class Snapshot:
     """A whole configuration whose parts fit together."""
 
     objects: tuple[ConfigObject, ...]
-    mesh: MeshConfigSpec
+    mesh_config: MeshConfigSpec
     notes: tuple[Problem, ...] = ()
     """What is accepted and has no effect."""
 
@@ -182,10 +182,10 @@ def _stamp(status: os.stat_result) -> _Stamp:
 def _snapshot(settled: Settled) -> Snapshot:
     contents = [served.content for served in settled.served.values()]
     objects = sorted((item for each in contents for item in each.objects), key=_age)
-    mesh = [each.spec for each in objects if isinstance(each.spec, MeshConfigSpec)]
+    mesh_configs = [each.spec for each in objects if isinstance(each.spec, MeshConfigSpec)]
     return Snapshot(
         objects=tuple(objects),
-        mesh=mesh[0] if mesh else MeshConfigSpec(),
+        mesh_config=mesh_configs[0] if mesh_configs else MeshConfigSpec(),
         notes=tuple(note for each in contents for note in each.notes),
     )
 

@@ -21,7 +21,7 @@ from mesh_discovery.generate._messages import (
     wrappers_pb2,
 )
 from mesh_discovery.generate._passthrough import forward_by_host
-from mesh_discovery.model._model import World
+from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._services import Port, Service
 from mesh_discovery.plan import _names as names
 from mesh_discovery.plan._inbound import InboundPort
@@ -39,27 +39,27 @@ _UNLIMITED = wrappers_pb2.UInt32Value(value=2**32 - 1)
 _MAX_HTTP2_STREAMS = 1073741824
 
 
-def outbound_clusters(service: Service, world: World) -> list[Message]:
+def outbound_clusters(service: Service, model: MeshModel) -> list[Message]:
     """Make one cluster a port; none for ports that Envoy does not carry."""
     return [
-        _outbound(service, port, world)
+        _outbound(service, port, model)
         for port in service.ports
         if port.protocol is not Protocol.UDP
         and (service.endpoints or service.resolution in (Resolution.STATIC, Resolution.NONE))
     ]
 
 
-def _outbound(service: Service, port: Port, world: World) -> Message:
+def _outbound(service: Service, port: Port, model: MeshModel) -> Message:
     name = names.outbound_cluster(service, port)
-    cluster = _cluster(name, _TYPES[service.resolution], world)
+    cluster = _cluster(name, _TYPES[service.resolution], model)
     match service.resolution:
         case Resolution.STATIC:
             cluster.eds_cluster_config.CopyFrom(
                 cluster_pb2.Cluster.EdsClusterConfig(eds_config=from_ads(), service_name=name)
             )
         case Resolution.DNS | Resolution.DNS_ROUND_ROBIN:
-            cluster.load_assignment.CopyFrom(load_assignment(service, port, world))
-            cluster.dns_refresh_rate.CopyFrom(duration(world.mesh.dns_refresh_rate))
+            cluster.load_assignment.CopyFrom(load_assignment(service, port, model))
+            cluster.dns_refresh_rate.CopyFrom(duration(model.mesh_config.dns_refresh_rate))
             cluster.respect_dns_ttl = True
             cluster.dns_lookup_family = cluster_pb2.Cluster.DnsLookupFamily.V4_PREFERRED
         case Resolution.NONE:
@@ -67,8 +67,8 @@ def _outbound(service: Service, port: Port, world: World) -> Message:
     http2 = port.protocol.is_http2
     if http2:
         _speak_http2(cluster)
-    if _may_use_mutual_tls(service, world):
-        cluster.transport_socket_matches.extend(_auto_mutual_tls(service, port, world, http2=http2))
+    if _may_use_mutual_tls(service, model):
+        cluster.transport_socket_matches.extend(_auto_mutual_tls(service, port, model, http2=http2))
     cluster.metadata.CopyFrom(
         base_pb2.Metadata(
             filter_metadata={
@@ -84,10 +84,10 @@ def _outbound(service: Service, port: Port, world: World) -> Message:
     return cluster
 
 
-def inbound_cluster(port: InboundPort, world: World) -> Message:
+def inbound_cluster(port: InboundPort, model: MeshModel) -> Message:
     """Make the way to the application itself, in plaintext on this machine."""
     name = names.inbound_cluster(port.number)
-    cluster = _cluster(name, _Type.STATIC, world)
+    cluster = _cluster(name, _Type.STATIC, model)
     cluster.load_assignment.CopyFrom(
         endpoint_pb2.ClusterLoadAssignment(
             cluster_name=name,
@@ -109,26 +109,26 @@ def inbound_cluster(port: InboundPort, world: World) -> Message:
     return cluster
 
 
-def black_hole(world: World) -> Message:
+def black_hole(model: MeshModel) -> Message:
     """Make the cluster that leads nowhere."""
-    return _cluster(names.BLACK_HOLE, _Type.STATIC, world)
+    return _cluster(names.BLACK_HOLE, _Type.STATIC, model)
 
 
-def passthrough(world: World) -> Message:
+def passthrough(model: MeshModel) -> Message:
     """Make the cluster of hosts that the mesh does not know."""
-    cluster = _cluster(names.PASSTHROUGH, None, world)
+    cluster = _cluster(names.PASSTHROUGH, None, model)
     forward_by_host(cluster)
     return cluster
 
 
-def _cluster(name: str, kind: int | None, world: World) -> Message:
+def _cluster(name: str, kind: int | None, model: MeshModel) -> Message:
     return cluster_pb2.Cluster(
         name=name,
         # In Envoy's statistics a name ends where the `;` stands, for names have dots in them: the
         # pattern that proxies' bootstraps find the tag `cluster_name` by looks for it.
         alt_stat_name=f"{name};",
         type=kind,
-        connect_timeout=duration(world.mesh.connect_timeout),
+        connect_timeout=duration(model.mesh_config.connect_timeout),
         circuit_breakers=circuit_breaker_pb2.CircuitBreakers(
             thresholds=[
                 circuit_breaker_pb2.CircuitBreakers.Thresholds(
@@ -161,37 +161,39 @@ def _speak_http2(cluster: Message) -> None:
     )
 
 
-def _may_use_mutual_tls(service: Service, world: World) -> bool:
+def _may_use_mutual_tls(service: Service, model: MeshModel) -> bool:
     """Tell whether any endpoint could want it; which ones do is said endpoint by endpoint."""
-    if service.external or not world.mesh.enable_auto_mtls:
+    if service.external or not model.mesh_config.enable_auto_mtls:
         return False
     if service.resolution is Resolution.NONE:
         return False
-    if world.policies.namespace_mode(service.namespace) is not MutualTlsMode.DISABLE:
+    if model.policies.namespace_mode(service.namespace) is not MutualTlsMode.DISABLE:
         return True
-    return world.policies.has_workload_policy(service.namespace)
+    return model.policies.has_workload_policy(service.namespace)
 
 
-def _auto_mutual_tls(service: Service, port: Port, world: World, *, http2: bool) -> list[Message]:
+def _auto_mutual_tls(
+    service: Service, port: Port, model: MeshModel, *, http2: bool
+) -> list[Message]:
     match = cluster_pb2.Cluster.TransportSocketMatch
     return [
         match(
             name="tlsMode-istio",
             match=struct([("tlsMode", "istio")]),
             transport_socket=tls.client_socket(
-                peers=expected_peers(service, world), sni=names.sni(service, port), http2=http2
+                peers=expected_peers(service, model), sni=names.sni(service, port), http2=http2
             ),
         ),
         match(name="tlsMode-disabled", match=struct([]), transport_socket=tls.plain_socket()),
     ]
 
 
-def expected_peers(service: Service, world: World) -> tuple[str, ...]:
+def expected_peers(service: Service, model: MeshModel) -> tuple[str, ...]:
     """Return the SPIFFE ids that may serve this: those it names, else its endpoints' accounts."""
     if service.subject_alt_names:
         return service.subject_alt_names
     return tuple(
         str(SpiffeId(trust_domain=domain, namespace=namespace, service_account=account))
-        for domain in world.trust_domains
+        for domain in model.trust_domains
         for namespace, account in service.service_accounts
     )

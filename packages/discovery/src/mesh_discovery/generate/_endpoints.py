@@ -14,17 +14,17 @@ from mesh_discovery.generate._messages import (
     struct,
     wrappers_pb2,
 )
-from mesh_discovery.model._model import World
+from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._services import Endpoint, Port, Service
 from mesh_discovery.plan import _names as names
 
 
-def load_assignment(service: Service, port: Port, world: World) -> Message:
+def load_assignment(service: Service, port: Port, model: MeshModel) -> Message:
     """Make the endpoints of one service port."""
     return endpoint_pb2.ClusterLoadAssignment(
         cluster_name=names.outbound_cluster(service, port),
         endpoints=[
-            _locality(locality, list(members), port, world)
+            _locality(locality, list(members), port, model)
             for locality, members in groupby(
                 sorted(service.endpoints, key=lambda e: e.locality), key=lambda e: e.locality
             )
@@ -37,27 +37,27 @@ def empty_assignment(name: str) -> Message:
     return endpoint_pb2.ClusterLoadAssignment(cluster_name=name)
 
 
-def uses_mutual_tls(endpoint: Endpoint, port: Port, world: World) -> bool:
+def uses_mutual_tls(endpoint: Endpoint, port: Port, model: MeshModel) -> bool:
     """Tell whether callers should speak mutual TLS to an endpoint."""
-    if not endpoint.speaks_mutual_tls or not world.mesh.enable_auto_mtls:
+    if not endpoint.speaks_mutual_tls or not model.mesh_config.enable_auto_mtls:
         return False
-    mode = world.policies.mode(endpoint.namespace, dict(endpoint.labels), endpoint.port_for(port))
+    mode = model.policies.mode(endpoint.namespace, dict(endpoint.labels), endpoint.port_for(port))
     return mode is not MutualTlsMode.DISABLE
 
 
-def _locality(locality: str, members: list[Endpoint], port: Port, world: World) -> Message:
+def _locality(locality: str, members: list[Endpoint], port: Port, model: MeshModel) -> Message:
     region, zone, sub_zone = (*locality.split("/", 2), "", "", "")[:3]
     return endpoint_components_pb2.LocalityLbEndpoints(
         locality=base_pb2.Locality(region=region, zone=zone, sub_zone=sub_zone),
-        lb_endpoints=[_endpoint(each, port, world) for each in members],
+        lb_endpoints=[_endpoint(each, port, model) for each in members],
         load_balancing_weight=wrappers_pb2.UInt32Value(
             value=min(sum(each.weight or 1 for each in members), 2**32 - 1)
         ),
     )
 
 
-def _endpoint(endpoint: Endpoint, port: Port, world: World) -> Message:
-    mutual_tls = uses_mutual_tls(endpoint, port, world)
+def _endpoint(endpoint: Endpoint, port: Port, model: MeshModel) -> Message:
+    mutual_tls = uses_mutual_tls(endpoint, port, model)
     metadata = {"envoy.transport_socket_match": struct([("tlsMode", "istio")])}
     if not mutual_tls:
         metadata = {"envoy.transport_socket_match": struct([("tlsMode", "disabled")])}

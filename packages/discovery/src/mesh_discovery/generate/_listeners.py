@@ -25,7 +25,7 @@ from mesh_discovery.generate._messages import (
 )
 from mesh_discovery.generate._passthrough import lookup_filter
 from mesh_discovery.generate._routes import inbound_routes
-from mesh_discovery.model._model import World
+from mesh_discovery.model._model import MeshModel
 from mesh_discovery.plan import _names as names
 from mesh_discovery.plan._inbound import InboundPort
 from mesh_discovery.plan._outbound import HttpOutbound, Outbound, TcpOutbound
@@ -35,12 +35,12 @@ _FALSE = wrappers_pb2.BoolValue(value=False)
 _MATCH = listener_components_pb2.FilterChainMatch
 
 
-def inbound_listener(port: InboundPort, world: World) -> Message:
+def inbound_listener(port: InboundPort, model: MeshModel) -> Message:
     """Make the listener before a port of the workload, with the mutual TLS its mode asks for."""
     name = names.listener(port.bind, port.number)
     permissive = port.mode is MutualTlsMode.PERMISSIVE
     listener = _listener(name, port.bind, port.number, base_pb2.TrafficDirection.INBOUND)
-    listener.filter_chains.extend(_inbound_chains(port, world, name))
+    listener.filter_chains.extend(_inbound_chains(port, model, name))
     if permissive:
         listener.listener_filters.append(
             listener_components_pb2.ListenerFilter(
@@ -54,10 +54,10 @@ def inbound_listener(port: InboundPort, world: World) -> Message:
     return listener
 
 
-def _inbound_chains(port: InboundPort, world: World, name: str) -> list[Message]:
-    filters = [_inbound_http(port, world) if port.protocol.is_http else _inbound_tcp(port, world)]
+def _inbound_chains(port: InboundPort, model: MeshModel, name: str) -> list[Message]:
+    filters = [_inbound_http(port, model) if port.protocol.is_http else _inbound_tcp(port, model)]
     chain = listener_components_pb2.FilterChain
-    socket = tls.server_socket(trust_domains=world.trust_domains, http=port.protocol.is_http)
+    socket = tls.server_socket(trust_domains=model.trust_domains, http=port.protocol.is_http)
     secure = chain(name=name, filters=filters, transport_socket=socket)
     plain = chain(name=name, filters=filters)
     match port.mode:
@@ -81,14 +81,14 @@ def _inbound_chains(port: InboundPort, world: World, name: str) -> list[Message]
             return chains
 
 
-def outbound_listener(outbound: Outbound, world: World) -> Message:
+def outbound_listener(outbound: Outbound, model: MeshModel) -> Message:
     """Make a listener for the application's own calls."""
     name = names.listener(outbound.bind, outbound.port)
     listener = _listener(name, outbound.bind, outbound.port, base_pb2.TrafficDirection.OUTBOUND)
     if isinstance(outbound, HttpOutbound):
-        network_filter = _outbound_http(outbound, world, name)
+        network_filter = _outbound_http(outbound, model, name)
     else:
-        network_filter = _tcp(outbound.cluster, outbound.cluster, world)
+        network_filter = _tcp(outbound.cluster, outbound.cluster, model)
     if isinstance(outbound, TcpOutbound) or outbound.is_virtual_address:
         # One virtual address that is not on this machine must not fail the listener.
         listener.freebind.CopyFrom(wrappers_pb2.BoolValue(value=outbound.is_virtual_address))
@@ -108,8 +108,8 @@ def _listener(name: str, bind: str, port: int, direction: int) -> Message:
 _Hcm = http_connection_manager_pb2.HttpConnectionManager
 
 
-def _inbound_http(port: InboundPort, world: World) -> Message:
-    hcm = _http(f"inbound_{names.listener(port.bind, port.number)}", world)
+def _inbound_http(port: InboundPort, model: MeshModel) -> Message:
+    hcm = _http(f"inbound_{names.listener(port.bind, port.number)}", model)
     hcm.server_name = "istio-envoy"
     hcm.route_config.CopyFrom(inbound_routes(port))
     hcm.use_remote_address.CopyFrom(_FALSE)
@@ -120,8 +120,8 @@ def _inbound_http(port: InboundPort, world: World) -> Message:
     return _network("envoy.filters.network.http_connection_manager", hcm)
 
 
-def _outbound_http(outbound: HttpOutbound, world: World, name: str) -> Message:
-    hcm = _http(f"outbound_{name}", world)
+def _outbound_http(outbound: HttpOutbound, model: MeshModel, name: str) -> Message:
+    hcm = _http(f"outbound_{name}", model)
     hcm.server_header_transformation = _Hcm.ServerHeaderTransformation.PASS_THROUGH
     hcm.rds.CopyFrom(
         http_connection_manager_pb2.Rds(config_source=from_ads(), route_config_name=outbound.route)
@@ -133,7 +133,7 @@ def _outbound_http(outbound: HttpOutbound, world: World, name: str) -> Message:
     return _network("envoy.filters.network.http_connection_manager", hcm)
 
 
-def _http(stat_prefix: str, world: World) -> Message:
+def _http(stat_prefix: str, model: MeshModel) -> Message:
     return _Hcm(
         stat_prefix=stat_prefix,
         codec_type=_Hcm.CodecType.AUTO,
@@ -143,23 +143,23 @@ def _http(stat_prefix: str, world: World) -> Message:
             )
         ],
         upgrade_configs=[_Hcm.UpgradeConfig(upgrade_type="websocket")],
-        access_log=access_logs(world.mesh),
+        access_log=access_logs(model.mesh_config),
         generate_request_id=_TRUE,
         normalize_path=_TRUE,
         stream_idle_timeout=duration(0),
     )
 
 
-def _inbound_tcp(port: InboundPort, world: World) -> Message:
+def _inbound_tcp(port: InboundPort, model: MeshModel) -> Message:
     cluster = names.inbound_cluster(port.number)
-    return _tcp(cluster, cluster, world)
+    return _tcp(cluster, cluster, model)
 
 
-def _tcp(stat_prefix: str, cluster: str, world: World) -> Message:
+def _tcp(stat_prefix: str, cluster: str, model: MeshModel) -> Message:
     return _network(
         "envoy.filters.network.tcp_proxy",
         tcp_proxy_pb2.TcpProxy(
-            stat_prefix=stat_prefix, cluster=cluster, access_log=access_logs(world.mesh)
+            stat_prefix=stat_prefix, cluster=cluster, access_log=access_logs(model.mesh_config)
         ),
     )
 

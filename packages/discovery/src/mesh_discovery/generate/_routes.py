@@ -13,7 +13,7 @@ from mesh_discovery.generate._messages import (
     wrappers_pb2,
 )
 from mesh_discovery.generate._passthrough import MARK, mark_routes
-from mesh_discovery.model._model import World
+from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._services import Port, Service
 from mesh_discovery.plan import _names as names
 from mesh_discovery.plan._inbound import InboundPort
@@ -25,7 +25,7 @@ _FALSE = wrappers_pb2.BoolValue(value=False)
 
 
 def port_routes(
-    port_number: int, services: Iterable[Service], world: World, *, proxy_domain: str
+    port_number: int, services: Iterable[Service], model: MeshModel, *, proxy_domain: str
 ) -> Message:
     """Make the routes of the listener that all HTTP services on one port share."""
     hosts = [
@@ -34,10 +34,12 @@ def port_routes(
         for port in service.ports
         if port.number == port_number and port.protocol.is_http
     ]
-    return _outbound(str(port_number), hosts, world)
+    return _outbound(str(port_number), hosts, model)
 
 
-def http_proxy_routes(services: Iterable[Service], world: World, *, proxy_domain: str) -> Message:
+def http_proxy_routes(
+    services: Iterable[Service], model: MeshModel, *, proxy_domain: str
+) -> Message:
     """Make the routes of the HTTP proxy: a host without port means its port 80.
 
     A client of a proxy leaves out the default port, so without one no other port can be meant.
@@ -56,7 +58,7 @@ def http_proxy_routes(services: Iterable[Service], world: World, *, proxy_domain
         for port in service.ports
         if port.protocol.is_http
     ]
-    return _outbound(names.HTTP_PROXY_ROUTE, hosts, world)
+    return _outbound(names.HTTP_PROXY_ROUTE, hosts, model)
 
 
 def inbound_routes(port: InboundPort) -> Message:
@@ -77,7 +79,7 @@ def inbound_routes(port: InboundPort) -> Message:
 
 
 def _outbound(
-    name: str, hosts: Iterable[tuple[Service, Port, tuple[str, ...]]], world: World
+    name: str, hosts: Iterable[tuple[Service, Port, tuple[str, ...]]], model: MeshModel
 ) -> Message:
     taken: set[str] = set()
     virtual_hosts = []
@@ -95,15 +97,15 @@ def _outbound(
                 include_request_attempt_count=True,
             )
         )
-    virtual_hosts.append(_rest(world))
+    virtual_hosts.append(_rest(model))
     return route_pb2.RouteConfiguration(
         name=name, virtual_hosts=virtual_hosts, validate_clusters=_FALSE
     )
 
 
-def _rest(world: World) -> Message:
+def _rest(model: MeshModel) -> Message:
     """Make the virtual host of hosts that the mesh does not know."""
-    if world.mesh.outbound_traffic_policy.mode is TrafficPolicyMode.ALLOW_ANY:
+    if model.mesh_config.outbound_traffic_policy.mode is TrafficPolicyMode.ALLOW_ANY:
         return route_components_pb2.VirtualHost(
             name="allow_any",
             domains=["*"],

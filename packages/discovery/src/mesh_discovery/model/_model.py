@@ -1,6 +1,6 @@
 """A snapshot of configuration, seen as a mesh: services with endpoints, policies, settings.
 
-Pure and immutable: the same snapshot gives an equal world, and two worlds are compared to find
+Pure and immutable: the same snapshot gives an equal model, and two models are compared to find
 what a push must carry.
 """
 
@@ -31,10 +31,10 @@ from mesh_discovery.model._services import Endpoint, Labels, Port, Service
 
 
 @dataclass(frozen=True, kw_only=True)
-class World:
+class MeshModel:
     """Everything that configuration says, ready for generators."""
 
-    mesh: MeshConfigSpec
+    mesh_config: MeshConfigSpec
     trust_domain: str
     services: tuple[Service, ...]
     """Oldest first; each host of a namespace once."""
@@ -61,18 +61,18 @@ class World:
     @property
     def trust_domains(self) -> tuple[str, ...]:
         """The mesh's own trust domain, then its aliases."""
-        return (self.trust_domain, *self.mesh.trust_domain_aliases)
+        return (self.trust_domain, *self.mesh_config.trust_domain_aliases)
 
 
-def build_world(
+def build_model(
     snapshot: Snapshot,
     *,
     default_trust_domain: str = "cluster.local",
-    before: World | None = None,
-) -> World:
+    before: MeshModel | None = None,
+) -> MeshModel:
     """Derive the mesh from a snapshot; mesh config's trustDomain wins over the default.
 
-    before: the world that this one takes the place of; services keep the addresses that were
+    before: the model that this one takes the place of; services keep the addresses that were
     allocated for them there.
     """
     workloads = [
@@ -84,15 +84,15 @@ def build_world(
     allocated = _allocated(entries, before)
     services: dict[Key, Service] = {}
     for each, spec in entries:
-        for service in _services(each, spec, workloads, snapshot.mesh, allocated):
+        for service in _services(each, spec, workloads, snapshot.mesh_config, allocated):
             services.setdefault((service.namespace, service.host), service)
-    return World(
-        mesh=snapshot.mesh,
-        trust_domain=snapshot.mesh.trust_domain or default_trust_domain,
+    return MeshModel(
+        mesh_config=snapshot.mesh_config,
+        trust_domain=snapshot.mesh_config.trust_domain or default_trust_domain,
         services=tuple(services.values()),
         auto_allocated=allocated,
         policies=PeerPolicies(
-            root_namespace=snapshot.mesh.root_namespace,
+            root_namespace=snapshot.mesh_config.root_namespace,
             policies=tuple(
                 Policy(namespace=each.namespace, spec=each.spec)
                 for each in snapshot.objects
@@ -103,7 +103,7 @@ def build_world(
 
 
 class SameNames(NamedTuple):
-    """Which name tables of a world are those of the world before.
+    """Which name tables of a model are those of the model before.
 
     addresses: where services have addresses of their own. endpoints: others as well.
     """
@@ -112,9 +112,9 @@ class SameNames(NamedTuple):
     endpoints: bool
 
 
-def same_names(old: World, new: World) -> SameNames:
+def same_names(old: MeshModel, new: MeshModel) -> SameNames:
     """Compare what name tables are made of."""
-    if old.mesh != new.mesh or list(old.by_key) != list(new.by_key):
+    if old.mesh_config != new.mesh_config or list(old.by_key) != list(new.by_key):
         return SameNames(addresses=False, endpoints=False)
     endpoints = True
     for key, service in new.by_key.items():
@@ -128,7 +128,7 @@ def same_names(old: World, new: World) -> SameNames:
 
 
 def _allocated(
-    entries: Iterable[tuple[ConfigObject, ServiceEntrySpec]], before: World | None
+    entries: Iterable[tuple[ConfigObject, ServiceEntrySpec]], before: MeshModel | None
 ) -> Mapping[Key, int]:
     """Find the places of services that are to have an address and were given none."""
     wanted: dict[Key, bool] = {}
@@ -158,7 +158,7 @@ def _services(
     item: ConfigObject,
     spec: ServiceEntrySpec,
     workloads: Iterable[tuple[ConfigObject, WorkloadEntrySpec]],
-    mesh: MeshConfigSpec,
+    mesh_config: MeshConfigSpec,
     allocated: Mapping[Key, int],
 ) -> Iterable[Service]:
     ports = tuple(
@@ -183,7 +183,7 @@ def _services(
             auto_addresses=auto_addresses(place) if place is not None else (),
             resolution=spec.resolution,
             external=spec.location is Location.MESH_EXTERNAL,
-            export_to=spec.export_to or mesh.default_service_export_to,
+            export_to=spec.export_to or mesh_config.default_service_export_to,
             subject_alt_names=spec.subject_alt_names,
         )
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from mesh_discovery.config.kinds._protocol import Protocol
 from mesh_discovery.config.kinds._schema import MutualTlsMode
-from mesh_discovery.model._model import World
+from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._services import Port, Service
 from mesh_discovery.plan._proxy import Proxy
 
@@ -22,7 +22,7 @@ class InboundPort:
     app_address: str
 
 
-def inbound_ports(proxy: Proxy, world: World) -> tuple[InboundPort, ...]:
+def inbound_ports(proxy: Proxy, model: MeshModel) -> tuple[InboundPort, ...]:
     """Return the ports in order of bind address and number; of two services the older decides.
 
     Where the application itself listens on the workload's address, there is no port to take: it
@@ -31,7 +31,7 @@ def inbound_ports(proxy: Proxy, world: World) -> tuple[InboundPort, ...]:
     if not proxy.is_sidecar:
         return ()
     found: dict[tuple[str, int], InboundPort] = {}
-    for bind, service, port, number, labels in _served(proxy, world):
+    for bind, service, port, number, labels in _served(proxy, model):
         del service
         if (bind, number) in found or bind == proxy.app_address:
             continue
@@ -40,15 +40,17 @@ def inbound_ports(proxy: Proxy, world: World) -> tuple[InboundPort, ...]:
             number=number,
             service_port=port.number,
             protocol=port.protocol,
-            mode=world.policies.mode(proxy.namespace, labels, number),
+            mode=model.policies.mode(proxy.namespace, labels, number),
             app_address=proxy.app_address,
         )
     return tuple(found[key] for key in sorted(found))
 
 
-def _served(proxy: Proxy, world: World) -> Iterator[tuple[str, Service, Port, int, dict[str, str]]]:
+def _served(
+    proxy: Proxy, model: MeshModel
+) -> Iterator[tuple[str, Service, Port, int, dict[str, str]]]:
     for bind in proxy.addresses:
-        for service, endpoint in world.by_address.get((proxy.namespace, bind), ()):
+        for service, endpoint in model.by_address.get((proxy.namespace, bind), ()):
             labels = {**dict(endpoint.labels), **dict(proxy.labels)}
             for port in service.ports:
                 if port.protocol is not Protocol.UDP:

@@ -14,7 +14,7 @@ from mesh_discovery.config._loader import Snapshot
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config.kinds._protocol import Protocol
 from mesh_discovery.config.kinds._schema import Resolution, ServiceEntrySpec
-from mesh_discovery.model._model import World
+from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._services import Service
 from mesh_discovery.plan._outbound import Conflict, Outbound, wanted_listeners
 
@@ -22,7 +22,7 @@ _ANY = ""
 """Stands for the address where a proxy listens for its workload, whichever that is."""
 
 
-def unreachable(snapshot: Snapshot, world: World) -> tuple[Problem, ...]:
+def unreachable(snapshot: Snapshot, model: MeshModel) -> tuple[Problem, ...]:
     """Name every service, host and port that is not reached though it is configured."""
     items = {
         (each.namespace, each.name): each
@@ -31,23 +31,23 @@ def unreachable(snapshot: Snapshot, world: World) -> tuple[Problem, ...]:
     }
     services = [
         _Placed(service=service, item=items[service.namespace, service.name])
-        for service in world.services
+        for service in model.services
     ]
     found = [
         *_hosts_served_twice(snapshot),
         *_hosts_of_several_namespaces(services),
-        *_ports_taken(services, world.mesh.proxy_http_port),
-        *_addresses_of_one_machine(services, world),
+        *_ports_taken(services, model.mesh_config.proxy_http_port),
+        *_addresses_of_one_machine(services, model),
     ]
     for each in items.values():
         found += _without_interception(each)
     return tuple(sorted(set(found)))
 
 
-def judged_by(snapshot: Snapshot, world: World) -> object:
+def judged_by(snapshot: Snapshot, model: MeshModel) -> object:
     """Return all that `unreachable` looks at, to compare: an endpoint elsewhere is not among it."""
     entries = tuple(each for each in snapshot.objects if isinstance(each.spec, ServiceEntrySpec))
-    return entries, world.mesh.proxy_http_port, _loopback_workloads(world)
+    return entries, model.mesh_config.proxy_http_port, _loopback_workloads(model)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,12 +171,12 @@ class _Place:
         return None
 
 
-def _addresses_of_one_machine(services: list[_Placed], world: World) -> Iterator[Problem]:
+def _addresses_of_one_machine(services: list[_Placed], model: MeshModel) -> Iterator[Problem]:
     """Find virtual addresses that several proxies of one machine would have to listen on.
 
     Workloads on loopback addresses are all on one machine. Elsewhere it can't be known before.
     """
-    workloads = _loopback_workloads(world)
+    workloads = _loopback_workloads(model)
     for each in services:
         addresses = each.service.virtual_addresses
         tcp = [
@@ -199,10 +199,10 @@ def _addresses_of_one_machine(services: list[_Placed], world: World) -> Iterator
             )
 
 
-def _loopback_workloads(world: World) -> Mapping[str, str]:
+def _loopback_workloads(model: MeshModel) -> Mapping[str, str]:
     return {
         endpoint.address: endpoint.namespace
-        for service in world.services
+        for service in model.services
         for endpoint in service.endpoints
         if endpoint.speaks_mutual_tls and _is_loopback(endpoint.address)
     }

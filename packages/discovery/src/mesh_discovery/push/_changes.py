@@ -1,6 +1,6 @@
-"""What a new world changes, as a push request: which services, and whether only endpoints."""
+"""What a new model changes, as a push request: which services, and whether only endpoints."""
 
-from mesh_discovery.model._model import World
+from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._services import Service
 from xds_server import ConfigKey, PushRequest
 
@@ -9,14 +9,14 @@ POLICY = "PeerAuthentication"
 WORKLOAD = "WorkloadEntry"
 
 
-def difference(old: World | None, new: World) -> PushRequest | None:
-    """Compare two worlds; None when no proxy could see a difference.
+def difference(old: MeshModel | None, new: MeshModel) -> PushRequest | None:
+    """Compare two models; None when no proxy could see a difference.
 
     The keys name services (kind ServiceEntry, by host and namespace), workloads for whom another
     set of ports is served now (kind WorkloadEntry, by address and namespace), and namespaces of
     policies; no keys mean everything. `incremental` when nothing but endpoints changed.
     """
-    if old is None or old.mesh != new.mesh or old.trust_domain != new.trust_domain:
+    if old is None or old.mesh_config != new.mesh_config or old.trust_domain != new.trust_domain:
         return PushRequest(triggers=("global",))
     keys: set[ConfigKey] = set()
     triggers: list[str] = []

@@ -9,7 +9,7 @@ from mesh_discovery._metrics import Metrics
 from mesh_discovery._problems import ConfigError
 from mesh_discovery.config._last_good import WrongFile
 from mesh_discovery.config._loader import Load
-from mesh_discovery.model._model import World, build_world
+from mesh_discovery.model._model import MeshModel, build_model
 from mesh_discovery.plan._reachability import judged_by, unreachable
 from mesh_discovery.push._changes import difference
 from mesh_discovery.push._generators import State
@@ -37,7 +37,7 @@ class ConfigStore:
         """Of the configuration that is served."""
         self.looked_at = self.loaded_at
         self.files = first.files
-        self.state = State(self._world(None))
+        self.state = State(self._model(None))
         self._judged: object = None
         self._tell_notes()
         self.look_for_unreachable()
@@ -62,7 +62,7 @@ class ConfigStore:
         self.snapshot = load.snapshot
         self.loaded_at = self.looked_at
         self._tell_notes()
-        self._move_to(self._world(self.state.pending), notify)
+        self._move_to(self._model(self.state.pending), notify)
 
     def _tell_of_files(self, load: Load) -> None:
         before = {each.file: each for each in self.wrong}
@@ -85,33 +85,33 @@ class ConfigStore:
             log.info("configuration file is no longer wrong", extra={"file": file})
         self.wrong = load.wrong
 
-    def _move_to(self, world: World, notify: Callable[[PushRequest], None]) -> None:
+    def _move_to(self, model: MeshModel, notify: Callable[[PushRequest], None]) -> None:
         before = self.state.pending
-        request = difference(before, world)
-        self.state.pending = world
+        request = difference(before, model)
+        self.state.pending = model
         if request is None:
             return
-        if before.trust_domain != world.trust_domain:
+        if before.trust_domain != model.trust_domain:
             log.warning(
                 "the trust domain changed: certificates are issued for the old one until restart",
-                extra={"old": before.trust_domain, "new": world.trust_domain},
+                extra={"old": before.trust_domain, "new": model.trust_domain},
             )
         log.info(
             "configuration changed",
             extra={
-                "services": len(world.services),
+                "services": len(model.services),
                 "incremental": request.incremental,
                 "changed": len(request.configs_updated) or "everything",
             },
         )
         notify(request)
 
-    def _world(self, before: World | None) -> World:
-        world = build_world(
+    def _model(self, before: MeshModel | None) -> MeshModel:
+        model = build_model(
             self.snapshot, default_trust_domain=self._default_trust_domain, before=before
         )
-        self._metrics.services.set(len(world.services))
-        return world
+        self._metrics.services.set(len(model.services))
+        return model
 
     def look_for_unreachable(self) -> None:
         """Find what is served and can't be reached; told once for as long as it is so.
@@ -119,12 +119,12 @@ class ConfigStore:
         To be called after `take`, in a thread: in a large mesh no push should wait for it.
         It does nothing unless services changed, or the addresses of this machine's workloads.
         """
-        snapshot, world = self.snapshot, self.state.pending
-        judged = judged_by(snapshot, world)
+        snapshot, model = self.snapshot, self.state.pending
+        judged = judged_by(snapshot, model)
         if judged == self._judged:
             return
         self._judged = judged
-        found = unreachable(snapshot, world)
+        found = unreachable(snapshot, model)
         for problem in found:
             if problem not in self.unreachable:
                 log.warning("configuration that can't be reached", extra={"what": str(problem)})

@@ -1,4 +1,4 @@
-"""One push's view of the mesh: a world, and what has been generated from it.
+"""One push's view of the mesh: a model, and what has been generated from it.
 
 A result is kept under what it depends on, so that proxies of one shape share the very same
 resources, serialised once. A new context takes over what the change has not touched.
@@ -17,7 +17,7 @@ from mesh_discovery.generate._endpoints import empty_assignment, load_assignment
 from mesh_discovery.generate._listeners import inbound_listener, outbound_listener
 from mesh_discovery.generate._name_table import NAME_TABLE, name_table
 from mesh_discovery.generate._routes import http_proxy_routes, port_routes
-from mesh_discovery.model._model import World, same_names
+from mesh_discovery.model._model import MeshModel, same_names
 from mesh_discovery.model._services import Service
 from mesh_discovery.plan import _names as names
 from mesh_discovery.plan._inbound import InboundPort, inbound_ports
@@ -33,7 +33,7 @@ _MAX_KEPT = 50_000
 
 
 class _NamesOf(NamedTuple):
-    """What the name table of a proxy depends on, beside the world."""
+    """What the name table of a proxy depends on, beside the model."""
 
     namespace: str
     domain: str
@@ -49,19 +49,19 @@ class _NamesOf(NamedTuple):
 class PushContext:
     """Everything generators answer from, until the next push replaces it."""
 
-    def __init__(self, world: World, *, before: "PushContext | None" = None) -> None:
-        self.world = world
+    def __init__(self, model: MeshModel, *, before: "PushContext | None" = None) -> None:
+        self.model = model
         self.conflicts: set[Conflict] = set()
         """Services that found no place to listen, for the proxies served so far."""
         self._kept: dict[Hashable, object] = {}
         self._by_service: dict[tuple[str, str], tuple[Service, _Resources]] = {}
         self._endpoints: dict[tuple[str, str, int], tuple[Service, Resource]] = {}
-        if before is not None and _same_rules(before.world, world):
+        if before is not None and _same_rules(before.model, model):
             self._by_service = dict(before._by_service)
             self._endpoints = dict(before._endpoints)
         self._names: dict[_NamesOf, Generated] = {}
         if before is not None:
-            self._names = _names_kept(before, world)
+            self._names = _names_kept(before, model)
 
     def visible(self, namespace: str) -> dict[str, Service]:
         """Return the services that a namespace's proxies know, by host.
@@ -71,7 +71,7 @@ class PushContext:
 
         def find() -> dict[str, Service]:
             found: dict[str, Service] = {}
-            for service in self.world.services:
+            for service in self.model.services:
                 if not service.visible_in(namespace):
                     continue
                 known = found.get(service.host)
@@ -91,7 +91,7 @@ class PushContext:
             fixed = self._once(
                 "fixed",
                 lambda: tuple(
-                    _resource(each) for each in (black_hole(self.world), passthrough(self.world))
+                    _resource(each) for each in (black_hole(self.model), passthrough(self.model))
                 ),
             )
             outbound = self._once(
@@ -107,7 +107,7 @@ class PushContext:
             own = tuple(
                 self._once(
                     ("inbound cluster", port.number, port.app_address, port.protocol),
-                    lambda port=port: _resource(inbound_cluster(port, self.world)),  # type: ignore[misc]
+                    lambda port=port: _resource(inbound_cluster(port, self.model)),  # type: ignore[misc]
                 )
                 for _, port in sorted(by_name.items())
             )
@@ -193,7 +193,7 @@ class PushContext:
             proxy.labels,
             proxy.app_address,
         )
-        return self._once(key, lambda: inbound_ports(proxy, self.world))
+        return self._once(key, lambda: inbound_ports(proxy, self.model))
 
     def outbound(self, proxy: Proxy) -> tuple[tuple[Outbound, ...], tuple[Conflict, ...]]:
         """Return where a proxy listens for its workload's own calls, and what found no place."""
@@ -204,7 +204,7 @@ class PushContext:
                 self.visible(proxy.namespace).values(),
                 address=proxy.outbound_address,
                 naming=proxy.naming,
-                http_proxy_port=self.world.mesh.proxy_http_port,
+                http_proxy_port=self.model.mesh_config.proxy_http_port,
                 taken=taken,
             )
             self.conflicts.update(planned[1])
@@ -222,7 +222,7 @@ class PushContext:
         ) | {
             (proxy.app_address, endpoint.port_for(port))
             for address in proxy.addresses
-            for service, endpoint in self.world.by_address.get((proxy.namespace, address), ())
+            for service, endpoint in self.model.by_address.get((proxy.namespace, address), ())
             for port in service.ports
         }
 
@@ -238,7 +238,7 @@ class PushContext:
         known = self._by_service.get(key)
         if known is not None and known[0].without_endpoints() == service.without_endpoints():
             return known[1]
-        made = tuple(_resource(each) for each in outbound_clusters(service, self.world))
+        made = tuple(_resource(each) for each in outbound_clusters(service, self.model))
         self._by_service[key] = (service, made)
         return made
 
@@ -254,28 +254,28 @@ class PushContext:
         known = self._endpoints.get(key)
         if known is not None and known[0] == service:
             return known[1]
-        made = _resource(load_assignment(service, port, self.world), name=cluster)
+        made = _resource(load_assignment(service, port, self.model), name=cluster)
         self._endpoints[key] = (service, made)
         return made
 
     def _inbound_listener(self, port: InboundPort) -> Resource:
-        return self._once(port, lambda: _resource(inbound_listener(port, self.world)))
+        return self._once(port, lambda: _resource(inbound_listener(port, self.model)))
 
     def _outbound_listener(self, outbound: Outbound) -> Resource:
-        return self._once(outbound, lambda: _resource(outbound_listener(outbound, self.world)))
+        return self._once(outbound, lambda: _resource(outbound_listener(outbound, self.model)))
 
     def _route(self, name: str, namespace: str, domain: str) -> Resource | None:
         services = self.visible(namespace).values()
         if name == names.HTTP_PROXY_ROUTE:
             return self._once(
                 ("route", name, namespace, domain),
-                lambda: _resource(http_proxy_routes(services, self.world, proxy_domain=domain)),
+                lambda: _resource(http_proxy_routes(services, self.model, proxy_domain=domain)),
             )
         if not (name.isascii() and name.isdecimal() and 1 <= int(name[:6]) <= 65535):
             return None
         return self._once(
             ("route", name, namespace, domain),
-            lambda: _resource(port_routes(int(name), services, self.world, proxy_domain=domain)),
+            lambda: _resource(port_routes(int(name), services, self.model, proxy_domain=domain)),
         )
 
 
@@ -283,9 +283,9 @@ def _resource(message: object, *, name: str | None = None) -> Resource:
     return Resource.pack(message, name=name or message.name)  # type: ignore[arg-type, attr-defined]
 
 
-def _names_kept(before: PushContext, world: World) -> dict[_NamesOf, Generated]:
-    """Return the name tables that are the same in a new world."""
-    same = same_names(before.world, world)
+def _names_kept(before: PushContext, model: MeshModel) -> dict[_NamesOf, Generated]:
+    """Return the name tables that are the same in a new model."""
+    same = same_names(before.model, model)
     return {
         key: made
         for key, made in before._names.items()
@@ -293,10 +293,10 @@ def _names_kept(before: PushContext, world: World) -> dict[_NamesOf, Generated]:
     }
 
 
-def _same_rules(old: World, new: World) -> bool:
+def _same_rules(old: MeshModel, new: MeshModel) -> bool:
     """Tell whether equal services give equal resources in both."""
     return (
-        old.mesh == new.mesh
+        old.mesh_config == new.mesh_config
         and old.trust_domain == new.trust_domain
         and old.policies == new.policies
     )

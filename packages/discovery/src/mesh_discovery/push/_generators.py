@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from mesh_discovery.model._model import World
+from mesh_discovery.model._model import MeshModel
 from mesh_discovery.plan._names import parse_outbound_cluster
 from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push import _changes as kinds
@@ -15,21 +15,21 @@ from xds_server import Client, ConfigKey, Generated, Generator, PushRequest, Wat
 class State:
     """The push context of the moment, replaced as a whole: every push sees one from start to end.
 
-    `pending` is the world that the next push is to show.
+    `pending` is the model that the next push is to show.
     """
 
-    def __init__(self, world: World) -> None:
-        self.context = PushContext(world)
-        self.pending = world
-        self._told_in_full = self._before = world
+    def __init__(self, model: MeshModel) -> None:
+        self.context = PushContext(model)
+        self.pending = model
+        self._told_in_full = self._before = model
 
     def build(self, request: PushRequest | None = None) -> None:
-        """Make the pending world the one that is served.
+        """Make the pending model the one that is served.
 
         A change of endpoints only may be built before an older one that is not; what that one
         takes away is then still to be told to who knew it before.
         """
-        if self.pending is not self.context.world:
+        if self.pending is not self.context.model:
             self.context = PushContext(self.pending, before=self.context)
         if request is None or not request.incremental:
             self._before, self._told_in_full = self._told_in_full, self.pending
@@ -44,8 +44,8 @@ class State:
         match key.kind:
             case kinds.SERVICE:
                 services = [
-                    world.by_key.get((key.namespace, key.name))
-                    for world in (self.context.world, self._before)
+                    model.by_key.get((key.namespace, key.name))
+                    for model in (self.context.model, self._before)
                 ]
                 return any(
                     each is not None and each.visible_in(proxy.namespace) for each in services

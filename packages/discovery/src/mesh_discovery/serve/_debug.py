@@ -63,7 +63,7 @@ class DebugPages:
             "problems": [str(problem) for problem in store.problems],
             "notes": [str(note) for note in store.snapshot.notes],
             "files": list(store.files),
-            "mesh": _plain(store.snapshot.mesh),
+            "mesh": _plain(store.snapshot.mesh_config),
             "objects": [
                 {
                     "kind": each.kind,
@@ -123,7 +123,7 @@ class DebugPages:
                 "ports": [asdict(port) for port in service.ports],
                 "endpoints": [asdict(endpoint) for endpoint in service.endpoints],
             }
-            for service in self._state.context.world.services
+            for service in self._state.context.model.services
         ]
 
     def ndsz(self, proxy_id: str) -> dict[str, Any] | None:
