@@ -28,7 +28,7 @@ from mesh_discovery._metrics import Metrics
 from mesh_discovery._version import version
 from mesh_discovery.config._first_load import done_or_refused
 from mesh_discovery.config._loader import ConfigLoader
-from mesh_discovery.config.kinds._drain_duration import mesh_drain_time
+from mesh_discovery.config.kinds._mesh_config import mesh_drain_time
 from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push._config_store import ConfigStore
 from mesh_discovery.push._following import following_files

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mesh_discovery.config.kinds._protocol import Protocol
-from mesh_discovery.config.kinds._schema import (
+from mesh_discovery.config.kinds._peer_authentication import (
     MatchLabels,
     MutualTls,
     MutualTlsMode,
     PeerAuthenticationSpec,
 )
+from mesh_discovery.config.kinds._protocol import Protocol
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._peer_authentication import PeerPolicies, Policy
 from mesh_discovery.plan._names import short_names
@@ -254,7 +254,7 @@ def test_http_services_share_a_listener_and_the_older_service_keeps_a_place(
 def test_no_two_listeners_share_a_place_and_every_service_has_one_or_a_conflict(
     drawn: list[tuple[int, str, bool]],
 ) -> None:
-    from mesh_discovery.config.kinds._schema import Resolution
+    from mesh_discovery.config.kinds._service_entry import Resolution
     from mesh_discovery.model._services import Port, Service
 
     services = [

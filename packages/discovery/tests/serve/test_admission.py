@@ -5,7 +5,7 @@ import pytest
 
 from mesh_ca import Authenticator, Caller, Credentials, NotAuthenticated, StorageError
 from mesh_ca.testing import FixedAuthenticator
-from mesh_discovery.config.kinds._drain_duration import mesh_drain_time
+from mesh_discovery.config.kinds._mesh_config import mesh_drain_time
 from mesh_discovery.serve._admission import Gatekeeper
 from xds_server import JSON, Node, Peer, Refused
 

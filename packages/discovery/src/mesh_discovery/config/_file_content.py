@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from mesh_configfile import Problem, read_documents
 from mesh_discovery.config._objects import ConfigObject, Read, read_mesh_config, read_object
-from mesh_discovery.config.kinds._schema import MeshConfigSpec
+from mesh_discovery.config.kinds._mesh_config import MeshConfigSpec
 
 Claim = tuple[str, str, str]
 """What only one object can be: kind, namespace and name; or the mesh config."""

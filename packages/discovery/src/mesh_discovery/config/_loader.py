@@ -15,7 +15,7 @@ from mesh_configfile import MAX_BYTES, Problem
 from mesh_discovery.config._file_content import FileContent, read_content, unreadable
 from mesh_discovery.config._last_good import Seen, Settled, WrongFile, settle
 from mesh_discovery.config._objects import ConfigObject
-from mesh_discovery.config.kinds._schema import MeshConfigSpec
+from mesh_discovery.config.kinds._mesh_config import MeshConfigSpec
 from mesh_filewatch import read_bytes
 
 SUFFIXES = (".yaml", ".yml")

@@ -1,28 +1,20 @@
 """One YAML document as a typed configuration object, or as all that is wrong with it."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
-
-import msgspec
 
 from mesh_configfile import Document, FieldPath, Problem, Value, field_name, suggestion
-from mesh_configfile.shapes import Finding, decode, differences
-from mesh_discovery.config.kinds._schema import (
-    MeshConfigSpec,
-    Metadata,
-    PeerAuthenticationSpec,
-    ServiceEntrySpec,
-    WorkloadEntrySpec,
-)
+from mesh_configfile.shapes import Finding
+from mesh_discovery.config.kinds._kind import decoded
+from mesh_discovery.config.kinds._mesh_config import MESH_CONFIG
+from mesh_discovery.config.kinds._metadata import Metadata
+from mesh_discovery.config.kinds._registry import KINDS, AnyKind, Spec
+from mesh_discovery.config.kinds._service_entry import SERVICE_ENTRY
 from mesh_discovery.config.kinds._unsupported import (
     AGENT_FIELDS,
     DEFAULT_CONFIG_FIELDS,
     MESH_FIELDS,
     is_unsupported_kind,
-    unsupported_values,
 )
-from mesh_discovery.config.kinds._validation import Spec, contradictions
 from mesh_identity import InvalidSpiffeId, checked_segment
 
 
@@ -61,25 +53,6 @@ class ConfigObject:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
-    group: str
-    versions: tuple[str, ...]
-    spec: type[Any]
-
-    @property
-    def api_versions(self) -> list[str]:
-        return [f"{self.group}/{version}" for version in self.versions]
-
-
-KINDS = {
-    "ServiceEntry": _Kind("networking.istio.io", ("v1", "v1beta1", "v1alpha3"), ServiceEntrySpec),
-    "WorkloadEntry": _Kind("networking.istio.io", ("v1", "v1beta1", "v1alpha3"), WorkloadEntrySpec),
-    "PeerAuthentication": _Kind("security.istio.io", ("v1", "v1beta1"), PeerAuthenticationSpec),
-    "MeshConfig": _Kind("mesh.istio.io", ("v1alpha1",), MeshConfigSpec),
-}
-
-
-@dataclass(frozen=True, slots=True)
 class Read:
     """What became of a document: an object or problems, and notes on what has no effect."""
 
@@ -105,13 +78,13 @@ def read_object(document: Document, *, allow_unsupported: bool = False) -> Read:
     for key in value:
         if key not in ("apiVersion", "kind", "metadata", "spec", "status"):
             reader.add((key,), "unknown field; known here: apiVersion, kind, metadata, spec")
-    metadata = reader.metadata(value, needed=kind is not KINDS["MeshConfig"])
+    metadata = reader.metadata(value, needed=kind is not MESH_CONFIG)
     if kind is None:
         return reader.result()
-    spec = reader.spec(value.get("spec"), str(value["kind"]), ("spec",))
+    spec = reader.spec(value.get("spec"), kind, ("spec",))
     if metadata is None or spec is None:
         return reader.result()
-    return reader.result(_object(document, str(value["kind"]), metadata, spec))
+    return reader.result(_object(document, kind.name, metadata, spec))
 
 
 def read_mesh_config(document: Document, *, allow_unsupported: bool = False) -> Read:
@@ -119,11 +92,11 @@ def read_mesh_config(document: Document, *, allow_unsupported: bool = False) -> 
     if isinstance(document.value, dict) and "kind" in document.value:
         return read_object(document, allow_unsupported=allow_unsupported)
     reader = _Reader(document, allow_unsupported=allow_unsupported)
-    spec = reader.spec(document.value, "MeshConfig", ())
+    spec = reader.spec(document.value, MESH_CONFIG, ())
     if spec is None:
         return reader.result()
     metadata = Metadata(name="default")
-    return reader.result(_object(document, "MeshConfig", metadata, spec))
+    return reader.result(_object(document, MESH_CONFIG.name, metadata, spec))
 
 
 def _object(document: Document, kind: str, metadata: Metadata, spec: Spec) -> ConfigObject:
@@ -136,7 +109,7 @@ def _object(document: Document, kind: str, metadata: Metadata, spec: Spec) -> Co
         created=metadata.creation_timestamp or "",
         file=document.file,
         line=document.line,
-        lines=_lines(document) if kind == "ServiceEntry" else (),
+        lines=_lines(document) if kind == SERVICE_ENTRY.name else (),
     )
 
 
@@ -177,7 +150,7 @@ class _Reader:
         else:
             self.add(path, f"{message}; remove it, or let it pass with --allow-unsupported")
 
-    def kind(self, value: dict[str, Value]) -> _Kind | None:
+    def kind(self, value: dict[str, Value]) -> AnyKind | None:
         name = value.get("kind")
         if name is None:
             self.add((), f"the field kind is missing; known kinds: {', '.join(sorted(KINDS))}")
@@ -201,7 +174,8 @@ class _Reader:
                 return Metadata(name="default")
             self.add((), "the field metadata is missing; it holds name and namespace")
             return None
-        metadata: Metadata | None = self._decoded(given, Metadata, ("metadata",))
+        metadata, findings = decoded(given, Metadata, ("metadata",))
+        self._add_all(findings)
         if metadata is not None:
             try:
                 checked_segment(metadata.namespace, what="namespace")
@@ -209,25 +183,21 @@ class _Reader:
                 self.add(("metadata", "namespace"), str(error))
         return metadata
 
-    def spec(self, value: Value, kind: str, path: FieldPath) -> Spec | None:
-        """Read a spec; None when it is wrong, or let pass without effect."""
+    def spec(self, value: Value, kind: AnyKind, path: FieldPath) -> Spec | None:
+        """Read a spec; None when it is wrong, or accepted without effect."""
         if value is None:
             value = {}
-        left_out = tuple(unsupported_values(kind, value))
-        for inner, choice in left_out:
+        unsupported = tuple(kind.unsupported_values(value))
+        for inner, choice in unsupported:
             self.unsupported(path + inner, f"{choice} is not supported yet")
-        if kind == "MeshConfig" and isinstance(value, dict):
+        if kind is MESH_CONFIG and isinstance(value, dict):
+            fields = {inner[0] for inner, _ in unsupported}
             value = self._without_unused(value, path)
-            value = {
-                key: item for key, item in value.items() if all(key != p[0] for p, _ in left_out)
-            }
-        elif left_out:
+            value = {key: item for key, item in value.items() if key not in fields}
+        elif unsupported:
             return None
-        spec: Spec | None = self._decoded(value, KINDS[kind].spec, path)
-        if spec is None:
-            return None
-        for inner, message in contradictions(spec):
-            self.add(path + inner, message)
+        spec, findings = kind.read(value, path)
+        self._add_all(findings)
         return spec
 
     def _without_unused(self, value: dict[str, Value], path: FieldPath) -> dict[str, Value]:
@@ -248,16 +218,6 @@ class _Reader:
     def _note(self, path: FieldPath, message: str) -> None:
         self._notes.append(self._document.problem(path, message))
 
-    def _decoded(self, value: Value, shape: type[Any], path: FieldPath) -> Any:
-        findings: Iterator[Finding] = differences(value, shape, path)
-        wrong = False
-        for where, message in findings:
-            wrong = True
-            self.add(where, message)
-        if wrong:
-            return None
-        try:
-            return decode(value, shape)
-        except msgspec.ValidationError as error:
-            self.add(path, str(error))
-            return None
+    def _add_all(self, findings: list[Finding]) -> None:
+        for path, message in findings:
+            self.add(path, message)

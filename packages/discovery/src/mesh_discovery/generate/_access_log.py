@@ -6,7 +6,7 @@ from typing import Any
 
 from google.protobuf import struct_pb2
 
-from mesh_discovery.config.kinds._schema import LogEncoding, MeshConfigSpec
+from mesh_discovery.config.kinds._mesh_config import LogEncoding, MeshConfigSpec
 from mesh_discovery.generate._messages import (
     Message,
     accesslog_pb2,

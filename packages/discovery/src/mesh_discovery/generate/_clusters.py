@@ -1,7 +1,8 @@
 """Clusters: what a proxy can connect to, outside and in its own workload."""
 
+from mesh_discovery.config.kinds._peer_authentication import MutualTlsMode
 from mesh_discovery.config.kinds._protocol import Protocol
-from mesh_discovery.config.kinds._schema import MutualTlsMode, Resolution
+from mesh_discovery.config.kinds._service_entry import Resolution
 from mesh_discovery.generate import _tls as tls
 from mesh_discovery.generate._endpoints import load_assignment
 from mesh_discovery.generate._messages import (

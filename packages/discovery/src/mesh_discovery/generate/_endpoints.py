@@ -3,7 +3,7 @@
 from itertools import groupby
 
 from mesh_discovery._addresses import socket_path
-from mesh_discovery.config.kinds._schema import MutualTlsMode
+from mesh_discovery.config.kinds._peer_authentication import MutualTlsMode
 from mesh_discovery.generate._messages import (
     Message,
     address,

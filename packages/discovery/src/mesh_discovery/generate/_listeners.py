@@ -5,7 +5,7 @@ outbound where the application can reach it.
 would silently get a share of the connections, to be sent on under the wrong identity.
 """
 
-from mesh_discovery.config.kinds._schema import MutualTlsMode
+from mesh_discovery.config.kinds._peer_authentication import MutualTlsMode
 from mesh_discovery.generate import _tls as tls
 from mesh_discovery.generate._access_log import access_logs
 from mesh_discovery.generate._messages import (

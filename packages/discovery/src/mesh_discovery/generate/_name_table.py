@@ -10,7 +10,7 @@ Source: Istio's pkg/dns/server (BuildNameTable) and istio.networking.nds.v1.Name
 
 from collections.abc import Collection, Iterable
 
-from mesh_discovery.config.kinds._schema import Resolution
+from mesh_discovery.config.kinds._service_entry import Resolution
 from mesh_discovery.model._services import Service
 from mesh_discovery.plan import _names as names
 from mesh_discovery.plan._outbound import Outbound, named_addresses, wanted_listeners

@@ -11,15 +11,11 @@ from typing import NamedTuple
 
 from mesh_discovery.config._loader import Snapshot
 from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.config.kinds._mesh_config import MeshConfigSpec
+from mesh_discovery.config.kinds._peer_authentication import PeerAuthenticationSpec
 from mesh_discovery.config.kinds._protocol import Protocol
-from mesh_discovery.config.kinds._schema import (
-    Location,
-    MeshConfigSpec,
-    PeerAuthenticationSpec,
-    Resolution,
-    ServiceEntrySpec,
-    WorkloadEntrySpec,
-)
+from mesh_discovery.config.kinds._service_entry import Location, Resolution, ServiceEntrySpec
+from mesh_discovery.config.kinds._workload_entry import WorkloadEntrySpec
 from mesh_discovery.model._auto_addresses import (
     NO_AUTO_ADDRESS_LABEL,
     Key,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from mesh_discovery.config.kinds._schema import MutualTlsMode, PeerAuthenticationSpec
+from mesh_discovery.config.kinds._peer_authentication import MutualTlsMode, PeerAuthenticationSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from functools import cached_property
 
 from mesh_discovery._addresses import is_ip
 from mesh_discovery.config.kinds._protocol import Protocol
-from mesh_discovery.config.kinds._schema import Resolution
+from mesh_discovery.config.kinds._service_entry import Resolution
 
 Labels = tuple[tuple[str, str], ...]
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from mesh_discovery.config.kinds._peer_authentication import MutualTlsMode
 from mesh_discovery.config.kinds._protocol import Protocol
-from mesh_discovery.config.kinds._schema import MutualTlsMode
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._services import Port, Service
 from mesh_discovery.plan._proxy import Proxy

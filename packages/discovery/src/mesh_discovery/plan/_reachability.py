@@ -13,7 +13,7 @@ from mesh_discovery._addresses import is_ip
 from mesh_discovery.config._loader import Snapshot
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config.kinds._protocol import Protocol
-from mesh_discovery.config.kinds._schema import Resolution, ServiceEntrySpec
+from mesh_discovery.config.kinds._service_entry import Resolution, ServiceEntrySpec
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._services import Service
 from mesh_discovery.plan._outbound import Conflict, Outbound, wanted_listeners

@@ -1,18 +1,17 @@
-"""What Istio has and this control plane has not yet: known by name, so that it is not called
-unknown, and can be let pass on request.
+"""The kinds and fields that Istio has and this control plane has not yet.
+
+They are known by name, so that they are not called unknown and can be accepted on request.
 
 Source: Istio's API reference, with the kinds of the Kubernetes Gateway API that Istio reads.
 """
 
-from collections.abc import Iterator
-
-from mesh_configfile import FieldPath, Value
+from mesh_configfile import Value
 
 _NETWORKING = "networking.istio.io"
 _SECURITY = "security.istio.io"
 _GATEWAY_API = "gateway.networking.k8s.io"
 
-KINDS = frozenset(
+UNSUPPORTED_KINDS = frozenset(
     {
         (_NETWORKING, "DestinationRule"),
         (_NETWORKING, "EnvoyFilter"),
@@ -78,7 +77,7 @@ MESH_FIELDS = frozenset(
         "verifyCertificateAtClient",
     }
 )
-"""Istio's further MeshConfig fields: always let pass, so that one file serves both."""
+"""Istio's further MeshConfig fields: always accepted, so that one file serves both."""
 
 AGENT_FIELDS = frozenset(
     {
@@ -125,25 +124,10 @@ AGENT_FIELDS = frozenset(
 read it from their own files and environment."""
 
 DEFAULT_CONFIG_FIELDS = ("discoveryAddress", "drainDuration")
-"""What of `defaultConfig` matters to the control plane too."""
-
-_VALUES: dict[str, tuple[tuple[FieldPath, str], ...]] = {
-    "MeshConfig": ((("outboundTrafficPolicy", "mode"), "ALLOW_ANY_DYNAMIC_DNS"),),
-    "ServiceEntry": ((("resolution",), "DYNAMIC_DNS"),),
-}
+"""The fields of `defaultConfig` that the control plane reads too."""
 
 
 def is_unsupported_kind(api_version: Value, kind: Value) -> bool:
     """Tell whether Istio reads objects of this kind."""
     group = api_version.rpartition("/")[0] if isinstance(api_version, str) else ""
-    return any(kind == name and group in ("", known) for known, name in KINDS)
-
-
-def unsupported_values(kind: str, spec: Value) -> Iterator[tuple[FieldPath, str]]:
-    """Yield the choices in a spec that only Istio has, with their paths."""
-    for path, choice in _VALUES.get(kind, ()):
-        value = spec
-        for key in path:
-            value = value.get(str(key)) if isinstance(value, dict) else None
-        if value == choice:
-            yield path, choice
+    return any(kind == name and group in ("", known) for known, name in UNSUPPORTED_KINDS)

@@ -1,0 +1,21 @@
+"""The metadata of a configuration object: its name, its namespace, its labels."""
+
+import msgspec
+
+from mesh_discovery.config.kinds._fields import Labels, SpecFields, Text, Unchecked
+
+
+class Metadata(SpecFields, frozen=True):
+    """The part of Kubernetes object metadata that has a meaning here, and what may stand beside."""
+
+    name: Text
+    namespace: Text = "default"
+    labels: Labels = msgspec.field(default_factory=dict)
+    annotations: Labels = msgspec.field(default_factory=dict)
+    creation_timestamp: str | None = None
+    generation: Unchecked = None
+    resource_version: Unchecked = None
+    uid: Unchecked = None
+    managed_fields: Unchecked = None
+    owner_references: Unchecked = None
+    finalizers: Unchecked = None

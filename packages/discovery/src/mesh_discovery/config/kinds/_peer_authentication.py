@@ -1,0 +1,59 @@
+"""PeerAuthentication: which inbound connections a mesh, a namespace or some workloads accept.
+
+Source: Istio's API, security/v1.
+"""
+
+from collections.abc import Iterator
+from enum import StrEnum
+
+import msgspec
+
+from mesh_configfile.shapes import Finding
+from mesh_discovery.config.kinds._fields import Labels, SpecFields
+from mesh_discovery.config.kinds._kind import Kind
+
+
+class MatchLabels(SpecFields, frozen=True):
+    """Workloads by their labels (PeerAuthentication's selector)."""
+
+    match_labels: Labels = msgspec.field(default_factory=dict)
+
+
+class MutualTlsMode(StrEnum):
+    """What a workload accepts."""
+
+    UNSET = "UNSET"
+    DISABLE = "DISABLE"
+    PERMISSIVE = "PERMISSIVE"
+    STRICT = "STRICT"
+
+
+class MutualTls(SpecFields, frozen=True):
+    """A mode, as PeerAuthentication holds it."""
+
+    mode: MutualTlsMode = MutualTlsMode.UNSET
+
+
+class PeerAuthenticationSpec(SpecFields, frozen=True):
+    """Which inbound connections a mesh, a namespace or a set of workloads accepts."""
+
+    selector: MatchLabels | None = None
+    mtls: MutualTls = MutualTls()
+    port_level_mtls: dict[str, MutualTls] = msgspec.field(default_factory=dict)
+
+
+def _validate(spec: PeerAuthenticationSpec) -> Iterator[Finding]:
+    for port in spec.port_level_mtls:
+        if not (port.isascii() and port.isdigit() and 1 <= int(port) <= 65535):
+            yield ("portLevelMtls", port), "is not a port; expected a number from 1 to 65535"
+    if spec.port_level_mtls and (spec.selector is None or not spec.selector.match_labels):
+        yield ("portLevelMtls",), "needs a selector with matchLabels beside it"
+
+
+PEER_AUTHENTICATION = Kind(
+    name="PeerAuthentication",
+    group="security.istio.io",
+    versions=("v1", "v1beta1"),
+    spec=PeerAuthenticationSpec,
+    validate=_validate,
+)

@@ -1,0 +1,61 @@
+"""WorkloadEntry: one workload, an endpoint of the services that select it.
+
+Source: Istio's API, networking/v1.
+"""
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import msgspec
+
+from mesh_configfile.shapes import Finding
+from mesh_discovery._addresses import is_host, is_ip, socket_path
+from mesh_discovery.config.kinds._fields import Labels, PortNumber, SpecFields
+from mesh_discovery.config.kinds._kind import Kind
+from mesh_identity import InvalidSpiffeId, checked_segment
+
+
+class WorkloadEntrySpec(SpecFields, frozen=True):
+    """One workload: an endpoint of the services that select it."""
+
+    address: str = ""
+    ports: dict[str, PortNumber] = msgspec.field(default_factory=dict)
+    labels: Labels = msgspec.field(default_factory=dict)
+    network: str = ""
+    locality: str = ""
+    weight: Annotated[int, msgspec.Meta(ge=0, le=4294967295)] = 0
+    service_account: str = ""
+
+
+def validate_workload_entry(spec: WorkloadEntrySpec) -> Iterator[Finding]:
+    """Yield what is wrong with a workload, be it in an entry of its own or in a ServiceEntry."""
+    yield from _address(spec)
+    if spec.service_account:
+        try:
+            checked_segment(spec.service_account, what="service account")
+        except InvalidSpiffeId as error:
+            yield ("serviceAccount",), str(error)
+
+
+def _address(spec: WorkloadEntrySpec) -> Iterator[Finding]:
+    address = spec.address
+    if not address:
+        yield ("address",), "is missing: give the workload's IP address"
+        return
+    path = socket_path(address)
+    if path is not None:
+        if not path.startswith("/"):
+            yield ("address",), f'"{address}" must be unix:// and an absolute path'
+        if spec.ports:
+            yield ("ports",), "a Unix socket has no ports"
+    elif not is_ip(address) and not is_host(address):
+        yield ("address",), f'"{address}" is not an IP address, a host name or unix:///path'
+
+
+WORKLOAD_ENTRY = Kind(
+    name="WorkloadEntry",
+    group="networking.istio.io",
+    versions=("v1", "v1beta1", "v1alpha3"),
+    spec=WorkloadEntrySpec,
+    validate=validate_workload_entry,
+)
