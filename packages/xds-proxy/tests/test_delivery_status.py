@@ -7,127 +7,131 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xds_proxy.status._delivery_status import Ledger
+from xds_proxy.status._delivery_status import DeliveryStatus
 
 CLUSTER = "type.googleapis.com/envoy.config.cluster.v3.Cluster"
 START = datetime(2030, 1, 1, tzinfo=UTC)
 
 
-def _sent(ledger: Ledger, version: str, *, second: int = 0) -> None:
+def _sent(delivery: DeliveryStatus, version: str, *, second: int = 0) -> None:
     at = START + timedelta(seconds=second)
-    ledger.sent(type_url=CLUSTER, version=version, nonce=f"nonce-{version}", at=at)
+    delivery.response_sent(type_url=CLUSTER, version=version, nonce=f"nonce-{version}", at=at)
 
 
 def _answered(
-    ledger: Ledger, version: str, *, error: str | None = None, second: int = 0
+    delivery: DeliveryStatus, version: str, *, error: str | None = None, second: int = 0
 ) -> str | None:
     at = START + timedelta(seconds=second)
-    return ledger.answered(type_url=CLUSTER, nonce=f"nonce-{version}", error=error, at=at)
+    return delivery.response_answered(
+        type_url=CLUSTER, nonce=f"nonce-{version}", error=error, at=at
+    )
 
 
 def test_a_sent_version_waits_for_its_answer() -> None:
-    ledger = Ledger()
-    _sent(ledger, "1")
-    status = ledger.types[CLUSTER]
+    delivery = DeliveryStatus()
+    _sent(delivery, "1")
+    status = delivery.types[CLUSTER]
     assert (status.version, status.acked, status.nack, status.in_use) == ("1", False, None, None)
-    _answered(ledger, "1", second=3)
-    status = ledger.types[CLUSTER]
+    _answered(delivery, "1", second=3)
+    status = delivery.types[CLUSTER]
     assert (status.acked, status.in_use) == (True, "1")
     assert status.at == START + timedelta(seconds=3)
 
 
 def test_a_refused_version_leaves_the_accepted_one_in_use() -> None:
-    ledger = Ledger()
-    _sent(ledger, "1")
-    _answered(ledger, "1")
-    _sent(ledger, "2")
-    assert _answered(ledger, "2", error="bad") == "2"
-    status = ledger.types[CLUSTER]
+    delivery = DeliveryStatus()
+    _sent(delivery, "1")
+    _answered(delivery, "1")
+    _sent(delivery, "2")
+    assert _answered(delivery, "2", error="bad") == "2"
+    status = delivery.types[CLUSTER]
     assert (status.version, status.acked, status.nack, status.in_use) == ("2", False, "bad", "1")
 
 
 def test_the_control_plane_is_the_one_that_sent_the_newest_response() -> None:
-    ledger = Ledger()
+    delivery = DeliveryStatus()
     for version, identifier in (("1", "old"), ("2", "new")):
-        ledger.sent(
+        delivery.response_sent(
             type_url=CLUSTER,
             version=version,
             nonce=f"nonce-{version}",
             at=START,
             control_plane=identifier,
         )
-    _answered(ledger, "1")
-    assert ledger.types[CLUSTER].control_plane == "new"
-    _answered(ledger, "2", error="bad")
-    assert ledger.types[CLUSTER].control_plane == "new"
-    _sent(ledger, "3")
-    assert ledger.types[CLUSTER].control_plane == ""
+    _answered(delivery, "1")
+    assert delivery.types[CLUSTER].control_plane == "new"
+    _answered(delivery, "2", error="bad")
+    assert delivery.types[CLUSTER].control_plane == "new"
+    _sent(delivery, "3")
+    assert delivery.types[CLUSTER].control_plane == ""
 
 
 def test_a_changed_subscription_is_no_answer() -> None:
     """It bears the nonce of the last response, and after a NACK it must not look like an ACK."""
-    ledger = Ledger()
-    _sent(ledger, "1")
-    _answered(ledger, "1", error="bad")
-    _answered(ledger, "1")
-    assert ledger.types[CLUSTER].nack == "bad"
-    assert _answered(ledger, "") is None
+    delivery = DeliveryStatus()
+    _sent(delivery, "1")
+    _answered(delivery, "1", error="bad")
+    _answered(delivery, "1")
+    assert delivery.types[CLUSTER].nack == "bad"
+    assert _answered(delivery, "") is None
 
 
 def test_a_late_ack_of_an_older_version_does_not_accept_the_newest() -> None:
-    ledger = Ledger()
-    _sent(ledger, "1")
-    _sent(ledger, "2")
-    _answered(ledger, "1")
-    status = ledger.types[CLUSTER]
+    delivery = DeliveryStatus()
+    _sent(delivery, "1")
+    _sent(delivery, "2")
+    _answered(delivery, "1")
+    status = delivery.types[CLUSTER]
     assert (status.version, status.acked, status.in_use) == ("2", False, "1")
 
 
 def test_a_new_stream_forgets_nonces_and_keeps_versions() -> None:
-    first = Ledger()
+    first = DeliveryStatus()
     _sent(first, "1")
     _answered(first, "1")
     _sent(first, "2")
-    ledger = Ledger(first.types)
-    ledger.asked(CLUSTER, holds=True)
-    _answered(ledger, "2")
-    status = ledger.types[CLUSTER]
+    delivery = DeliveryStatus(first.types)
+    delivery.type_requested(CLUSTER, names_versions=True)
+    _answered(delivery, "2")
+    status = delivery.types[CLUSTER]
     assert (status.acked, status.in_use) == (False, "1")
-    assert ledger.in_use("unknown") == ""
+    assert delivery.version_in_use("unknown") == ""
 
 
 def test_an_envoy_that_has_nothing_of_a_type_yet_says_so_in_its_first_request() -> None:
-    first = Ledger()
+    first = DeliveryStatus()
     _sent(first, "1")
     _answered(first, "1")
-    ledger = Ledger(first.types)
-    ledger.asked(CLUSTER, holds=False)
-    assert ledger.types == {}
-    _sent(ledger, "1")
-    ledger.asked(CLUSTER, holds=False)  # a changed subscription, before any answer
-    _answered(ledger, "1")
-    assert ledger.types[CLUSTER].acked
+    delivery = DeliveryStatus(first.types)
+    delivery.type_requested(CLUSTER, names_versions=False)
+    assert delivery.types == {}
+    _sent(delivery, "1")
+    delivery.type_requested(
+        CLUSTER, names_versions=False
+    )  # a changed subscription, before any answer
+    _answered(delivery, "1")
+    assert delivery.types[CLUSTER].acked
     assert first.types[CLUSTER].acked
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.sampled_from(["sent", "ack", "nack"]))))
 def test_what_is_in_use_was_sent_and_accepted(steps: list[tuple[int, str]]) -> None:
-    ledger, acked = Ledger(), set()
+    delivery, acked = DeliveryStatus(), set()
     for number, step in steps:
         version = str(number)
         if step == "sent":
-            _sent(ledger, version)
+            _sent(delivery, version)
         else:
             acked |= {version} if step == "ack" else set()
-            _answered(ledger, version, error="bad" if step == "nack" else None)
-        for status in ledger.types.values():
+            _answered(delivery, version, error="bad" if step == "nack" else None)
+        for status in delivery.types.values():
             assert status.in_use is None or status.in_use in acked
             assert not (status.acked and status.nack)
             assert not status.acked or status.in_use is not None
 
 
 def test_memory_is_bounded_however_many_types_and_versions_come() -> None:
-    ledger = Ledger()
+    delivery = DeliveryStatus()
     for number in range(5000):
-        ledger.sent(type_url=f"type-{number}", version="1", nonce=str(number), at=START)
-    assert len(ledger.types) == 1024
+        delivery.response_sent(type_url=f"type-{number}", version="1", nonce=str(number), at=START)
+    assert len(delivery.types) == 1024

@@ -28,7 +28,7 @@ async def test_a_thousand_idle_connections_of_one_process_leave_room_for_an_envo
     path = socket_dir / "proxy" / "XDS"
     config = RelayConfig(
         socket_path=path,
-        # Nobody answers there: the relay's own words show that the call came to it.
+        # No server listens there: the relay's own words show that the call came to it.
         upstream=UpstreamConfig(address="127.0.0.1:9", root_certificate=None),
         hold_s=0,
         # The time is long, so that silence alone ends none of them.

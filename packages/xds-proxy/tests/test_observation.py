@@ -1,4 +1,4 @@
-"""Who hears of what passes to Envoy, and when a type is settled."""
+"""What an observer is told of the responses to Envoy and of its answers."""
 
 from __future__ import annotations
 
@@ -13,96 +13,96 @@ from xds_proxy.streams._observation import Observation
 from xds_proxy.testing import control_plane, envoy_stream
 
 
-class Witness:
+class RecordingObserver:
     def __init__(self) -> None:
-        self.heard: list[tuple[str, str]] = []
+        self.calls: list[tuple[str, str]] = []
         self.error: Exception | None = None
 
-    def passing(self, type_url: str) -> None:
-        self._hear("passing", type_url)
+    def response_arrived(self, type_url: str) -> None:
+        self._record("arrived", type_url)
 
-    def settled(self, type_url: str) -> None:
-        self._hear("settled", type_url)
+    def responses_answered(self, type_url: str) -> None:
+        self._record("answered", type_url)
 
-    def _hear(self, what: str, type_url: str) -> None:
-        self.heard.append((what, type_url))
+    def _record(self, what: str, type_url: str) -> None:
+        self.calls.append((what, type_url))
         if self.error is not None:
             raise self.error
 
 
-def test_a_type_is_settled_when_the_last_response_is_answered() -> None:
-    witness = Witness()
-    seen = Observation(witness)
-    seen.passing("a", "lds", "1")
-    seen.passing("a", "lds", "2")
-    seen.answered("a", "lds", "1")
-    assert witness.heard == [("passing", "lds")] * 2
-    seen.answered("a", "lds", "2")
-    seen.answered("a", "lds", "2")  # a changed subscription
-    assert witness.heard[2:] == [("settled", "lds")]
+def test_a_type_is_answered_when_its_last_response_is() -> None:
+    observer = RecordingObserver()
+    seen = Observation(observer)
+    seen.response_arrived("a", "lds", "1")
+    seen.response_arrived("a", "lds", "2")
+    seen.request_arrived("a", "lds", "1")
+    assert observer.calls == [("arrived", "lds")] * 2
+    seen.request_arrived("a", "lds", "2")
+    seen.request_arrived("a", "lds", "2")  # a changed subscription
+    assert observer.calls[2:] == [("answered", "lds")]
 
 
 def test_of_two_envoys_both_must_have_answered() -> None:
-    witness = Witness()
-    seen = Observation(witness)
-    seen.passing("old", "lds", "1")
-    seen.passing("new", "lds", "1")
-    seen.answered("new", "lds", "1")
-    assert ("settled", "lds") not in witness.heard
-    seen.answered("old", "lds", "1")
-    assert witness.heard[-1] == ("settled", "lds")
+    observer = RecordingObserver()
+    seen = Observation(observer)
+    seen.response_arrived("old", "lds", "1")
+    seen.response_arrived("new", "lds", "1")
+    seen.request_arrived("new", "lds", "1")
+    assert ("answered", "lds") not in observer.calls
+    seen.request_arrived("old", "lds", "1")
+    assert observer.calls[-1] == ("answered", "lds")
 
 
-def test_what_a_stream_left_open_is_not_waited_for() -> None:
-    witness = Witness()
-    seen = Observation(witness)
-    seen.passing("old", "lds", "1")
-    seen.ended("old")
-    assert ("settled", "lds") not in witness.heard
-    seen.passing("new", "lds", "1")
-    seen.answered("new", "lds", "1")
-    assert witness.heard[-1] == ("settled", "lds")
+def test_unanswered_responses_of_an_ended_stream_are_not_waited_for() -> None:
+    observer = RecordingObserver()
+    seen = Observation(observer)
+    seen.response_arrived("old", "lds", "1")
+    seen.stream_ended("old")
+    assert ("answered", "lds") not in observer.calls
+    seen.response_arrived("new", "lds", "1")
+    seen.request_arrived("new", "lds", "1")
+    assert observer.calls[-1] == ("answered", "lds")
 
 
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from(["passing", "answered", "ended"]),
+            st.sampled_from(["arrived", "request", "ended"]),
             st.sampled_from("ab"),
             st.sampled_from(["lds", "cds"]),
             st.integers(1, 3),
         )
     )
 )
-def test_settled_is_told_exactly_when_nothing_is_open(
+def test_the_observer_is_told_exactly_when_no_response_is_unanswered(
     steps: list[tuple[str, str, str, int]],
 ) -> None:
-    witness = Witness()
-    seen = Observation(witness)
+    observer = RecordingObserver()
+    seen = Observation(observer)
     newest: dict[tuple[str, str], int] = {}
     for what, stream, kind, nonce in steps:
-        told = len(witness.heard)
+        before = len(observer.calls)
         expected: list[tuple[str, str]] = []
-        if what == "passing":
-            seen.passing(stream, kind, str(nonce))
+        if what == "arrived":
+            seen.response_arrived(stream, kind, str(nonce))
             newest[stream, kind] = nonce
-            expected = [("passing", kind)]
-        elif what == "answered":
-            seen.answered(stream, kind, str(nonce))
+            expected = [("arrived", kind)]
+        elif what == "request":
+            seen.request_arrived(stream, kind, str(nonce))
             if newest.get((stream, kind)) == nonce:
                 del newest[stream, kind]
-                expected = [] if any(k == kind for _, k in newest) else [("settled", kind)]
+                expected = [] if any(k == kind for _, k in newest) else [("answered", kind)]
         else:
-            seen.ended(stream)
+            seen.stream_ended(stream)
             newest = {key: value for key, value in newest.items() if key[0] != stream}
-        assert witness.heard[told:] == expected
+        assert observer.calls[before:] == expected
 
 
-async def test_an_observer_hears_of_responses_before_envoy_and_of_its_answers(
+async def test_an_observer_is_told_of_responses_before_envoy_and_of_its_answers(
     start_relay: Any, messages: Any
 ) -> None:
-    witness = Witness()
-    async with control_plane() as plane, start_relay(plane.address, observer=witness) as running:
+    observer = RecordingObserver()
+    async with control_plane() as plane, start_relay(plane.address, observer=observer) as running:
         async with envoy_stream(running.socket_path) as envoy:
             await envoy.send(messages.request(messages.listener))
             upstream = await plane.accept()
@@ -114,22 +114,22 @@ async def test_an_observer_hears_of_responses_before_envoy_and_of_its_answers(
                     )
                 )
                 await envoy.receive()
-                assert witness.heard == [("passing", messages.listener)]
+                assert observer.calls == [("arrived", messages.listener)]
                 await envoy.send(
                     messages.request(messages.listener, version="v1", nonce=version, error=error)
                 )
                 await upstream.receive()
-                assert witness.heard[1:] == [("settled", messages.listener)]
-                witness.heard.clear()
+                assert observer.calls[1:] == [("answered", messages.listener)]
+                observer.calls.clear()
             assert running.relay.counters.refused == 1
 
 
 async def test_an_observer_that_fails_harms_no_stream(
     start_relay: Any, messages: Any, relays_errors: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    witness = Witness()
-    witness.error = RuntimeError("a fault")
-    async with control_plane() as plane, start_relay(plane.address, observer=witness) as running:
+    observer = RecordingObserver()
+    observer.error = RuntimeError("a fault")
+    async with control_plane() as plane, start_relay(plane.address, observer=observer) as running:
         async with envoy_stream(running.socket_path) as envoy:
             await envoy.send(messages.request(messages.cluster))
             upstream = await plane.accept()

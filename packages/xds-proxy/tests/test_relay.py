@@ -159,7 +159,7 @@ class _Recorder:
         self.taken: list[bytes] = []
         self.error: Exception | None = None
 
-    def take(self, response: bytes) -> None:
+    def apply(self, response: bytes) -> None:
         if self.error is not None:
             raise self.error
         self.taken.extend(resource_bodies(response))

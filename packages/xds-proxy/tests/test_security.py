@@ -226,7 +226,7 @@ async def test_a_refused_token_is_said_in_words_and_never_logged(
                 assert (code, details) == (grpc.StatusCode.UNAUTHENTICATED, "token expired")
             reason = running.relay.status.last_error
             assert reason == (
-                "unauthenticated: it does not accept what this workload proves itself by: "
+                "unauthenticated: it does not accept the credentials of this workload: "
                 f"token expired (token {token} is no JSON Web Token)"
             )
     assert all("canary" not in str(record.__dict__) for record in caplog.records)

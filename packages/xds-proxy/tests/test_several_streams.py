@@ -20,7 +20,7 @@ class _Recorder:
     def __init__(self) -> None:
         self.taken: list[bytes] = []
 
-    def take(self, response: bytes) -> None:
+    def apply(self, response: bytes) -> None:
         self.taken.extend(resource_bodies(response))
 
 
@@ -82,7 +82,7 @@ async def test_the_old_envoy_s_end_does_not_touch_the_new_one(
         await old_stream.__aexit__(None, None, None)
 
 
-async def test_an_old_stream_that_nobody_reads_any_more_holds_up_no_other(
+async def test_an_old_stream_that_is_no_longer_read_holds_up_no_other(
     start_relay: Any, messages: Any
 ) -> None:
     """As when Envoy lost its connection and is back before the old one is seen to be dead."""

@@ -183,7 +183,7 @@ async def test_a_restarted_control_plane_is_found_by_envoys_next_stream(
 async def test_a_control_plane_that_comes_just_after_it_was_away_is_reached(
     start_relay: Any, messages: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The first connection ends as if nobody were there; the next, to find out why, meets it."""
+    """The first connection ends as if there were no server; the next, to find out why, meets it."""
     async with control_plane() as plane, _grpc_acceptor(plane.address, ending_first=1) as address:
         async with start_relay(address) as running:
             async with envoy_stream(running.socket_path) as envoy:

@@ -91,7 +91,7 @@ def _error_of(message: Any) -> str | None:
 @given(sotw_requests())
 def test_a_request_is_read_as_protobuf_reads_it(message: Any) -> None:
     peeked = STATE_OF_THE_WORLD.read_request(message.SerializeToString())
-    assert (peeked.type_url, peeked.holds, peeked.nonce, peeked.error) == (
+    assert (peeked.type_url, peeked.names_versions, peeked.nonce, peeked.error) == (
         message.type_url,
         message.version_info != "",
         message.response_nonce,
@@ -102,7 +102,7 @@ def test_a_request_is_read_as_protobuf_reads_it(message: Any) -> None:
 @given(delta_requests())
 def test_a_delta_request_is_read_as_protobuf_reads_it(message: Any) -> None:
     peeked = DELTA.read_request(message.SerializeToString())
-    assert (peeked.type_url, peeked.holds, peeked.nonce, peeked.error) == (
+    assert (peeked.type_url, peeked.names_versions, peeked.nonce, peeked.error) == (
         message.type_url,
         len(message.initial_resource_versions) > 0,
         message.response_nonce,

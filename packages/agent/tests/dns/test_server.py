@@ -153,7 +153,7 @@ async def test_before_the_first_table_it_is_not_ready_and_answers_servfail(
     assert (await ask(server, WEB))[0] == dns.rcode.SERVFAIL
     assert readiness.reasons() == ("dns: DNS lookup table is not ready yet",)
 
-    NameTableUpdates(server).take(response({WEB: "127.0.9.3"}))
+    NameTableUpdates(server).apply(response({WEB: "127.0.9.3"}))
     await server.wait_table_in_use()
 
     assert readiness.ready
@@ -164,7 +164,7 @@ async def test_before_the_first_table_it_is_not_ready_and_answers_servfail(
 
 async def test_an_empty_table_is_a_table(names: tuple[DnsServer, Readiness]) -> None:
     server, readiness = names
-    NameTableUpdates(server).take(response({}))
+    NameTableUpdates(server).apply(response({}))
     await server.wait_table_in_use()
     assert readiness.ready
 
@@ -174,12 +174,12 @@ async def test_what_is_no_name_table_is_refused_and_the_one_before_stays(
 ) -> None:
     server, _ = names
     updates = NameTableUpdates(server)
-    updates.take(response({WEB: "127.0.9.3"}))
+    updates.apply(response({WEB: "127.0.9.3"}))
     broken = DiscoveryResponse(type_url=type_urls.NAME_TABLE)
     broken.resources.add(type_url=type_urls.NAME_TABLE, value=b"\xff\xff")
 
     with pytest.raises(xds_proxy.InterceptorRefused, match="no name table"):
-        updates.take(broken.SerializeToString())
+        updates.apply(broken.SerializeToString())
 
     await server.wait_table_in_use()
     assert await ask(server, WEB) == (dns.rcode.NOERROR, {"127.0.9.3"})
@@ -204,7 +204,7 @@ async def test_what_is_shown_of_names_and_what_is_counted(
     view = AgentView(config, Readiness())
     assert await view.name_table() is None
     async with answering(config, view, Readiness()) as (updates,):
-        updates.take(response({WEB: "127.0.9.3"}))
+        updates.apply(response({WEB: "127.0.9.3"}))
         assert view.names is not None
         await view.names.wait_table_in_use()
         await ask(view.names, WEB)

@@ -134,7 +134,7 @@ async def test_a_new_root_is_trusted_at_once_and_a_certificate_asked_for() -> No
         await clock.advance(5)
         new = FakeAuthority(clock=clock).root_pem
         updates = TrustBundleUpdates(certificates)
-        updates.take(bundle_response(old, new))
+        updates.apply(bundle_response(old, new))
         trusted = certificates.latest
         assert trusted is not None
         assert new.strip() in trusted.trust_bundle_pem
@@ -155,8 +155,8 @@ async def test_announced_roots_are_learned_for_the_agents_own_connections(tmp_pa
         assert for_stream(old) == b""
         updates = TrustBundleUpdates(certificates, learned)
         with pytest.raises(xds_proxy.InterceptorRefused):
-            updates.take(bundle_response(refused))
-        updates.take(bundle_response(old, new))
+            updates.apply(bundle_response(refused))
+        updates.apply(bundle_response(old, new))
         assert for_stream(old) == new
 
 
@@ -187,7 +187,7 @@ async def test_the_roots_that_are_trusted_already_are_no_news() -> None:
     authority = FakeAuthority(clock=clock)
     async with trusting(authority, clock) as certificates:
         known = (await certificates.wait_for_first()).trust_bundle_pem
-        TrustBundleUpdates(certificates).take(bundle_response(known))
+        TrustBundleUpdates(certificates).apply(bundle_response(known))
         await clock.advance(60)
         assert len(authority.requests) == 1
 
@@ -201,7 +201,7 @@ async def test_a_certificate_is_asked_for_when_another_root_comes_first() -> Non
         updates = TrustBundleUpdates(certificates)
         asked = []
         for roots in ((old, new), (new, old), (new, old), (new,)):
-            updates.take(bundle_response(*roots))
+            updates.apply(bundle_response(*roots))
             await clock.advance(5)
             asked.append(len(authority.requests))
         assert asked == [2, 3, 3, 4]
@@ -212,7 +212,7 @@ async def test_roots_that_are_none_are_refused_with_the_reason() -> None:
     async with trusting(FakeAuthority(clock=clock), clock) as certificates:
         updates = TrustBundleUpdates(certificates)
         with pytest.raises(xds_proxy.InterceptorRefused):
-            updates.take(bundle_response(b"not a certificate"))
+            updates.apply(bundle_response(b"not a certificate"))
 
 
 class Supervisor:
@@ -228,9 +228,9 @@ class Supervisor:
 
 def test_the_supervisor_hears_of_listeners_and_of_nothing_else() -> None:
     changes, supervisor = ListenerChanges(), Supervisor()
-    changes.passing(type_urls.LISTENER)  # Envoy is not there yet
+    changes.response_arrived(type_urls.LISTENER)  # Envoy is not there yet
     changes.envoy = supervisor
     for type_url in (type_urls.CLUSTER, type_urls.LISTENER):
-        changes.passing(type_url)
-        changes.settled(type_url)
+        changes.response_arrived(type_url)
+        changes.responses_answered(type_url)
     assert supervisor.told == ["changing", "changed"]

@@ -1,6 +1,6 @@
 """Relays Envoy's ADS stream to its control plane as raw bytes.
 
-State-of-the-world and delta; only type URL, version, nonce and error detail are read from the wire.
+State of the world and delta; of each message only a few fields are read from the wire.
 """
 
 from mesh_identity import SYSTEM, SystemRoots
@@ -14,8 +14,8 @@ from xds_proxy._errors import (
 )
 from xds_proxy._relay import Relay, RelayStatus, relaying
 from xds_proxy.protocol._dialect import resource_bodies
+from xds_proxy.status._counters import Counters
 from xds_proxy.status._delivery_status import TypeStatus
-from xds_proxy.status._reachability import Counters
 from xds_proxy.streams._interception import Interceptor
 from xds_proxy.streams._observation import ResponseObserver
 
@@ -36,7 +36,7 @@ __all__ = [
     "Interceptor",
     "InterceptorRefused",
     "resource_bodies",
-    # hearing of what passes to Envoy
+    # being told of responses to Envoy
     "ResponseObserver",
     # errors
     "ConfigError",

@@ -7,8 +7,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
-from typing import Any
+from datetime import UTC, datetime
 
 import grpc
 import grpc.aio
@@ -18,14 +17,17 @@ from mesh_listening import ListenError, LogLimiter, Port, grpc_acceptor, grpc_se
 from xds_proxy._config import RelayConfig
 from xds_proxy._errors import ConfigError, SocketError, UpstreamError
 from xds_proxy.protocol._dialect import DIALECTS, SERVICE, Dialect
-from xds_proxy.status._delivery_status import Ledger, TypeStatus
-from xds_proxy.status._reachability import Connection, Counters
+from xds_proxy.status._counters import Counters
+from xds_proxy.status._delivery_status import DeliveryStatus, TypeStatus
+from xds_proxy.status._reachability import Reachability
+from xds_proxy.streams._ends import End, Side
 from xds_proxy.streams._interception import Interception, Interceptor
-from xds_proxy.streams._leading_stream import MAX_STREAMS, Roster
+from xds_proxy.streams._leading_stream import MAX_STREAMS, EnvoyStreams
 from xds_proxy.streams._observation import Observation, ResponseObserver
-from xds_proxy.streams._stream import End, GrpcSide, Side, Stream
-from xds_proxy.streams._writing import Bounds
-from xds_proxy.upstream._dialling import FurtherRoots, dialled
+from xds_proxy.streams._stream import Stream
+from xds_proxy.streams._writing import WriteBounds
+from xds_proxy.upstream._credentials import FurtherRoots
+from xds_proxy.upstream._dialling import dialled
 
 log = logging.getLogger("xds_proxy")
 
@@ -39,12 +41,12 @@ _QUIET_S = 60.0
 class RelayStatus:
     """One moment of the relay.
 
-    connected: the control plane has answered on the stream.
-    since: since when that has been so, or not so (UTC).
-    last_error: why it is not, in words; None while connected and before the first attempt.
-    types: what was sent and accepted, by type URL; the agent's own types too.
-    streams: how many of Envoy's there are; two during a hot restart. What is said of "the stream"
-        is said of the newest.
+    connected: the control plane has answered on the leading stream.
+    since: when `connected` changed to what it is (UTC).
+    last_error: why it is not connected; None while it is, and before the first attempt.
+    types: the delivery status of each type on the leading stream, and of the agent's own types, by
+        type URL.
+    streams: the number of streams that Envoys have open; two during a hot restart.
     """
 
     connected: bool
@@ -70,50 +72,59 @@ class Relay:
         self._config = config
         self._observation = Observation(observer)
         self._clock = clock
-        self._connection = Connection(config.upstream.address, clock=clock)
-        self._interception = Interception(interceptors, now=self._connection.now)
-        self._roster: Roster[Stream] = Roster()
-        self._ledger = Ledger()
-        self._bounds = Bounds.of(config, clock=clock)
+        self._counters = Counters()
+        self._reachability = Reachability(
+            config.upstream.address, counters=self._counters, now=self._now
+        )
+        self._interception = Interception(interceptors, now=self._now)
+        self._streams: EnvoyStreams[Stream] = EnvoyStreams()
+        self._delivery_status = DeliveryStatus()
+        """Of the leading stream; without one, of the last."""
+        self._bounds = WriteBounds.of(config, clock=clock)
         self._crowding = LogLimiter(quiet_s=_QUIET_S, now=clock.monotonic)
         self._stopping = False
         self._port: Port | None = None
 
     @property
     def status(self) -> RelayStatus:
-        """What the relay knows now."""
+        """The status at this moment."""
         return RelayStatus(
-            connected=self._connection.connected,
-            since=self._connection.since,
-            last_error=self._connection.last_error,
-            types={**self._ledger.types, **self._interception.types},
-            streams=len(self._roster.members),
+            connected=self._reachability.connected,
+            since=self._reachability.since,
+            last_error=self._reachability.last_error,
+            types={**self._delivery_status.types, **self._interception.types},
+            streams=len(self._streams.all),
         )
 
     @property
     def port(self) -> Port:
-        """What counts the connections at Envoy's socket."""
+        """The port that counts the connections to Envoy's socket."""
         if self._port is None:
-            raise RuntimeError("a relay has a port from when it serves")
+            raise RuntimeError("a relay has a port only after it began to serve")
         return self._port
 
     @property
     def pending_write_bytes(self) -> int:
-        """What is on its way to Envoys and to the control plane, and has not been taken yet."""
+        """The bytes of messages to Envoys and to the control plane that are not yet read."""
         return self._bounds.to_envoys.bytes + self._bounds.to_control_plane.bytes
 
     @property
     def counters(self) -> Counters:
         """A copy of the totals since the relay started."""
-        counters = self._connection.counters
+        counters = self._counters
         return replace(counters, refused=counters.refused + self._interception.refusals)
 
-    async def _serve(self, dialect: Dialect, envoy: GrpcSide) -> None:
+    def _now(self) -> datetime:
+        return datetime.fromtimestamp(self._clock.now(), tz=UTC)
+
+    async def _serve(self, dialect: Dialect, envoy: grpc.aio.ServicerContext[bytes, bytes]) -> None:
         stream = Stream(
             dialect=dialect,
             envoy=envoy,
-            connection=self._connection,
-            ledger=Ledger(self._ledger.types),
+            reachability=self._reachability,
+            counters=self._counters,
+            now=self._now,
+            delivery_status=DeliveryStatus(self._delivery_status.types),
             interception=self._interception,
             observation=self._observation,
             bounds=self._bounds,
@@ -121,38 +132,38 @@ class Relay:
         async with asyncio.TaskGroup() as group:
             writing = group.create_task(stream.write_envoy(), name="xds-proxy: responses to Envoy")
             try:
-                end = await self._joined(stream, dialect)
+                end = await self._relay_among_others(stream, dialect)
                 if not stream.is_writing:
                     writing.cancel()
                 await asyncio.wait([writing])
             finally:
                 stream.forget()
         if end.code is not grpc.StatusCode.OK:
-            await _tell_end(envoy, end)
+            await _send_status(envoy, end)
 
-    async def _joined(self, stream: Stream, dialect: Dialect) -> End:
-        """Relay a stream as one of those there are, until it ends."""
-        crowded_out = self._roster.join(stream)
-        self._ledger = stream.ledger
+    async def _relay_among_others(self, stream: Stream, dialect: Dialect) -> End:
+        """Relay a stream, which leads until a newer one comes, and return its end."""
+        crowded_out = self._streams.add(stream)
+        self._delivery_status = stream.delivery_status
         try:
             if crowded_out is not None:
                 await self._end_crowded_out(crowded_out)
             if self._stopping:
                 stream.end(_relay_end(grpc.StatusCode.UNAVAILABLE, "the agent is stopping"))
-            end = await self._run(stream, dialect)
-            self._settle(stream, end)
+            end = await self._relay_until_end(stream, dialect)
+            self._record_end(stream, end)
         except asyncio.CancelledError:
-            self._settle(stream, End(by=Side.ENVOY, code=grpc.StatusCode.CANCELLED))
+            self._record_end(stream, End(by=Side.ENVOY, code=grpc.StatusCode.CANCELLED))
             raise
         finally:
-            self._observation.ended(stream)
-            if self._roster.leave(stream) and (successor := self._roster.leader) is not None:
-                self._ledger = successor.ledger
+            self._observation.stream_ended(stream)
+            if self._streams.remove(stream) and (successor := self._streams.leading) is not None:
+                self._delivery_status = successor.delivery_status
                 log.info("an older stream of Envoy's leads again")
             stream.closed.set()
         return end
 
-    async def _run(self, stream: Stream, dialect: Dialect) -> End:
+    async def _relay_until_end(self, stream: Stream, dialect: Dialect) -> End:
         async with asyncio.TaskGroup() as group:
             work = group.create_task(self._relay(stream, dialect), name="xds-proxy: stream")
             end = await stream.wait_end()
@@ -170,9 +181,9 @@ class Relay:
                     now=self._clock.now(),
                     further_roots=self._further_roots,
                 ) as control_plane:
-                    await stream.pass_on(control_plane)
+                    await stream.relay(control_plane)
             except UpstreamError as error:
-                self._connection.failed(error.reason, leads=stream.leads)
+                self._reachability.failed(error.reason, leading=self._leads(stream))
                 if self._clock.monotonic() + delay_s > give_up_at:
                     stream.end(self._unreachable(error))
                     return
@@ -183,18 +194,21 @@ class Relay:
         details = f"cannot reach the control plane at {address}: {error.reason}"
         return End(by=Side.CONTROL_PLANE, code=error.code, details=details)
 
-    def _settle(self, stream: Stream, end: End) -> None:
+    def _leads(self, stream: Stream) -> bool:
+        return self._streams.leading is stream
+
+    def _record_end(self, stream: Stream, end: End) -> None:
         if end.by is Side.ENVOY:
-            self._connection.counters.envoy_ended += 1
-        if end.by is not Side.CONTROL_PLANE and stream.leads:
-            self._connection.released()
+            self._counters.envoy_ended += 1
+        if end.by is not Side.CONTROL_PLANE and self._leads(stream):
+            self._reachability.no_answer_yet()
         log.debug(
             "stream ended",
             extra={"by": end.by.value, "status": end.code.name, "reason": end.details},
         )
 
     async def _end_crowded_out(self, stream: Stream) -> None:
-        self._connection.counters.crowded_out += 1
+        self._counters.crowded_out += 1
         details = f"more than {MAX_STREAMS} streams at once: the oldest makes way for a newer one"
         if self._crowding.begins(str(stream.process)):
             log.warning(
@@ -206,10 +220,10 @@ class Relay:
 
     async def _stop(self) -> None:
         self._stopping = True
-        while members := self._roster.members:
-            for stream in members:
+        while streams := self._streams.all:
+            for stream in streams:
                 stream.end(_relay_end(grpc.StatusCode.UNAVAILABLE, "the agent is stopping"))
-            for stream in members:
+            for stream in streams:
                 await stream.closed.wait()
 
 
@@ -224,10 +238,10 @@ async def relaying(
 ) -> AsyncIterator[Relay]:
     """Serve Envoy's ADS socket for as long as the block runs; the socket file is gone afterwards.
 
-    further_roots: asked for each connection, given the root file's content, which roots are trusted
-        besides; PEM. Not asked for plaintext and the system's roots.
+    further_roots: called for each connection with the root file's content; returns the roots that
+        are trusted besides; PEM. Not called for plaintext and the system's roots.
 
-    The control plane is first called when Envoy calls, so it may be away at the start.
+    The control plane is first called when Envoy calls, so it need not be reachable at the start.
 
     Raises:
         ConfigError: a configuration value that can never work.
@@ -276,8 +290,8 @@ async def _listening(config: RelayConfig, relay: Relay) -> AsyncIterator[None]:
         yield
 
 
-async def _tell_end(envoy: GrpcSide, end: End) -> None:
-    with suppress(grpc.aio.InternalError):  # its connection has ended in the middle of it
+async def _send_status(envoy: grpc.aio.ServicerContext[bytes, bytes], end: End) -> None:
+    with suppress(grpc.aio.InternalError):  # Envoy's connection ended meanwhile
         await envoy.abort(end.code, end.details[:_LONGEST_DETAILS])
 
 
@@ -297,17 +311,16 @@ def _server_options(max_message_bytes: int) -> list[tuple[str, int]]:
 
 
 def _handlers(
-    serve: Callable[[Dialect, GrpcSide], Awaitable[None]],
+    serve: Callable[[Dialect, grpc.aio.ServicerContext[bytes, bytes]], Awaitable[None]],
 ) -> grpc.GenericRpcHandler[bytes, bytes]:
-    """Both ADS methods; without serialisers, so that messages stay bytes."""
+    """Handle both ADS methods, without serialisers, so that messages stay bytes."""
 
-    def method(dialect: Dialect) -> Any:
-        async def serve_stream(_: object, envoy: GrpcSide) -> None:
+    def method(dialect: Dialect) -> grpc.RpcMethodHandler[bytes, bytes]:
+        async def serve_stream(_: object, envoy: grpc.aio.ServicerContext[bytes, bytes]) -> None:
             await serve(dialect, envoy)
 
-        return stream_stream(serve_stream)
+        return grpc.stream_stream_rpc_method_handler(serve_stream)
 
-    stream_stream: Any = grpc.stream_stream_rpc_method_handler  # its stubs know no coroutines
     return grpc.method_handlers_generic_handler(
         SERVICE, {dialect.method: method(dialect) for dialect in DIALECTS}
     )

@@ -1,7 +1,7 @@
-"""Both neighbours of a relay, for tests: a control plane that does as told, and Envoy's end.
+"""For tests of a relay: a control plane that the test controls, and the client side of Envoy.
 
 Real gRPC over real sockets; messages are raw bytes. Every stream that reaches the control plane
-waits to be accepted, then the test reads, writes and ends it.
+waits until the test accepts it; then the test reads, writes and ends it.
 """
 
 from __future__ import annotations
@@ -10,11 +10,9 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import grpc
 import grpc.aio
-from grpc.aio import EOF  # type: ignore[attr-defined]  # the stubs do not know it
 
 from xds_proxy.protocol._dialect import DIALECTS, SERVICE
 
@@ -28,7 +26,13 @@ _UNLIMITED = [
 class ControlPlaneStream:
     """A stream as the control plane sees it."""
 
-    def __init__(self, *, method: str, metadata: Mapping[str, str], context: Any) -> None:
+    def __init__(
+        self,
+        *,
+        method: str,
+        metadata: Mapping[str, str],
+        context: grpc.aio.ServicerContext[bytes, bytes],
+    ) -> None:
         self.method = method
         self.metadata = metadata
         self._context = context
@@ -38,9 +42,9 @@ class ControlPlaneStream:
         self.closed = asyncio.Event()
 
     async def receive(self) -> bytes | None:
-        """The next request, None once the relay ended the stream."""
-        request = await self._context.read()
-        return None if request is EOF else bytes(request)
+        """Return the next request, None once the relay ended the stream."""
+        request: object = await self._context.read()
+        return request if isinstance(request, bytes) else None  # else gRPC's EOF
 
     async def send(self, response: bytes) -> None:
         """Send a response; returns when it was handed to the transport."""
@@ -66,17 +70,17 @@ class ControlPlane:
     def __init__(self) -> None:
         self.address = ""
         self.refusal: tuple[grpc.StatusCode, str] | None = None
-        """If set, every stream ends with it at once and none is offered to `accept`."""
+        """If set, every stream ends with this status at once and `accept` returns none."""
         self._arrived: asyncio.Queue[ControlPlaneStream] = asyncio.Queue()
 
     async def accept(self) -> ControlPlaneStream:
-        """The next stream that the relay opened."""
+        """Return the next stream that the relay opened."""
         return await self._arrived.get()
 
-    async def _serve(self, method: str, context: Any) -> None:
+    async def _serve(self, method: str, context: grpc.aio.ServicerContext[bytes, bytes]) -> None:
         if self.refusal is not None:
             await context.abort(*self.refusal)
-        metadata = {str(key): str(value) for key, value in context.invocation_metadata()}
+        metadata = {str(key): str(value) for key, value in context.invocation_metadata() or ()}
         stream = ControlPlaneStream(method=method, metadata=metadata, context=context)
         self._arrived.put_nowait(stream)
         await stream._run()
@@ -86,7 +90,7 @@ class ControlPlane:
 async def control_plane(
     *, credentials: grpc.ServerCredentials | None = None, address: str = "127.0.0.1:0"
 ) -> AsyncIterator[ControlPlane]:
-    """A control plane on a free port of 127.0.0.1, in plaintext unless given credentials."""
+    """Run a control plane on a free port of 127.0.0.1, in plaintext without credentials."""
     plane = ControlPlane()
     server = grpc.aio.server(options=_UNLIMITED)
     server.add_generic_rpc_handlers((_handlers(plane),))
@@ -103,9 +107,9 @@ async def control_plane(
 
 
 class EnvoyStream:
-    """Envoy's end of a stream on the relay's socket."""
+    """A stream on the relay's socket as Envoy sees it."""
 
-    def __init__(self, call: Any) -> None:
+    def __init__(self, call: grpc.aio.StreamStreamCall[bytes, bytes]) -> None:
         self._call = call
 
     async def send(self, request: bytes) -> None:
@@ -113,23 +117,23 @@ class EnvoyStream:
         await self._call.write(request)
 
     async def receive(self) -> bytes | None:
-        """The next response, None once the stream has ended; `status` then says how."""
+        """Return the next response, None once the stream has ended; `status` then says how."""
         try:
-            response = await self._call.read()
+            response: object = await self._call.read()
         except grpc.aio.AioRpcError:
             return None
-        return None if response is EOF else bytes(response)
+        return response if isinstance(response, bytes) else None  # else gRPC's EOF
 
     async def finish_sending(self) -> None:
-        """Half-close, as a client does that ends in good order."""
+        """Half-close, as a client does that ends a stream in the ordinary way."""
         await self._call.done_writing()
 
     def cancel(self) -> None:
-        """Reset the stream, as a client does that goes away."""
+        """Reset the stream, as when a client exits."""
         self._call.cancel()
 
     async def status(self) -> tuple[grpc.StatusCode, str]:
-        """How the stream ended; waits for its end."""
+        """Wait for the end of the stream and return its status."""
         return await self._call.code(), await self._call.details() or ""
 
 
@@ -141,8 +145,7 @@ async def envoy_stream(
     path = next(dialect.path for dialect in DIALECTS if dialect.method == method)
     options = [*_UNLIMITED, ("grpc.use_local_subchannel_pool", 1)]
     async with grpc.aio.insecure_channel(f"unix:{socket_path}", options=options) as channel:
-        multi_callable: Any = channel.stream_stream
-        call = multi_callable(path)()
+        call = channel.stream_stream(path, None, None)(None)
         try:
             yield EnvoyStream(call)
         finally:
@@ -150,13 +153,12 @@ async def envoy_stream(
 
 
 def _handlers(plane: ControlPlane) -> grpc.GenericRpcHandler[bytes, bytes]:
-    def method(name: str) -> Any:
-        async def serve(_: object, context: Any) -> None:
+    def method(name: str) -> grpc.RpcMethodHandler[bytes, bytes]:
+        async def serve(_: object, context: grpc.aio.ServicerContext[bytes, bytes]) -> None:
             await plane._serve(name, context)
 
-        return stream_stream(serve)
+        return grpc.stream_stream_rpc_method_handler(serve)
 
-    stream_stream: Any = grpc.stream_stream_rpc_method_handler  # its stubs know no coroutines
     return grpc.method_handlers_generic_handler(
         SERVICE, {dialect.method: method(dialect.method) for dialect in DIALECTS}
     )

@@ -19,7 +19,7 @@ class NameTableUpdates:
     def __init__(self, server: DnsServer) -> None:
         self._server = server
 
-    def take(self, response: bytes) -> None:
+    def apply(self, response: bytes) -> None:
         """Answer from it; raises `InterceptorRefused` for what is no name table."""
         try:
             tables = tuple(

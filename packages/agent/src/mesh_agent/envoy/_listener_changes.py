@@ -22,12 +22,12 @@ class ListenerChanges:
     def __init__(self) -> None:
         self.envoy: HoldsSockets | None = None
 
-    def passing(self, type_url: str) -> None:
-        """Envoy is about to hear of other listeners."""
+    def response_arrived(self, type_url: str) -> None:
+        """Envoy gets new listeners next."""
         if self.envoy is not None and type_url == type_urls.LISTENER:
             self.envoy.listeners_changing()
 
-    def settled(self, type_url: str) -> None:
-        """Envoy has them, or has refused them."""
+    def responses_answered(self, type_url: str) -> None:
+        """Every Envoy has accepted or refused them."""
         if self.envoy is not None and type_url == type_urls.LISTENER:
             self.envoy.listeners_changed()

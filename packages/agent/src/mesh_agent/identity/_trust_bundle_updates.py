@@ -27,7 +27,7 @@ class TrustBundleUpdates:
         self._learned = learned
         self._announced = b""
 
-    def take(self, response: bytes) -> None:
+    def apply(self, response: bytes) -> None:
         """Trust them; raises `InterceptorRefused` for what is no certificate."""
         try:
             configs = [ProxyConfig.FromString(body) for body in xds_proxy.resource_bodies(response)]

@@ -1,6 +1,6 @@
-"""The two shapes of an ADS stream, state-of-the-world and delta: a path and field numbers.
+"""The two dialects of an ADS stream, state of the world and delta: a path and field numbers.
 
-Everything else in the relay is the same for both.
+The rest of the relay is the same for both.
 Field numbers: envoy/service/discovery/v3/discovery.proto; google/rpc/status.proto for
 `error_detail`.
 """
@@ -16,7 +16,7 @@ SERVICE = "envoy.service.discovery.v3.AggregatedDiscoveryService"
 _STATUS_CODE, _STATUS_MESSAGE = 1, 2
 _INTERNAL = 13
 _ANY_VALUE = 2
-_RESOURCES = 2  # the same number in both response shapes
+_RESOURCES = 2  # the same number in both responses
 _DELTA_RESOURCE_BODY = 2
 
 _CONTROL_PLANE_IDENTIFIER = 1
@@ -30,13 +30,13 @@ class Request:
     """What the relay reads of a discovery request.
 
     error: a NACK's message, else None.
-    holds: it names versions that Envoy has.
+    names_versions: it names versions of resources that Envoy has.
     """
 
     type_url: str
     nonce: str
     error: str | None
-    holds: bool
+    names_versions: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,13 +55,13 @@ class Response:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """One shape of the stream. A field number of 0 means that the shape has no such field."""
+    """One dialect. A field number of 0 means that its messages have no such field."""
 
     name: str
     method: str
     request_type_url: int
     request_version: int
-    request_holds: int
+    request_held_versions: int
     request_nonce: int
     request_error: int
     response_version: int
@@ -76,23 +76,24 @@ class Dialect:
         return f"/{SERVICE}/{self.method}"
 
     def read_request(self, data: bytes) -> Request:
-        """Peek at a request. Raises WireError."""
+        """Read a few fields of a request. Raises WireError."""
         wanted = {
             self.request_type_url,
-            self.request_holds,
+            self.request_held_versions,
             self.request_nonce,
             self.request_error,
         }
         found = scan(data, wanted)
+        held_versions = found.get(self.request_held_versions, ())
         return Request(
             type_url=text(data, found.get(self.request_type_url)),
             nonce=text(data, found.get(self.request_nonce)),
             error=_error_message(data, found.get(self.request_error)),
-            holds=any(start < end for start, end in found.get(self.request_holds, ())),
+            names_versions=any(start < end for start, end in held_versions),
         )
 
     def read_response(self, data: bytes) -> Response:
-        """Peek at a response. Raises WireError."""
+        """Read a few fields of a response. Raises WireError."""
         wanted = {
             self.response_type_url,
             self.response_version,
@@ -110,9 +111,9 @@ class Dialect:
     def write_request(
         self, *, type_url: str, version: str = "", nonce: str = "", error: str | None = None
     ) -> bytes:
-        """A request of the agent's own: a subscription, an ACK, or with `error` a NACK.
+        """Return a request of the agent's own: a subscription, an ACK, or with `error` a NACK.
 
-        It carries no node: it follows Envoy's first request on the stream, which did.
+        It needs no node, as Envoy's first request on the stream had one.
         """
         request = string_field(self.request_type_url, type_url) + string_field(
             self.request_nonce, nonce
@@ -127,7 +128,7 @@ class Dialect:
         return request
 
     def state_of_the_world(self, data: bytes) -> bytes:
-        """A response as the `DiscoveryResponse` that interceptors read. Raises WireError."""
+        """Return a response as the `DiscoveryResponse` that interceptors read. Raises WireError."""
         if not self.resources_are_wrapped:
             return data
         peeked = self.read_response(data)
@@ -146,7 +147,7 @@ STATE_OF_THE_WORLD = Dialect(
     name="state of the world",
     method="StreamAggregatedResources",
     request_version=1,
-    request_holds=1,
+    request_held_versions=1,
     request_type_url=4,
     request_nonce=5,
     request_error=6,
@@ -161,7 +162,7 @@ DELTA = Dialect(
     name="delta",
     method="DeltaAggregatedResources",
     request_version=0,
-    request_holds=5,
+    request_held_versions=5,
     request_type_url=2,
     request_nonce=6,
     request_error=7,
@@ -176,7 +177,7 @@ DIALECTS = (STATE_OF_THE_WORLD, DELTA)
 
 
 def resource_bodies(response: bytes) -> tuple[bytes, ...]:
-    """The serialised messages in a `DiscoveryResponse`: each resource's `Any.value`, in order.
+    """Return the serialised messages in a `DiscoveryResponse`: each resource's `Any.value`.
 
     Raises:
         WireError: the bytes are not a message.

@@ -1,7 +1,7 @@
-"""The little of the protobuf wire format that a relay needs: find a few fields, write a few.
+"""The part of the protobuf wire format that the relay needs: to find and to write a few fields.
 
-Messages are not decoded: `scan` steps over the top-level fields and returns where the wanted ones
-lie. Its work is bounded by `MAX_FIELDS`, and it reads nothing outside the bytes it was given.
+Messages are not decoded: `scan` goes through the top-level fields and returns the positions of the
+wanted ones. Its work is bounded by `MAX_FIELDS`.
 Format: https://protobuf.dev/programming-guides/encoding/
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Set as AbstractSet
 from xds_proxy._errors import WireError
 
 MAX_FIELDS = 1_000_000
-"""Top-level fields in one message; one with more is refused, not walked."""
+"""The most top-level fields in one message; a message with more is refused."""
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
@@ -23,9 +23,9 @@ Span = tuple[int, int]
 def scan(  # noqa: C901, PLR0912 - one loop without calls: it runs once for each resource
     data: bytes, wanted: AbstractSet[int]
 ) -> Mapping[int, list[Span]]:
-    """Where the length-delimited fields numbered in `wanted` lie, by number and in order.
+    """Return the positions of the length-delimited fields in `wanted`, by number and in order.
 
-    A wanted number in another wire type is passed over, as protobuf's own parsers do.
+    A wanted field of another wire type is skipped, as protobuf's own parsers do.
 
     Raises:
         WireError: the bytes are cut short, not protobuf, or hold more than MAX_FIELDS fields.
@@ -76,7 +76,7 @@ def scan(  # noqa: C901, PLR0912 - one loop without calls: it runs once for each
 
 
 def text(data: bytes, spans: list[Span] | None) -> str:
-    """The string at the last of `spans` (protobuf: the last one counts), empty if there is none."""
+    """Return the string at the last of `spans`, which is the one that counts; empty without any."""
     if not spans:
         return ""
     start, end = spans[-1]
@@ -87,17 +87,17 @@ def text(data: bytes, spans: list[Span] | None) -> str:
 
 
 def string_field(number: int, value: str) -> bytes:
-    """A string field; nothing for the empty string, which is proto3's default."""
+    """Return a string field; nothing for the empty string, which is proto3's default."""
     return bytes_field(number, value.encode()) if value else b""
 
 
 def bytes_field(number: int, value: bytes) -> bytes:
-    """A length-delimited field: bytes, a string or a message."""
+    """Return a length-delimited field: bytes, a string or a message."""
     return _encode_varint(number << 3 | _BYTES) + _encode_varint(len(value)) + value
 
 
 def varint_field(number: int, value: int) -> bytes:
-    """An unsigned integer field."""
+    """Return an unsigned integer field."""
     return _encode_varint(number << 3 | _VARINT) + _encode_varint(value)
 
 

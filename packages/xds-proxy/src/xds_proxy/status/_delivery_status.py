@@ -1,4 +1,4 @@
-"""What was sent to Envoy of each type, and what Envoy said to it."""
+"""The delivery status of each type: which version was sent, accepted or refused."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from types import MappingProxyType
 
-_MAX_OUTSTANDING = 256
+_MAX_UNANSWERED = 256
 _MAX_TYPES = 1024
 
 
@@ -32,60 +32,65 @@ class TypeStatus:
     control_plane: str = ""
 
 
-class Ledger:
-    """Follows the responses and answers of one stream; synchronous, does no I/O.
+class DeliveryStatus:
+    """Follows the responses and requests of one stream; synchronous, does no I/O.
 
-    A new stream's ledger begins with what an earlier one knew: Envoy may have come back. If it is
-    a new Envoy instead, it says so: the first request of a type tells whether it has any of it.
+    The delivery status of a new stream begins with what an earlier stream knew, because the same
+    Envoy may have connected again. A newly started Envoy is recognised by its first request of a
+    type, which names no version.
 
-    The first request that carries a response's nonce is the answer to it. Later ones with the same
-    nonce are changed subscriptions and answer nothing. Both dialects behave so, which spares the
-    ledger from telling them apart.
+    The first request that carries a response's nonce is the answer to that response. Later requests
+    with the same nonce are changed subscriptions and answer nothing. Both dialects behave so.
     """
 
     def __init__(self, known: Mapping[str, TypeStatus] = MappingProxyType({})) -> None:
         self._types = dict(known)
-        self._outstanding: dict[tuple[str, str], str] = {}
-        self._asked: set[str] = set()
+        self._unanswered: dict[tuple[str, str], str] = {}
+        self._requested: set[str] = set()
 
     @property
     def types(self) -> Mapping[str, TypeStatus]:
         return MappingProxyType(dict(self._types))
 
-    def in_use(self, type_url: str) -> str:
-        """The last accepted version of a type, empty before the first."""
+    def version_in_use(self, type_url: str) -> str:
+        """Return the last accepted version of a type; empty before the first."""
         known = self._types.get(type_url)
         return known.in_use or "" if known else ""
 
-    def asked(self, type_url: str, *, holds: bool) -> None:
-        """A request came; holds: it names what Envoy has of the type."""
-        if type_url in self._asked or len(self._asked) >= _MAX_TYPES:
+    def type_requested(self, type_url: str, *, names_versions: bool) -> None:
+        """A request came. names_versions: it names the versions that Envoy has of the type."""
+        if type_url in self._requested or len(self._requested) >= _MAX_TYPES:
             return
-        self._asked.add(type_url)
-        if not holds:
+        self._requested.add(type_url)
+        if not names_versions:
             self._types.pop(type_url, None)
 
-    def sent(
+    def response_sent(
         self, *, type_url: str, version: str, nonce: str, at: datetime, control_plane: str = ""
     ) -> None:
-        """A response went to whoever consumes it."""
+        """A response was sent to Envoy, or given to an interceptor."""
         if type_url not in self._types and len(self._types) >= _MAX_TYPES:
             return
-        if len(self._outstanding) >= _MAX_OUTSTANDING:
-            del self._outstanding[next(iter(self._outstanding))]
-        self._outstanding[type_url, nonce] = version
+        if len(self._unanswered) >= _MAX_UNANSWERED:
+            del self._unanswered[next(iter(self._unanswered))]
+        self._unanswered[type_url, nonce] = version
         self._types[type_url] = TypeStatus(
             version=version,
             acked=False,
             nack=None,
-            in_use=self.in_use(type_url) or None,
+            in_use=self.version_in_use(type_url) or None,
             at=at,
             control_plane=control_plane,
         )
 
-    def answered(self, *, type_url: str, nonce: str, error: str | None, at: datetime) -> str | None:
-        """A request came; returns the version it accepts or refuses, None if it answers nothing."""
-        version = self._outstanding.pop((type_url, nonce), None) if nonce else None
+    def response_answered(
+        self, *, type_url: str, nonce: str, error: str | None, at: datetime
+    ) -> str | None:
+        """A request came. Returns the version that it accepts or refuses, None if neither.
+
+        error: why Envoy refuses the response; None if it accepts it.
+        """
+        version = self._unanswered.pop((type_url, nonce), None) if nonce else None
         known = self._types.get(type_url)
         if version is None or known is None:
             return None

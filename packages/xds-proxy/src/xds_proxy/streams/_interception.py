@@ -1,4 +1,4 @@
-"""The types that the agent itself consumes: subscribed to, taken and answered in Envoy's place."""
+"""The types that the agent itself consumes: the relay subscribes to them and answers for Envoy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol
 
 from xds_proxy._errors import InterceptorRefused
 from xds_proxy.protocol._dialect import Dialect, Response, resource_bodies
-from xds_proxy.status._delivery_status import Ledger, TypeStatus
+from xds_proxy.status._delivery_status import DeliveryStatus, TypeStatus
 
 log = logging.getLogger("xds_proxy")
 
@@ -19,9 +19,9 @@ class Interceptor(Protocol):
 
     @property
     def type_url(self) -> str:
-        """The type it takes, for example that of the name table."""
+        """The type that is intercepted, for example that of the name table."""
 
-    def take(self, response: bytes) -> None:
+    def apply(self, response: bytes) -> None:
         """Use a response; it is ACKed if this returns.
 
         `response` is a serialised DiscoveryResponse with at least one resource, on delta streams
@@ -33,61 +33,67 @@ class Interceptor(Protocol):
 
 
 class Interception:
-    """All interceptors and what they have taken so far; one for all streams of the relay."""
+    """All interceptors and the delivery status of their types, for all streams of the relay."""
 
     def __init__(self, interceptors: Sequence[Interceptor], *, now: Callable[[], datetime]) -> None:
         self._interceptors = {interceptor.type_url: interceptor for interceptor in interceptors}
         self._now = now
-        self._ledger = Ledger()
+        self._delivery_status = DeliveryStatus()
         self.refusals = 0
 
     @property
     def types(self) -> Mapping[str, TypeStatus]:
-        """What was taken and refused, by type URL."""
-        return self._ledger.types
+        """The delivery status of the intercepted types, by type URL."""
+        return self._delivery_status.types
 
-    def wants(self, type_url: str) -> bool:
-        """Whether responses of this type are the agent's own."""
+    def intercepts(self, type_url: str) -> bool:
+        """Say whether responses of this type are for the agent."""
         return type_url in self._interceptors
 
     def subscriptions(self, dialect: Dialect) -> tuple[bytes, ...]:
-        """The requests that ask for these types."""
+        """Return the requests that subscribe to the intercepted types."""
         return tuple(dialect.write_request(type_url=type_url) for type_url in self._interceptors)
 
-    def take(self, dialect: Dialect, response: bytes, peeked: Response) -> bytes:
-        """Hand a response to its interceptor; returns the ACK or NACK. Raises WireError."""
+    def answer(self, dialect: Dialect, response: bytes, peeked: Response) -> bytes:
+        """Give a response to its interceptor. Returns the ACK or NACK. Raises WireError."""
         type_url, now = peeked.type_url, self._now()
-        self._ledger.sent(
+        self._delivery_status.response_sent(
             type_url=type_url,
             version=peeked.version,
             nonce=peeked.nonce,
             at=now,
             control_plane=peeked.control_plane,
         )
-        error = _taken(self._interceptors[type_url], dialect.state_of_the_world(response))
-        self._ledger.answered(type_url=type_url, nonce=peeked.nonce, error=error, at=now)
+        error = _refusal(self._interceptors[type_url], dialect.state_of_the_world(response))
+        self._delivery_status.response_answered(
+            type_url=type_url, nonce=peeked.nonce, error=error, at=now
+        )
         if error is not None:
             self.refusals += 1
             log.warning(
                 "the agent refused a configuration and keeps the last good one",
                 extra={"type_url": type_url, "version": peeked.version, "reason": error},
             )
+            version = self._delivery_status.version_in_use(type_url)
+        else:
+            version = peeked.version
         return dialect.write_request(
             type_url=type_url,
-            version=peeked.version if error is None else self._ledger.in_use(type_url),
+            version=version,
             nonce=peeked.nonce,
             error=error,
         )
 
 
-def _taken(interceptor: Interceptor, response: bytes) -> str | None:
-    """Why the interceptor refused the response, None if it took it."""
+def _refusal(interceptor: Interceptor, response: bytes) -> str | None:
+    """Have the interceptor use a response. Returns why it refused it, None if it did not.
+
+    A response without resources is ACKed without calling the interceptor, which keeps what it has.
+    """
     if not resource_bodies(response):
-        return (
-            None  # nothing in it: what was taken before stays, and the control plane gets its ACK
-        )
+        return None
     try:
-        interceptor.take(response)
+        interceptor.apply(response)
     except InterceptorRefused as error:
         return str(error) or "refused"
     except Exception as error:

@@ -1,11 +1,12 @@
-"""Which of Envoy's streams there are, and which one leads.
+"""The streams of several Envoys, and which one of them leads.
 
 Usually there is one. During a hot restart the old Envoy, which finishes its requests, and the new
-one each have theirs, and an Envoy that lost its connection may be back before its old stream is
-seen to end. The newest leads: status and the agent's own types follow it. When it ends, the newest
-of those left takes over.
+one have a stream each; and an Envoy that lost its connection may be back before the end of its old
+stream is noticed. The newest stream leads: the relay's status and the agent's own types follow it.
+When it ends, the newest of the remaining ones leads.
 
-Too many are too many of some process: another process's streams are not ended for it.
+When there are too many streams, one of the process that has the most is ended, so that a process
+that opens many does not end the streams of another.
 """
 
 from __future__ import annotations
@@ -14,62 +15,62 @@ from collections import Counter
 from typing import Generic, Protocol, TypeVar
 
 MAX_STREAMS = 4
-"""More than there are Envoys on purpose: it bounds what a client that misbehaves can cost."""
+"""More than Envoys are ever started on purpose: it bounds what a misbehaving client can cost."""
 
 
-class Member(Protocol):
-    """What is told whether it leads. process: whose it is; None: nobody knows."""
+class EnvoyStream(Protocol):
+    """A stream that is told whether it leads. process: of the Envoy; None if it is unknown."""
 
     @property
     def process(self) -> int | None: ...
 
-    def lead(self) -> None: ...
+    def start_leading(self) -> None: ...
 
-    def follow(self) -> None: ...
-
-
-M = TypeVar("M", bound=Member)
+    def stop_leading(self) -> None: ...
 
 
-class Roster(Generic[M]):
+S = TypeVar("S", bound=EnvoyStream)
+
+
+class EnvoyStreams(Generic[S]):
     """The streams in the order of their arrival; synchronous, does no I/O."""
 
     def __init__(self) -> None:
-        self._members: list[M] = []
+        self._streams: list[S] = []
 
     @property
-    def members(self) -> tuple[M, ...]:
-        """Oldest first."""
-        return tuple(self._members)
+    def all(self) -> tuple[S, ...]:
+        """Every stream, the oldest first."""
+        return tuple(self._streams)
 
     @property
-    def leader(self) -> M | None:
-        """The newest; None when there is none."""
-        return self._members[-1] if self._members else None
+    def leading(self) -> S | None:
+        """The newest stream; None when there is none."""
+        return self._streams[-1] if self._streams else None
 
-    def join(self, newcomer: M) -> M | None:
-        """Let a newcomer lead; returns the one that has to go for it, if there are too many."""
-        crowded_out = self._one_too_many(newcomer) if len(self._members) >= MAX_STREAMS else None
+    def add(self, newcomer: S) -> S | None:
+        """Let a new stream lead. Returns the stream that has to end because there are too many."""
+        if (previous := self.leading) is not None:
+            previous.stop_leading()
+        crowded_out = self._one_too_many(newcomer) if len(self._streams) >= MAX_STREAMS else None
         if crowded_out is not None:
-            self._members.remove(crowded_out)
-        if (previous := self.leader) is not None:
-            previous.follow()
-        self._members.append(newcomer)
-        newcomer.lead()
+            self._streams.remove(crowded_out)
+        self._streams.append(newcomer)
+        newcomer.start_leading()
         return crowded_out
 
-    def leave(self, member: M) -> bool:
-        """Take one off, if it is still there; returns whether another now leads in its place."""
-        if member not in self._members:
+    def remove(self, stream: S) -> bool:
+        """Remove a stream if it is still there. Returns whether another one now leads instead."""
+        if stream not in self._streams:
             return False
-        led = self.leader is member
-        self._members.remove(member)
-        if not led or (successor := self.leader) is None:
+        was_leading = self.leading is stream
+        self._streams.remove(stream)
+        if not was_leading or (successor := self.leading) is None:
             return False
-        successor.lead()
+        successor.start_leading()
         return True
 
-    def _one_too_many(self, newcomer: M) -> M:
-        """The oldest of the process that has most streams."""
-        streams = Counter(member.process for member in (*self._members, newcomer))
-        return max(self._members, key=lambda member: streams[member.process])
+    def _one_too_many(self, newcomer: S) -> S:
+        """Return the oldest stream of the process that has the most."""
+        of_process = Counter(stream.process for stream in (*self._streams, newcomer))
+        return max(self._streams, key=lambda stream: of_process[stream.process])

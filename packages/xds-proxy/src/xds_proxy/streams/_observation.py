@@ -1,4 +1,4 @@
-"""Telling somebody of what passes to Envoy, and of when Envoy is done with it."""
+"""Tells an observer of the responses that Envoy gets, and of when Envoy has answered them."""
 
 from __future__ import annotations
 
@@ -12,60 +12,61 @@ _MAX_TYPES = 1024
 
 
 class ResponseObserver(Protocol):
-    """Hears of responses around the time they change Envoy, for whoever must act around that.
+    """Is told of responses before they reach Envoy and after Envoy has answered them.
 
-    Called on the event loop, between two messages of a stream: it must be quick. What it raises is
-    logged and harms no stream. With several Envoys (hot restart) it hears of all of them.
+    Called on the event loop, between two messages of a stream: it must be quick. An exception that
+    it raises is logged and ends no stream. With several Envoys (hot restart) it is told of the
+    responses to all of them.
     """
 
-    def passing(self, type_url: str) -> None:
-        """A response of this type is about to be given to Envoy."""
+    def response_arrived(self, type_url: str) -> None:
+        """A response of this type has arrived from the control plane; Envoy gets it next."""
 
-    def settled(self, type_url: str) -> None:
-        """Envoy has accepted or refused the last response of this type that passed to it."""
+    def responses_answered(self, type_url: str) -> None:
+        """Every Envoy has accepted or refused the last response of this type that it got."""
 
 
 class Observation:
-    """What passed and waits for an answer, on all streams; decides when a type is settled.
+    """The responses without an answer, on all streams; decides when all of a type are answered.
 
-    Envoy answers in order, so only the newest response of a type and stream counts. A stream that
-    ends takes its open answers along untold: whether Envoy was done with them nobody knows. The
-    next stream's answers will tell.
+    Envoy answers in order, so only the newest response of a type and stream counts. When a stream
+    ends, its unanswered responses are dropped without calling `responses_answered`, as nothing is
+    known of what Envoy did with them. The answers on the next stream are told again.
     """
 
     def __init__(self, observer: ResponseObserver | None) -> None:
         self._observer = observer
-        self._awaited: dict[str, dict[object, str]] = {}
+        self._unanswered: dict[str, dict[object, str]] = {}
 
-    def passing(self, stream: object, type_url: str, nonce: str) -> None:
-        """A response is about to go to Envoy."""
+    def response_arrived(self, stream: object, type_url: str, nonce: str) -> None:
+        """A response is about to be sent to Envoy."""
         if self._observer is None:
             return
-        if type_url in self._awaited or len(self._awaited) < _MAX_TYPES:
-            self._awaited.setdefault(type_url, {})[stream] = nonce
-        _tell(self._observer.passing, type_url)
+        if type_url in self._unanswered or len(self._unanswered) < _MAX_TYPES:
+            self._unanswered.setdefault(type_url, {})[stream] = nonce
+        _call(self._observer.response_arrived, type_url)
 
-    def answered(self, stream: object, type_url: str, nonce: str) -> None:
+    def request_arrived(self, stream: object, type_url: str, nonce: str) -> None:
         """Envoy sent a request with this nonce."""
-        awaited = self._awaited.get(type_url)
-        if self._observer is None or awaited is None or awaited.get(stream) != nonce:
+        unanswered = self._unanswered.get(type_url)
+        if self._observer is None or unanswered is None or unanswered.get(stream) != nonce:
             return
-        del awaited[stream]
-        if not awaited:
-            del self._awaited[type_url]
-            _tell(self._observer.settled, type_url)
+        del unanswered[stream]
+        if not unanswered:
+            del self._unanswered[type_url]
+            _call(self._observer.responses_answered, type_url)
 
-    def ended(self, stream: object) -> None:
-        """A stream has ended."""
-        for type_url, awaited in tuple(self._awaited.items()):
-            awaited.pop(stream, None)
-            if not awaited:
-                del self._awaited[type_url]
+    def stream_ended(self, stream: object) -> None:
+        """Drop the unanswered responses of a stream."""
+        for type_url, unanswered in tuple(self._unanswered.items()):
+            unanswered.pop(stream, None)
+            if not unanswered:
+                del self._unanswered[type_url]
 
 
-def _tell(tell: Callable[[str], None], type_url: str) -> None:
+def _call(observe: Callable[[str], None], type_url: str) -> None:
     try:
-        tell(type_url)
+        observe(type_url)
     except Exception:
-        # The boundary to whoever listens in: Envoy's configuration does not depend on them.
+        # The boundary to the observer: Envoy's configuration does not depend on it.
         log.exception("an observer failed", extra={"type_url": type_url})

@@ -1,134 +1,121 @@
-"""One Envoy stream and its upstream stream: three loops that pass bytes on until either side ends.
+"""One stream of Envoy and its upstream stream: tasks that relay messages until either side ends.
 
-Requests wait in a queue, responses are passed one at a time. A queue that makes Envoy wait can
+Requests wait in a queue, responses are relayed one at a time. A queue that made Envoy wait could
 deadlock with a control plane that does not read while it writes
-(https://github.com/istio/istio/issues/39209), so one that grows too long ends the stream. The other
-way back-pressure reaches the control plane through HTTP/2 flow control.
+(https://github.com/istio/istio/issues/39209), so the stream ends when the queue grows too long. In
+the other direction, back-pressure reaches the control plane through HTTP/2 flow control.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
-from enum import Enum
-from typing import Any
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Protocol
 
 import grpc
 import grpc.aio
-from grpc.aio import EOF  # type: ignore[attr-defined]  # the stubs do not know it
 
 from mesh_listening import accepted_peer, disconnect
 from xds_proxy._errors import WireError
 from xds_proxy.protocol._dialect import Dialect, Request, Response
-from xds_proxy.status._delivery_status import Ledger
-from xds_proxy.status._reachability import Connection
+from xds_proxy.status._counters import Counters
+from xds_proxy.status._delivery_status import DeliveryStatus
+from xds_proxy.status._reachability import Reachability
+from xds_proxy.streams._ends import End, Side, malformed, refusal
 from xds_proxy.streams._interception import Interception
 from xds_proxy.streams._observation import Observation
-from xds_proxy.streams._writing import Bounds, Delivery
+from xds_proxy.streams._writing import MessageWriter, WriteBounds
+from xds_proxy.upstream._call import ControlPlaneCall
 
 log = logging.getLogger("xds_proxy")
 
 _LISTENER = "type.googleapis.com/envoy.config.listener.v3.Listener"
 _RESPONSES_AHEAD = 1
-_MAX_COMPLAINTS = 100
+_MAX_DROPPED_TYPES = 100
 _FORWARDED = ("envoy.", "istio.workload.Workload")
-
-GrpcSide = Any
-"""grpc.aio's server context or client call: read() and write() of bytes, without useful types."""
-
-
-class Side(Enum):
-    """Who ended a stream."""
-
-    ENVOY = "Envoy"
-    CONTROL_PLANE = "control plane"
-    RELAY = "relay"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class End:
-    """How a stream ended, and what Envoy is told."""
-
-    by: Side
-    code: grpc.StatusCode
-    details: str = ""
 
 
 class Stream:
-    """One relayed stream: a one-time `end` that anyone may set, and the loops that watch for it.
+    """One relayed stream; it runs until the first call of `end`, from whichever side.
 
-    Of several that are alive at once, one leads (see `_roster`).
+    Of several streams at a time one leads (see `_leading_stream`).
     """
 
     def __init__(
         self,
         *,
         dialect: Dialect,
-        envoy: GrpcSide,
-        connection: Connection,
-        ledger: Ledger,
+        envoy: grpc.aio.ServicerContext[bytes, bytes],
+        reachability: Reachability,
+        counters: Counters,
+        now: Callable[[], datetime],
+        delivery_status: DeliveryStatus,
         interception: Interception,
         observation: Observation,
-        bounds: Bounds,
+        bounds: WriteBounds,
     ) -> None:
-        self.ledger = ledger
-        self.leads = False
+        self.delivery_status = delivery_status
+        self._leading = False
         self._dialect = dialect
         self._envoy = envoy
-        self._connection = connection
+        self._reachability = reachability
+        self._counters = counters
+        self._now = now
         self._interception = interception
         self._observation = observation
         self._requests: asyncio.Queue[bytes] = asyncio.Queue()
         self._queued_bytes = 0
         self._max_queued_bytes = bounds.max_queued_bytes
-        self._to_control_plane = Delivery(bounds.to_control_plane, self._control_plane_overdue)
-        self._to_envoy = Delivery(bounds.to_envoys, self._envoy_overdue)
+        self._to_control_plane = MessageWriter(bounds.to_control_plane, self._control_plane_overdue)
+        self._to_envoy = MessageWriter(bounds.to_envoys, self._envoy_overdue)
         self._responses: asyncio.Queue[bytes | End] = asyncio.Queue(maxsize=_RESPONSES_AHEAD)
-        self._answered = False
-        self._listeners_asked = False
+        self._has_answer = False
+        self._listeners_requested = False
         self._subscribed = False
-        self._unread: dict[str, tuple[bytes, Response]] = {}
-        self._complained_of: set[str] = set()
+        self._unanswered: dict[str, tuple[bytes, Response]] = {}
+        """While another stream leads: the newest response of each intercepted type."""
+        self._dropped_types: set[str] = set()
         self._ended: asyncio.Future[End] = asyncio.get_running_loop().create_future()
         self.closed = asyncio.Event()
 
     @property
     def process(self) -> int | None:
-        """The process that Envoy is, by the kernel's word."""
+        """The process id of the Envoy, from its socket's credentials; None if it is unknown."""
         known = accepted_peer(self._envoy.peer())
         return known.credentials.pid if known is not None and known.credentials else None
 
-    def lead(self) -> None:
-        """Speak for the relay: its connection is the relay's, and the agent's types come by it.
+    def start_leading(self) -> None:
+        """From now on, the relay's status is this stream's, and the agent's types come from it.
 
-        What came of them while another stream led has waited here unanswered.
+        Responses of these types that came while another stream led are answered now.
         """
-        self.leads = True
-        if self._answered and not self._ended.done():
-            self._connection.answered()
+        self._leading = True
+        if self._has_answer and not self._ended.done():
+            self._reachability.answered()
         else:
-            self._connection.released()
+            self._reachability.no_answer_yet()
         self._subscribe()
-        unread, self._unread = self._unread, {}
-        for response, peeked in unread.values():
+        unanswered, self._unanswered = self._unanswered, {}
+        for response, peeked in unanswered.values():
             self._intercept(response, peeked)
 
-    def follow(self) -> None:
-        """Let another stream lead."""
-        self.leads = False
+    def stop_leading(self) -> None:
+        """Another stream leads from now on."""
+        self._leading = False
 
     def end(self, end: End) -> None:
-        """End the stream; what came first counts."""
+        """End the stream; of several ends the first one counts."""
         if not self._ended.done():
             self._ended.set_result(end)
 
     async def wait_end(self) -> End:
-        """How it ended."""
+        """Wait for the end of the stream and return it."""
         return await asyncio.shield(self._ended)
 
-    async def pass_on(self, control_plane: GrpcSide) -> None:
-        """Relay until cancelled, which is what the owner does once `wait_end` returns."""
+    async def relay(self, control_plane: ControlPlaneCall) -> None:
+        """Relay messages until cancelled; the caller does that when `wait_end` returns."""
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._read_envoy(), name="xds-proxy: requests from Envoy")
@@ -142,10 +129,10 @@ class Stream:
             self._to_control_plane.forget()
 
     async def write_envoy(self) -> None:
-        """Write responses until the stream has ended; one that is on its way then is waited for.
+        """Write responses until the stream has ended, and then until a pending one is taken.
 
-        gRPC can't end a call that has one on its way: it would send the headers again. Who does not
-        take it is found in time, and its connection ended, with which gRPC cancels this.
+        gRPC can't end a call while a response is pending: it would send the headers again. An Envoy
+        that does not read loses its connection in time, and gRPC then cancels this coroutine.
         """
         while not self._ended.done():
             response = await self._responses.get()
@@ -160,32 +147,32 @@ class Stream:
 
     @property
     def is_writing(self) -> bool:
-        """Whether a response is on its way to Envoy."""
-        return self._to_envoy.is_under_way
+        """Whether a response to Envoy is pending."""
+        return self._to_envoy.is_writing
 
     def forget(self) -> None:
-        """The call is over, and with it what was on its way."""
+        """The call is over, and its pending response with it."""
         self._to_envoy.forget()
 
     async def _read_envoy(self) -> None:
         while True:
-            request = await self._envoy.read()
-            if request is EOF:
+            request = await _next(self._envoy)
+            if request is None:
                 self.end(End(by=Side.ENVOY, code=grpc.StatusCode.OK))
                 return
             try:
                 peeked = self._dialect.read_request(request)
             except WireError as error:
-                self.end(_malformed("Envoy's request", error))
+                self.end(malformed("Envoy's request", error))
                 return
             self._note_request(peeked)
-            self._connection.counters.requests += 1
+            self._counters.requests += 1
             self._queue(request)
             if peeked.type_url == _LISTENER:
-                self._listeners_asked = True
+                self._listeners_requested = True
                 self._subscribe()
 
-    async def _write_control_plane(self, control_plane: GrpcSide) -> None:
+    async def _write_control_plane(self, control_plane: ControlPlaneCall) -> None:
         while True:
             request = await self._requests.get()
             self._queued_bytes -= len(request)
@@ -194,49 +181,49 @@ class Stream:
             except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
                 return  # the call has ended; the reading loop learns how
 
-    async def _read_control_plane(self, control_plane: GrpcSide) -> None:
-        while (response := await _next(control_plane)) is not None:
-            if not self._answered:
-                self._answered = True
-                if self.leads:
-                    self._connection.answered()
+    async def _read_control_plane(self, control_plane: ControlPlaneCall) -> None:
+        while (response := await _next_response(control_plane)) is not None:
+            if not self._has_answer:
+                self._has_answer = True
+                if self._leading:
+                    self._reachability.answered()
             try:
                 forward = self._note_response(response)
             except WireError as error:
-                self._complain_of_response(error)
+                self._end_for_malformed_response(error)
                 return
             if forward:
                 await self._responses.put(response)
         code, details = await control_plane.code(), await control_plane.details() or ""
-        if self._answered or code is grpc.StatusCode.OK:
-            self._connection.lost(code, details, leads=self.leads)
+        if self._has_answer or code is grpc.StatusCode.OK:
+            self._reachability.ended(code, details, leading=self._leading)
         else:
-            reason = _refusal(code, details, shown=control_plane.shown)
-            self._connection.failed(reason, leads=self.leads)
+            reason = refusal(code, details, shown=control_plane.shown)
+            self._reachability.failed(reason, leading=self._leading)
         await self._responses.put(End(by=Side.CONTROL_PLANE, code=code, details=details))
 
     def _note_response(self, response: bytes) -> bool:
-        """Enter a response into the ledger; whether it goes to Envoy."""
+        """Record a response. Returns whether it is forwarded to Envoy. Raises WireError."""
         peeked = self._dialect.read_response(response)
-        type_url, counters = peeked.type_url, self._connection.counters
-        if self._interception.wants(type_url):
+        type_url, counters = peeked.type_url, self._counters
+        if self._interception.intercepts(type_url):
             counters.responses += 1
             self._intercept(response, peeked)
             return False
         if type_url.rpartition("/")[2].startswith(_FORWARDED):
             counters.responses += 1
-            self.ledger.sent(
+            self.delivery_status.response_sent(
                 type_url=type_url,
                 version=peeked.version,
                 nonce=peeked.nonce,
-                at=self._connection.now(),
+                at=self._now(),
                 control_plane=peeked.control_plane,
             )
-            self._observation.passing(self, type_url, peeked.nonce)
+            self._observation.response_arrived(self, type_url, peeked.nonce)
             return True
         counters.dropped += 1
-        if type_url not in self._complained_of and len(self._complained_of) < _MAX_COMPLAINTS:
-            self._complained_of.add(type_url)
+        if type_url not in self._dropped_types and len(self._dropped_types) < _MAX_DROPPED_TYPES:
+            self._dropped_types.add(type_url)
             log.error(
                 "dropped a response of a type that Envoy does not know",
                 extra={"type_url": type_url[:256], "nonce": peeked.nonce[:256]},
@@ -245,39 +232,39 @@ class Stream:
 
     def _note_request(self, peeked: Request) -> None:
         type_url, error = peeked.type_url, peeked.error
-        self.ledger.asked(type_url, holds=peeked.holds)
-        answered = self.ledger.answered(
-            type_url=type_url, nonce=peeked.nonce, error=error, at=self._connection.now()
+        self.delivery_status.type_requested(type_url, names_versions=peeked.names_versions)
+        answered = self.delivery_status.response_answered(
+            type_url=type_url, nonce=peeked.nonce, error=error, at=self._now()
         )
         if answered is not None and error is not None:
-            self._connection.counters.refused += 1
+            self._counters.refused += 1
             log.warning(
                 "Envoy refused a configuration and keeps the last good one",
                 extra={"type_url": type_url, "version": answered, "reason": error},
             )
-        self._observation.answered(self, type_url, peeked.nonce)
+        self._observation.request_arrived(self, type_url, peeked.nonce)
 
     def _subscribe(self) -> None:
-        """The agent's own subscriptions come right after Envoy's first listener request."""
-        if self.leads and self._listeners_asked and not self._subscribed:
+        """Subscribe to the agent's types, right after Envoy's first request for listeners."""
+        if self._leading and self._listeners_requested and not self._subscribed:
             self._subscribed = True
             for request in self._interception.subscriptions(self._dialect):
                 self._queue(request)
 
     def _intercept(self, response: bytes, peeked: Response) -> None:
-        """Have the agent take a response and answer it, now or when this stream leads."""
-        if not self.leads:
-            self._unread[peeked.type_url] = response, peeked
+        """Give a response to its interceptor and answer it, now or when this stream leads."""
+        if not self._leading:
+            self._unanswered[peeked.type_url] = response, peeked
             return
         try:
-            answer = self._interception.take(self._dialect, response, peeked)
+            answer = self._interception.answer(self._dialect, response, peeked)
         except WireError as error:
-            self._complain_of_response(error)
+            self._end_for_malformed_response(error)
         else:
             self._queue(answer)
 
     def _queue(self, request: bytes) -> None:
-        """Have a request sent to the control plane, in its turn."""
+        """Queue a request to the control plane."""
         self._queued_bytes += len(request)
         self._requests.put_nowait(request)
         if self._queued_bytes > self._max_queued_bytes:
@@ -295,13 +282,13 @@ class Stream:
     def _control_plane_does_not_read(self, reason: str) -> None:
         if self._ended.done():
             return
-        self._connection.not_reading(reason, leads=self.leads)
+        self._reachability.not_reading(reason, leading=self._leading)
         details = f"the control plane does not read: {reason}"
         self.end(End(by=Side.CONTROL_PLANE, code=grpc.StatusCode.UNAVAILABLE, details=details))
 
     def _envoy_overdue(self, waited_s: float, size: int, reason: str) -> None:
-        """End the connection: a status would wait behind what is not read."""
-        self._connection.counters.envoy_not_reading += 1
+        """End the connection; a status could not be sent behind the response that is not read."""
+        self._counters.envoy_not_reading += 1
         log.warning(
             "Envoy's connection is ended, it does not read",
             extra={
@@ -315,36 +302,24 @@ class Stream:
         self.end(End(by=Side.RELAY, code=grpc.StatusCode.DEADLINE_EXCEEDED, details=details))
         disconnect(self._envoy.peer())
 
-    def _complain_of_response(self, error: WireError) -> None:
+    def _end_for_malformed_response(self, error: WireError) -> None:
         log.error("the control plane sent a malformed response", extra={"reason": str(error)})
-        self.end(_malformed("the control plane's response", error))
+        self.end(malformed("the control plane's response", error))
 
 
-async def _next(control_plane: GrpcSide) -> bytes | None:
-    """The next response, None once the call has ended; it then knows its status."""
+class _Readable(Protocol):
+    def read(self) -> Awaitable[object]: ...
+
+
+async def _next(side: _Readable) -> bytes | None:
+    """Return the next message, None at the end (gRPC then returns an object of its own)."""
+    message = await side.read()
+    return message if isinstance(message, bytes) else None
+
+
+async def _next_response(control_plane: ControlPlaneCall) -> bytes | None:
+    """Return the next response, None once the call has ended; it then knows its status."""
     try:
-        response = await control_plane.read()
+        return await _next(control_plane)
     except grpc.aio.AioRpcError:
         return None
-    return None if response is EOF else bytes(response)
-
-
-def _refusal(code: grpc.StatusCode, details: str, *, shown: str) -> str:
-    """Why there is no stream, in words. `shown`: what we proved ourselves by, in words."""
-    about_us = f" ({shown})"
-    match code:
-        case grpc.StatusCode.UNAUTHENTICATED:
-            said = "unauthenticated: it does not accept what this workload proves itself by"
-        case grpc.StatusCode.PERMISSION_DENIED:
-            said = "permission denied: it does not serve this workload's identity"
-        case grpc.StatusCode.UNIMPLEMENTED:
-            said, about_us = "it does not serve this kind of xDS stream", ""
-        case _:
-            said, about_us = f"it ended the stream before its first answer ({code.name})", ""
-    return f"{said}: {details}{about_us}" if details else f"{said}{about_us}"
-
-
-def _malformed(what: str, error: WireError) -> End:
-    return End(
-        by=Side.RELAY, code=grpc.StatusCode.INTERNAL, details=f"{what} is malformed: {error}"
-    )

@@ -1,7 +1,7 @@
-"""Writing to one side of a stream, and finding out that this side does not read.
+"""Writing to one side of a stream, and noticing when that side does not read.
 
-HTTP/2 lets either side give a stream no room, for as long as it likes, while it answers pings and
-takes everything else. A write to it does not end then.
+HTTP/2 flow control lets either side stop reading one stream for as long as it likes, while it
+answers pings and reads everything else. A write to such a stream does not end.
 """
 
 from __future__ import annotations
@@ -16,58 +16,58 @@ from mesh_listening import PendingWrites
 from xds_proxy._config import RelayConfig
 
 _SLOW_S = 1.0
-"""Who takes longer for a message may lose its stream, should too much wait."""
+"""A stream with a message pending for longer may be ended when too much is pending in all."""
 
 Overdue = Callable[[float, int, str], None]
-"""Called with the seconds a message has waited, its bytes, and why that is too much."""
+"""Called with the seconds a message has been pending, its bytes, and why that is too much."""
 
 
 class Writable(Protocol):
-    """One side of a stream."""
+    """One side of a stream that messages are written to."""
 
     def write(self, message: bytes, /) -> Awaitable[None]:
         """Send a message; returns when the network has taken it."""
 
 
-class Delivery:
-    """The messages to one side, one at a time."""
+class MessageWriter:
+    """Writes the messages to one side of a stream, one at a time."""
 
-    def __init__(self, untaken: PendingWrites, overdue: Overdue) -> None:
-        self._pending_writes = untaken
+    def __init__(self, pending_writes: PendingWrites, overdue: Overdue) -> None:
+        self._pending_writes = pending_writes
         self._overdue = overdue
-        self.is_under_way = False
-        """Whether a message has been handed over and was not taken yet."""
+        self.is_writing = False
+        """Whether a message was handed to gRPC and not yet taken by the network."""
 
     async def write(self, side: Writable, message: bytes) -> None:
-        """Write a message. Given up, it may be on its way all the same, until `forget`."""
-        self.is_under_way = True
+        """Write a message. After a cancellation it stays pending until `forget` is called."""
+        self.is_writing = True
         self._pending_writes.begin(self, len(message))
         await side.write(message)
         self.forget()
 
     def forget(self) -> None:
-        """Nothing is on its way any more."""
-        self.is_under_way = False
+        """The pending message was taken, or its call has ended."""
+        self.is_writing = False
         self._pending_writes.end(self)
 
     def close_for_not_reading(self, *, waited_s: float, size: int, reason: str) -> None:
-        """Pass on what `PendingWrites` found."""
+        """Called by `PendingWrites` when the message has been pending for too long."""
         self._overdue(waited_s, size, reason)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
-    """What all streams have on its way together, and how much may wait in one of them."""
+class WriteBounds:
+    """The pending writes of all streams together, and how much may be queued in one of them."""
 
     to_envoys: PendingWrites
     to_control_plane: PendingWrites
     max_queued_bytes: int
 
     @classmethod
-    def of(cls, config: RelayConfig, *, clock: Clock) -> Bounds:
-        """Nothing on its way yet."""
+    def of(cls, config: RelayConfig, *, clock: Clock) -> WriteBounds:
+        """Return the bounds of a relay before it has written anything."""
 
-        def untaken() -> PendingWrites:
+        def pending_writes() -> PendingWrites:
             return PendingWrites(
                 longest_s=config.send_timeout_s,
                 max_bytes=config.max_pending_write_bytes,
@@ -76,16 +76,16 @@ class Bounds:
             )
 
         return cls(
-            to_envoys=untaken(),
-            to_control_plane=untaken(),
+            to_envoys=pending_writes(),
+            to_control_plane=pending_writes(),
             max_queued_bytes=config.max_queued_bytes,
         )
 
     @asynccontextmanager
     async def watched(self) -> AsyncIterator[None]:
-        """Find who does not read while the block runs."""
+        """While the block runs, look for sides that do not read."""
         async with (
-            in_background(self.to_envoys.run(), name="xds-proxy: not taken by Envoy"),
-            in_background(self.to_control_plane.run(), name="xds-proxy: not taken upstream"),
+            in_background(self.to_envoys.run(), name="xds-proxy: pending writes to Envoy"),
+            in_background(self.to_control_plane.run(), name="xds-proxy: pending writes upstream"),
         ):
             yield

@@ -1,4 +1,4 @@
-"""One stream to the control plane: credentials read afresh, dialled, closed with its channel."""
+"""Opens a stream to the control plane on a connection of its own, and closes both afterwards."""
 
 from __future__ import annotations
 
@@ -6,72 +6,15 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from enum import Enum, auto
-from pathlib import Path
-from typing import Any
 
 import grpc
 import grpc.aio
 
-from mesh_filewatch import fetch_bytes
-from mesh_identity import (
-    ExpectedName,
-    NoSystemRoots,
-    SystemRoots,
-    TokenFileError,
-    Trusted,
-    fetch_system_roots,
-    fetch_token,
-    token_facts,
-    why_unreachable,
-)
+from mesh_identity import ExpectedName, why_unreachable
 from xds_proxy._config import Address, UpstreamConfig
 from xds_proxy._errors import UpstreamError
-
-
-class ControlPlaneCall:
-    """A call that is lent for as long as its block runs.
-
-    gRPC keeps a connection open until the last of its calls is freed. The frames that an exception
-    passed hold on to what they were given, and asyncio's task groups leave such exceptions to the
-    garbage collector, which may not come for hours to an idle agent. So they are given this.
-    """
-
-    def __init__(self, call: Any, *, shown: str) -> None:
-        """shown: what the caller proves itself by, in words, for when that is not accepted."""
-        # grpc.aio.StreamStreamCall[bytes, bytes]; the class takes no parameters at run time
-        self._call = call
-        self.shown = shown
-
-    def read(self) -> Awaitable[Any]:
-        """The next message, or EOF."""
-        reading: Awaitable[Any] = self._call.read()
-        return reading
-
-    def write(self, message: bytes) -> Awaitable[None]:
-        """Send a message."""
-        writing: Awaitable[None] = self._call.write(message)
-        return writing
-
-    def code(self) -> Awaitable[grpc.StatusCode]:
-        """How the call ended; waits for its end."""
-        code: Awaitable[grpc.StatusCode] = self._call.code()
-        return code
-
-    def details(self) -> Awaitable[str | None]:
-        """Why the call ended; waits for its end."""
-        details: Awaitable[str | None] = self._call.details()
-        return details
-
-    def give_back(self) -> None:
-        """Cancel the call and let go of it."""
-        self._call.cancel()
-        self._call = None
-
-
-FurtherRoots = Callable[[bytes], bytes]
-"""Given the root file's content, the roots that are trusted besides; PEM."""
-
-_MAX_FILE_BYTES = 1 << 20
+from xds_proxy.upstream._call import ControlPlaneCall
+from xds_proxy.upstream._credentials import FurtherRoots, fetch_credentials
 
 
 @asynccontextmanager
@@ -83,39 +26,26 @@ async def dialled(
     now: float,
     further_roots: FurtherRoots | None = None,
 ) -> AsyncIterator[ControlPlaneCall]:
-    """A new call of `path` on a new, ready connection. `now`: Unix time, to judge the token by.
+    """Call the method `path` on a new connection. now: Unix time, to judge the token by.
 
     Raises:
-        UpstreamError: within `connect_timeout_s` no connection came about, and why.
+        UpstreamError: there was no connection within `connect_timeout_s`, and why.
     """
     address = Address.parse(config.address)
-    roots = await _read_roots(config.root_certificate, further_roots)
-    metadata = [(name.lower(), value) for name, value in config.metadata]
-    shown: list[str] = []
-    if config.token_path is not None and roots is not None:
-        token = await _read_token(config.token_path)
-        metadata.append(("authorization", f"Bearer {token}"))
-        shown.append(f"token {config.token_path} {token_facts(token, now=now)}")
-
+    credentials = await fetch_credentials(config, now=now, further_roots=further_roots)
     options = _channel_options(config.server_name, max_message_bytes)
-    credentials = None
-    if roots is not None:
-        chain, key = await _read_client_certificate(config)
-        if chain is not None:
-            shown.append(f"client certificate {config.client_certificate_path}")
-        credentials = grpc.ssl_channel_credentials(roots.roots_pem, key, chain)
 
     def open_channel() -> grpc.aio.Channel:
-        if credentials is None:
+        if credentials.channel is None:
             return grpc.aio.insecure_channel(config.address, options=options)
-        return grpc.aio.secure_channel(config.address, credentials, options=options)
+        return grpc.aio.secure_channel(config.address, credentials.channel, options=options)
 
     async def why_not() -> str | None:
         try:
             return await why_unreachable(
                 address.host,
                 address.port,
-                trusted=roots,
+                trusted=credentials.trusted,
                 expected=ExpectedName(
                     config.server_name or address.host, config.server_name_setting
                 ),
@@ -130,16 +60,17 @@ async def dialled(
         open_channel,
         why_not,
         timeout_s=config.connect_timeout_s,
-        otherwise=_NOT_GRPC[roots is None],
+        otherwise=_NOT_GRPC[credentials.channel is None],
     ) as channel:
-        open_stream: Any = channel.stream_stream  # its stubs know no stream of raw bytes
+        # No variable here may hold gRPC's call, see ControlPlaneCall.
         call = ControlPlaneCall(
-            open_stream(path)(metadata=metadata), shown="; ".join(shown) or "nothing was shown"
+            channel.stream_stream(path, None, None)(None, metadata=credentials.metadata),
+            shown=credentials.shown,
         )
         try:
             yield call
         finally:
-            call.give_back()
+            call.release()
 
 
 @asynccontextmanager
@@ -150,7 +81,7 @@ async def _connected(
     timeout_s: float,
     otherwise: str,
 ) -> AsyncIterator[grpc.aio.Channel]:
-    """A ready channel. Raises UpstreamError with the reason, or `otherwise` if there is none."""
+    """Yield a ready channel. Raises UpstreamError with the reason, or `otherwise` without one."""
     again = False
     while True:
         channel = open_channel()
@@ -162,7 +93,7 @@ async def _connected(
         finally:
             await channel.close(None)
         reason = await why_not()
-        # What fails though nothing is in the way has come up meanwhile, unless it fails again.
+        # Without a reason, the control plane may have come up since the attempt: try once more.
         if reason is not None or again or outcome is _Outcome.SILENT:
             raise UpstreamError(reason or otherwise)
         again = True
@@ -184,8 +115,8 @@ def _channel_options(
         ("grpc.keepalive_timeout_ms", 10_000),
         ("grpc.http2.max_pings_without_data", 0),
         ("grpc.enable_retries", 0),
-        # Else a new channel inherits the back-off of an earlier one to the same address, and
-        # Envoy's attempt would fail without a connection having been tried.
+        # Otherwise a new channel would share the back-off of an earlier one to the same address,
+        # and Envoy's attempt would fail without a connection having been tried.
         ("grpc.use_local_subchannel_pool", 1),
         ("grpc.enable_http_proxy", 0),
     ]
@@ -213,61 +144,3 @@ async def _connect(channel: grpc.aio.Channel, timeout_s: float) -> _Outcome:
     except TimeoutError:
         return _Outcome.SILENT
     return _Outcome.READY
-
-
-async def _read_roots(
-    source: Path | SystemRoots | None, further_roots: FurtherRoots | None
-) -> Trusted | None:
-    if source is None:
-        return None
-    if isinstance(source, SystemRoots):
-        try:
-            return await fetch_system_roots()
-        except NoSystemRoots as error:
-            raise UpstreamError(str(error)) from error
-    pem = await _read(source, what="root certificate file")
-    further = further_roots(pem) if further_roots is not None else b""
-    learned = " or one learned from the control plane" if further else ""
-    return Trusted(
-        roots_pem=b"\n".join((pem, further)),
-        described=f"a root in {source}{learned}",
-        remedy=f"put the root that the control plane has now into {source}",
-    )
-
-
-async def _read_client_certificate(config: UpstreamConfig) -> tuple[bytes | None, bytes | None]:
-    """Chain and key, or neither: a machine may get its certificate later than its agent."""
-    chain_path, key_path = config.client_certificate_path, config.client_key_path
-    if chain_path is None or key_path is None:
-        return None, None
-    try:
-        return (
-            await _read(chain_path, what="client certificate file"),
-            await _read(key_path, what="client key file"),
-        )
-    except _NoSuchFile:
-        return None, None
-
-
-async def _read_token(path: Path) -> str:
-    try:
-        token = await fetch_token(path)
-    except TokenFileError as error:
-        raise UpstreamError(str(error)) from error
-    if not token:
-        said = "does not exist" if token is None else "is empty"
-        raise UpstreamError(f"token file {path} {said}")
-    return token
-
-
-async def _read(path: Path, *, what: str) -> bytes:
-    try:
-        return await fetch_bytes(path, max_bytes=_MAX_FILE_BYTES)
-    except FileNotFoundError:
-        raise _NoSuchFile(f"{what} {path} does not exist") from None
-    except OSError as error:
-        raise UpstreamError(f"{what} {path} cannot be read: {error.strerror}") from error
-
-
-class _NoSuchFile(UpstreamError):
-    """A file that is not there, which for some is no mistake."""

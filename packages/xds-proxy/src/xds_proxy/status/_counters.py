@@ -1,0 +1,33 @@
+"""Totals of the relay, for metrics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True, kw_only=True)
+class Counters:
+    """Totals since the relay started."""
+
+    requests: int = 0
+    """from Envoy to the control plane"""
+    responses: int = 0
+    """from the control plane, forwarded or given to an interceptor"""
+    connection_failures: int = 0
+    """streams that ended before the control plane's first answer"""
+    control_plane_ended: int = 0
+    """streams that the control plane ended in an ordinary way"""
+    control_plane_failed: int = 0
+    """streams that the control plane, or the connection to it, ended with an error"""
+    control_plane_not_reading: int = 0
+    """streams ended because the control plane did not read its requests"""
+    envoy_not_reading: int = 0
+    """connections of Envoy ended because it did not read its responses"""
+    crowded_out: int = 0
+    """streams of Envoy ended because there were too many at once"""
+    envoy_ended: int = 0
+    """streams that Envoy ended"""
+    refused: int = 0
+    """responses that Envoy refused, or that an interceptor did"""
+    dropped: int = 0
+    """responses of a type that neither Envoy nor the agent understands"""
