@@ -68,9 +68,11 @@ def measure_idle(pid: int, seconds: float) -> None:
     time.sleep(seconds)
     passed, after = time.monotonic() - started, threads(pid)
     used = [(now - before.get(tid, Thread("", 0, 0)), now) for tid, now in after.items()]
-    tell("agent RSS, idle", status_kib(pid, "VmRSS") / 1024, "MB", 60)
-    tell("  of which its own", status_kib(pid, "RssAnon") / 1024, "MB", None)
-    tell("  of which shared files", status_kib(pid, "RssFile") / 1024, "MB", None)
+    memory = rollup_kib(pid)
+    unique = memory["Private_Clean"] + memory["Private_Dirty"]
+    tell("agent unique memory, idle", unique / 1024, "MB", None)
+    tell("  and its share of files (PSS)", memory["Pss"] / 1024, "MB", 60)
+    tell("  and all of the files (RSS)", memory["Rss"] / 1024, "MB", None)
     tell("agent CPU, idle", sum(cpu for (cpu, _), _ in used) / 1e7 / passed, "%", 0.5)
     tell("agent wake-ups", sum(wakes for (_, wakes), _ in used) * 60 / passed, "/min", None)
     for (_, wakes), thread in used:
@@ -109,7 +111,7 @@ def tell(what: str, value: float, unit: str, budget: float | None) -> None:
         if budget is None
         else f"   budget {budget} {unit}" + ("" if value <= budget else "   OVER")
     )
-    print(f"{what:28} {value:9.2f} {unit:4}{verdict}", flush=True)
+    print(f"{what:32} {value:9.2f} {unit:4}{verdict}", flush=True)
 
 
 def import_seconds(module: str) -> float:
@@ -210,6 +212,12 @@ def status_kib(pid: int, field: str) -> int:
         if line.startswith(f"{field}:"):
             return int(line.split()[1])
     raise ValueError(f"no {field} in /proc/{pid}/status")
+
+
+def rollup_kib(pid: int) -> dict[str, int]:
+    """Read the memory of a process; PSS divides shared pages among those who map them."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
+    return {name: int(value.split()[0]) for name, value in (line.split(":") for line in lines)}
 
 
 def child_of(pid: int) -> int:

@@ -1,4 +1,4 @@
-"""An agent without Envoy: for a gRPC application that takes its configuration itself.
+"""The agent of a gRPC application that takes its configuration itself: it runs no Envoy.
 
 The application reads a bootstrap file that names the relay's socket and the certificate's files;
 the agent keeps all three up.
@@ -9,15 +9,16 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import xds_proxy
-from mesh_agent._agent import answering, interceptors, status_endpoints
 from mesh_agent._config import AgentConfig
 from mesh_agent._grpc_bootstrap import files_needed, grpc_bootstrap, write_grpc_bootstrap
+from mesh_agent._shared_parts import agent_endpoints, dns_server, interceptors
 from mesh_agent.identity._learned_roots import CONFIGURATION, further_roots, learned_roots
-from mesh_agent.identity._workload_secrets import certificates_alone
-from mesh_agent.readiness._certificate import watch_identity
+from mesh_agent.identity._workload_secrets import fresh_certificates
+from mesh_agent.readiness._certificate import watch_certificate
 from mesh_agent.readiness._files import watch_files
-from mesh_agent.status._description import AgentView
+from mesh_agent.status._endpoints import StatusEndpoints
 from mesh_agent.status._http import http_server
+from mesh_agent.status._parts import AgentParts
 from mesh_lifecycle import Readiness, in_background, stop_signals
 
 log = logging.getLogger(__name__)
@@ -31,38 +32,42 @@ async def run_without_envoy(config: AgentConfig, bootstrap_path: Path) -> None:
     async with AsyncExitStack() as stack:
         stopping = stack.enter_context(stop_signals())
         readiness = Readiness(stopping)
-        identity_held = readiness.register("certificate")
+        certificate_ready = readiness.register("certificate")
         files_ready = readiness.register("files")
-        view = AgentView(config, readiness)
-        await stack.enter_async_context(
+        endpoints = StatusEndpoints(
+            readiness, stopping, metrics_local_only=config.status.local_metrics
+        )
+        _, status_port = await stack.enter_async_context(
             http_server(
-                config.status.host,
-                config.status.port,
-                status_endpoints(config, view, readiness, stopping),
-                limits=config.status.limits,
-                ports=view.ports,
+                config.status.host, config.status.port, endpoints, limits=config.status.limits
             )
         )
-        learned = view.learned_roots = learned_roots(config.learned_roots)
-        secrets = view.secrets = await stack.enter_async_context(
-            certificates_alone(config, learned)
-        )
-        watching = watch_identity(secrets.certificates, identity_held)
-        await stack.enter_async_context(in_background(watching, name="identity"))
-        names = await stack.enter_async_context(answering(config, view, readiness))
-        view.relay = await stack.enter_async_context(
+        learned = learned_roots(config.learned_roots)
+        secrets = await stack.enter_async_context(fresh_certificates(config, learned))
+        watching = watch_certificate(secrets.certificates, certificate_ready)
+        await stack.enter_async_context(in_background(watching, name="certificate"))
+        dns = await stack.enter_async_context(dns_server(config.names, readiness))
+        relay = await stack.enter_async_context(
             xds_proxy.relaying(
                 config.relay,
-                (*interceptors(config, secrets, learned), *names),
+                interceptors(config, secrets, learned, dns),
                 further_roots=further_roots(learned, CONFIGURATION),
             )
         )
         await write_grpc_bootstrap(bootstrap_path, grpc_bootstrap(config))
-        await stack.enter_async_context(
-            in_background(
-                watch_files(files_needed(config, bootstrap_path), files_ready), name="files"
-            )
+        watching_files = watch_files(files_needed(config, bootstrap_path), files_ready)
+        await stack.enter_async_context(in_background(watching_files, name="files"))
+        parts = AgentParts(
+            config=config,
+            readiness=readiness,
+            status_port=status_port,
+            secrets=secrets,
+            learned_roots=learned,
+            relay=relay,
+            envoy=None,
+            dns=dns,
         )
+        endpoints.agent_started(agent_endpoints(parts, None))
         log.info(
             "agent started without envoy",
             extra={"node_id": config.identity.node_id, "bootstrap": str(bootstrap_path)},

@@ -19,12 +19,13 @@ from envoy.service.discovery.v3.discovery_pb2 import (
 
 import xds_proxy
 from mesh_agent import AgentConfig, ConfigError
-from mesh_agent._agent import answering
 from mesh_agent._errors import ListenError
+from mesh_agent._shared_parts import dns_server, name_table
 from mesh_agent.dns._dns_config import NamesConfig
 from mesh_agent.dns._name_table_updates import NameTableUpdates
 from mesh_agent.dns._server import answering_names, dns_config
-from mesh_agent.status._description import AgentView
+from mesh_agent.status._description import describe_dns
+from mesh_agent.status._dns_metrics import dns_metrics
 from mesh_agent.status._exposition import render
 from mesh_dnsproxy import DnsServer
 from mesh_lifecycle import Readiness
@@ -105,7 +106,7 @@ def test_the_control_plane_hears_of_it(load: Load) -> None:
     assert bootstrap.node_metadata["DNS_CAPTURE"] == "true"
 
 
-def name_table(hosts: Mapping[str, str]) -> NameTable:
+def table_of(hosts: Mapping[str, str]) -> NameTable:
     info = {
         host: NameTable.NameInfo(
             ips=[ip], registry="Kubernetes", shortname=host.partition(".")[0], namespace="shop"
@@ -117,16 +118,14 @@ def name_table(hosts: Mapping[str, str]) -> NameTable:
 
 def response(hosts: Mapping[str, str], *, version: str = "1", nonce: str = "n") -> bytes:
     message = DiscoveryResponse(type_url=type_urls.NAME_TABLE, version_info=version, nonce=nonce)
-    message.resources.add(
-        type_url=type_urls.NAME_TABLE, value=name_table(hosts).SerializeToString()
-    )
+    message.resources.add(type_url=type_urls.NAME_TABLE, value=table_of(hosts).SerializeToString())
     return bytes(message.SerializeToString())
 
 
 def delta_response(hosts: Mapping[str, str], *, nonce: str = "n") -> bytes:
     message = DeltaDiscoveryResponse(type_url=type_urls.NAME_TABLE, nonce=nonce)
     resource = message.resources.add(name="default", version="1").resource
-    resource.type_url, resource.value = type_urls.NAME_TABLE, name_table(hosts).SerializeToString()
+    resource.type_url, resource.value = type_urls.NAME_TABLE, table_of(hosts).SerializeToString()
     return bytes(message.SerializeToString())
 
 
@@ -201,17 +200,15 @@ async def test_what_is_shown_of_names_and_what_is_counted(
 ) -> None:
     address = f"127.0.0.1:{free_port('127.0.0.1')}"
     config = load({**CAPTURE, "DNS_PROXY_ADDR": address})
-    view = AgentView(config, Readiness())
-    assert await view.name_table() is None
-    async with answering(config, view, Readiness()) as (updates,):
-        updates.apply(response({WEB: "127.0.9.3"}))
-        assert view.names is not None
-        await view.names.wait_table_in_use()
-        await ask(view.names, WEB)
+    async with dns_server(config.names, Readiness()) as server:
+        assert server is not None
+        NameTableUpdates(server).apply(response({WEB: "127.0.9.3"}))
+        await server.wait_table_in_use()
+        await ask(server, WEB)
 
-        table = await view.name_table()
-        shown: Any = (await view.describe())["names"]
-        text = render(view.metrics()).decode()
+        table = await name_table(server)
+        shown = describe_dns(server)
+        text = render(dns_metrics(server.counts)).decode()
 
     assert table is not None
     assert b'"ips": ["127.0.9.3"]' in table

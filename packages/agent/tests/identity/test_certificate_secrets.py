@@ -11,7 +11,6 @@ import certclient
 import mesh_sds
 import xds_proxy
 from certclient.testing import FakeAuthority
-from mesh_agent.envoy._listener_changes import ListenerChanges
 from mesh_agent.identity._certificate_secrets import CertificateSecrets
 from mesh_agent.identity._learned_roots import (
     CERTIFICATE_AUTHORITY,
@@ -213,24 +212,3 @@ async def test_roots_that_are_none_are_refused_with_the_reason() -> None:
         updates = TrustBundleUpdates(certificates)
         with pytest.raises(xds_proxy.InterceptorRefused):
             updates.apply(bundle_response(b"not a certificate"))
-
-
-class Supervisor:
-    def __init__(self) -> None:
-        self.told: list[str] = []
-
-    def listeners_changing(self) -> None:
-        self.told.append("changing")
-
-    def listeners_changed(self) -> None:
-        self.told.append("changed")
-
-
-def test_the_supervisor_hears_of_listeners_and_of_nothing_else() -> None:
-    changes, supervisor = ListenerChanges(), Supervisor()
-    changes.response_arrived(type_urls.LISTENER)  # Envoy is not there yet
-    changes.envoy = supervisor
-    for type_url in (type_urls.CLUSTER, type_urls.LISTENER):
-        changes.response_arrived(type_url)
-        changes.responses_answered(type_url)
-    assert supervisor.told == ["changing", "changed"]

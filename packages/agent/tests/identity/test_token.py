@@ -12,8 +12,8 @@ from mesh_agent.identity import _token as _token_status
 from mesh_testkit import PATIENCE_S
 
 
-async def described_token(authority: certclient.IstioCaConfig | None) -> Mapping[str, object]:
-    return await _token_status.described_token(authority, timeout_s=PATIENCE_S)
+async def describe_token(authority: certclient.IstioCaConfig | None) -> Mapping[str, object]:
+    return await _token_status.describe_token(authority, timeout_s=PATIENCE_S)
 
 
 def authority(path: Path | None) -> certclient.IstioCaConfig:
@@ -22,19 +22,19 @@ def authority(path: Path | None) -> certclient.IstioCaConfig:
 
 async def test_a_tokens_fault_is_told_and_a_good_ones_is_none(tmp_path: Path) -> None:
     path = tmp_path / "token"
-    assert await described_token(authority(path)) == {"path": str(path), "fault": "does not exist"}
+    assert await describe_token(authority(path)) == {"path": str(path), "fault": "does not exist"}
     for ends_in_s, fault in ((-720, "expired 12 min ago"), (3600, None)):
         key = "a key of thirty-two bytes or more"
         path.write_text(jwt.encode({"exp": time.time() + ends_in_s}, key, algorithm="HS256"))
-        assert await described_token(authority(path)) == {"path": str(path), "fault": fault}
+        assert await describe_token(authority(path)) == {"path": str(path), "fault": fault}
 
 
 async def test_a_fifo_in_its_place_blocks_nothing(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "token")
-    described = await described_token(authority(tmp_path / "token"))
+    described = await describe_token(authority(tmp_path / "token"))
     assert "FIFO" in str(described["fault"])
 
 
 async def test_without_a_token_there_is_nothing_to_tell() -> None:
-    assert await described_token(authority(None)) == {}
-    assert await described_token(None) == {}
+    assert await describe_token(authority(None)) == {}
+    assert await describe_token(None) == {}

@@ -1,8 +1,10 @@
 import asyncio
 from collections.abc import Mapping
+from datetime import UTC, datetime
 
+import xds_proxy
 from envoy_supervisor import AdminError
-from mesh_agent.readiness._envoy import watch_health
+from mesh_agent.readiness._envoy import watch_envoy
 from mesh_lifecycle import Readiness, in_background
 
 GOOD = {
@@ -37,10 +39,20 @@ class Envoy:
         self.ended.clear()
 
 
+class Relay:
+    status = xds_proxy.RelayStatus(
+        connected=False,
+        since=datetime(2030, 1, 1, tzinfo=UTC),
+        last_error="no route to host",
+        types={},
+        streams=0,
+    )
+
+
 async def test_an_envoy_that_ends_is_not_ready_until_the_next_one_is_at_work() -> None:
     envoy, readiness = Envoy(), Readiness()
     ready = readiness.register("envoy")
-    watch = watch_health(envoy, ready, poll_s=0, control_plane=lambda: "connection refused")
+    watch = watch_envoy(envoy, ready, poll_s=0, relay=Relay())
     async with in_background(watch, name="watch"):
         await envoy.asked.wait()
         assert readiness.reasons() == ("envoy: connection refused",)

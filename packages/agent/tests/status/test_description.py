@@ -1,28 +1,49 @@
-import signal
-from collections.abc import Callable
+"""What the status says of the resource types, for people and for `mesh-agent status`."""
+
+import json
+from datetime import UTC, datetime
 
 import pytest
 
-from mesh_agent import AgentConfig
-from mesh_agent._agent import status_endpoints
-from mesh_agent.status._description import AgentView
-from mesh_agent.status._http import Request
-from mesh_lifecycle import Readiness, stop_signals
+from mesh_agent.status._description import describe_type, push_reasons
+from xds_proxy import TypeStatus
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+def delivered(identifier: str) -> TypeStatus:
+    return TypeStatus(
+        version="7", acked=True, nack=None, in_use="7", at=NOW, control_plane=identifier
+    )
+
+
+def test_a_push_of_mesh_discovery_is_shown_with_its_reasons() -> None:
+    identifier = {
+        "Component": "mesh-discovery",
+        "ID": "host",
+        "Info": {"version": "1"},
+        "Push": {"Reasons": ["VirtualService/shop/web", "Service/shop/db"]},
+    }
+    assert describe_type(delivered(json.dumps(identifier))) == {
+        "version": "7",
+        "acked": True,
+        "nack": None,
+        "at": NOW,
+        "push_reasons": ("VirtualService/shop/web", "Service/shop/db"),
+    }
 
 
 @pytest.mark.parametrize(
-    ("path", "answer"),
+    "identifier",
     [
-        ("/drain", (503, b"envoy was not told to drain: no envoy is running\n")),
-        ("/restart", (409, b"envoy was not replaced: no envoy is running\n")),
+        "",
+        "istiod-1",
+        '{"Component": "istiod", "ID": "istiod-1", "Info": {"version": "1.27"}}',
+        '{"Push": {"Reasons": "text"}}',
+        '{"Push": ["x"]}',
+        "[" * 100_000,
     ],
 )
-async def test_what_only_envoy_can_do_is_not_done_without_one(
-    load: Callable[[], AgentConfig], path: str, answer: tuple[int, bytes]
-) -> None:
-    config, readiness = load(), Readiness()
-    with stop_signals(signal.SIGUSR1) as stopping:
-        view = AgentView(config, readiness)
-        endpoints = status_endpoints(config, view, readiness, stopping)
-        response = await endpoints(Request(method="POST", path=path, peer="127.0.0.1"))
-    assert (response.status.value, response.body) == answer
+def test_other_identifiers_give_no_reasons(identifier: str) -> None:
+    assert push_reasons(identifier) == ()
+    assert "push_reasons" not in describe_type(delivered(identifier))

@@ -3,29 +3,37 @@ import signal
 import pytest
 
 from envoy_supervisor import AdminError, RestartRefused
-from mesh_agent.status._endpoints import StatusEndpoints
+from mesh_agent.status._endpoints import AgentEndpoints, EnvoyCommands, StatusEndpoints
 from mesh_agent.status._http import Request, Response
 from mesh_lifecycle import Readiness, Stopping, stop_signals
 
 
 class Parts:
-    def __init__(self, stopping: Stopping, *, local_metrics: bool = False) -> None:
+    def __init__(
+        self,
+        stopping: Stopping,
+        *,
+        local_metrics: bool = False,
+        started: bool = True,
+        envoy: bool = True,
+    ) -> None:
         self.stopping = stopping
         self.readiness = Readiness(stopping)
         self.drained = 0
         self.table: bytes | None = None
         self.deaf: AdminError | None = None
         self.changed: bool | Exception = True
-        self.endpoints = StatusEndpoints(
-            self.readiness,
-            stopping,
-            drain=self.drain,
-            restart=self.restart,
-            describe=self.describe,
-            scrape=self.scrape,
-            names=self.names,
-            metrics_local_only=local_metrics,
-        )
+        self.endpoints = StatusEndpoints(self.readiness, stopping, metrics_local_only=local_metrics)
+        commands = EnvoyCommands(drain=self.drain, restart=self.restart)
+        if started:
+            self.endpoints.agent_started(
+                AgentEndpoints(
+                    describe=self.describe,
+                    scrape=self.scrape,
+                    name_table=self.names,
+                    envoy=commands if envoy else None,
+                )
+            )
 
     async def describe(self) -> dict[str, object]:
         return {"workload": "web.shop"}
@@ -136,7 +144,7 @@ async def test_metrics_are_for_all_unless_kept_on_the_machine() -> None:
             assert (await kept.ask("GET", path))[0] == 200
 
 
-async def test_the_name_table_is_shown_to_this_machine_and_nobody_else() -> None:
+async def test_the_name_table_is_shown_to_this_machine_only() -> None:
     with stop_signals(signal.SIGUSR1) as stopping:
         parts = Parts(stopping)
         status, text = await parts.ask("GET", "/debug/ndsz")
@@ -144,3 +152,30 @@ async def test_the_name_table_is_shown_to_this_machine_and_nobody_else() -> None
         parts.table = b'{"table": {}}'
         assert await parts.ask("GET", "/debug/ndsz") == (200, '{"table": {}}\n')
         assert (await parts.ask("GET", "/debug/ndsz", "10.0.0.1"))[0] == 403
+
+
+async def test_a_starting_agent_tells_only_whether_it_is_ready() -> None:
+    with stop_signals(signal.SIGUSR1) as stopping:
+        parts = Parts(stopping, started=False)
+        parts.readiness.register("certificate")
+        assert await parts.ask("GET", "/healthz/ready") == (503, "certificate: not yet\n")
+        for method, path in (
+            *(("GET", each) for each in ("/debug/status", "/debug/ndsz", "/metrics")),
+            *(("POST", each) for each in ("/drain", "/restart")),
+        ):
+            status, text = await parts.ask(method, path)
+            assert (status, "the agent is still starting" in text) == (503, True), path
+        assert (await parts.ask("POST", "/quitquitquit"))[0] == 200
+
+
+async def test_what_only_envoy_can_do_is_not_done_without_one() -> None:
+    with stop_signals(signal.SIGUSR1) as stopping:
+        parts = Parts(stopping, envoy=False)
+        assert await parts.ask("POST", "/drain") == (
+            503,
+            "envoy was not told to drain: the agent runs no Envoy\n",
+        )
+        assert await parts.ask("POST", "/restart") == (
+            409,
+            "envoy was not replaced: the agent runs no Envoy\n",
+        )

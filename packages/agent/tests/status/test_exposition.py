@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from mesh_agent.status._exposition import Family, Kind, Sample, counter, gauge, render
+from mesh_agent.status._exposition import Kind, Metric, Sample, counter, gauge, render
 
 names = st.from_regex(r"[a-z][a-z_]{0,20}[a-z]", fullmatch=True)
 texts = st.text(st.characters(exclude_categories=["Cs", "Cc"]) | st.sampled_from('\n"\\{},= '))
@@ -22,7 +22,7 @@ values = st.floats(allow_nan=False) | st.integers(-(2**53), 2**53)
 def test_prometheus_reads_what_was_written(
     name: str, kind: Kind, text: str, samples: list[tuple[float, dict[str, str]]]
 ) -> None:
-    family = Family(
+    family = Metric(
         name=name,
         kind=kind,
         text=text,
@@ -38,7 +38,7 @@ def test_a_value_without_labels_is_one_line() -> None:
 
 
 def test_a_family_without_samples_is_left_out() -> None:
-    nothing = Family(name="a", kind=Kind.GAUGE, text="b", samples=())
+    nothing = Metric(name="a", kind=Kind.GAUGE, text="b", samples=())
     assert render([nothing]) == b""
 
 
@@ -55,7 +55,7 @@ def test_a_histogram_is_read_as_one() -> None:
         Sample(value=0.5, suffix="_sum"),
         Sample(value=2, suffix="_count"),
     )
-    family = Family(name="seconds", kind=Kind.HISTOGRAM, text="Time.", samples=samples)
+    family = Metric(name="seconds", kind=Kind.HISTOGRAM, text="Time.", samples=samples)
 
     (read,) = text_string_to_metric_families(render([family]).decode())
 

@@ -8,7 +8,7 @@ import pytest
 
 from mesh_agent._errors import ListenError
 from mesh_agent.status._http import Request, Response, Send, http_server
-from mesh_listening import HTTP_LIMITS, Port
+from mesh_listening import HTTP_LIMITS
 from mesh_testkit import all_closed, idle_connections, until
 
 
@@ -28,7 +28,7 @@ async def echo(request: Request) -> Response:
 
 @asynccontextmanager
 async def connected() -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    async with http_server("127.0.0.1", 0, echo) as port:
+    async with http_server("127.0.0.1", 0, echo) as (port, _):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         try:
             yield reader, writer
@@ -106,7 +106,7 @@ async def test_what_is_no_good_request_gets_its_status_and_the_end(
 
 
 async def test_a_client_that_leaves_mid_request_harms_nobody() -> None:
-    async with http_server("127.0.0.1", 0, echo) as port:
+    async with http_server("127.0.0.1", 0, echo) as (port, _):
         _, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"GET / HT")
         writer.close()
@@ -149,7 +149,7 @@ async def test_a_thousand_idle_connections_keep_no_other_caller_out_and_are_told
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     limits = HTTP_LIMITS._replace(first_byte_s=600)
-    async with http_server("127.0.0.1", 0, echo, limits=limits) as port:
+    async with http_server("127.0.0.1", 0, echo, limits=limits) as (port, _):
         with idle_connections(("127.0.0.1", port), 1000):
             assert await answered(port) == 200
     assert reasons(caplog, "refusing connections") == ["too many of one peer"]
@@ -160,11 +160,10 @@ async def test_connections_that_say_nothing_are_ended_and_told_of_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     limits = HTTP_LIMITS._replace(first_byte_s=0.1)
-    ports: list[Port] = []
-    async with http_server("127.0.0.1", 0, echo, limits=limits, ports=ports) as number:
+    async with http_server("127.0.0.1", 0, echo, limits=limits) as (number, port):
         with idle_connections(("127.0.0.1", number), 100) as held:
             await all_closed(held)
-            assert ports[0].open_connections == 0
+            assert port.open_connections == 0
     assert reasons(caplog, "refusing connections") == ["said nothing"]
     assert reasons(caplog, "no longer refusing connections") == ["said nothing"]
 
@@ -181,7 +180,7 @@ async def test_a_request_that_comes_too_slowly_is_ended(
     caplog: pytest.LogCaptureFixture, said: bytes
 ) -> None:
     limits = HTTP_LIMITS._replace(handshake_s=0.3)
-    async with http_server("127.0.0.1", 0, echo, limits=limits) as port:
+    async with http_server("127.0.0.1", 0, echo, limits=limits) as (port, _):
         with idle_connections(("127.0.0.1", port), 100, said=said) as held:
             assert await answered(port) == 200
             await all_closed(held)
@@ -195,7 +194,7 @@ async def test_a_hundred_that_never_read_are_ended_and_others_are_answered(
         return Response(body=b"x" * (4_000_000 if request.path == "/large" else 1))
 
     limits = HTTP_LIMITS._replace(stalled_s=0.3)
-    async with http_server("127.0.0.1", 0, large, limits=limits) as port:
+    async with http_server("127.0.0.1", 0, large, limits=limits) as (port, _):
         with idle_connections(
             ("127.0.0.1", port), 100, said=b"GET /large HTTP/1.1\r\nhost: a\r\n\r\n" * 4
         ):
@@ -206,7 +205,7 @@ async def test_a_hundred_that_never_read_are_ended_and_others_are_answered(
 
 async def test_a_connection_between_requests_ends_when_its_time_is_over() -> None:
     limits = HTTP_LIMITS._replace(idle_s=0.2)
-    async with http_server("127.0.0.1", 0, echo, limits=limits) as port:
+    async with http_server("127.0.0.1", 0, echo, limits=limits) as (port, _):
         with idle_connections(
             ("127.0.0.1", port), 10, said=b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"
         ) as held:
@@ -214,7 +213,7 @@ async def test_a_connection_between_requests_ends_when_its_time_is_over() -> Non
 
 
 async def test_a_caller_from_this_machine_is_known_on_a_socket_for_every_address() -> None:
-    async with http_server("", 0, echo) as port:
+    async with http_server("", 0, echo) as (port, _):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
         assert await read_response(reader) == (200, b"GET / True")

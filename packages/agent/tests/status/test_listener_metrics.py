@@ -2,8 +2,8 @@
 
 from mesh_agent.status._exposition import render
 from mesh_agent.status._http import Request, Response, http_server
-from mesh_agent.status._metrics import listener_families
-from mesh_listening import Port, Reason
+from mesh_agent.status._metrics import listener_metrics
+from mesh_listening import Reason
 
 
 async def _answer(_: Request) -> Response:
@@ -11,9 +11,8 @@ async def _answer(_: Request) -> Response:
 
 
 async def test_each_port_tells_what_came_what_was_refused_and_what_is_open() -> None:
-    ports: list[Port] = []
-    async with http_server("127.0.0.1", 0, _answer, ports=ports) as number:
-        text = render(listener_families(port.counts() for port in ports)).decode()
+    async with http_server("127.0.0.1", 0, _answer) as (number, port):
+        text = render(listener_metrics([port.counts()])).decode()
     name = f'listener="127.0.0.1:{number}"'
     assert f"mesh_listener_connections_accepted_total{{{name}}} 0" in text
     assert f"mesh_listener_connections_open{{{name}}} 0" in text

@@ -14,12 +14,12 @@ import certclient
 import xds_proxy
 from envoy_supervisor import EnvoyState, EnvoyStatus
 from mesh_agent.status import _metrics as metrics
-from mesh_agent.status._exposition import Family, render
+from mesh_agent.status._exposition import Metric, render
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
 
-def read(families: Iterable[Family]) -> dict[str, float]:
+def read(families: Iterable[Metric]) -> dict[str, float]:
     """Samples by name and labels, as the client library reads them: it adds _total to counters."""
     found = {}
     for family in text_string_to_metric_families(render(families).decode()):
@@ -52,7 +52,7 @@ def held(ends: datetime, *, roots: bytes = b"none") -> certclient.RotationStatus
 
 def test_a_certificate_tells_how_long_it_lasts_and_whether_it_is_used() -> None:
     status = held(NOW + timedelta(hours=2))
-    assert read(metrics.certificate_families(status, {"1f"}, now=NOW)) == {
+    assert read(metrics.certificate_metrics(status, {"1f"}, now=NOW)) == {
         "istio_agent_cert_expiry_seconds{resource_name=default}": 7200,
         "mesh_agent_seconds_until_outage{resource_name=default}": 7200,
         "mesh_agent_certificate_in_use": 1,
@@ -60,7 +60,7 @@ def test_a_certificate_tells_how_long_it_lasts_and_whether_it_is_used() -> None:
         "mesh_agent_certificate_failed_attempts": 1,
     }
     for serials in (set[str](), {"1e"}, {"1e", "1f"}):
-        found = read(metrics.certificate_families(status, serials, now=NOW))
+        found = read(metrics.certificate_metrics(status, serials, now=NOW))
         assert found["mesh_agent_certificate_in_use"] == 0
 
 
@@ -68,13 +68,13 @@ def test_the_outage_comes_when_the_last_root_ends_if_that_is_sooner() -> None:
     roots = [root(NOW + timedelta(minutes=minutes)) for minutes in (1, 20)]
     for bundle, seconds in ((b"".join(roots), 1200), (roots[0], 60)):
         status = held(NOW + timedelta(hours=2), roots=bundle)
-        found = read(metrics.certificate_families(status, set(), now=NOW))
+        found = read(metrics.certificate_metrics(status, set(), now=NOW))
         assert found["mesh_agent_seconds_until_outage{resource_name=default}"] == seconds
 
 
 @pytest.mark.parametrize("status", [certclient.RotationStatus(), held(NOW - timedelta(seconds=5))])
 def test_no_valid_certificate_is_an_outage_now(status: certclient.RotationStatus) -> None:
-    found = read(metrics.certificate_families(status, set(), now=NOW))
+    found = read(metrics.certificate_metrics(status, set(), now=NOW))
     assert found["mesh_agent_seconds_until_outage{resource_name=default}"] == 0
 
 
@@ -102,7 +102,7 @@ def test_the_stream_is_told_as_it_stands() -> None:
         control_plane_not_reading=10,
         crowded_out=11,
     )
-    assert read(metrics.relay_families(status, totals)) == {
+    assert read(metrics.relay_metrics(status, totals)) == {
         "mesh_agent_xds_connected": 1,
         "mesh_agent_xds_streams": 2,
         "mesh_agent_xds_types_refused": 1,
@@ -126,7 +126,7 @@ def test_envoy_is_in_one_state() -> None:
         epoch=2, restarts=3, refused=4, crashes=5, retiring=1, kept_sockets=6, handed_over=7
     )
     status = EnvoyStatus(**{**values, "state": EnvoyState.READY})
-    assert read(metrics.envoy_families(status)) == {
+    assert read(metrics.envoy_metrics(status)) == {
         "mesh_agent_envoy_state{state=starting}": 0,
         "mesh_agent_envoy_state{state=ready}": 1,
         "mesh_agent_envoy_state{state=draining}": 0,
@@ -142,7 +142,7 @@ def test_envoy_is_in_one_state() -> None:
 
 
 def test_the_process_is_told_by_the_kernel() -> None:
-    found = read(metrics.process_families(metrics.this_process()))
+    found = read(metrics.process_metrics(metrics.this_process()))
     assert found["istio_agent_process_resident_memory_bytes"] > 1_000_000
     assert found["istio_agent_process_cpu_seconds_total"] > 0
     assert found["istio_agent_process_open_fds"] > 2

@@ -60,7 +60,7 @@ async def scrape(
 ) -> bytes:
     """What a scraper gets, as the connection carries it, without chunk marks."""
     scrapes = Scrapes(lambda: [gauge("mesh_agent_ready", "Ready.", 1)], envoy=lambda: envoy)
-    async with http_server("127.0.0.1", 0, scrapes.answer) as port:
+    async with http_server("127.0.0.1", 0, scrapes.answer) as (port, _):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(request + b"\r\nconnection: close\r\n\r\n")
         head = await reader.readuntil(b"\r\n\r\n")
@@ -144,7 +144,7 @@ async def test_a_scrape_goes_well_and_whole_lines_stay_when_envoy_fails(
 async def test_a_refused_connection_is_counted(free_port: Callable[[], int]) -> None:
     address = Address(host="127.0.0.1", port=free_port())
     scrapes = Scrapes(list, envoy=lambda: address)
-    async with http_server("127.0.0.1", 0, scrapes.answer) as port:
+    async with http_server("127.0.0.1", 0, scrapes.answer) as (port, _):
         texts = []
         for _ in range(2):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -176,7 +176,7 @@ async def test_a_scraper_that_leaves_is_no_fault_of_envoys(
     caplog.set_level(logging.INFO)
     scrapes = Scrapes(list, envoy=lambda: address)
     async with Admin(good(LINES * 20)).listening() as address:
-        async with http_server("127.0.0.1", 0, scrapes.answer) as port:
+        async with http_server("127.0.0.1", 0, scrapes.answer) as (port, _):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
             await reader.readline()

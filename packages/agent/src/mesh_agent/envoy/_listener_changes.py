@@ -1,33 +1,48 @@
 """Tells the supervisor when Envoy's listeners change, from what the relay sees."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 from mesh_protos import type_urls
 
 
 class HoldsSockets(Protocol):
-    """Holds the sockets that Envoy listens on, and must not hold those it closes."""
+    """Holds the sockets that Envoy listens on, and must not hold those that Envoy closes."""
 
-    def listeners_changing(self) -> None: ...
+    def listeners_changing(self) -> None:
+        """A response with listeners is about to go to Envoy."""
 
-    def listeners_changed(self) -> None: ...
+    def listeners_changed(self) -> None:
+        """Envoy has accepted or refused the last response with listeners."""
 
 
 class ListenerChanges:
-    """What the relay sees of listeners, told to the supervisor, which holds Envoy's sockets.
+    """Observes the relay's responses; a response with listeners is told to the subscribers.
 
-    envoy: set once it is started; before, nothing passes.
+    Without a subscriber there is no Envoy yet, and nothing to tell.
     """
 
     def __init__(self) -> None:
-        self.envoy: HoldsSockets | None = None
+        self._subscribers: list[HoldsSockets] = []
+
+    @contextmanager
+    def told_to(self, holder: HoldsSockets) -> Iterator[None]:
+        """Tell `holder` of changes while the block runs."""
+        self._subscribers.append(holder)
+        try:
+            yield
+        finally:
+            self._subscribers.remove(holder)
 
     def response_arrived(self, type_url: str) -> None:
-        """Envoy gets new listeners next."""
-        if self.envoy is not None and type_url == type_urls.LISTENER:
-            self.envoy.listeners_changing()
+        """A response of this type is about to go to Envoy."""
+        if type_url == type_urls.LISTENER:
+            for each in self._subscribers:
+                each.listeners_changing()
 
     def responses_answered(self, type_url: str) -> None:
-        """Every Envoy has accepted or refused them."""
-        if self.envoy is not None and type_url == type_urls.LISTENER:
-            self.envoy.listeners_changed()
+        """Envoy has accepted or refused the last response of this type."""
+        if type_url == type_urls.LISTENER:
+            for each in self._subscribers:
+                each.listeners_changed()

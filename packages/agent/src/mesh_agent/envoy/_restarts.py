@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+import xds_proxy
 from envoy_supervisor import Envoy, EnvoyConfig, EnvoySupervisorError, RestartRefused
 from mesh_agent.envoy._bootstrap_files import BootstrapFiles
 from mesh_filewatch import FileStat, ReadTimedOut, file_stat, run_in_thread, watching
@@ -18,9 +19,9 @@ log = logging.getLogger(__name__)
 class Restarts:
     """Hot restarts of one Envoy, asked for or when a file changes.
 
-    obstacle: why a new Envoy could not get ready now, None if it could. One that is tried all the
-    same would cost the old one its admin interface before it is given up. While a change waits
-    for it, it is asked for again after `obstacle_look_s`.
+    obstacle: returns why a new Envoy could not get ready now, None if it could. To try one all the
+        same would cost the old one its admin interface before the new one is given up.
+    obstacle_look_s: after how long a change that waits for the obstacle to go looks again.
     """
 
     def __init__(
@@ -38,10 +39,10 @@ class Restarts:
         self._obstacle = obstacle
         self._obstacle_look_s = obstacle_look_s
         self.follows = False
-        """Whether a change of the files from now on is seen."""
+        """Whether changes of the files are watched by now."""
 
     async def restart(self) -> bool:
-        """Look at binary, bootstrap and override anew; False if they are what runs already.
+        """Replace Envoy if its binary, bootstrap or override changed; returns False if none did.
 
         Raises `EnvoySupervisorError` if the new Envoy was refused; the old one serves on.
         """
@@ -62,7 +63,7 @@ class Restarts:
     async def follow(self) -> None:
         """Restart whenever one of the user's own files has changed. Runs until cancelled.
 
-        A file that is gone, or whose mount hangs, is no reason to give up what runs.
+        While a file is gone, or its mount hangs, the running Envoy is left as it is.
         """
         paths = self._files.paths
         used: tuple[FileStat | None, ...] | None = None
@@ -89,8 +90,22 @@ class Restarts:
         return await run_in_thread(self._files.override_arguments, path=override, timeout_s=None)
 
 
+def obstacle_to_restart(relay: xds_proxy.Relay, files: BootstrapFiles) -> str | None:
+    """Returns why a new Envoy would not get its configuration now, None if it would.
+
+    A bootstrap of the user's own may have its configuration from elsewhere than our relay.
+    """
+    status = relay.status
+    if files.whole is not None or status.connected:
+        return None
+    return (
+        "the control plane, where a new envoy gets its configuration, does not answer "
+        f"({status.last_error or 'no connection yet'}): try again when it does"
+    )
+
+
 async def signature(paths: Sequence[Path]) -> tuple[FileStat | None, ...]:
-    """What becomes another when a file is written, replaced, made or removed."""
+    """Returns a value that differs after a file was written, replaced, made or removed."""
     return tuple(await asyncio.gather(*map(_stamp, paths)))
 
 

@@ -8,7 +8,7 @@ import certclient
 _TIMEOUT_S = 1.0
 
 
-async def described_token(
+async def describe_token(
     authority: certclient.IstioCaConfig | None, *, timeout_s: float = _TIMEOUT_S
 ) -> Mapping[str, object]:
     """Where it is read from, and what is wrong with it, None if nothing; empty if none is used.

@@ -1,4 +1,4 @@
-"""Where Envoy gets the workload certificate: from us, or from who serves its socket already."""
+"""Where Envoy gets the workload certificate: from us, or from a process that serves the socket."""
 
 import asyncio
 import logging
@@ -24,14 +24,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnSecrets:
-    """We keep the certificate fresh, and serve it where there is an Envoy to serve it to."""
+    """The agent keeps the certificate fresh, and serves it over SDS where there is an Envoy."""
 
     certificates: certclient.TrustingCertificates
     server: mesh_sds.SdsServer | None = None
     files: certclient.FileSecrets | None = None
 
     def describe(self) -> Mapping[str, object]:
-        """The certificate held, and the serials that Envoy works with: they should be one."""
+        """Returns the newest certificate, and the serials that Envoys work with."""
         latest = self.certificates.latest
         held: dict[str, object] = {}
         if latest is not None:
@@ -47,7 +47,7 @@ class OwnSecrets:
         }
 
     def serials_in_use(self) -> set[str]:
-        """Of the certificates that Envoys have accepted; two while a change is under way."""
+        """Returns the serials of certificates that Envoys have accepted; two during a renewal."""
         return {
             delivery.accepted.serial
             for subscriber in (() if self.server is None else self.server.subscribers())
@@ -60,12 +60,12 @@ class OwnSecrets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignSecrets:
-    """Somebody else, SPIRE perhaps, serves the socket: then the certificate is theirs."""
+    """Another process, SPIRE perhaps, serves the socket: then the certificate comes from there."""
 
     socket: mesh_sds.ForeignSocket
 
     def describe(self) -> Mapping[str, object]:
-        """Who has it; what they serve is between them and Envoy."""
+        """Returns which socket is served, and with which APIs; the agent sees no secrets of it."""
         return {"served_by": str(self.socket.path), "apis": sorted(self.socket.apis)}
 
 
@@ -73,7 +73,7 @@ class ForeignSecrets:
 async def workload_secrets(
     config: AgentConfig, learned: LearnedRoots | None = None
 ) -> AsyncIterator[OwnSecrets | ForeignSecrets]:
-    """See that Envoy finds its secrets at the socket for as long as the block runs.
+    """Serve the secrets socket while the block runs, unless another process serves it already.
 
     Raises `mesh_sds.SdsError` when the socket can be neither served nor used.
     """
@@ -87,7 +87,7 @@ async def workload_secrets(
         yield ForeignSecrets(socket=choice)
         return
     async with (
-        certificates_alone(config, learned) as own,
+        fresh_certificates(config, learned) as own,
         file_secrets(config.output) as files,
         mesh_sds.serving(
             config.secrets, NamedSecrets(CertificateSecrets(own.certificates), files)
@@ -98,10 +98,10 @@ async def workload_secrets(
 
 
 @asynccontextmanager
-async def certificates_alone(
+async def fresh_certificates(
     config: AgentConfig, learned: LearnedRoots | None = None
 ) -> AsyncIterator[OwnSecrets]:
-    """Keep the certificate fresh, and in its files if they are wanted; serve it to nobody."""
+    """Keep the certificate fresh, and write it to files if they are wanted; without SDS."""
     async with AsyncExitStack() as stack:
         kept = await stack.enter_async_context(_kept_certificates(config, learned))
         certificates = await stack.enter_async_context(certclient.with_trust(kept, config.trust))
@@ -114,7 +114,7 @@ async def certificates_alone(
 async def _kept_certificates(
     config: AgentConfig, learned: LearnedRoots | None
 ) -> AsyncIterator[certclient.Certificates]:
-    """Certificates that we renew, or that somebody else puts into files."""
+    """Yields certificates that we renew, or that the platform mounts as files and renews."""
     if config.authority is None:
         if config.files is None:
             raise ValueError("a workload has an authority or files, this one has neither")
@@ -138,4 +138,5 @@ async def _kept_certificates(
 
 async def _learn(certificates: certclient.Certificates, learned: LearnedRoots) -> None:
     await learn_from_answers(certificates, learned)
-    await asyncio.Event().wait()  # rotation has stopped, and whoever nested the blocks leaves ours
+    # Rotation has stopped; a background task that returned would count as failed.
+    await asyncio.Event().wait()

@@ -1,4 +1,4 @@
-"""Readiness follows the workload's identity: without a valid certificate there is none.
+"""Readiness by the workload's certificate: an agent without a valid one is not ready.
 
 Istio's agent stays ready then, and its workload takes requests that none of its peers can make and
 makes none that they take. Here the platform is told, so that it sends requests elsewhere.
@@ -8,15 +8,15 @@ import certclient
 from mesh_lifecycle import Condition
 
 
-async def watch_identity(certificates: certclient.Certificates, held: Condition) -> None:
-    """Keep `held` as it is with the certificate, with the reason where there is none; for ever."""
+async def watch_certificate(certificates: certclient.Certificates, ready: Condition) -> None:
+    """Set `ready` while there is a valid certificate, unset it with the reason; never returns."""
     had_one = False
     async for status in certificates.statuses():
         if status.certificate is not None:
             had_one = True
-            held.set()
+            ready.set()
         else:
-            held.unset(_reason(status, had_one=had_one))
+            ready.unset(_reason(status, had_one=had_one))
 
 
 def _reason(status: certclient.RotationStatus, *, had_one: bool) -> str:

@@ -7,6 +7,7 @@ from mesh_lifecycle import Condition
 
 
 async def watch_files(paths: tuple[Path, ...], ready: Condition) -> None:
+    """Set `ready` while all files are there, else unset it with their names; never returns."""
     async with watching() as watch:
         while True:
             await watch.follow(paths)

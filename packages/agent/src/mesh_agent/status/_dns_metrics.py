@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import mesh_dnsproxy
-from mesh_agent.status._exposition import Family, Kind, Sample, counter
+from mesh_agent.status._exposition import Kind, Metric, Sample, counter
 from mesh_dnsproxy import ByType, Counts
 
 _TEXTS = {
@@ -16,7 +16,7 @@ _TEXTS = {
 _PREFIX = "istio_agent_dns_"
 
 
-def dns_families(counts: Counts) -> Iterator[Family]:
+def dns_metrics(counts: Counts) -> Iterator[Metric]:
     """Everything the DNS server has counted."""
     yield counter(f"{_PREFIX}requests_total", "DNS queries.", counts.requests)
     yield counter(
@@ -38,12 +38,12 @@ def dns_families(counts: Counts) -> Iterator[Family]:
     yield _labelled(f"{_PREFIX}dropped_total", "Packets that were not answered.", "reason", dropped)
 
 
-def _labelled(name: str, text: str, label: str, values: dict[str, int]) -> Family:
+def _labelled(name: str, text: str, label: str, values: dict[str, int]) -> Metric:
     samples = tuple(Sample(value=number, labels={label: each}) for each, number in values.items())
-    return Family(name=name, kind=Kind.COUNTER, text=text, samples=samples)
+    return Metric(name=name, kind=Kind.COUNTER, text=text, samples=samples)
 
 
-def _durations(counts: Counts) -> Family:
+def _durations(counts: Counts) -> Metric:
     bounds = [*(str(bound) for bound in mesh_dnsproxy.DURATION_BUCKETS_S), "+Inf"]
     total, samples = 0, []
     for bound, number in zip(bounds, counts.duration_buckets, strict=True):
@@ -51,7 +51,7 @@ def _durations(counts: Counts) -> Family:
         samples.append(Sample(value=total, labels={"le": bound}, suffix="_bucket"))
     samples.append(Sample(value=counts.duration_sum_s, suffix="_sum"))
     samples.append(Sample(value=total, suffix="_count"))
-    return Family(
+    return Metric(
         name=f"{_PREFIX}upstream_request_duration_seconds",
         kind=Kind.HISTOGRAM,
         text="Seconds from a question to its upstream's answer.",

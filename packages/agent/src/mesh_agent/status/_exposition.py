@@ -1,7 +1,7 @@
 """Prometheus' text format, as much of it as the agent needs.
 
-Written here rather than imported: prometheus_client would add 2 MB to every agent that is
-scraped; see docs/decisions/0006-metrics-text.md.
+Written here rather than imported: prometheus_client would add 2 MB to the memory of every agent
+that is scraped; see docs/decisions/0006-metrics-text.md.
 Format: https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format
 """
 
@@ -24,7 +24,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """A value. suffix: what a histogram's samples have behind the family's name."""
+    """A value. suffix: what a histogram's samples have behind the metric's name."""
 
     value: float
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -32,8 +32,11 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Family:
-    """All samples of one name, which is made of letters, digits and underscores."""
+class Metric:
+    """All samples of one name, which is made of letters, digits and underscores.
+
+    text: what the metric means, for people.
+    """
 
     name: str
     kind: Kind
@@ -41,31 +44,31 @@ class Family:
     samples: tuple[Sample, ...]
 
 
-def gauge(name: str, text: str, value: float, labels: Mapping[str, str] = _NO_LABELS) -> Family:
+def gauge(name: str, text: str, value: float, labels: Mapping[str, str] = _NO_LABELS) -> Metric:
     """A gauge with one sample."""
-    return Family(
+    return Metric(
         name=name, kind=Kind.GAUGE, text=text, samples=(Sample(value=value, labels=labels),)
     )
 
 
-def counter(name: str, text: str, value: float, labels: Mapping[str, str] = _NO_LABELS) -> Family:
+def counter(name: str, text: str, value: float, labels: Mapping[str, str] = _NO_LABELS) -> Metric:
     """A counter with one sample."""
-    return Family(
+    return Metric(
         name=name, kind=Kind.COUNTER, text=text, samples=(Sample(value=value, labels=labels),)
     )
 
 
-def render(families: Iterable[Family]) -> bytes:
-    """The text; a family without samples is left out."""
+def render(metrics: Iterable[Metric]) -> bytes:
+    """Returns the text of a scrape; a metric without samples is left out."""
     lines = []
-    for family in families:
-        if not family.samples:
+    for metric in metrics:
+        if not metric.samples:
             continue
-        lines.append(f"# HELP {family.name} {_escaped(family.text)}\n")
-        lines.append(f"# TYPE {family.name} {family.kind}\n")
+        lines.append(f"# HELP {metric.name} {_escaped(metric.text)}\n")
+        lines.append(f"# TYPE {metric.name} {metric.kind}\n")
         lines += [
-            f"{family.name}{each.suffix}{_labels(each.labels)} {each.value}\n"
-            for each in family.samples
+            f"{metric.name}{each.suffix}{_labels(each.labels)} {each.value}\n"
+            for each in metric.samples
         ]
     return "".join(lines).encode()
 

@@ -1,7 +1,7 @@
-"""A small HTTP/1.1 server: h11 speaks the protocol, this moves the bytes.
+"""A small HTTP/1.1 server: h11 parses the protocol, this module reads and writes the sockets.
 
 h11 rather than a web framework because a framework alone takes a tenth of the memory the whole
-agent may use; the figures stand in docs/decisions/0001-libraries.md.
+agent may use; the figures are in docs/decisions/0001-libraries.md.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from http import HTTPStatus
 
 import h11
@@ -77,12 +78,11 @@ async def http_server(
     handle: Handler,
     *,
     limits: ConnectionLimits = HTTP_LIMITS,
-    ports: list[Port] | None = None,
-) -> AsyncIterator[int]:
-    """Serve `handle` on host and port while the block runs; yields the port bound.
+) -> AsyncIterator[tuple[int, Port]]:
+    """Serve `handle` on host and port while the block runs.
 
-    An empty host is every interface. ports: gets what counts its connections. Connections still
-    open at the end are closed. Raises `ListenError`.
+    Yields the port number that is bound, and the `Port` that counts the connections. An empty host
+    is every interface. Connections still open at the end are closed. Raises `ListenError`.
     """
     async with AsyncExitStack() as stack:
         try:
@@ -93,31 +93,27 @@ async def http_server(
                 "stop what uses the port or choose another"
             ) from error
         server = _Server(handle, limits)
-        server.port = await stack.enter_async_context(
-            mesh_listening.accepting(
-                sockets,
-                server.protocol,
-                name=mesh_listening.format_address(sockets[0]),
-                limits=limits,
-            )
+        port_of = mesh_listening.accepting(
+            sockets,
+            # Called for a connection, of which there is none before the port is there.
+            lambda: server.protocol(counts),
+            name=mesh_listening.format_address(sockets[0]),
+            limits=limits,
         )
-        if ports is not None:
-            ports.append(server.port)
+        counts = await stack.enter_async_context(port_of)
         stack.push_async_callback(server.stop)
-        yield sockets[0].getsockname()[1]
+        yield sockets[0].getsockname()[1], counts
 
 
 class _Server:
-    port: Port
-
     def __init__(self, handle: Handler, limits: ConnectionLimits) -> None:
         self._handle = handle
         self._limits = limits
         self._connections: set[asyncio.Task[None]] = set()
 
-    def protocol(self) -> asyncio.StreamReaderProtocol:
+    def protocol(self, port: Port) -> asyncio.StreamReaderProtocol:
         reader = asyncio.StreamReader(limit=_READ_BYTES)
-        return asyncio.StreamReaderProtocol(reader, self._accepted)
+        return asyncio.StreamReaderProtocol(reader, partial(self._accepted, port))
 
     async def stop(self) -> None:
         for task in self._connections:
@@ -125,17 +121,21 @@ class _Server:
         if self._connections:
             await asyncio.wait(self._connections)
 
-    def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.create_task(self._connected(reader, writer), name="status connection")
+    def _accepted(
+        self, port: Port, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        task = asyncio.create_task(self._connected(port, reader, writer), name="status connection")
         self._connections.add(task)
         task.add_done_callback(self._connections.discard)
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _connected(
+        self, port: Port, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         peer = _without_mapping(writer.get_extra_info("peername")[0])
         try:
             await self._serve(reader, writer, peer)
         except _RequestTooSlow:
-            self.port.tell(Reason.NO_HEADERS, peer)
+            port.tell(Reason.NO_HEADERS, peer)
         except (ConnectionError, TimeoutError):
             log.debug("connection ended early")
         except Exception:
@@ -162,7 +162,7 @@ class _Server:
                 return
             response = await _answer(self._handle, _parsed(request, peer))
             if writer.is_closing():
-                return  # nobody is left to answer
+                return  # the client has gone
             await _send(writer, protocol, response)
             if protocol.our_state is not h11.DONE or protocol.their_state is not h11.DONE:
                 return
@@ -174,7 +174,7 @@ class _RequestTooSlow(Exception):
 
 
 def _without_mapping(host: str) -> str:
-    """An IPv4 caller of a socket for both is told as `::ffff:` and its address."""
+    """Returns an IPv4 address as such: a socket for both families has it as `::ffff:ADDRESS`."""
     return host.removeprefix("::ffff:") if "." in host else host
 
 
@@ -203,7 +203,7 @@ async def _answer(handle: Handler, request: Request) -> Response:
 async def _next_request(
     reader: asyncio.StreamReader, protocol: h11.Connection, limits: ConnectionLimits
 ) -> h11.Request | None:
-    """The next whole request, its body read and dropped; None when the client is done."""
+    """Returns the next whole request, its body read and dropped; None when the client is done."""
     request: h11.Request | None = None
     body_bytes = 0
     loop = asyncio.get_running_loop()
@@ -230,7 +230,7 @@ async def _next_request(
                 raise h11.RemoteProtocolError("body too large", error_status_hint=413)
         elif isinstance(event, h11.EndOfMessage):
             return request
-        else:  # ConnectionClosed, or PAUSED after an upgrade nobody serves
+        else:  # ConnectionClosed, or PAUSED after an upgrade, which is not served
             return None
 
 

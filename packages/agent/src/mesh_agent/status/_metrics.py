@@ -1,4 +1,4 @@
-"""Every instrument of the agent, read from its parts when somebody asks.
+"""Every metric of the agent, read from its parts at a scrape.
 
 Names beginning with istio_agent_ are Istio's, and mean what they mean there.
 """
@@ -17,16 +17,46 @@ from cryptography import x509
 import certclient
 import envoy_supervisor
 import xds_proxy
-from mesh_agent.status._exposition import Family, Kind, Sample, counter, gauge
+from mesh_agent.identity._workload_secrets import OwnSecrets
+from mesh_agent.status._exposition import Kind, Metric, Sample, counter, gauge
+from mesh_agent.status._parts import AgentParts
 from mesh_listening import PortCounts
 
 _DEFAULT = {"resource_name": "default"}
 
 
-def certificate_families(
+def agent_metrics(parts: AgentParts) -> Iterator[Metric]:
+    """The metrics of every part of a running agent."""
+    yield gauge("mesh_agent_ready", "1 if the workload is ready.", float(parts.readiness.ready))
+    ready_at = parts.readiness.first_ready_at
+    if ready_at is not None:
+        yield gauge(
+            "istio_agent_startup_duration_seconds",
+            "Seconds from the process's start until it was ready.",
+            process_age_s() - (time.monotonic() - ready_at),
+        )
+    ports = [parts.status_port, parts.relay.port]
+    if isinstance(parts.secrets, OwnSecrets):
+        yield from certificate_metrics(
+            parts.secrets.certificates.status, parts.secrets.serials_in_use(), now=datetime.now(UTC)
+        )
+        if parts.secrets.server is not None:
+            ports.insert(1, parts.secrets.server.port)
+    yield from relay_metrics(parts.relay.status, parts.relay.counters)
+    if parts.envoy is not None:
+        yield from envoy_metrics(parts.envoy.status)
+    if parts.dns is not None:
+        from mesh_agent.status._dns_metrics import dns_metrics  # brings the DNS server
+
+        yield from dns_metrics(parts.dns.counts)
+    yield from listener_metrics(port.counts() for port in ports)
+    yield from process_metrics(this_process())
+
+
+def certificate_metrics(
     status: certclient.RotationStatus, serials_in_use: AbstractSet[str], *, now: datetime
-) -> Iterator[Family]:
-    """The workload certificate's. serials_in_use: those Envoys work with, in hexadecimal."""
+) -> Iterator[Metric]:
+    """Of the workload certificate. serials_in_use: those Envoys work with, in hexadecimal."""
     held = status.certificate
     if held is not None:
         yield gauge(
@@ -57,7 +87,7 @@ def certificate_families(
 
 
 def _end(held: certclient.Certificate) -> datetime:
-    """The chain's end, or that of the last root: without either nobody can be talked to."""
+    """Returns when the chain or the last root ends: then no peer accepts the workload."""
     try:
         roots = x509.load_pem_x509_certificates(held.trust_bundle_pem)
     except ValueError:
@@ -65,8 +95,8 @@ def _end(held: certclient.Certificate) -> datetime:
     return min(held.not_after, max(root.not_valid_after_utc for root in roots))
 
 
-def relay_families(status: xds_proxy.RelayStatus, totals: xds_proxy.Counters) -> Iterator[Family]:
-    """The configuration stream's."""
+def relay_metrics(status: xds_proxy.RelayStatus, totals: xds_proxy.Counters) -> Iterator[Metric]:
+    """Of the configuration stream."""
     yield gauge(
         "mesh_agent_xds_connected", "1 if the control plane answers.", float(status.connected)
     )
@@ -85,7 +115,7 @@ def relay_families(status: xds_proxy.RelayStatus, totals: xds_proxy.Counters) ->
     yield counter(
         "mesh_agent_xds_responses_refused_total", "Responses that were NACKed.", totals.refused
     )
-    yield Family(
+    yield Metric(
         name="mesh_agent_xds_not_reading_total",
         kind=Kind.COUNTER,
         text="Streams ended because one side did not take what it was sent, by that side.",
@@ -101,7 +131,7 @@ def relay_families(status: xds_proxy.RelayStatus, totals: xds_proxy.Counters) ->
     )
     yield counter(
         "mesh_agent_xds_responses_dropped_total",
-        "Responses of a type that nobody here understands.",
+        "Responses of a type that neither Envoy nor the agent knows.",
         totals.dropped,
     )
     yield counter(
@@ -109,7 +139,7 @@ def relay_families(status: xds_proxy.RelayStatus, totals: xds_proxy.Counters) ->
         "Streams that ended before the control plane's first answer.",
         totals.connection_failures,
     )
-    yield Family(
+    yield Metric(
         name="istio_agent_istiod_connection_terminations",
         kind=Kind.COUNTER,
         text="Streams that the control plane ended.",
@@ -126,9 +156,9 @@ def relay_families(status: xds_proxy.RelayStatus, totals: xds_proxy.Counters) ->
     )
 
 
-def envoy_families(status: envoy_supervisor.EnvoyStatus) -> Iterator[Family]:
-    """The supervised Envoy's."""
-    yield Family(
+def envoy_metrics(status: envoy_supervisor.EnvoyStatus) -> Iterator[Metric]:
+    """Of the supervised Envoy."""
+    yield Metric(
         name="mesh_agent_envoy_state",
         kind=Kind.GAUGE,
         text="1 for the state Envoy is in.",
@@ -153,7 +183,9 @@ def envoy_families(status: envoy_supervisor.EnvoyStatus) -> Iterator[Family]:
         "Hot restarts that were refused or given up.",
         status.refused,
     )
-    yield counter("mesh_agent_envoy_crashes_total", "Ends that nobody asked for.", status.crashes)
+    yield counter(
+        "mesh_agent_envoy_crashes_total", "Ends of Envoy that were not requested.", status.crashes
+    )
     yield gauge(
         "mesh_agent_envoy_kept_sockets",
         "Listening sockets held open in case Envoy dies.",
@@ -176,7 +208,7 @@ class ProcessFigures:
 
 
 def this_process() -> ProcessFigures:
-    """Read them now."""
+    """Read the figures now."""
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     return ProcessFigures(
         resident_bytes=pages * resource.getpagesize(),
@@ -193,30 +225,30 @@ def process_age_s() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME) - started
 
 
-def listener_families(ports: Iterable[PortCounts]) -> Iterator[Family]:
+def listener_metrics(ports: Iterable[PortCounts]) -> Iterator[Metric]:
     """The connections of each port and Unix socket the agent listens on."""
     every = tuple(ports)
 
-    def family(name: str, kind: Kind, text: str, values: Iterable[int]) -> Family:
+    def metric(name: str, kind: Kind, text: str, values: Iterable[int]) -> Metric:
         samples = tuple(
             Sample(value=value, labels={"listener": port.listener})
             for port, value in zip(every, values, strict=True)
         )
-        return Family(name=name, kind=kind, text=text, samples=samples)
+        return Metric(name=name, kind=kind, text=text, samples=samples)
 
-    yield family(
+    yield metric(
         "mesh_listener_connections_accepted_total",
         Kind.COUNTER,
         "Connections that came, those refused included.",
         [port.accepted for port in every],
     )
-    yield family(
+    yield metric(
         "mesh_listener_connections_open",
         Kind.GAUGE,
         "Connections open now.",
         [port.open for port in every],
     )
-    yield Family(
+    yield Metric(
         name="mesh_listener_connections_refused_total",
         kind=Kind.COUNTER,
         text="Connections turned away, or ended for what they did, by reason.",
@@ -228,8 +260,8 @@ def listener_families(ports: Iterable[PortCounts]) -> Iterator[Family]:
     )
 
 
-def process_families(figures: ProcessFigures) -> Iterator[Family]:
-    """The agent's own process's."""
+def process_metrics(figures: ProcessFigures) -> Iterator[Metric]:
+    """Of the agent's own process."""
     yield gauge(
         "istio_agent_process_resident_memory_bytes", "Resident memory.", figures.resident_bytes
     )
@@ -237,7 +269,3 @@ def process_families(figures: ProcessFigures) -> Iterator[Family]:
         "istio_agent_process_cpu_seconds_total", "CPU time, user and system.", figures.cpu_s
     )
     yield gauge("istio_agent_process_open_fds", "Open file descriptors.", figures.open_descriptors)
-
-
-def utc_now() -> datetime:
-    return datetime.now(UTC)

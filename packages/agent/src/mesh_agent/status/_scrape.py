@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterable
 import h11
 
 from envoy_supervisor import Address, UnixAddress
-from mesh_agent.status._exposition import CONTENT_TYPE, Family, counter, render
+from mesh_agent.status._exposition import CONTENT_TYPE, Metric, counter, render
 from mesh_agent.status._http import Request, Response, Send
+from mesh_agent.status._parts import AgentParts
 
 log = logging.getLogger(__name__)
 
@@ -30,15 +31,19 @@ class EnvoyMetricsError(Exception):
 
 
 class Scrapes:
-    """Answers scrapes. families: the agent's own; envoy: where Envoy's are, None: nowhere."""
+    """Answers scrapes.
+
+    own: returns the agent's own metrics.
+    envoy: returns the admin interface to take Envoy's metrics from, None to leave them out.
+    """
 
     def __init__(
         self,
-        families: Callable[[], Iterable[Family]],
+        own: Callable[[], Iterable[Metric]],
         *,
         envoy: Callable[[], Address | UnixAddress | None],
     ) -> None:
-        self._families = families
+        self._own = own
         self._envoy = envoy
         self._served = 0
         self._failures = 0
@@ -51,7 +56,7 @@ class Scrapes:
 
     async def _write(self, request: Request, send: Send) -> None:
         self._served += 1
-        await send(render([*self._families(), *self._own()]))
+        await send(render([*self._own(), *self._of_scrapes()]))
         address = self._envoy()
         if address is None:
             return
@@ -63,7 +68,7 @@ class Scrapes:
             self._failures += 1
             log.warning("metrics without all of envoy's", extra={"reason": str(error)})
 
-    def _own(self) -> tuple[Family, ...]:
+    def _of_scrapes(self) -> tuple[Metric, ...]:
         return (
             counter("istio_agent_scrapes_total", "Scrapes served.", self._served),
             counter(
@@ -73,6 +78,13 @@ class Scrapes:
                 {"type": "envoy"},
             ),
         )
+
+
+def envoy_metrics_address(parts: AgentParts) -> Address | UnixAddress | None:
+    """Returns where Envoy's metrics are; None without an Envoy, or if they are not to be merged."""
+    if parts.envoy is None or not parts.config.status.envoy_metrics:
+        return None
+    return parts.envoy.admin.address
 
 
 def scrape_timeout_s(headers: Iterable[tuple[str, str]]) -> float:

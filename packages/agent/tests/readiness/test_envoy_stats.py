@@ -1,6 +1,6 @@
 import pytest
 
-from mesh_agent.readiness._envoy_health import EnvoyHealth, judge
+from mesh_agent.readiness._envoy import EnvoyHealth, judge
 
 GOOD: dict[str, int | str] = {
     "cluster_manager.cds.update_success": 1,

@@ -1,0 +1,26 @@
+"""What the supervisor is told of the responses that the relay gives to Envoy."""
+
+from mesh_agent.envoy._listener_changes import ListenerChanges
+from mesh_protos import type_urls
+
+
+class Supervisor:
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def listeners_changing(self) -> None:
+        self.told.append("changing")
+
+    def listeners_changed(self) -> None:
+        self.told.append("changed")
+
+
+def test_the_supervisor_hears_of_listeners_and_of_nothing_else() -> None:
+    changes, supervisor = ListenerChanges(), Supervisor()
+    changes.response_arrived(type_urls.LISTENER)  # Envoy is not there yet
+    with changes.told_to(supervisor):
+        for type_url in (type_urls.CLUSTER, type_urls.LISTENER):
+            changes.response_arrived(type_url)
+            changes.responses_answered(type_url)
+    changes.response_arrived(type_urls.LISTENER)  # Envoy has gone
+    assert supervisor.told == ["changing", "changed"]
