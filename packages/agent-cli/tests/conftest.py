@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.metadata import EntryPoint
+from pathlib import Path
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parent / "support"))
+
+from cli_fixtures import Call, Called, Serve, Server
 from mesh_agent_cli import main
-
-
-@dataclass(slots=True)
-class Server:
-    """Answers in order, the last one again and again; remembers what it was asked."""
-
-    answers: list[tuple[int, bytes]]
-    port: int = 0
-    asked: list[tuple[str, str, bytes]] = field(default_factory=list)
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
 
 
 @contextmanager
@@ -59,26 +51,16 @@ def _serve(
 
 
 @pytest.fixture
-def serve() -> Callable[..., object]:
+def serve() -> Serve:
     return _serve
 
 
-@dataclass(frozen=True, slots=True)
-class Called:
-    status: int
-    out: str
-    error: str
-
-
 @pytest.fixture
-def call(
-    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., Called]:
-    """Run `mesh-agent` with these words and no plugins unless given some."""
+def call(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Call:
     monkeypatch.delenv("MESH_AGENT_BIND_ADDRESS", raising=False)
 
-    def run(*words: str, plugins: dict[str, object] | None = None) -> Called:
-        status = main(words, plugins=plugins or {})  # type: ignore[arg-type]
+    def run(*words: str, plugins: Mapping[str, EntryPoint] | None = None) -> Called:
+        status = main(words, plugins=plugins or {})
         captured = capfd.readouterr()
         return Called(status, captured.out, captured.err)
 

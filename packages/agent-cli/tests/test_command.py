@@ -6,12 +6,13 @@ import json
 import subprocess
 import sys
 from importlib.metadata import EntryPoint
-from typing import Annotated, Any
+from typing import Annotated
 
 import pytest
 import typer
 import yaml
 
+from cli_fixtures import Call
 from mesh_agent_cli import GROUP, CliError
 
 
@@ -20,8 +21,8 @@ def add_greeting(app: typer.Typer) -> None:
 
     @app.command("greet", context_settings={"ignore_unknown_options": True})
     def greet(words: Annotated[list[str] | None, typer.Argument()] = None) -> None:
-        if words == ["nobody"]:
-            raise CliError("there is nobody to greet", exit_code=3)
+        if words == ["stranger"]:
+            raise CliError("a stranger is not greeted", exit_code=3)
         if words == ["exit"]:
             raise typer.Exit(4)
         typer.echo(f"hello {words}")
@@ -46,7 +47,7 @@ def greeting(monkeypatch: pytest.MonkeyPatch) -> dict[str, EntryPoint]:
     )
 
 
-def test_version_in_every_form(call: Any) -> None:
+def test_version_in_every_form(call: Call) -> None:
     plain, short = call("version"), call("version", "--short")
     as_json = json.loads(call("version", "-o", "json").out)
     assert as_json == yaml.safe_load(call("version", "-o", "yaml").out)
@@ -54,7 +55,7 @@ def test_version_in_every_form(call: Any) -> None:
     assert as_json["clientVersion"]["version"] in plain.out
 
 
-def test_no_arguments_show_the_commands(call: Any) -> None:
+def test_no_arguments_show_the_commands(call: Call) -> None:
     called = call()
     assert called.status == 0
     for command in ("wait", "version", "request", "status"):
@@ -72,7 +73,7 @@ def test_no_arguments_show_the_commands(call: Any) -> None:
         (("wait", "--periodMillis", "0"), "(see mesh-agent wait --help)"),
     ],
 )
-def test_a_wrong_call_is_one_sentence(call: Any, words: tuple[str, ...], sentence: str) -> None:
+def test_a_wrong_call_is_one_sentence(call: Call, words: tuple[str, ...], sentence: str) -> None:
     called = call(*words)
     assert called.status == 2
     assert called.out == ""
@@ -82,12 +83,12 @@ def test_a_wrong_call_is_one_sentence(call: Any, words: tuple[str, ...], sentenc
 
 
 def test_a_plugins_command_runs_with_its_own_flags_and_errors(
-    call: Any, greeting: dict[str, EntryPoint]
+    call: Call, greeting: dict[str, EntryPoint]
 ) -> None:
     called = call("greet", "you", "--unknown", plugins=greeting)
     assert (called.status, called.out) == (0, "hello ['you', '--unknown']\n")
-    called = call("greet", "nobody", plugins=greeting)
-    assert (called.status, called.error) == (3, "mesh-agent: there is nobody to greet\n")
+    called = call("greet", "stranger", plugins=greeting)
+    assert (called.status, called.error) == (3, "mesh-agent: a stranger is not greeted\n")
     assert call("greet", "exit", plugins=greeting).status == 4
 
 
@@ -99,7 +100,7 @@ def test_a_plugins_command_runs_with_its_own_flags_and_errors(
     ],
 )
 def test_a_bad_plugin_is_one_sentence(
-    call: Any, greeting: dict[str, EntryPoint], name: str, reason: str
+    call: Call, greeting: dict[str, EntryPoint], name: str, reason: str
 ) -> None:
     called = call(name, "--any", "flag", plugins=greeting)
     assert called.status == 1
@@ -108,7 +109,7 @@ def test_a_bad_plugin_is_one_sentence(
     assert called.error.count("\n") == 1
 
 
-def test_a_bad_plugin_harms_no_other_command(call: Any, greeting: dict[str, EntryPoint]) -> None:
+def test_a_bad_plugin_harms_no_other_command(call: Call, greeting: dict[str, EntryPoint]) -> None:
     assert call("version", plugins=greeting).status == 0
     shown = call("--help", plugins=greeting)
     assert shown.status == 0

@@ -7,10 +7,10 @@ import socket
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 
+from cli_fixtures import Call, Serve
 from mesh_agent_cli._status import render_status
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -64,6 +64,19 @@ def test_the_table(golden: Callable[[str, object], None]) -> None:
     golden("ready.txt", render_status(STATUS, now=NOW) + "\n")
 
 
+def test_the_table_with_the_reasons_of_the_last_push(golden: Callable[[str, object], None]) -> None:
+    types = {
+        "type.googleapis.com/envoy.config.cluster.v3.Cluster": {
+            "version": "v7",
+            "acked": True,
+            "push_reasons": ["ServiceEntry/shop/web", "and 3 more"],
+        },
+        "type.googleapis.com/envoy.config.listener.v3.Listener": {"version": "v8", "acked": True},
+    }
+    status = {**STATUS, "xds": {"connected": True, "types": types}}
+    golden("pushed.txt", render_status(status, now=NOW) + "\n")
+
+
 def test_the_table_of_a_workload_without_identity(golden: Callable[[str, object], None]) -> None:
     status = {
         **STATUS,
@@ -114,7 +127,7 @@ def test_missing_and_strange_entries_do_no_harm(status: dict[str, object]) -> No
     assert "workload" in render_status(status, now=NOW)
 
 
-def test_the_command_asks_the_agent(call: Any, serve: Any) -> None:
+def test_the_command_asks_the_agent(call: Call, serve: Serve) -> None:
     with serve((200, json.dumps(STATUS).encode())) as server:
         words = ("status", "--address", "127.0.0.1", "--port", str(server.port))
         people, scripts = call(*words), call(*words, "--json")
@@ -126,10 +139,15 @@ def test_the_command_asks_the_agent(call: Any, serve: Any) -> None:
 
 @pytest.mark.parametrize(
     ("answer", "words"),
-    [((404, b""), "answered 404"), ((200, b"LIVE"), "JSON object"), ((200, b"[]"), "JSON object")],
+    [
+        ((404, b""), "answered 404"),
+        ((503, b"the agent is still starting\n"), "answered 503: the agent is still starting\n"),
+        ((200, b"LIVE"), "JSON object"),
+        ((200, b"[]"), "JSON object"),
+    ],
 )
 def test_a_stranger_on_the_port_is_recognised(
-    call: Any, serve: Any, answer: tuple[int, bytes], words: str
+    call: Call, serve: Serve, answer: tuple[int, bytes], words: str
 ) -> None:
     with serve(answer) as server:
         called = call("status", "--address", "127.0.0.1", "--port", str(server.port))
@@ -137,7 +155,7 @@ def test_a_stranger_on_the_port_is_recognised(
     assert words in called.error
 
 
-def test_somebody_who_speaks_another_language_is_not_called_absent(call: Any) -> None:
+def test_somebody_who_speaks_another_language_is_not_called_absent(call: Call) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def answer() -> None:
@@ -156,7 +174,7 @@ def test_somebody_who_speaks_another_language_is_not_called_absent(call: Any) ->
     assert "running" not in called.error
 
 
-def test_no_agent_is_said_in_words(call: Any, free_port: Callable[[], int]) -> None:
+def test_no_agent_is_said_in_words(call: Call, free_port: Callable[[], int]) -> None:
     called = call("status", "--address", "127.0.0.1", "--port", str(free_port()))
     assert called.status == 1
     assert "is it running?" in called.error

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
+from cli_fixtures import Call, Serve
 from mesh_agent_cli import CliError
 from mesh_agent_cli._wait import wait_ready
 
@@ -28,7 +28,7 @@ def _wait(url: str, clock: FakeClock) -> None:
     wait_ready(url, timeout_s=10, request_timeout_s=60, period_s=2, clock=clock)
 
 
-def test_a_ready_agent_is_not_waited_for(serve: Any) -> None:
+def test_a_ready_agent_is_not_waited_for(serve: Serve) -> None:
     clock = FakeClock()
     with serve((200, b"")) as server:
         _wait(f"{server.url}/healthz/ready", clock)
@@ -36,14 +36,14 @@ def test_a_ready_agent_is_not_waited_for(serve: Any) -> None:
     assert server.asked == [("GET", "/healthz/ready", b"")]
 
 
-def test_an_agent_that_becomes_ready_ends_the_wait(serve: Any) -> None:
+def test_an_agent_that_becomes_ready_ends_the_wait(serve: Serve) -> None:
     clock = FakeClock()
     with serve((503, b"not yet"), (503, b"not yet"), (200, b"")) as server:
         _wait(server.url, clock)
     assert clock.slept == [2, 2]
 
 
-def test_only_200_counts_and_the_timeout_tells_the_last_failure(serve: Any) -> None:
+def test_only_200_counts_and_the_timeout_tells_the_last_failure(serve: Serve) -> None:
     clock = FakeClock()
     with (
         serve((500, b"first"), (204, b"")) as server,
@@ -53,7 +53,7 @@ def test_only_200_counts_and_the_timeout_tells_the_last_failure(serve: Any) -> N
     assert clock.at == 10
 
 
-def test_nothing_listening_is_said_in_words(call: Any, free_port: Callable[[], int]) -> None:
+def test_nothing_listening_is_said_in_words(call: Call, free_port: Callable[[], int]) -> None:
     url = f"http://127.0.0.1:{free_port()}"
     called = call("wait", "--url", url, "--timeoutSeconds", "0")
     assert called.status == 1
@@ -61,7 +61,7 @@ def test_nothing_listening_is_said_in_words(call: Any, free_port: Callable[[], i
     assert called.error.count("\n") == 1
 
 
-def test_both_spellings_of_the_flags(call: Any, serve: Any) -> None:
+def test_both_spellings_of_the_flags(call: Call, serve: Serve) -> None:
     with serve((200, b"")) as server:
         for words in (
             ("--timeoutSeconds=60", "--requestTimeoutMillis=60000", "--periodMillis=100"),
@@ -79,7 +79,7 @@ def test_both_spellings_of_the_flags(call: Any, serve: Any) -> None:
 
 
 @pytest.mark.parametrize("url", ["localhost:15021", "https://localhost/", "http://[::1", "http://"])
-def test_a_bad_url_is_one_sentence(call: Any, url: str) -> None:
+def test_a_bad_url_is_one_sentence(call: Call, url: str) -> None:
     called = call("wait", "--url", url)
     assert called.status == 1
     assert called.error.startswith("mesh-agent: URL ")

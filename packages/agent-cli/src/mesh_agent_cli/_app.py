@@ -25,7 +25,7 @@ Address = Annotated[
 def build(
     *, wanted: str | None, find_plugins: Callable[[], Mapping[str, EntryPoint]]
 ) -> typer.Typer:
-    """The application. Plugins are loaded only if the command wanted is not one of our own."""
+    """Returns the application; loads plugins only if `wanted` is no command of this package."""
     app = typer.Typer(
         add_completion=False,
         rich_markup_mode=None,

@@ -12,7 +12,7 @@ from mesh_agent_cli._errors import CliError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What came back."""
+    """An HTTP response."""
 
     status: int
     body: bytes
@@ -23,7 +23,7 @@ class Unanswered(Exception):
 
 
 class NotHttp(Unanswered):
-    """Somebody answered, and not in HTTP."""
+    """The other side answered, but not in HTTP."""
 
 
 def send(method: str, url: str, *, body: bytes | None = None, timeout_s: float) -> Answer:
@@ -64,6 +64,6 @@ def send(method: str, url: str, *, body: bytes | None = None, timeout_s: float) 
 
 
 def local_url(address: str, port: int, path: str) -> str:
-    """The URL of an agent's port; an IPv6 address is put in brackets."""
+    """Returns the URL of an agent's port; an IPv6 address is put in brackets."""
     host = f"[{address}]" if ":" in address and not address.startswith("[") else address
     return f"http://{host}:{port}/{path.lstrip('/')}"

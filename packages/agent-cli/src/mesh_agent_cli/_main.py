@@ -1,4 +1,4 @@
-"""The command's entry: picks what has to be loaded, runs it, and turns errors into sentences."""
+"""The entry point: loads what the command needs, runs it, and prints errors as sentences."""
 
 from __future__ import annotations
 

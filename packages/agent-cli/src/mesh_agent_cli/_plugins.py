@@ -1,4 +1,4 @@
-"""Commands of other packages, found by entry point and loaded only when they are wanted."""
+"""Commands of other packages, found by entry point and loaded only when they are called."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GROUP = "mesh_agent.commands"
 
 
 def find_plugins() -> Mapping[str, EntryPoint]:
-    """The installed entries of the group, by name."""
+    """Returns the installed entries of the group, by name."""
     from importlib.metadata import entry_points
 
     return {entry.name: entry for entry in sorted(entry_points(group=GROUP))}
@@ -25,15 +25,15 @@ def find_plugins() -> Mapping[str, EntryPoint]:
 def add_plugins(app: typer.Typer, plugins: Mapping[str, EntryPoint], names: Iterable[str]) -> None:
     """Add the commands of the entries named.
 
-    An entry that fails becomes a command that says so: the other commands go on working, and
-    whoever needs this one learns what is wrong.
+    An entry that can't be loaded becomes a command that fails with the reason, so that the other
+    commands go on working.
     """
     for name in names:
         before = len(app.registered_commands), len(app.registered_groups)
         try:
             register: Callable[[typer.Typer], object] = plugins[name].load()
             register(app)
-        except Exception as error:  # noqa: BLE001 - whatever a foreign package does wrong
+        except Exception as error:  # noqa: BLE001 - another package's code may raise anything
             del app.registered_commands[before[0] :], app.registered_groups[before[1] :]
             _add_broken(app, plugins[name], error)
 

@@ -1,4 +1,4 @@
-"""Show what a running agent says of itself."""
+"""The `status` command: asks a running agent for its status and prints it as a table."""
 
 from __future__ import annotations
 
@@ -25,7 +25,11 @@ def fetch_status(*, address: str, port: int) -> Mapping[str, object]:
     except Unanswered as error:
         raise CliError(f"cannot ask the agent for its status: {error}: is it running?") from None
     if answer.status != 200:
-        raise CliError(f"cannot ask the agent for its status: {url} answered {answer.status}")
+        said = _one_line(answer.body[:500].decode("utf-8", "replace"))
+        raise CliError(
+            f"cannot ask the agent for its status: {url} answered {answer.status}"
+            + (f": {said}" if said else "")
+        )
     try:
         status = json.loads(answer.body)
     except ValueError:
@@ -36,7 +40,7 @@ def fetch_status(*, address: str, port: int) -> Mapping[str, object]:
 
 
 def render_status(status: Mapping[str, object], *, now: datetime) -> str:
-    """The status as a table for people. Unknown and missing entries do no harm."""
+    """Returns the status as a table for people; unknown and missing entries do no harm."""
     certificate, xds = _mapping(status, "certificate"), _mapping(status, "xds")
     envoy = _mapping(status, "envoy")
     rows = [
@@ -51,14 +55,30 @@ def render_status(status: Mapping[str, object], *, now: datetime) -> str:
         *_learned_roots(_mapping(status, "learned_roots")),
     ]
     lines = list(_columns(rows))
-    types = [
-        (name.removeprefix(_TYPE_PREFIX), _text(entry.get("version")), _verdict(entry))
+    types = {
+        name.removeprefix(_TYPE_PREFIX): entry
         for name, entry in sorted(_mapping(xds, "types").items())
         if isinstance(entry, dict)
-    ]
+    }
     if types:
-        lines += ["", *_columns([("TYPE", "VERSION", "STATE"), *types])]
+        lines += ["", *_types(types)]
     return "\n".join(lines)
+
+
+def _types(types: Mapping[str, Mapping[str, object]]) -> Iterator[str]:
+    """A line for each resource type, and why it was last pushed where the control plane says so."""
+    rows = [
+        (name, _text(entry.get("version")), _verdict(entry), _push_reasons(entry))
+        for name, entry in types.items()
+    ]
+    if any(reasons for *_, reasons in rows):
+        return _columns([("TYPE", "VERSION", "STATE", "LAST PUSH"), *rows])
+    return _columns([("TYPE", "VERSION", "STATE"), *(row[:3] for row in rows)])
+
+
+def _push_reasons(entry: Mapping[str, object]) -> str:
+    reasons = entry.get("push_reasons")
+    return _one_line(", ".join(map(str, reasons))) if isinstance(reasons, list) else ""
 
 
 def _ready(status: Mapping[str, object]) -> str:
@@ -88,7 +108,7 @@ def _certificate(certificate: Mapping[str, object], now: datetime) -> str:
 def _certificate_troubles(
     certificate: Mapping[str, object], token: Mapping[str, object]
 ) -> Iterator[tuple[str, str]]:
-    """Why there is none, or will be none, as far as that is known."""
+    """Why there is no certificate or will be none, as far as that is known."""
     if certificate.get("last_error"):
         yield "  last attempt", f"FAILED, trying again: {_one_line(certificate['last_error'])}"
     if token.get("fault"):
@@ -108,7 +128,7 @@ def _envoy(envoy: Mapping[str, object]) -> str:
 
 
 def _envoy_history(envoy: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    """Why Envoy ended by itself, and why a restart was refused, the last time; if ever."""
+    """Why Envoy last ended by itself, and why a restart was last refused; if ever."""
     for name in ("last_crash", "last_refusal"):
         if envoy.get(name):
             yield f"  {name.replace('_', ' ')}", _one_line(envoy[name])
@@ -129,7 +149,7 @@ def _control_plane(xds: Mapping[str, object]) -> str:
 
 
 def _learned_roots(learned: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    """What it is trusted by beyond the root file, and what of that is not believed; if anything."""
+    """Roots learned beyond the root file, and the problem with the file that keeps them; if any."""
     if learned.get("roots"):
         yield "  also trusted", _one_line(learned["roots"])
     if learned.get("problem"):

@@ -1,4 +1,4 @@
-"""What is installed, for people and for scripts."""
+"""The installed versions, for people and for scripts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class OutputFormat(StrEnum):
 
 
 def versions() -> Mapping[str, str]:
-    """The version of the agent, or of this command alone where no agent is installed."""
+    """Returns the agent's version, or this command's alone where no agent is installed."""
     from importlib.metadata import PackageNotFoundError, version
 
     found: dict[str, str] = {}
@@ -32,7 +32,7 @@ def versions() -> Mapping[str, str]:
 
 
 def render_version(found: Mapping[str, str], *, short: bool, output: OutputFormat | None) -> str:
-    """`output` decides the form; `short` is for people only."""
+    """Returns the versions as text; `short` counts only without `output`."""
     match output:
         case OutputFormat.JSON:
             return json.dumps({"clientVersion": dict(found)}, indent=2)

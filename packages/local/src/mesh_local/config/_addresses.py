@@ -57,9 +57,9 @@ Endpoint = tuple[str, int]
 def choose_block(
     needed: Callable[[Block], Iterable[Endpoint]], *, reserve: Callable[[Block], bool]
 ) -> Block:
-    """Find the first block that no other mesh has and whose needed ports are all free.
+    """Returns the first block that no other mesh has and whose needed ports are all free.
 
-    reserve: keeps the block for the caller if nobody else has; tells whether it could.
+    reserve: keeps the block for the caller; returns False if another mesh has it.
 
     Raises `AddressError` when the same port is taken in block after block, or no block is left.
     """
@@ -110,7 +110,7 @@ def reservations() -> Iterator[Callable[[Block], bool]]:
     """Reserve blocks of this machine for as long as the context lasts.
 
     A UDP socket holds a block: it takes no TCP port away, and the kernel gives it back even when
-    this process is killed. Blocks reserved but not chosen are held too, which harms nobody.
+    this process is killed. Blocks that were reserved but not chosen are held until the end too.
     """
     held: list[socket.socket] = []
 

@@ -28,8 +28,8 @@ class Findings:
     """What is wrong with a mesh's configuration, one sentence each, with its place.
 
     problems: mistakes; the control plane would not start.
-    unreachable: what it takes and nobody reaches.
-    notes: what is let pass without effect.
+    unreachable: configuration that is valid, but that no request can reach.
+    notes: configuration that is accepted and has no effect.
     """
 
     problems: tuple[str, ...] = ()

@@ -224,7 +224,7 @@ def _leaves(group: BaseExceptionGroup[ProcessEnded]) -> Iterator[ProcessEnded]:
 
 
 def signal_group(pid: int, number: signal.Signals) -> None:
-    """Signal a process and all that it started in its group; nobody left is fine."""
+    """Signal a process and all that it started in its group; an empty group is no error."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, number)
 

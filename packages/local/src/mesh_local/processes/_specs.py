@@ -186,7 +186,7 @@ def app_environment(plan: MeshPlan, instance: Instance) -> dict[str, str]:
         "MESH_TRUST_DOMAIN": plan.file.mesh.trust_domain,
         "MESH_INBOUND_ADDRESS": addresses.inbound,
         "MESH_OUTBOUND_ADDRESS": addresses.outbound,
-        # A log that stays empty until a buffer is full helps nobody.
+        # Without it a log stays empty until a buffer is full.
         "PYTHONUNBUFFERED": "1",
     }
     if instance.workload.ports:
