@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 import pytest
-from envoy.extensions.transport_sockets.tls.v3 import secret_pb2
 from envoy.service.discovery.v3 import discovery_pb2
 from hypothesis import given
 from hypothesis import strategies as st
@@ -40,15 +39,18 @@ VERSIONS = {
 
 def response(nonce: str, states: dict[str, int]) -> Response:
     message: Any = discovery_pb2.DiscoveryResponse(nonce=nonce, type_url=type_urls.SECRET)
-    for name, state in states.items():
-        secret: Any = secret_pb2.Secret(name=name)
-        secret.validation_context.trusted_ca.inline_bytes = bytes([state])
-        message.resources.add().Pack(secret, deterministic=True)
+    resources = {
+        name: secret_resource(name, TrustBundle(roots_pem=bytes([state])))
+        for name, state in states.items()
+    }
+    for resource in resources.values():
+        message.resources.add(type_url=type_urls.SECRET, value=resource.body)
     return Response(
         type_url=type_urls.SECRET,
         nonce=nonce,
+        version="",
         data=message.SerializeToString(),
-        resources=len(states),
+        resources=resources,
     )
 
 

@@ -180,13 +180,13 @@ class Core:
         kind: Any = DeltaState if self._delta else SotwState
         self.stream: Any = kind(
             nonce_prefix=f"stream{next(self._streams)}",
-            identifier="test",
             order_wait_s=5.0,
             hold_until_ack_s=self.hold_until_ack_s,
             drain_time_s=self.drain_time_s,
             now=lambda: self.now,
             version=lambda: self.version,
         )
+        self.stream.identifier = "test"
         if self._delta:
             self.stream.in_doubt = self._reconnects.opened(self.client.node.id, self.stream.warming)
         else:

@@ -126,7 +126,6 @@ class Stream:
         self._store = store
         self._state: Any = kind(
             nonce_prefix="n",
-            identifier="test",
             order_wait_s=5.0,
             hold_until_ack_s=None,
             drain_time_s=0.0,
@@ -143,11 +142,11 @@ class Stream:
     def first(self) -> None:
         received = self._state.receive(self._request)
         (response,) = self._state.answers(received.asks, partial(self._source, push=None))
-        assert response.resources > 0
+        assert response.resources
 
     def push(self, request: PushRequest) -> None:
         (response,) = self._state.push(partial(self._source, push=request))
-        assert response.resources == 1
+        assert len(response.resources) == 1
 
     def _source(self, ask: Ask, *, push: PushRequest | None) -> Generated | None:
         generated: Generated | None = self._store.generate(

@@ -11,7 +11,7 @@ from xds_server._environment import SERVER_ENVIRONMENT
 from xds_server._errors import ListenError, Refused, XdsServerError
 from xds_server._server import XdsServer
 from xds_server.monitoring._observer import NullObserver, StreamObserver
-from xds_server.monitoring._status import ClientStatus, Nack, TypeStatus
+from xds_server.monitoring._status import ClientStatus, Nack, PushStatus, TypePush, TypeStatus
 from xds_server.protocol import _type_urls as type_urls
 from xds_server.protocol._node import JSON, Node
 from xds_server.protocol._request import ClientError, DeltaRequest, SotwRequest
@@ -96,9 +96,11 @@ __all__ = [
     "ListenError",
     "NullObserver",
     "Nack",
+    "PushStatus",
     "Response",
     "SotwRequest",
     "StreamObserver",
+    "TypePush",
     "TypeStatus",
     "XdsServerError",
 ]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from xds_server.pushing._push_request import PushRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,5 +79,9 @@ class ServerConfig:
     """At the end of serving, calls of other services have this long to finish."""
     reported_types: frozenset[str] = frozenset()
     """Types by which clients report rather than ask, and which no generator takes: not answered."""
-    identifier: str = field(default="xds-server")
-    """What responses name as their control plane."""
+    identifier: str = "xds-server"
+    """What responses name as their control plane, unless `control_plane` is set."""
+    control_plane: Callable[[PushRequest | None], str] | None = None
+    """Returns what the responses of a push name as their control plane (`control_plane.identifier`,
+    any text, such as JSON that says why the push is made); None stands for answers to requests.
+    Called once a push, not once a client, so its answer must not depend on anything else."""

@@ -46,6 +46,7 @@ from xds_server.streams._connection import (
     check_request,
 )
 from xds_server.streams._last_clusters import LastClusters
+from xds_server.streams._push_description import PushDescriptions
 from xds_server.streams._rate_limit import RateLimit
 from xds_server.streams._reconnects import Reconnects
 from xds_server.streams._request_size import check_size
@@ -144,6 +145,7 @@ class XdsServer(Generic[C]):
             version=self._current_version,
             observer=observer,
             untaken=self._pending_writes,
+            descriptions=PushDescriptions(config, metrics=self._metrics),
             unserved=Unserved(self._metrics),
             is_behind=self._is_behind,
         )
@@ -291,6 +293,10 @@ class XdsServer(Generic[C]):
             raise StreamRefused(grpc.StatusCode.NOT_FOUND, f"{watch.type_url!r} is not served")
         return generator.generate(client, watch, None)
 
+    def identifier(self) -> str:
+        """What an answer outside of any stream names as its control plane."""
+        return self._dependencies.descriptions.of(None).identifier
+
     def sent_to(self, client_id: str) -> Mapping[str, tuple[Resource, ...]]:
         """What a connected client was sent and has not been told is gone, by type.
 
@@ -329,7 +335,6 @@ class XdsServer(Generic[C]):
         kind: type[StreamState[Any]] = DeltaState if delta else SotwState
         state = kind(
             nonce_prefix=secrets.token_hex(4),
-            identifier=self.config.identifier,
             order_wait_s=self.config.order_wait_s,
             hold_until_ack_s=self.config.hold_until_ack_s,
             drain_time_s=self.config.drain_time_s
@@ -391,7 +396,7 @@ class XdsServer(Generic[C]):
         waited = self._clock.monotonic() - gathered.first_at
         self._metrics.debounce_time.observe(waited)
         try:
-            self._push(gathered.request)
+            queued = self._push(gathered.request)
         except Exception:  # A failed build costs one push, not the server.
             self._metrics.internal_errors.inc()
             log.exception(
@@ -408,12 +413,13 @@ class XdsServer(Generic[C]):
                 "incremental": gathered.request.incremental,
                 "reasons": gathered.request.described_reasons(),
                 "debounced_s": round(waited, 3),
-                "clients": len(self._connections),
+                "clients": queued,
                 "version": self._version,
             },
         )
 
-    def _push(self, request: PushRequest) -> None:
+    def _push(self, request: PushRequest) -> int:
+        """Build what changed and queue the clients that need it; return how many they are."""
         started = self._clock.monotonic()
         self._build(request)
         self._metrics.build_time.observe(self._clock.monotonic() - started)
@@ -421,9 +427,10 @@ class XdsServer(Generic[C]):
         for trigger in request.triggers or ("unknown",):
             self._metrics.triggers.inc(trigger)
         self._memory.pushed()
-        for connection in tuple(self._connections.values()):
-            if self._concerns(connection, request):
-                self._queue.enqueue(connection, request)
+        concerned = [c for c in self._connections.values() if self._concerns(c, request)]
+        for connection in concerned:
+            self._queue.enqueue(connection, request)
+        return len(concerned)
 
     def _concerns(self, connection: Connection[C], request: PushRequest) -> bool:
         try:

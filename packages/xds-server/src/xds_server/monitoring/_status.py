@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 from xds_server.protocol._node import Node
 
@@ -59,8 +60,37 @@ class TypeStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TypePush:
+    """The numbers of resources of one type in one push to one client.
+
+    `sent` were in its responses, also those that a state-of-the-world client had already; `removed`
+    are those that a delta client was told are gone; `unchanged` are the others that it has.
+    """
+
+    sent: int
+    removed: int
+    unchanged: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PushStatus:
+    """The last push to one client: why, when it was sent completely, and what was in it by type.
+
+    `reasons` are those of the push request, at most ten, and how many more there were. The client
+    may have been sent nothing, as it had everything.
+    """
+
+    reasons: tuple[str, ...]
+    at: datetime
+    types: Mapping[str, TypePush]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClientStatus:
-    """One stream: who, since when, and the state of each type it watches."""
+    """One stream: who, since when, and the state of each type it watches.
+
+    `last_push` is None until a first push has been sent; answers to requests are no push.
+    """
 
     id: str
     node: Node
@@ -69,3 +99,4 @@ class ClientStatus:
     delta: bool
     connected_since: float
     types: Mapping[str, TypeStatus]
+    last_push: PushStatus | None = None

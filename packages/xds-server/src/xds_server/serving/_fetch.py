@@ -67,7 +67,7 @@ async def fetch(server: XdsServer[Any], data: bytes, peer: Peer, *, type_url: st
     resources = tuple(generated.wanted_by(watch).values())
     version = generated.version or _version_of(Generated(resources=resources))
     return sotw_body(resources) + sotw_tail(
-        type_url=type_url, version=version, nonce="", identifier=server.config.identifier
+        type_url=type_url, version=version, nonce="", identifier=server.identifier()
     )
 
 

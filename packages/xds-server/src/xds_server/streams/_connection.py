@@ -12,6 +12,7 @@ import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -23,7 +24,7 @@ from xds_server._config import ServerConfig
 from xds_server._errors import BadRequest, NotRead, Refused, StreamRefused
 from xds_server._signal import Signal
 from xds_server.monitoring._observer import StreamObserver
-from xds_server.monitoring._status import ClientStatus, Nack, shortened
+from xds_server.monitoring._status import ClientStatus, Nack, PushStatus, shortened
 from xds_server.protocol._request import DeltaRequest, SotwRequest
 from xds_server.protocol._resource import Resource
 from xds_server.protocol._response import Response
@@ -32,6 +33,8 @@ from xds_server.pushing._push_request import PushRequest
 from xds_server.pushing._push_throttle import Slot
 from xds_server.sources._generated import Generated
 from xds_server.sources._generator import Client, Generator
+from xds_server.streams._push_counts import PushCounts
+from xds_server.streams._push_description import PushDescriptions
 from xds_server.streams._rate_limit import RateLimit
 from xds_server.streams._unserved import MAX_A_STREAM as MAX_UNSERVED
 from xds_server.streams._unserved import Unserved, nothing
@@ -70,6 +73,7 @@ class Dependencies(Generic[C]):
     version: Callable[[], str]
     observer: StreamObserver[C]
     untaken: PendingWrites
+    descriptions: PushDescriptions
     unserved: Unserved
     is_behind: Callable[[Connection[C], bool], bool]
 
@@ -94,8 +98,10 @@ class Connection(Generic[C]):
         "_delta",
         "_goodbye",
         "_inbox",
+        "_last_push",
         "_parse",
         "_push",
+        "_push_counts",
         "_push_stuck",
         "_pushing",
         "_rate",
@@ -131,6 +137,8 @@ class Connection(Generic[C]):
         self._inbox: list[SotwRequest | DeltaRequest] = [first]
         self._push: Push | None = None
         self._pushing: Iterator[Response | None] | None = None
+        self._push_counts: PushCounts | None = None
+        self._last_push: PushStatus | None = None
         self._push_stuck = False
         self._catching_up = False
         self._writing = self._slow = False
@@ -191,6 +199,7 @@ class Connection(Generic[C]):
                 type_url: subscription.status(wall_offset=wall_offset)
                 for type_url, subscription in self._state.subscriptions.items()
             },
+            last_push=self._last_push,
         )
 
     def held(self) -> Mapping[str, tuple[Resource, ...]]:
@@ -247,9 +256,7 @@ class Connection(Generic[C]):
                 return
             elif self._push_is_due():
                 await self._send_push(write)
-            elif not self._state.something_waits() or not await self._send(
-                self._state.answers((), partial(self._generate, push=None)), write
-            ):
+            elif not self._state.something_waits() or not await self._send_answers((), write):
                 self._wake.clear()
                 wakes_at = self._state.wakes_at()
                 if wakes_at is None:
@@ -284,8 +291,13 @@ class Connection(Generic[C]):
         if received.asks and self._must_catch_up(received.asks):
             self._state.defer(received.asks)
         elif received.asks or self._state.something_waits():
-            source = partial(self._generate, push=None)
-            await self._send(self._state.answers(received.asks, source), write)
+            await self._send_answers(received.asks, write)
+
+    async def _send_answers(self, asks: tuple[Ask, ...], write: Write) -> bool:
+        """Answer these, and send what waited and is due; whether anything was sent."""
+        answers = self._state.answers(asks, partial(self._generate, push=None))
+        identifier = self._server.descriptions.of(None).identifier
+        return await self._send(answers, write, identifier=identifier)
 
     def _check_names(self, type_url: str) -> None:
         """Raises `BadRequest`: a delta client may come to many names with few in each request."""
@@ -353,8 +365,13 @@ class Connection(Generic[C]):
             request = _CATCH_UP if self._push is None else self._push.request
             if self._push is not None:
                 metrics.queue_time.observe(monotonic() - request.started)
+            self._push_counts = None if self._catching_up else PushCounts()
             self._pushing = self._state.push(partial(self._generate, push=request))
-        await self._send(self._pushing, write)
+        push = None if self._catching_up or self._push is None else self._push.request
+        described = self._server.descriptions.of(push)
+        await self._send(
+            self._pushing, write, identifier=described.identifier, counts=self._push_counts
+        )
         if self._push_stuck:
             # It waits for the client, not for the network: others may be written to meanwhile.
             if self._push is not None:
@@ -365,10 +382,24 @@ class Connection(Generic[C]):
         else:
             if self._push is not None:
                 metrics.convergence_time.observe(monotonic() - self._push.request.started)
+            if self._push_counts is not None:
+                self._last_push = PushStatus(
+                    reasons=described.reasons,
+                    at=datetime.fromtimestamp(self._server.clock.now(), tz=UTC),
+                    types=self._push_counts.types(self._state.subscriptions),
+                )
             self._finish_push()
 
-    async def _send(self, responses: Iterator[Response | None], write: Write) -> bool:
+    async def _send(
+        self,
+        responses: Iterator[Response | None],
+        write: Write,
+        *,
+        identifier: str,
+        counts: PushCounts | None = None,
+    ) -> bool:
         """Send responses until there are no more, or one has to wait; whether any was sent."""
+        self._state.identifier = identifier
         metrics, monotonic = self._server.metrics, self._server.clock.monotonic
         any_sent = False
         started = monotonic()
@@ -384,6 +415,8 @@ class Connection(Generic[C]):
             metrics.send_time.observe(sent - made)
             metrics.size.labels(short).observe(len(response.data))
             metrics.pushes.inc(short)
+            if counts is not None:
+                counts.add(response)
             self._server.observer.sent(self.client, response)
             self._log_sent(response)
             any_sent = True
@@ -412,7 +445,7 @@ class Connection(Generic[C]):
             extra={
                 **self.facts(),
                 "type_url": response.type_url,
-                "resources": response.resources,
+                "resources": len(response.resources),
                 "bytes": size,
                 "max_message_bytes": longest,
             },
@@ -425,6 +458,7 @@ class Connection(Generic[C]):
 
     def _finish_push(self) -> None:
         push, self._push, self._pushing = self._push, None, None
+        self._push_counts = None
         if push is not None:
             push.slot.release()
             push.done()
@@ -453,8 +487,8 @@ class Connection(Generic[C]):
                 "client": self.client.id,
                 "type_url": response.type_url,
                 "nonce": response.nonce,
-                "resources": response.resources,
-                "removed": response.removed,
+                "resources": len(response.resources),
+                "removed": len(response.removed),
                 "bytes": len(response.data),
             },
         )

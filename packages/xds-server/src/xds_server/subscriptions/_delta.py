@@ -145,23 +145,23 @@ class DeltaState(StreamState[DeltaRequest]):
         if not new and not removed and not ask.even_if_empty:
             return None
         body = generated.body_of(new, delta_body)
-        return self._response(subscription, body, len(new), removed, version=generated.version)
+        return self._response(subscription, body, new, removed, version=generated.version)
 
     def _farewell(self, subscription: Subscription, names: frozenset[str]) -> Response:
         self._drop_leaving(subscription, names)
-        return self._response(subscription, b"", 0, names, version=None)
+        return self._response(subscription, b"", NOTHING_HELD, names, version=None)
 
     def _heartbeat(self, subscription: Subscription, resources: Mapping[str, Resource]) -> Response:
         body = delta_heartbeat(resources.values())
         return self._response(
-            subscription, body, len(resources), NO_NAMES, version=subscription.version_sent
+            subscription, body, resources, NO_NAMES, version=subscription.version_sent
         )
 
     def _response(
         self,
         subscription: Subscription,
         body: bytes,
-        resources: int,
+        resources: Mapping[str, Resource],
         removed: frozenset[str],
         *,
         version: str | None,
@@ -173,15 +173,16 @@ class DeltaState(StreamState[DeltaRequest]):
             type_url=subscription.type_url,
             version=version,
             nonce=nonce,
-            identifier=self._identifier,
+            identifier=self.identifier,
             removed=sorted(removed),
         )
         return Response(
             type_url=subscription.type_url,
             nonce=nonce,
+            version=version,
             data=body + tail,
             resources=resources,
-            removed=len(removed),
+            removed=removed,
         )
 
 

@@ -249,13 +249,14 @@ class SotwState(StreamState[SotwRequest]):
             type_url=subscription.type_url,
             version=version,
             nonce=nonce,
-            identifier=self._identifier,
+            identifier=self.identifier,
         )
         return Response(
             type_url=subscription.type_url,
             nonce=nonce,
+            version=version,
             data=body + tail,
-            resources=len(resources),
+            resources=resources,
         )
 
 

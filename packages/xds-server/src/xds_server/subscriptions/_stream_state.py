@@ -60,6 +60,7 @@ class StreamState(ABC, Generic[R]):
     `receive` takes in a request and says what has to be generated for it; `answers` and `push`
     then make the responses, each only when the one before is taken, so that a client that reads
     slowly gets what is newest when it has read. `answers` to nothing is what waited and is due.
+    `identifier` is what the next responses name as their control plane.
     """
 
     __slots__ = (
@@ -68,13 +69,13 @@ class StreamState(ABC, Generic[R]):
         "_drain_time_s",
         "_hold_until_ack_s",
         "_holding_since",
-        "_identifier",
         "_new_routes",
         "_now",
         "_order_wait_s",
         "_responses",
         "_resumed_at",
         "_version",
+        "identifier",
         "nonce_prefix",
         "subscriptions",
         "warming",
@@ -84,7 +85,6 @@ class StreamState(ABC, Generic[R]):
         self,
         *,
         nonce_prefix: str,
-        identifier: str,
         order_wait_s: float,
         hold_until_ack_s: float | None,
         drain_time_s: float,
@@ -94,7 +94,7 @@ class StreamState(ABC, Generic[R]):
         self.subscriptions: dict[str, Subscription] = {}
         self.nonce_prefix = nonce_prefix
         self._responses = 0
-        self._identifier = identifier
+        self.identifier = ""
         self._order_wait_s = order_wait_s
         self._hold_until_ack_s = hold_until_ack_s
         self._drain_time_s = drain_time_s

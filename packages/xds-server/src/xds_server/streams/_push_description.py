@@ -1,0 +1,52 @@
+"""Why a push is made, in words: for the responses of the push and for the status of clients."""
+
+from __future__ import annotations
+
+import logging
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from xds_server._config import ServerConfig
+from xds_server.pushing._push_request import PushRequest
+
+if TYPE_CHECKING:
+    from xds_server.monitoring._metrics import Metrics
+
+log = logging.getLogger(__name__)
+
+_PUSHES_UNDER_WAY = 32
+"""Descriptions that are kept; a push with more different merged requests describes some again."""
+
+
+class PushDescription(NamedTuple):
+    """The identifier of the control plane that the responses name, and the reasons for a push."""
+
+    identifier: str
+    reasons: tuple[str, ...] = ()
+
+
+class PushDescriptions:
+    """Describes each push request once, for however many clients."""
+
+    def __init__(self, config: ServerConfig, *, metrics: Metrics) -> None:
+        self._config = config
+        self._metrics = metrics
+        self.of = lru_cache(maxsize=_PUSHES_UNDER_WAY)(self._describe)
+        """Returns the description of a push request; of None: of an answer to a request."""
+
+    def _describe(self, push: PushRequest | None) -> PushDescription:
+        reasons = () if push is None else push.described_reasons()
+        return PushDescription(self._identifier(push), reasons)
+
+    def _identifier(self, push: PushRequest | None) -> str:
+        if self._config.control_plane is None:
+            return self._config.identifier
+        try:
+            return self._config.control_plane(push)
+        except Exception:  # A fault of the host's costs a text, not a push.
+            self._metrics.internal_errors.inc()
+            log.exception(
+                "naming the control plane failed; responses have the plain identifier",
+                extra={"identifier": self._config.identifier},
+            )
+            return self._config.identifier
