@@ -75,6 +75,6 @@ async def test_a_connection_that_is_hung_up_ends_with_its_streams_alone_and_is_c
     assert caplog.records == []
 
 
-async def test_there_is_nothing_to_disconnect_of_a_peer_that_no_front_knows() -> None:
+async def test_a_peer_that_no_acceptor_knows_is_not_disconnected() -> None:
     assert not disconnect("ipv4:127.0.0.1:1")
     assert not disconnect("unix:")

@@ -24,7 +24,7 @@ from mesh_listening import (
     listening_at,
     listening_on,
 )
-from mesh_listening.acceptors._accepted_peers import known
+from mesh_listening.acceptors._accepted_peers import by_inner_address
 from mesh_testkit import all_closed, idle_connections, some_closed, until
 
 EOF: Any = grpc.aio.EOF  # type: ignore[attr-defined]
@@ -45,7 +45,7 @@ async def test_a_process_on_a_unix_socket_is_known_by_the_kernels_word(socket_pa
     assert f"PeerCredentials(pid={os.getpid()}, uid={os.geteuid()}, gid={os.getegid()}," in told
 
 
-async def test_the_port_inside_refuses_whoever_did_not_come_through_the_acceptor() -> None:
+async def test_the_port_inside_refuses_calls_that_did_not_come_through_the_acceptor() -> None:
     with listening_on("127.0.0.1", 0) as sockets:
         async with served_by_grpc(sockets, GRPC_LIMITS) as served:
             host, port = served.inner
@@ -69,7 +69,7 @@ async def test_large_messages_pass_both_ways_and_nothing_is_known_afterwards(
                 assert await call.read() is EOF
                 del call  # which would keep the connection
             await served.acceptor.port.wait_gone()
-    assert not known
+    assert not by_inner_address
 
 
 @pytest.mark.parametrize("kind", ["tcp", "unix"])

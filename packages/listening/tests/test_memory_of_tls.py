@@ -1,4 +1,4 @@
-"""What a connection with TLS is given to encrypt at once, which its buffer keeps for good."""
+"""A TLS connection encrypts a record at a time, as its buffer never shrinks."""
 
 import asyncio
 
@@ -25,7 +25,7 @@ class Taken(asyncio.Transport):
 
 
 class Alone:
-    """What an end is a part of, when there is no other."""
+    """A link with one end only."""
 
     def __init__(self) -> None:
         self.stalls = Deadlines[End](60, lambda _: None)
@@ -38,7 +38,7 @@ class Alone:
 
 
 @pytest.mark.parametrize("size", [1, RECORD_BYTES, RECORD_BYTES + 1, 1_000_000])
-def test_what_is_long_goes_out_a_record_at_a_time(size: int) -> None:
+def test_long_data_is_sent_a_record_at_a_time(size: int) -> None:
     pipe, transport = TlsEnd(Alone()), Taken()
     pipe.connection_made(transport)
     data = bytes(n % 251 for n in range(size))

@@ -1,4 +1,4 @@
-"""Processes that are not allowed: each is turned away and counted, a user's are told of once."""
+"""Processes that are not allowed: each is refused and counted, and logged once a user."""
 
 import asyncio
 import os
@@ -29,9 +29,9 @@ def cannot_tell() -> Collection[int]:
         (lambda: {1}, "peer refused"),
         (cannot_tell, "cannot tell whether a peer is allowed, refusing it"),
     ],
-    ids=["others", "nobody knows"],
+    ids=["others", "cannot tell"],
 )
-async def test_process_after_process_of_a_user_is_told_of_once(
+async def test_refused_processes_of_one_user_are_logged_once(
     socket_path: Path,
     caplog: pytest.LogCaptureFixture,
     pids: Callable[[], Collection[int]],

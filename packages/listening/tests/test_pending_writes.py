@@ -31,7 +31,7 @@ class ManualClock:
         await wakes
 
     async def advance(self, seconds: float) -> None:
-        """Let time pass, and whoever slept until then do what they do."""
+        """Let time pass, and run the tasks that slept until then."""
         await settle()
         self._at += seconds
         for at, wakes in self._sleepers:
@@ -100,7 +100,7 @@ async def test_who_may_still_be_reading_is_left_alone_however_much_it_is(
     task.cancel()
 
 
-async def test_without_a_longest_time_nobody_is_closed_for_it(clock: ManualClock) -> None:
+async def test_without_a_longest_time_no_reader_is_closed_for_it(clock: ManualClock) -> None:
     untaken = PendingWrites(longest_s=None, max_bytes=1000, slow_s=1.0, clock=clock)
     task = asyncio.create_task(untaken.run())
     reader = Reader()

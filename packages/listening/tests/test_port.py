@@ -1,4 +1,4 @@
-"""The accept loop: how many, how long, and what the log says of it."""
+"""The accept loop: how many connections, how long, and the log of refusals."""
 
 import asyncio
 import logging
@@ -31,7 +31,7 @@ async def echoed(address: tuple[str, int], *, source: str = "127.0.0.1") -> byte
 LIMITS = unhurried(ConnectionLimits(port=40, peer=10))
 
 
-async def test_one_peer_is_held_to_its_part_and_others_are_served(
+async def test_one_peer_is_held_to_its_limit_and_others_are_served(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with listening_on("127.0.0.1", 0) as sockets:
@@ -52,7 +52,7 @@ async def test_one_peer_is_held_to_its_part_and_others_are_served(
 async def test_refusing_ends_in_the_log_by_itself(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mesh_listening.acceptors._port._QUIET_S", 0.05)
+    monkeypatch.setattr("mesh_listening.acceptors._refusal_log._QUIET_S", 0.05)
     with listening_on("127.0.0.1", 0) as sockets:
         address = sockets[0].getsockname()
         async with accepting(sockets, Echo, name="test", limits=LIMITS):
@@ -84,7 +84,7 @@ async def test_a_full_port_refuses_further_peers_and_takes_them_when_there_is_ro
             assert await echoed(address) == b"hello"
 
 
-async def test_who_says_nothing_is_closed_and_told_of_once(
+async def test_connections_that_send_nothing_are_closed_and_logged_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     limits = LIMITS._replace(port=200, peer=100, first_byte_s=0.1)
@@ -99,7 +99,7 @@ async def test_who_says_nothing_is_closed_and_told_of_once(
     assert (begin["reason"], begin["levelno"]) == ("said nothing", logging.WARNING)
 
 
-async def test_processes_on_a_unix_socket_are_held_to_their_part(
+async def test_processes_on_a_unix_socket_are_held_to_their_limit(
     socket_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with listening_at(socket_path) as listening:

@@ -1,6 +1,6 @@
 """Callers that ask for much and take nothing of it are ended by the acceptor, not by gRPC.
 
-The servers here send no pings, so that gRPC ends nobody for being silent.
+The servers here send no pings, so that gRPC ends no connection for being silent.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """Listening sockets that one caller cannot take from all others, and the way from there to gRPC
 and HTTP servers.
 
-`mesh_listening.grpc_server` is the part that needs gRPC, and `mesh_listening.prometheus` the one
-that needs prometheus-client; they are imported by who has these anyway.
+`mesh_listening.grpc_server` needs gRPC, and `mesh_listening.prometheus` needs prometheus-client;
+they are imported by programs that use these anyway.
 """
 
 from mesh_listening._errors import ListenError
@@ -51,16 +51,16 @@ __all__ = [
     "UNIX_LIMITS",
     "ConnectionLimits",
     "raise_open_files_limit",
-    # who
+    # peers
     "AllowedPeers",
     "AcceptedPeer",
     "PeerCredentials",
     "accepted_peer",
     "check_credentials_supported",
     "credentials_of",
-    # telling of what happens again and again
+    # logging of repeated events
     "LogLimiter",
-    # who does not read
+    # peers that do not read
     "Reader",
     "PendingWrites",
     "disconnect",

@@ -1,4 +1,4 @@
-"""What can go wrong when a server starts to listen."""
+"""The errors of a server that starts to listen."""
 
 
 class ListenError(Exception):

@@ -1,7 +1,7 @@
-"""The gRPC server behind an acceptor: where it listens, its options, and whom it refuses.
+"""The gRPC server behind an acceptor: where it listens, its options, and which calls it refuses.
 
-It listens in plaintext on loopback, so any process of the machine can connect to it. A call is let
-through only if its connection is one that an acceptor opened itself.
+It listens in plaintext on loopback, so any process of the machine can connect to it. A call is
+answered only on a connection that an acceptor opened.
 """
 
 import inspect
@@ -32,15 +32,15 @@ _MAKERS: dict[str, Callable[..., Any]] = {
 
 
 def options(limits: ConnectionLimits) -> list[tuple[str, int]]:
-    """What makes gRPC end connections that do nothing, and take no more than there can be.
+    """Return the options by which gRPC ends idle connections and bounds their number.
 
-    Any process of the machine can connect to the port inside. gRPC can't tell whose a connection
-    is, so its number is bounded at what the acceptor may have and a part for foreign ones beside.
+    Any process of the machine can connect to the port inside. gRPC can't tell these connections
+    from the acceptor's, so it accepts as many as the acceptor may have and a part for others.
     """
     fitting = limits.within_open_files(FILES_PER_GRPC_CONNECTION)
     return [
         ("grpc.max_allowed_incoming_connections", fitting.inside),
-        # Two servers on one port would each get some of the calls, without a word.
+        # Without this, two servers could share the port, and each would get some of the calls.
         ("grpc.so_reuseport", 0),
         ("grpc.server_handshake_timeout_ms", round(limits.handshake_s * 1000)),
         ("grpc.max_connection_idle_ms", round(limits.idle_s * 1000)),
@@ -48,7 +48,7 @@ def options(limits: ConnectionLimits) -> list[tuple[str, int]]:
 
 
 def listen_inside(server: grpc.aio.Server) -> tuple[str, int]:
-    """Let a server, made with `OnlyThroughAcceptor`, listen where an acceptor passes bytes on to.
+    """Let a server, made with `OnlyThroughAcceptor`, listen on loopback; returns host and port.
 
     Raises ListenError.
     """
@@ -63,7 +63,7 @@ def listen_inside(server: grpc.aio.Server) -> tuple[str, int]:
 
 
 class OnlyThroughAcceptor(ServerInterceptor):
-    """Refuses every call that did not come through an acceptor, whatever service it is for."""
+    """Refuses every call that did not come through an acceptor, of any service."""
 
     async def intercept_service(
         self,

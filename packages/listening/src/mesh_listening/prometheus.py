@@ -1,4 +1,4 @@
-"""The counts of ports as Prometheus' instruments. Needs prometheus-client."""
+"""The counts of ports as Prometheus metrics. Needs prometheus-client."""
 
 from collections.abc import Iterable
 
@@ -13,41 +13,41 @@ OPEN = "mesh_listener_connections_open"
 
 
 class PortMetrics(Collector):
-    """The instruments of all ports of a process; one collector, so that each name is told once.
+    """The metrics of all ports of a process; one collector, so that each name is exported once.
 
-    The labels are the listener's name, as the log has it, and each `Reason`, those at 0 too.
+    The labels are the listener's name, as in the log, and each `Reason`, also those at 0.
     """
 
     def __init__(self) -> None:
         self._ports: list[Port] = []
 
     def add(self, *ports: Port) -> None:
-        """Tell of these ports from now on."""
+        """Export the counts of these ports from now on."""
         self._ports += ports
 
     def describe(self) -> Iterable[Metric]:
-        """Say the names without samples, so that a registry sees who else has them."""
-        return self._families()
+        """Return the metrics without samples, by which a registry finds duplicate names."""
+        return self._empty_metrics()
 
     def collect(self) -> Iterable[Metric]:
-        """Read every port once."""
-        accepted, refused, open_ = families = self._families()
+        """Return the metrics with the counts of this moment."""
+        accepted, refused, open_ = metrics = self._empty_metrics()
         for port in self._ports:
             counts = port.counts()
             accepted.add_metric([counts.listener], counts.accepted)
             open_.add_metric([counts.listener], counts.open)
             for reason, number in counts.refused.items():
                 refused.add_metric([counts.listener, reason.label], number)
-        return families
+        return metrics
 
-    def _families(self) -> tuple[CounterMetricFamily, CounterMetricFamily, GaugeMetricFamily]:
+    def _empty_metrics(self) -> tuple[CounterMetricFamily, CounterMetricFamily, GaugeMetricFamily]:
         return (
             CounterMetricFamily(
-                ACCEPTED, "Connections that came, those refused included.", labels=["listener"]
+                ACCEPTED, "Connections accepted, the refused ones included.", labels=["listener"]
             ),
             CounterMetricFamily(
                 REFUSED,
-                "Connections turned away, or ended for what they did, by reason.",
+                "Connections refused, or ended for what they did, by reason.",
                 labels=["listener", "reason"],
             ),
             GaugeMetricFamily(OPEN, "Connections open now.", labels=["listener"]),

@@ -1,4 +1,4 @@
-"""What the tests share: servers on real sockets, and clients that behave badly."""
+"""Servers on real sockets, and clients that misbehave."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ HTTP2_HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00
 
 
 def unhurried(limits: ConnectionLimits) -> ConnectionLimits:
-    """The same limits, but nobody is ended for being slow: a test shortens the time it is about.
+    """Return limits that end no connection for being slow; a test shortens the time it is about.
 
     The clients of a test are as slow as its machine, and must not meet a limit meant for others.
     """
@@ -38,7 +38,7 @@ def unhurried(limits: ConnectionLimits) -> ConnectionLimits:
 
 
 class WhoAmI(grpc.GenericRpcHandler):  # type: ignore[type-arg]
-    """One service that says who is behind the call, another that repeats what it is told."""
+    """One method that returns the peer of the call, another that echoes its requests."""
 
     def service(self, handler_call_details: Any) -> Any:
         async def who(_request: bytes, context: Any) -> bytes:
@@ -97,7 +97,7 @@ async def who_am_i(target: str, *, channel: Callable[[str], grpc.aio.Channel] | 
 
 
 class Echo(asyncio.Protocol):
-    """Says back what it is told."""
+    """Sends back the bytes that it receives."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)

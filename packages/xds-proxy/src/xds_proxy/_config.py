@@ -1,4 +1,4 @@
-"""How the relay is configured: where Envoy connects, and how the control plane is reached."""
+"""The relay's configuration: where Envoy connects, and how the control plane is reached."""
 
 from __future__ import annotations
 
@@ -55,11 +55,12 @@ class UpstreamConfig:
     root_certificate: PEM file with the roots that the control plane's certificate must chain to,
         read again for every stream; `SYSTEM` for the operating system's roots; None for plaintext.
     server_name: the name the control plane's certificate must bear; None: the host of `address`.
-    server_name_setting: what the user sets `server_name` by, for the text of a name mismatch.
+    server_name_setting: the name of the user's setting for `server_name`, for the error text when
+        the certificate has another name.
     token_path: file with the bearer token, read again for every stream; None sends none. Never sent
         in plaintext.
     client_certificate_path, client_key_path: PEM files, chain leaf first, shown to the control
-        plane when both are there; read again for every stream. None shows none.
+        plane when both exist; read again for every stream. None shows none.
     metadata: further gRPC metadata for every stream; names are lower-cased.
     connect_timeout_s: how long Envoy's stream waits for the control plane before it ends
         UNAVAILABLE.
@@ -76,7 +77,7 @@ class UpstreamConfig:
     connect_timeout_s: float = 5.0
 
     def check(self) -> None:
-        """Raises ConfigError for what no retry could mend."""
+        """Raise ConfigError for a value that can never work."""
         Address.parse(self.address)
         if self.connect_timeout_s <= 0:
             raise ConfigError(
@@ -98,20 +99,20 @@ class RelayConfig:
     """The relay's two sides.
 
     socket_path: where Envoy connects. Its directory is made with mode 0700 if it does not exist.
-    hold_s: how long a stream of Envoy's is held while the control plane cannot be reached and is
-        tried again, about once a second, before it ends UNAVAILABLE. Envoy alone waits for up to
-        30 s between attempts. Zero ends it at the first failure.
+    hold_s: how long a stream of Envoy's is held while the control plane cannot be reached and the
+        relay tries again, about once a second; then it ends UNAVAILABLE. Envoy alone waits for up
+        to 30 s between attempts. Zero ends it at the first failure.
     max_message_bytes: a larger message, from either side, ends the stream with RESOURCE_EXHAUSTED.
-    send_timeout_s: a side that has not taken a message for this long does not read. Envoy loses its
-        connection then, which has no room for a status; for the control plane the stream ends
-        UNAVAILABLE. None: never.
-    max_pending_write_bytes: what may be on its way to Envoys that read slowly, and as much to
-        the control plane; beyond it, streams with a message that has waited for more than a
-        second end, those that have waited longest first. At least `max_message_bytes`.
-    max_queued_bytes: requests of one stream that wait behind the one being sent; with more, the
-        control plane counts as one that does not read.
-    limits: how many connections the socket takes, of one process and in all, and how long one may
-        do nothing.
+    send_timeout_s: a side that has not read a message for this long does not read. Envoy's
+        connection is ended then, as a status could not be sent on it; a control plane's stream
+        ends UNAVAILABLE. None: never.
+    max_pending_write_bytes: the most bytes that may be pending to all Envoys, and as many to the
+        control plane; beyond it, streams with a message pending for more than a second end, those
+        that have waited longest first. At least `max_message_bytes`.
+    max_queued_bytes: the most bytes of one stream's requests that may be queued behind the one
+        being sent; with more, the control plane counts as one that does not read.
+    limits: how many connections the socket accepts, from one process and in all, and how long one
+        may be idle.
     """
 
     socket_path: Path
@@ -124,7 +125,7 @@ class RelayConfig:
     limits: ConnectionLimits = UNIX_LIMITS
 
     def check(self) -> None:
-        """Raises ConfigError for what no retry could mend."""
+        """Raise ConfigError for a value that can never work."""
         if self.max_message_bytes < 1 or self.max_message_bytes > 2**31 - 1:
             raise ConfigError(
                 f"max_message_bytes must be between 1 and 2147483647, not {self.max_message_bytes}"

@@ -1,4 +1,4 @@
-"""What can go wrong in the relay, as a caller sees it."""
+"""The errors of the relay that a caller sees."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class SocketError(XdsProxyError):
 
 
 class WireError(XdsProxyError):
-    """Bytes that are not a discovery message, or one beyond the relay's bounds."""
+    """Bytes that are no discovery message, or a message beyond the relay's bounds."""
 
 
 class InterceptorRefused(XdsProxyError):
@@ -28,8 +28,7 @@ class InterceptorRefused(XdsProxyError):
 class UpstreamError(XdsProxyError):
     """No stream to the control plane could be opened.
 
-    `reason` is one sentence part in words, fit for a log line; `code` is what Envoy's stream ends
-    with.
+    `reason` is a part of a sentence, for a log line; `code` is the status that Envoy's stream gets.
     """
 
     def __init__(self, reason: str, *, code: grpc.StatusCode = grpc.StatusCode.UNAVAILABLE) -> None:

@@ -135,7 +135,7 @@ class _Server:
         try:
             await self._serve(reader, writer, peer)
         except _RequestTooSlow:
-            port.tell(Reason.NO_HEADERS, peer)
+            port.record(Reason.NO_HEADERS, peer)
         except (ConnectionError, TimeoutError):
             log.debug("connection ended early")
         except Exception:

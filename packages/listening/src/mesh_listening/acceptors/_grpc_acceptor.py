@@ -1,22 +1,24 @@
-"""An acceptor: accepts for a gRPC server inside, and passes the bytes on.
+"""Accepts connections for a gRPC server on loopback, and forwards their bytes to it.
 
-gRPC's own listener knows no limit for a peer, tells nothing of a Unix peer, and can't take client
-certificates as an option. So connections are accepted here, and their bytes go on to the server on
-loopback, over a socket that says who is behind it; see `behind`.
+gRPC's own listener has no limit for a peer, no credentials of a Unix peer, and can't make client
+certificates optional. So connections are accepted here, and each is forwarded over a connection of
+its own to the server inside, which finds the real peer by `accepted_peer`.
 """
 
 import asyncio
 import logging
 import socket
 import ssl
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any
+from typing import Protocol
 
-from mesh_listening.acceptors._accepted_peers import AcceptedPeer, known
+from mesh_listening.acceptors._accepted_peers import AcceptedPeer, by_inner_address
+from mesh_listening.acceptors._connection import Connection
 from mesh_listening.acceptors._deadlines import Deadlines
 from mesh_listening.acceptors._pipe import End, TlsEnd
-from mesh_listening.acceptors._port import Connection, Port
+from mesh_listening.acceptors._port import Port
 from mesh_listening.limits._limits import FILES_PER_GRPC_CONNECTION, ConnectionLimits
 from mesh_listening.limits._refusals import Reason
 from mesh_listening.sockets._peers import AllowedPeers, as_grpc_prints
@@ -24,13 +26,13 @@ from mesh_listening.sockets._peers import AllowedPeers, as_grpc_prints
 log = logging.getLogger("mesh_listening")
 
 _MOST_WAITING_BYTES = 64 * 1024
-"""Not yet taken by the client's socket; beyond that the server is not read on for it."""
+"""Waiting for the client's socket; with more, nothing is read from the server for it."""
 _CONNECT_S = 10.0
 _DRAIN_S = 1.0
 
 
 class GrpcAcceptor:
-    """An acceptor; made by `grpc_acceptor`."""
+    """A running acceptor; made by `grpc_acceptor`."""
 
     def __init__(
         self,
@@ -57,7 +59,7 @@ class GrpcAcceptor:
 
     @contextmanager
     def forwarding(self, inner: tuple[str, int]) -> Iterator[None]:
-        """Accept while the block runs, for the server that listens at `inner`, on loopback."""
+        """While the block runs, accept for the server that listens at `inner`, on loopback."""
         self._inner = inner
         self.port.start()
         try:
@@ -66,11 +68,11 @@ class GrpcAcceptor:
             self.port.stop()
 
     async def close(self) -> None:
-        """End every connection; what the server sent before it was stopped is still passed on."""
+        """End every connection, after forwarding the bytes that the server has sent."""
         await self.port.close()
         try:
-            # The server has closed its ends. Closing ours first would lose what is not read yet,
-            # such as the status of a call.
+            # The server has closed its ends. Closing ours first would lose bytes that are not
+            # read yet, such as the status of a call.
             async with asyncio.timeout(_DRAIN_S):
                 await self.port.wait_gone()
         except TimeoutError:
@@ -89,21 +91,22 @@ class GrpcAcceptor:
             if await self._connect_outer(link):
                 await self._connect_inner(link)
         except OSError as error:
-            connection.refuse(Reason.NOT_FORWARDED)
+            connection.record(Reason.NOT_FORWARDED)
             log.debug("cannot reach the server inside", extra={"reason": str(error)})
         finally:
-            link.made()
+            link.connecting_ended()
 
     async def _connect_outer(self, link: "_Link") -> bool:
         loop = asyncio.get_running_loop()
-        accepted = link.connection.take_socket()
+        accepted = link.connection.detach_socket()
         if self._context is None:
             await loop.connect_accepted_socket(lambda: link.outer, accepted)
             link.peer = AcceptedPeer(
-                address=link.connection.address, credentials=link.connection.credentials
+                address=link.connection.remote.address,
+                credentials=link.connection.remote.credentials,
             )
             return True
-        where = {"listener": self.port.name, "address": link.connection.address}
+        where = {"listener": self.port.name, "address": link.connection.remote.address}
         try:
             # uvloop returns its own TLS protocol here, not the one it was given.
             transport, _ = await loop.connect_accepted_socket(
@@ -114,16 +117,16 @@ class GrpcAcceptor:
             )
         except ConnectionAbortedError:
             accepted.close()
-            link.connection.refuse(Reason.NO_HANDSHAKE)
+            link.connection.record(Reason.NO_HANDSHAKE)
             return False
         except (OSError, ssl.SSLError) as error:
             accepted.close()
-            # Who hangs up without a word, as health checks do, is nobody's concern.
+            # Health checks close a connection without a TLS alert; that needs no operator.
             level = logging.INFO if str(error) else logging.DEBUG
             reason = str(error) or "the client closed the connection"
             log.log(level, "TLS handshake failed", extra={**where, "reason": reason})
             return False
-        except Exception:  # The caller's context() may raise anything.
+        except Exception:  # the caller's context() may raise anything
             accepted.close()
             log.exception("no TLS context for a new connection", extra=where)
             return False
@@ -132,7 +135,7 @@ class GrpcAcceptor:
             raise
         transport.set_write_buffer_limits(high=_MOST_WAITING_BYTES)
         link.peer = AcceptedPeer(
-            address=link.connection.address,
+            address=link.connection.remote.address,
             encrypted=True,
             certificate_chain=_verified_chain(transport.get_extra_info("ssl_object")),
         )
@@ -146,18 +149,18 @@ class GrpcAcceptor:
         try:
             inner.setblocking(False)
             inner.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            # Bound first and connected after: gRPC must not see the connection before it is known.
+            # Bound before it is connected: gRPC must not see a connection without its peer.
             inner.bind((host, 0))
-            link.know(as_grpc_prints(*inner.getsockname()[:2]))
+            link.register(as_grpc_prints(*inner.getsockname()[:2]))
             async with asyncio.timeout(_CONNECT_S):
                 await loop.sock_connect(inner, self._inner)
             await loop.create_connection(lambda: link.inner, sock=inner)
         except BaseException:
-            link.forget()
+            link.unregister()
             inner.close()
             raise
-        link.outer.join(link.inner)
-        link.inner.join(link.outer)
+        link.outer.forward_to(link.inner)
+        link.inner.forward_to(link.outer)
 
     def ended(self, link: "_Link") -> None:
         self._links.discard(link)
@@ -165,12 +168,12 @@ class GrpcAcceptor:
 
 
 class _Link:
-    """A client's connection and the inner one it goes on over."""
+    """A client's connection and the inner one that it is forwarded over."""
 
     __slots__ = (
         "_acceptor",
+        "_connecting",
         "_inner_address",
-        "_making",
         "connection",
         "inner",
         "outer",
@@ -182,42 +185,42 @@ class _Link:
         self._acceptor = acceptor
         self.stalls = acceptor.stalls
         self._inner_address = ""
-        self._making = True
+        self._connecting = True
         self.peer = AcceptedPeer(address="")
         self.connection = connection
         self.outer: End = TlsEnd(self) if encrypted else End(self)
         self.inner = End(self)
 
-    def know(self, inner_address: str) -> None:
-        """Calls from `inner_address` are calls of the peer behind, until it is forgotten."""
+    def register(self, inner_address: str) -> None:
+        """From now on, `accepted_peer` returns this link's peer for calls from `inner_address`."""
         self._inner_address = inner_address
-        known[inner_address] = self
+        by_inner_address[inner_address] = self
 
-    def forget(self) -> None:
-        known.pop(self._inner_address, None)
+    def unregister(self) -> None:
+        by_inner_address.pop(self._inner_address, None)
 
     def lost(self, end: End) -> None:
         if end is self.inner:
-            self.forget()
-            if not self._making and not end.heard and self.outer.is_open:
-                # The server greets at once; one that has no room for us hangs up instead.
-                self.connection.refuse(Reason.NOT_FORWARDED)
-        self._look()
+            self.unregister()
+            if not self._connecting and not end.has_received and self.outer.is_open:
+                # gRPC sends its HTTP/2 settings at once; without room it closes the connection.
+                self.connection.record(Reason.NOT_FORWARDED)
+        self._end_if_closed()
 
     def stalled(self) -> None:
-        self.connection.refuse(Reason.STALLED)
+        self.connection.record(Reason.STALLED)
         self.abort()
 
     def disconnect(self) -> None:
         self.connection.count(Reason.NOT_READ)
         self.abort()
 
-    def made(self) -> None:
-        """Connecting has come to its end, good or bad."""
-        self._making = False
+    def connecting_ended(self) -> None:
+        """Both sides are connected, or connecting has failed."""
+        self._connecting = False
         if not (self.outer.is_open and self.inner.is_open):
             self.close()
-        self._look()
+        self._end_if_closed()
 
     def close(self) -> None:
         self.outer.close()
@@ -227,8 +230,8 @@ class _Link:
         self.outer.abort()
         self.inner.abort()
 
-    def _look(self) -> None:
-        if not self._making and not self.outer.is_open and not self.inner.is_open:
+    def _end_if_closed(self) -> None:
+        if not self._connecting and not self.outer.is_open and not self.inner.is_open:
             self._acceptor.ended(self)
 
 
@@ -241,11 +244,11 @@ async def grpc_acceptor(
     allowed: AllowedPeers | None = None,
     context: Callable[[], ssl.SSLContext] | None = None,
 ) -> AsyncIterator[GrpcAcceptor]:
-    """Make an acceptor for listening sockets; it accepts while `GrpcAcceptor.forwarding` does.
+    """Make an acceptor for listening sockets; it accepts inside `GrpcAcceptor.forwarding`.
 
-    allowed: who may connect to a Unix socket. context: gives the TLS context for each new
-    handshake; None: no TLS. Leaving ends the connections that are left, so the server inside is
-    stopped first.
+    allowed: the processes that may connect to a Unix socket. context: returns the TLS context of a
+    new handshake; None: no TLS. Leaving the block ends the connections that are left, so the server
+    inside is stopped before.
     """
     acceptor = GrpcAcceptor(sockets, name=name, limits=limits, allowed=allowed, context=context)
     try:
@@ -254,13 +257,17 @@ async def grpc_acceptor(
         await acceptor.close()
 
 
-def _verified_chain(ssl_object: Any) -> tuple[bytes, ...]:
-    """The client's chain as it was verified, DER, leaf first; empty if it showed none."""
-    leaf = ssl_object.getpeercert(binary_form=True)
-    if leaf is None:
+class _Certificate(Protocol):
+    def public_bytes(self, encoding: int, /) -> bytes: ...
+
+
+def _verified_chain(ssl_object: ssl.SSLObject) -> tuple[bytes, ...]:
+    """Return the client's verified chain, DER, leaf first; empty if it showed none."""
+    if ssl_object.getpeercert(binary_form=True) is None:
         return ()
-    if hasattr(ssl_object, "get_verified_chain"):
+    if sys.version_info >= (3, 13):
         return tuple(ssl_object.get_verified_chain())
-    # Python 3.11 and 3.12 have it on the object within only; remove when 3.13 is the floor.
-    chain = ssl_object._sslobj.get_verified_chain()
+    # Before 3.13 only the object inside has it; remove this when 3.13 is the oldest version.
+    inner = getattr(ssl_object, "_sslobj")  # noqa: B009 - typeshed does not know it
+    chain: tuple[_Certificate, ...] = inner.get_verified_chain()
     return tuple(certificate.public_bytes(2) for certificate in chain)  # 2: DER

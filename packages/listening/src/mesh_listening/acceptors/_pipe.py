@@ -1,6 +1,6 @@
-"""The byte pipe between a connection of a client's and the one it has to the server inside.
+"""Forwards bytes between a client's connection and its inner connection to the server.
 
-It is there for as long as the connection, so it is callbacks only: no task, no coroutine.
+It exists once for every open connection, so it is callbacks only: no task, no coroutine.
 """
 
 import asyncio
@@ -11,39 +11,39 @@ from typing import Protocol, cast
 from mesh_listening.acceptors._deadlines import Deadlines
 
 _RECORD_BYTES = 16 * 1024
-"""The most that one TLS record takes. More at once is encrypted into a buffer that stays as large
-as it once was for as long as the connection is there: 85 kB of memory for 100 kB sent."""
+"""The most that one TLS record holds. More at once is encrypted into a buffer that never shrinks
+while the connection is open: 85 kB of memory for 100 kB sent."""
 
 
 class Link(Protocol):
-    """What two ends are parts of. stalls: the ends that wait for their peer to take something."""
+    """The owner of two ends. stalls: the ends whose peer has not read all that was sent."""
 
     stalls: "Deadlines[End]"
 
     def lost(self, end: "End", /) -> None:
-        """`end` is gone; called before its socket is closed."""
+        """The connection of `end` has ended; called before its socket is closed."""
 
     def stalled(self) -> None:
-        """The peer of one of the ends takes nothing."""
+        """The peer of one of the ends has read nothing for too long."""
 
 
 class End(asyncio.Protocol):
-    """One end; what it reads goes out at the other end, no faster than that can."""
+    """One end; sends the bytes that it receives at the other end, with back-pressure."""
 
-    __slots__ = ("_descriptor", "_early", "_other", "_transport", "heard", "link")
+    __slots__ = ("_descriptor", "_early", "_other", "_transport", "has_received", "link")
 
     def __init__(self, link: Link) -> None:
         self.link = link
-        self.heard = False
+        self.has_received = False
         self._transport: asyncio.Transport | None = None
         self._descriptor = -1
         self._other: End | None = None
         self._early: bytes | None = None
 
-    def join(self, other: "End") -> None:
-        """From now on, forward to `other`."""
+    def forward_to(self, other: "End") -> None:
+        """From now on, forward to `other`, first the bytes that came before."""
         if self._transport is None:
-            other.close()  # We have gone in the meantime.
+            other.close()  # this end has closed in the meantime
             return
         self._other = other
         with suppress(RuntimeError):  # closing already
@@ -60,12 +60,12 @@ class End(asyncio.Protocol):
         if self._transport is None:
             return
         rest: bytes | memoryview = data
-        # uvloop sends at the end of its turn, and until then holds what a push to a thousand
-        # connections comes to. What the kernel takes now is not held.
+        # uvloop sends at the end of a loop iteration, and would hold a push to a thousand
+        # connections until then. What the kernel takes now need not be held.
         if self._transport.get_write_buffer_size() == 0 and not self._transport.is_closing():
             if self._descriptor < 0:
                 self._descriptor = self._transport.get_extra_info("socket").fileno()
-            with suppress(OSError):  # full, or broken: the transport finds out
+            with suppress(OSError):  # full or broken: the transport handles both
                 sent = os.write(self._descriptor, data)
                 if sent == len(data):
                     return
@@ -73,7 +73,7 @@ class End(asyncio.Protocol):
         self._transport.write(rest)
 
     def close(self) -> None:
-        """Send what is still to be sent, for as long as the peer takes it, and end."""
+        """Close after the buffered bytes were sent, unless the peer stops reading."""
         if self._transport is not None:
             self.link.stalls.add(self)
             self._transport.close()
@@ -83,11 +83,11 @@ class End(asyncio.Protocol):
             self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-        self._transport.pause_reading()  # until there is somewhere to write to
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass of it
+        self._transport.pause_reading()  # until `forward_to`
 
     def data_received(self, data: bytes) -> None:
-        self.heard = True
+        self.has_received = True
         if self._other is None:
             self._early = data if self._early is None else self._early + data
         else:
@@ -115,7 +115,7 @@ class End(asyncio.Protocol):
 
 
 class TlsEnd(End):
-    """An end whose transport encrypts."""
+    """An end with TLS."""
 
     __slots__ = ()
 

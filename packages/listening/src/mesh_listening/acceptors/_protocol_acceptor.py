@@ -1,4 +1,4 @@
-"""A port whose connections are served by an asyncio protocol of the caller's, such as HTTP's."""
+"""A port whose connections are served by the caller's asyncio protocol, such as HTTP's."""
 
 import asyncio
 import logging
@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import cast
 
+from mesh_listening.acceptors._connection import Connection
 from mesh_listening.acceptors._deadlines import Deadlines
-from mesh_listening.acceptors._port import Connection, Port
+from mesh_listening.acceptors._port import Port
 from mesh_listening.limits._limits import ConnectionLimits
 from mesh_listening.limits._refusals import Reason
 
@@ -20,17 +21,17 @@ _ENDS_OF_HEADERS = (b"\n\r\n", b"\n\n")
 @asynccontextmanager
 async def accepting(
     sockets: Sequence[socket.socket],
-    protocol: Callable[[], asyncio.BaseProtocol],
+    protocol: Callable[[], asyncio.Protocol],
     *,
     name: str,
     limits: ConnectionLimits,
     watch_headers: bool = False,
 ) -> AsyncIterator[Port]:
-    """Serve each connection by a protocol of its own while the block runs.
+    """While the block runs, serve each connection by a protocol of its own.
 
-    watch_headers: end connections of HTTP/1 whose headers are not there within
-    `limits.handshake_s`, for protocols that don't look themselves. Connections that are open at the
-    end are aborted; a server that wants to say goodbye does so before.
+    watch_headers: end connections of HTTP/1 whose headers take longer than `limits.handshake_s`,
+    for protocols without such a time-out. Connections that are open at the end are aborted; a
+    server that ends them gracefully does so before.
     """
     server = _Server(sockets, protocol, name=name, limits=limits, watch_headers=watch_headers)
     server.port.start()
@@ -44,16 +45,16 @@ class _Server:
     def __init__(
         self,
         sockets: Sequence[socket.socket],
-        protocol: Callable[[], asyncio.BaseProtocol],
+        protocol: Callable[[], asyncio.Protocol],
         *,
         name: str,
         limits: ConnectionLimits,
         watch_headers: bool,
     ) -> None:
         self.port = Port(sockets, self._serve, name=name, limits=limits)
-        self.connections: set[_Watched] = set()
-        self.headers = Deadlines["_Watched"](limits.handshake_s, self._late)
-        self.stalls = Deadlines["_Watched"](limits.stalled_s, self._stalled)
+        self.connections: set[_WatchedProtocol] = set()
+        self.headers = Deadlines["_WatchedProtocol"](limits.handshake_s, self._headers_late)
+        self.stalls = Deadlines["_WatchedProtocol"](limits.stalled_s, self._stalled)
         self.watches_headers = watch_headers
         self._protocol = protocol
 
@@ -62,14 +63,14 @@ class _Server:
 
     async def _hand_over(self, connection: Connection) -> None:
         loop = asyncio.get_running_loop()
-        accepted = connection.take_socket()
+        accepted = connection.detach_socket()
         try:
-            watched = _Watched(self, connection, self._protocol())
+            watched = _WatchedProtocol(self, connection, self._protocol())
             await loop.connect_accepted_socket(lambda: watched, accepted)
         except OSError:
             accepted.close()
             connection.release()
-        except Exception:  # The caller's protocol may raise anything; it costs this connection.
+        except Exception:  # the caller's protocol may raise anything; only this connection ends
             log.exception("connection failed", extra={"listener": self.port.name})
             accepted.close()
             connection.release()
@@ -87,31 +88,29 @@ class _Server:
         self.headers.clear()
         self.stalls.clear()
 
-    def _late(self, watched: "_Watched") -> None:
-        watched.connection.refuse(Reason.NO_HEADERS)
+    def _headers_late(self, watched: "_WatchedProtocol") -> None:
+        watched.connection.record(Reason.NO_HEADERS)
         watched.abort()
 
-    def _stalled(self, watched: "_Watched") -> None:
-        watched.connection.refuse(Reason.STALLED)
+    def _stalled(self, watched: "_WatchedProtocol") -> None:
+        watched.connection.record(Reason.STALLED)
         watched.abort()
 
 
-class _Watched(asyncio.Protocol):
-    """Stands before the protocol, and sees how long its client takes."""
+class _WatchedProtocol(asyncio.Protocol):
+    """Calls the caller's protocol, and measures how long the client takes to send and to read."""
 
     __slots__ = ("_inside", "_server", "_tail", "_transport", "connection")
 
-    def __init__(
-        self, server: _Server, connection: Connection, inside: asyncio.BaseProtocol
-    ) -> None:
+    def __init__(self, server: _Server, connection: Connection, inside: asyncio.Protocol) -> None:
         self.connection = connection
         self._server = server
-        self._inside = cast(asyncio.Protocol, inside)
+        self._inside = inside
         self._tail = b""
         self._transport: asyncio.WriteTransport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.WriteTransport, transport)
+        self._transport = cast(asyncio.WriteTransport, transport)  # uvloop's is no subclass
         self._server.connections.add(self)
         if self._server.watches_headers:
             self._server.headers.add(self)
@@ -119,13 +118,13 @@ class _Watched(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._server.watches_headers:
-            self._watch(data)
+            self._time_headers(data)
         self._inside.data_received(data)
 
-    def _watch(self, data: bytes) -> None:
-        """Let the time for headers begin with their first byte and end with their last.
+    def _time_headers(self, data: bytes) -> None:
+        """Begin the time for headers with their first byte, and end it with their last.
 
-        What follows them in one piece, such as a body, is taken for no further headers.
+        Bytes that follow in the same piece, such as a body, do not begin it again.
         """
         window = self._tail + data
         self._tail = window[-2:]

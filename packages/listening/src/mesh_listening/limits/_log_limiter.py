@@ -1,4 +1,4 @@
-"""What happens again and again, told when it begins and not each time."""
+"""Logs an event that happens again and again only when that begins, not each time."""
 
 from collections.abc import Callable
 
@@ -6,19 +6,19 @@ _MOST_SUBJECTS = 1000
 
 
 class LogLimiter:
-    """Knows what goes on. An episode of a subject is over when it was quiet for `quiet_s`.
+    """Remembers which events go on. One is over when it did not happen for `quiet_s`.
 
-    Of subjects that others choose the names of, a thousand are told apart.
+    At most a thousand subjects are told apart, as clients may choose their names.
     """
 
     def __init__(self, *, quiet_s: float, now: Callable[[], float]) -> None:
-        """now: seconds that never go back."""
+        """now: returns seconds of a clock that never goes back."""
         self._quiet_s = quiet_s
         self._now = now
-        self._last: dict[str, float] = {}  # the one that was quiet for longest first
+        self._last: dict[str, float] = {}  # the longest ago first
 
     def begins(self, subject: str) -> bool:
-        """Note that it happened once more; whether that begins an episode, to be told of."""
+        """Note that the event happened; returns whether it begins with that and is to be logged."""
         now = self._now()
         self._forget_quiet(now)
         if subject not in self._last and len(self._last) >= _MOST_SUBJECTS:

@@ -1,7 +1,7 @@
-"""Messages on their way to peers that have not taken them yet: how long, and how much.
+"""Messages that were handed to the network and not yet read by the peer: how long, and how much.
 
-A peer that does not read keeps one message, and no other peer, waiting. It is closed when that
-takes too long, or sooner when all that waits for slow peers is too much.
+A peer that does not read keeps one message pending, and no other peer's. It is closed when that
+takes too long, or sooner when the pending messages of all slow peers are too many bytes.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Where the time is from, and how to wait."""
+    """The time, and how to wait."""
 
     def monotonic(self) -> float:
         """Seconds on a clock that never goes back."""
@@ -19,18 +19,18 @@ class Clock(Protocol):
 
 
 class Reader(Protocol):
-    """Who is being written to."""
+    """A peer that messages are written to."""
 
     def close_for_not_reading(self, *, waited_s: float, size: int, reason: str) -> None:
-        """End it; the message of `size` bytes that it has not taken is of no use any more."""
+        """End the connection, with the message of `size` bytes that was not read."""
 
 
 class PendingWrites:
-    """Every message handed to the network and not taken from it.
+    """The pending messages of all peers.
 
-    longest_s: who has taken nothing for this long is closed; None: nobody is for that.
-    max_bytes: beyond it, those that have kept a message waiting longest are closed, if for more
-    than `slow_s`. clock: looked at every `slow_s` while anything waits.
+    longest_s: a peer whose message is pending for this long is closed; None: for no time.
+    max_bytes: with more pending, those peers are closed whose message is pending for longest, if
+    for more than `slow_s`. clock: both are checked every `slow_s` while anything is pending.
     """
 
     def __init__(
@@ -40,38 +40,38 @@ class PendingWrites:
         self._max_bytes = max_bytes
         self._slow_s = slow_s
         self._clock = clock
-        # Those that have waited longest come first.
-        self._waiting: dict[Reader, tuple[float, int]] = {}
+        # The longest pending come first.
+        self._pending: dict[Reader, tuple[float, int]] = {}
         self._bytes = 0
         self._any = asyncio.Event()
 
     @property
     def bytes(self) -> int:
-        """All that waits."""
+        """The bytes of all pending messages."""
         return self._bytes
 
     def begin(self, reader: Reader, size: int) -> None:
-        """A message is handed over; one a reader at a time."""
-        self._waiting[reader] = (self._clock.monotonic(), size)
+        """A message is handed to the network; of one reader one at a time."""
+        self._pending[reader] = (self._clock.monotonic(), size)
         self._bytes += size
         self._any.set()
         if self._bytes > self._max_bytes:
             self._make_room()
 
     def end(self, reader: Reader) -> float:
-        """It was taken, or is given up; how many seconds it took."""
-        taken = self._waiting.pop(reader, None)
-        if taken is None:
+        """The reader's message was read, or is given up. Returns for how long it was pending."""
+        pending = self._pending.pop(reader, None)
+        if pending is None:
             return 0.0
-        since, size = taken
+        since, size = pending
         self._bytes -= size
         return self._clock.monotonic() - since
 
     async def run(self) -> None:
-        """Close who does not read, for ever."""
+        """Close peers that do not read, until cancelled."""
         while True:
             await self._any.wait()
-            while self._waiting:
+            while self._pending:
                 await self._clock.sleep(self._slow_s)
                 self._make_room()
                 self._close_overdue()
@@ -86,11 +86,11 @@ class PendingWrites:
             self._close_first("it reads slowly while too much waits for slow clients")
 
     def _waited_s(self) -> float:
-        """How long it is for whom it is longest."""
-        for since, _ in self._waiting.values():
+        """Return the time of the longest pending message; negative without one."""
+        for since, _ in self._pending.values():
             return self._clock.monotonic() - since
         return -1.0
 
     def _close_first(self, reason: str) -> None:
-        reader, (_, size) = next(iter(self._waiting.items()))
+        reader, (_, size) = next(iter(self._pending.items()))
         reader.close_for_not_reading(waited_s=self.end(reader), size=size, reason=reason)

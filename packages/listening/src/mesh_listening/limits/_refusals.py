@@ -1,4 +1,4 @@
-"""What a port turns away, told as one beginning and one end, however often it happens."""
+"""Counts refused connections; tells when refusing for a reason begins and when it is over."""
 
 from collections import Counter
 from enum import StrEnum
@@ -9,7 +9,7 @@ _MOST_NAMED = 3
 
 
 class Reason(StrEnum):
-    """Why a connection was turned away or ended."""
+    """Why a connection was refused, or ended for what it did."""
 
     PORT_FULL = "port full"
     PEER_FULL = "too many of one peer"
@@ -24,12 +24,12 @@ class Reason(StrEnum):
 
     @property
     def label(self) -> str:
-        """Its name in metrics, such as `port_full`."""
+        """The reason's name in metrics, such as `port_full`."""
         return self.name.lower()
 
 
 class Ended(NamedTuple):
-    """A time of refusing that is over. peers: who was refused and how often, the worst first."""
+    """Refusing for a reason is over. peers: those refused and how often, the most often first."""
 
     reason: Reason
     refused: int
@@ -47,15 +47,15 @@ class _Episode:
 
 
 class Refusals:
-    """Counts refusals. They begin with the first, and end when there was none for `quiet_s`."""
+    """Counts refusals. Refusing begins with the first and is over after `quiet_s` without one."""
 
     def __init__(self, *, quiet_s: float) -> None:
         self._quiet_s = quiet_s
         self._going_on: dict[Reason, _Episode] = {}
         self.totals: Counter[Reason] = Counter()
 
-    def refused(self, reason: Reason, peer: str, *, now: float) -> bool:
-        """Count one; True if refusing for this reason begins with it."""
+    def begins(self, reason: Reason, peer: str, *, now: float) -> bool:
+        """Count a refusal; returns whether refusing for this reason begins with it."""
         self.totals[reason] += 1
         episode = self._going_on.get(reason)
         begins = episode is None
@@ -68,11 +68,11 @@ class Refusals:
         return begins
 
     def next_end(self) -> float | None:
-        """When the next of them ends if nothing more is refused; None: none is going on."""
+        """Return when the next one is over if nothing more is refused; None if none goes on."""
         return min((each.last + self._quiet_s for each in self._going_on.values()), default=None)
 
     def ended(self, *, now: float, all_of_them: bool = False) -> list[Ended]:
-        """Take out what is over by now."""
+        """Remove and return those that are over by now."""
         over = [
             reason
             for reason, each in self._going_on.items()

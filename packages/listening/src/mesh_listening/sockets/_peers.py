@@ -1,4 +1,4 @@
-"""Who is at the other end of a connection: by the kernel's word, and who may be."""
+"""The process or address at the other end of a connection, and which processes may connect."""
 
 import errno
 import ipaddress
@@ -17,10 +17,10 @@ _MOST_GROUPS = 65536  # NGROUPS_MAX of Linux
 
 
 class PeerCredentials(NamedTuple):
-    """The process that connected, as the kernel noted it at that moment.
+    """The process that connected, as the kernel recorded it at that moment.
 
-    pid is 0 for a process that can't be seen from our PID namespace. Numbers are reused: a pid
-    says who connected, not that it still runs. groups: the supplementary ones, without `gid`.
+    pid is 0 for a process outside our PID namespace. Numbers are reused: the process with this pid
+    connected, and may have exited since. groups: the supplementary ones, without `gid`.
     """
 
     pid: int
@@ -30,11 +30,10 @@ class PeerCredentials(NamedTuple):
 
 
 class AllowedPeers(NamedTuple):
-    """Who may connect. All of what is given has to hold; None: any.
+    """The processes that may connect. Each condition that is given has to hold; None: any.
 
-    uids, gids: numeric; gids is held against the primary group and the supplementary ones, of
-    which one has to be allowed. pids: called at each connection, for a process that may be another
-    tomorrow; it must not block.
+    uids, gids: numeric; one of a process's primary and supplementary groups has to be in gids.
+    pids: called for each connection, as the allowed process may be restarted; it must not block.
     """
 
     uids: frozenset[int] | None = None
@@ -42,7 +41,7 @@ class AllowedPeers(NamedTuple):
     pids: Callable[[], Collection[int]] | None = None
 
     def refusal(self, peer: PeerCredentials) -> str | None:
-        """Say why this peer is kept out; None: it is let in."""
+        """Return why this peer may not connect; None if it may."""
         if self.uids is not None and peer.uid not in self.uids:
             return f"uid {peer.uid} is not allowed"
         if self.gids is not None and peer.gid not in self.gids and not self.gids & peer.groups:
@@ -54,14 +53,14 @@ class AllowedPeers(NamedTuple):
 
 
 def credentials_of(connection: socket.socket) -> PeerCredentials:
-    """Ask the kernel. Raises OSError."""
+    """Return the process at the other end, as the kernel knows it. Raises OSError."""
     data = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
     pid, uid, gid = _UCRED.unpack(data)
     return PeerCredentials(pid=pid, uid=uid, gid=gid, groups=_groups_of(connection) - {gid})
 
 
 def check_credentials_supported() -> None:
-    """Raise ListenError on systems whose kernel is not asked in this way."""
+    """Raise ListenError on systems without SO_PEERCRED."""
     if not hasattr(socket, "SO_PEERCRED"):
         raise ListenError("checking peers needs SO_PEERCRED, which this system lacks")
 
@@ -90,9 +89,9 @@ def _many_groups_of(connection: socket.socket) -> bytes:
 
 
 def peer_of_address(host: str) -> str:
-    """Under which name the connections from an IP address are counted together.
+    """Return the name that connections from an IP address are counted under.
 
-    For IPv6 that is the /64 it is in: who has one address of it mostly has them all.
+    For IPv6 that is its /64 network: a host that has one address of it usually has them all.
     """
     if ":" not in host:
         return host
@@ -105,7 +104,7 @@ def peer_of_address(host: str) -> str:
 
 
 def as_grpc_prints(host: str, port: int) -> str:
-    """An address as gRPC prints a peer's, such as `ipv4:10.0.0.1:4711`."""
+    """Return an address as gRPC prints a peer's, such as `ipv4:10.0.0.1:4711`."""
     if ":" not in host:
         return f"ipv4:{host}:{port}"
     mapped = ipaddress.IPv6Address(host.partition("%")[0]).ipv4_mapped

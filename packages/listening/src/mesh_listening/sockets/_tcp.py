@@ -1,4 +1,4 @@
-"""TCP sockets to listen on, and the loopback address this machine has."""
+"""Listening TCP sockets, and the loopback address that this machine has."""
 
 import errno
 import os
@@ -11,23 +11,23 @@ from mesh_listening._errors import ListenError
 LOOPBACK_HOSTS = ("127.0.0.1", "::1")
 _BACKLOG = 4096
 _NOT_HERE = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
-"""An address, or a whole family of them, that this machine lacks."""
+"""The errors of an address, or an address family, that this machine lacks."""
 
 
 @contextmanager
 def listening_on(host: str, port: int, *, backlog: int = _BACKLOG) -> Iterator[list[socket.socket]]:
     """Listen on every address that `host` stands for; empty: on all of this machine.
 
-    Of the addresses of a name, such as `localhost`, those that this machine lacks are left out.
-    Port 0 takes a free one, the same for all. The sockets are closed with the context. Raises
-    ListenError.
+    Of a name with several addresses, such as `localhost`, those that this machine lacks are left
+    out. Port 0 takes a free one, the same for all. The sockets are closed with the context.
+    Raises ListenError.
     """
     with ExitStack() as stack:
         yield [stack.enter_context(each) for each in _open(host, port, backlog)]
 
 
 def format_address(listening: socket.socket) -> str:
-    """The address of a socket as `host:port`, the host of IPv6 in brackets."""
+    """Return the address of a socket as `host:port`, the host of IPv6 in brackets."""
     host, port = listening.getsockname()[:2]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
@@ -56,7 +56,7 @@ def _open(host: str, port: int, backlog: int) -> list[socket.socket]:
 
 
 def _reason(error: OSError) -> str:
-    # Python adds the address to the kernel's words; a name's resolver has errors of its own.
+    # Python adds the address to the kernel's text; errors of name resolution have no errno of it.
     if error.errno is None or isinstance(error, socket.gaierror):
         return error.strerror or str(error)
     return os.strerror(error.errno)
@@ -81,7 +81,7 @@ def _listening(
 
 
 def loopback_host() -> str:
-    """The loopback address that works here: 127.0.0.1, or ::1 where there is no other.
+    """Return the loopback address that works here: 127.0.0.1, or ::1 where there is no other.
 
     Raises ListenError if there is neither.
     """

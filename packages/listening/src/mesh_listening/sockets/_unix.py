@@ -1,4 +1,4 @@
-"""The file of a Unix socket: what is there, making it ours, and taking away no one else's."""
+"""Listening Unix sockets: a dead socket's file is replaced, another process's never removed."""
 
 import os
 import socket
@@ -16,17 +16,17 @@ _BACKLOG = 4096
 
 
 class SocketFile(StrEnum):
-    """What is found where a socket is looked for."""
+    """The kinds of files at the path of a socket."""
 
     ABSENT = "absent"
     NOT_A_SOCKET = "not a socket"
     DEAD = "dead"
-    """A socket that nobody listens on any more."""
+    """A socket that no process listens on any more."""
     LISTENING = "listening"
 
 
 def inspect_socket_path(path: Path) -> SocketFile:
-    """Look what is at `path`; a symbolic link is followed. Raises ListenError."""
+    """Return what there is at `path`; a symbolic link is followed. Raises ListenError."""
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
@@ -44,16 +44,16 @@ def inspect_socket_path(path: Path) -> SocketFile:
         except (ConnectionRefusedError, FileNotFoundError):
             return SocketFile.DEAD
         except OSError as error:
-            # Not ours to try: what listens there may be somebody else's.
+            # Without permission to connect: another user's process may listen there.
             raise ListenError(f"cannot connect to {path}: {error.strerror}") from error
     return SocketFile.LISTENING
 
 
 def prepare_socket_path(path: Path, *, longest_bytes: int = LONGEST_SOCKET_PATH_BYTES) -> None:
-    """Make the directory, private to this user, and clear away a socket nobody listens on.
+    """Make the directory, private to this user, and remove a socket that no process listens on.
 
-    The path counts as it is given: a relative one may fit where the absolute one is too long.
-    Raises ListenError if it cannot be a socket, or is in use, or may be.
+    The limit is for the path as given: a relative one may fit where the absolute one is too long.
+    Raises ListenError if there can be no socket at the path, or if it is, or may be, in use.
     """
     length = len(os.fsencode(path))
     if length > longest_bytes:
@@ -86,9 +86,9 @@ def prepare_socket_path(path: Path, *, longest_bytes: int = LONGEST_SOCKET_PATH_
 def listening_at(
     path: Path, *, mode: int = 0o600, backlog: int = _BACKLOG
 ) -> Iterator[socket.socket]:
-    """Listen at `path`, once it is prepared; the socket's file goes away with the context.
+    """Prepare `path` and listen there; the socket's file is removed with the context.
 
-    The mode is set between bind and listen, so nobody gets in under a wider one. Raises
+    The mode is set between bind and listen, so no process can connect under a wider one. Raises
     ListenError.
     """
     prepare_socket_path(path)
@@ -104,8 +104,8 @@ def listening_at(
         try:
             yield listening
         finally:
-            # Somebody may have put another in its place. As long as ours is open, its number is
-            # given to no other file.
+            # Another process may have put its own file there. While our socket is open, no other
+            # file gets its inode number.
             with suppress(OSError):
                 now = path.lstat()
                 if (now.st_dev, now.st_ino) == (made.st_dev, made.st_ino):

@@ -27,7 +27,7 @@ _LONGEST_IDENTIFIER_BYTES = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What the relay reads of a discovery request.
+    """The fields of a discovery request that the relay reads.
 
     error: a NACK's message, else None.
     names_versions: it names versions of resources that Envoy has.
@@ -41,7 +41,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """What the relay reads of a discovery response.
+    """The fields of a discovery response that the relay reads.
 
     control_plane: the identifier by which the control plane describes itself; empty if it sent
         none, or one of more than 4096 bytes, or one that is damaged.

@@ -1,1 +1,1 @@
-"""What the relay knows: whether the control plane answers, and the delivery status of each type."""
+"""The relay's status: whether the control plane answers, and the delivery status of each type."""

@@ -1,4 +1,4 @@
-"""What the relay shows the control plane and trusts of it, read again for each stream."""
+"""The token, certificate and roots for the control plane, read again for each stream."""
 
 from __future__ import annotations
 

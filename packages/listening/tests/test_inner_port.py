@@ -39,7 +39,7 @@ async def test_a_thousand_foreign_connections_take_no_place_from_those_through_t
 async def test_foreign_connections_have_a_limit_and_an_acceptor_without_a_place_says_so(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("mesh_listening.limits._limits._FOREIGN", 20)
+    monkeypatch.setattr("mesh_listening.limits._limits._FOREIGN_CONNECTIONS", 20)
     limits = unhurried(GRPC_LIMITS._replace(port=20, peer=10))
     with listening_on("127.0.0.1", 0) as sockets:
         async with served_by_grpc(sockets, limits) as served:
