@@ -96,8 +96,8 @@ async def commands() -> AsyncIterator[bytes]:
         yield command
 
 
-def say(**facts: object) -> None:
-    print(json.dumps(facts), flush=True)
+def say(**log_facts: object) -> None:
+    print(json.dumps(log_facts), flush=True)
 
 
 def tell_time() -> None:
@@ -238,7 +238,7 @@ class Process:
         assert self._process.stdin is not None
         self._process.stdin.write(command.encode() + b"\n")
 
-    async def ask(self, command: str) -> dict[str, Any]:
+    async def query(self, command: str) -> dict[str, Any]:
         self.tell(command)
         return await self.read()
 
@@ -268,10 +268,10 @@ class Measured:
 
     async def push(self, clients: int) -> None:
         self._clients.tell("take")
-        began = await self._server.ask("push")
+        began = await self._server.query("push")
         took = await self._clients.read()
         await asyncio.sleep(0.3)  # the last answers have been read by then
-        ended = await self._server.ask("look")
+        ended = await self._server.query("look")
         self.cpu_us.append((ended["cpu"] - began["cpu"]) / clients * 1e6)
         self.last_ms.append((took["last"] - began["at"]) * 1e3)
 

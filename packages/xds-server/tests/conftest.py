@@ -36,8 +36,8 @@ from xds_server import (
 from xds_server import type_urls as types
 from xds_server.protocol._references import first_text
 from xds_server.protocol._request import ClientError, DeltaRequest, SotwRequest
+from xds_server.streams._endpoints_in_doubt import EndpointsInDoubt
 from xds_server.streams._last_clusters import LastClusters
-from xds_server.streams._reconnects import Reconnects
 from xds_server.subscriptions._delta import DeltaState
 from xds_server.subscriptions._sotw import SotwState
 from xds_server.testing import admit_all
@@ -52,14 +52,14 @@ class State:
 
     def __init__(self) -> None:
         self.resources: dict[str, dict[str, Resource]] = {}
-        self.asked: list[tuple[Watch, PushRequest | None]] = []
+        self.requested: list[tuple[Watch, PushRequest | None]] = []
         self.say_removed = True
         self._partial: Generated | None = None
 
     def generate(
         self, _client: Client[None], watch: Watch, push: PushRequest | None
     ) -> Generated | None:
-        self.asked.append((watch, push))
+        self.requested.append((watch, push))
         if self._partial is not None:
             return self._partial
         existing = self.resources.get(watch.type_url, {})
@@ -170,7 +170,7 @@ class Core:
         self._streams = itertools.count(1)
         self._state = state
         self._delta = delta
-        self._reconnects = Reconnects()
+        self._endpoints_in_doubt = EndpointsInDoubt()
         self._last_clusters = LastClusters(clock=SystemClock())
         self.client: Client[None] = Client(id="n-1", node=Node(id="n"), identities=(), context=None)
         self.reset()
@@ -188,7 +188,9 @@ class Core:
         )
         self.stream.identifier = "test"
         if self._delta:
-            self.stream.in_doubt = self._reconnects.opened(self.client.node.id, self.stream.warming)
+            self.stream.in_doubt = self._endpoints_in_doubt.opened(
+                self.client.node.id, self.stream.warming
+            )
         else:
             self.stream.before = self._last_clusters.opened(self.client.node.id, self.stream)
         self._pushing: Iterator[Any] = iter(())
@@ -207,7 +209,7 @@ class Core:
     def receive(self, request: Any) -> list[Any]:
         self.received = self.stream.receive(request)
         source = partial(self._source, push=None)
-        replies = self._decoded(self.stream.answers(self.received.asks, source))
+        replies = self._decoded(self.stream.answers(self.received.queries, source))
         return replies + self._decoded(self._pushing)
 
     def ack(self, reply: Any, *names: str, nack: str = "") -> list[Any]:
@@ -243,12 +245,12 @@ class Core:
     def subscription(self, type_url: str) -> Any:
         return self.stream.subscriptions[type_url]
 
-    def source(self, ask: Any) -> Generated | None:
+    def source(self, query: Any) -> Generated | None:
         """Where a push of everything gets its resources."""
-        return self._source(ask, push=PushRequest())
+        return self._source(query, push=PushRequest())
 
-    def _source(self, ask: Any, *, push: PushRequest | None) -> Generated | None:
-        return self._state.generate(self.client, ask.watch, None if ask.asked else push)
+    def _source(self, query: Any, *, push: PushRequest | None) -> Generated | None:
+        return self._state.generate(self.client, query.watch, None if query.requested else push)
 
     def _decoded(self, responses: Any) -> list[Any]:
         kind: Any = (

@@ -29,7 +29,7 @@ from xds_server import type_urls as types
 from xds_server.protocol._request import DeltaRequest, SotwRequest
 from xds_server.subscriptions._delta import DeltaState
 from xds_server.subscriptions._sotw import SotwState
-from xds_server.subscriptions._subscription import Ask
+from xds_server.subscriptions._subscription import Query
 
 EDS = types.ENDPOINT
 CLIENT: Client[None] = Client(id="n-1", node=Node(id="n"), identities=(), context=None)
@@ -141,16 +141,16 @@ class Stream:
 
     def first(self) -> None:
         received = self._state.receive(self._request)
-        (response,) = self._state.answers(received.asks, partial(self._source, push=None))
+        (response,) = self._state.answers(received.queries, partial(self._source, push=None))
         assert response.resources
 
     def push(self, request: PushRequest) -> None:
         (response,) = self._state.push(partial(self._source, push=request))
         assert len(response.resources) == 1
 
-    def _source(self, ask: Ask, *, push: PushRequest | None) -> Generated | None:
+    def _source(self, query: Query, *, push: PushRequest | None) -> Generated | None:
         generated: Generated | None = self._store.generate(
-            CLIENT, ask.watch, None if ask.asked else push
+            CLIENT, query.watch, None if query.requested else push
         )
         return generated
 

@@ -15,7 +15,7 @@ from mesh_lifecycle import in_background
 from mesh_testkit import until
 from xds_server import Client, NullObserver, PlainListener, PushRequest, XdsServer, serving
 from xds_server import type_urls as types
-from xds_server._memory_release import MemoryKeeper, give_back_unused
+from xds_server._memory_release import MemoryRelease, release_unused
 from xds_server.streams._connection import Connection
 from xds_server.testing import (
     ADS_DELTA,
@@ -27,14 +27,14 @@ from xds_server.testing import (
 )
 
 
-class Kept:
+class Releases:
     """Memory that can be given back, and how often it was."""
 
     def __init__(self) -> None:
         self.given_back = 0
         self.trimmed = 0
 
-    async def give_back(self) -> bool:
+    async def release(self) -> bool:
         self.given_back += 1
         return True
 
@@ -44,109 +44,117 @@ class Kept:
 
 
 @pytest.fixture
-def kept() -> Kept:
-    return Kept()
+def releases() -> Releases:
+    return Releases()
 
 
 @asynccontextmanager
 async def keeping(
-    clock: Any, kept: Kept, *, quiet_s: float | None = 10
-) -> AsyncIterator[MemoryKeeper]:
-    keeper = MemoryKeeper(quiet_s=quiet_s, clock=clock, give_back=kept.give_back, trim=kept.trim)
-    async with in_background(keeper.run(), name="memory"):
-        yield keeper
+    clock: Any, releases: Releases, *, quiet_s: float | None = 10
+) -> AsyncIterator[MemoryRelease]:
+    releasing = MemoryRelease(
+        quiet_s=quiet_s, clock=clock, release=releases.release, trim=releases.trim
+    )
+    async with in_background(releasing.run(), name="memory"):
+        yield releasing
 
 
-async def test_it_is_given_back_once_when_most_have_gone(clock: Any, kept: Kept) -> None:
-    async with keeping(clock, kept) as keeper:
-        keeper.count(1000)
-        keeper.count(400)
+async def test_it_is_given_back_once_when_most_have_gone(clock: Any, releases: Releases) -> None:
+    async with keeping(clock, releases) as releasing:
+        releasing.count(1000)
+        releasing.count(400)
         await clock.advance(9.9)
-        assert kept.given_back == 0
+        assert releases.given_back == 0
         await clock.advance(0.1)
-        assert kept.given_back == 1
+        assert releases.given_back == 1
         await clock.advance(100)
-        assert kept.given_back == 1
-        keeper.count(150)  # from 400: again most of them
+        assert releases.given_back == 1
+        releasing.count(150)  # from 400: again most of them
         await clock.advance(10)
-        assert kept.given_back == 2
+        assert releases.given_back == 2
 
 
-async def test_it_waits_until_nobody_comes_or_goes(clock: Any, kept: Kept) -> None:
-    async with keeping(clock, kept) as keeper:
-        keeper.count(1000)
+async def test_it_waits_until_nobody_comes_or_goes(clock: Any, releases: Releases) -> None:
+    async with keeping(clock, releases) as releasing:
+        releasing.count(1000)
         for clients in range(400, 0, -100):
-            keeper.count(clients)
+            releasing.count(clients)
             await clock.advance(9)
-        assert kept.given_back == 0
+        assert releases.given_back == 0
         await clock.advance(1)
-        assert kept.given_back == 1
+        assert releases.given_back == 1
 
 
 @pytest.mark.parametrize(("most", "left"), [(1000, 501), (150, 51)])
-async def test_it_is_kept_for_those_who_stay(clock: Any, kept: Kept, most: int, left: int) -> None:
-    async with keeping(clock, kept) as keeper:
-        keeper.count(most)
-        keeper.count(left)
+async def test_it_is_kept_for_those_who_stay(
+    clock: Any, releases: Releases, most: int, left: int
+) -> None:
+    async with keeping(clock, releases) as releasing:
+        releasing.count(most)
+        releasing.count(left)
         await clock.advance(100)
-        assert kept.given_back == 0
+        assert releases.given_back == 0
 
 
-async def test_it_is_kept_for_those_who_come_back(clock: Any, kept: Kept) -> None:
-    async with keeping(clock, kept) as keeper:
-        keeper.count(1000)
-        keeper.count(0)
+async def test_it_is_kept_for_those_who_come_back(clock: Any, releases: Releases) -> None:
+    async with keeping(clock, releases) as releasing:
+        releasing.count(1000)
+        releasing.count(0)
         await clock.advance(5)
-        keeper.count(1000)
+        releasing.count(1000)
         await clock.advance(100)
-        assert kept.given_back == 0
+        assert releases.given_back == 0
 
 
-async def test_it_is_kept_if_nobody_wants_it_back(clock: Any, kept: Kept) -> None:
-    async with keeping(clock, kept, quiet_s=None) as keeper:
-        keeper.count(1000)
-        keeper.pushed()
-        keeper.count(0)
+async def test_it_is_kept_if_nobody_wants_it_back(clock: Any, releases: Releases) -> None:
+    async with keeping(clock, releases, quiet_s=None) as releasing:
+        releasing.count(1000)
+        releasing.pushed()
+        releasing.count(0)
         await clock.advance(1000)
-        assert kept.given_back == kept.trimmed == 0
+        assert releases.given_back == releases.trimmed == 0
 
 
-async def test_what_a_push_needed_is_given_back_when_it_is_quiet(clock: Any, kept: Kept) -> None:
-    async with keeping(clock, kept) as keeper:
-        keeper.count(200)
+async def test_what_a_push_needed_is_given_back_when_it_is_quiet(
+    clock: Any, releases: Releases
+) -> None:
+    async with keeping(clock, releases) as releasing:
+        releasing.count(200)
         await clock.advance(10)
-        assert kept.trimmed == 1  # what the first responses needed
+        assert releases.trimmed == 1  # what the first responses needed
         await clock.advance(100)
-        assert kept.trimmed == 1
+        assert releases.trimmed == 1
         for _ in range(3):
-            keeper.pushed()
+            releasing.pushed()
             await clock.advance(9)
-        assert kept.trimmed == 1
+        assert releases.trimmed == 1
         await clock.advance(1)
-        assert kept.trimmed == 2
-        assert kept.given_back == 0
+        assert releases.trimmed == 2
+        assert releases.given_back == 0
 
 
-async def test_a_push_to_few_needs_little(clock: Any, kept: Kept) -> None:
-    async with keeping(clock, kept) as keeper:
-        keeper.count(99)
-        keeper.pushed()
+async def test_a_push_to_few_needs_little(clock: Any, releases: Releases) -> None:
+    async with keeping(clock, releases) as releasing:
+        releasing.count(99)
+        releasing.pushed()
         await clock.advance(1000)
-        assert kept.trimmed == 0
+        assert releases.trimmed == 0
 
 
-async def test_clients_that_have_gone_are_not_forgotten_over_a_push(clock: Any, kept: Kept) -> None:
-    async with keeping(clock, kept) as keeper:
-        keeper.count(1000)
-        keeper.count(300)
+async def test_clients_that_have_gone_are_not_forgotten_over_a_push(
+    clock: Any, releases: Releases
+) -> None:
+    async with keeping(clock, releases) as releasing:
+        releasing.count(1000)
+        releasing.count(300)
         await clock.advance(5)
-        keeper.pushed()
+        releasing.pushed()
         await clock.advance(10)
-        assert (kept.given_back, kept.trimmed) == (1, 0)
+        assert (releases.given_back, releases.trimmed) == (1, 0)
 
 
 async def test_asking_the_allocator_works_or_does_nothing() -> None:
-    assert await give_back_unused() in ({True, False} if sys.platform == "linux" else {False})
+    assert await release_unused() in ({True, False} if sys.platform == "linux" else {False})
 
 
 @pytest.fixture

@@ -319,12 +319,12 @@ async def slow_stream(server: Any) -> AsyncIterator[tuple[SotwClient, Dam]]:
 
 
 @pytest.mark.parametrize(
-    ("asked", "order"),
+    ("requested", "order"),
     [(SECRET, [CDS, SECRET, CDS]), (LDS, [CDS, CDS, LDS])],
     ids=["what refers to nothing", "what may refer to clusters of the push"],
 )
 async def test_requests_are_answered_before_a_waiting_push(
-    running: Any, state: Any, make: Any, settle: Any, *, asked: str, order: list[str]
+    running: Any, state: Any, make: Any, settle: Any, *, requested: str, order: list[str]
 ) -> None:
     """Unless the answer could refer to what only the push brings."""
     state.set(make.cluster("a"), make.listener("l"), secret("s"))
@@ -338,7 +338,7 @@ async def test_requests_are_answered_before_a_waiting_push(
         await settle()  # until it is stuck at the dam
         state.set(make.cluster("a", change=2))
         server.push_now(PushRequest())
-        await client.subscribe(asked, *(("s",) if asked == SECRET else ()))
+        await client.subscribe(requested, *(("s",) if requested == SECRET else ()))
         await settle()
         dam.open.set()
         replies = [(await client.next()).type_url for _ in range(3)]

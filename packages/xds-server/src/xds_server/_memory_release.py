@@ -38,7 +38,7 @@ def trim() -> bool:
         return False
 
 
-async def give_back_unused() -> bool:
+async def release_unused() -> bool:
     """Empty Python's free lists and glibc's; whether there was anything. Only glibc knows how.
 
     Two steps of some 10 ms each, during which nothing else happens.
@@ -61,7 +61,7 @@ def _forget_looked_up_names() -> None:
         sys._clear_type_cache()
 
 
-class MemoryKeeper:
+class MemoryRelease:
     """Gives back when it is quiet for a while: what is free, and more when most clients have gone.
 
     That is half of them, or more, and some number at least.
@@ -72,12 +72,12 @@ class MemoryKeeper:
         *,
         quiet_s: float | None,
         clock: Clock,
-        give_back: Callable[[], Awaitable[bool]] = give_back_unused,
+        release: Callable[[], Awaitable[bool]] = release_unused,
         trim: Callable[[], bool] = trim,
     ) -> None:
         self._quiet_s = quiet_s
         self._clock = clock
-        self._give_back = give_back
+        self._release = release
         self._trim = trim
         self._most = 0
         self._clients = 0
@@ -123,5 +123,5 @@ class MemoryKeeper:
                 self._trim()
                 continue
             gone, self._most = self._most - self._clients, self._clients
-            if await self._give_back():
+            if await self._release():
                 log.info("memory given back", extra={"clients": self._clients, "gone": gone})

@@ -19,7 +19,7 @@ from mesh_lifecycle import Clock, SystemClock, in_background
 from mesh_listening import PendingWrites
 from xds_server._config import ServerConfig
 from xds_server._errors import BadRequest, Refused, StreamRefused
-from xds_server._memory_release import MemoryKeeper
+from xds_server._memory_release import MemoryRelease
 from xds_server.monitoring._no_metrics import no_metrics
 from xds_server.monitoring._observer import NullObserver, StreamObserver
 from xds_server.monitoring._status import ClientStatus
@@ -30,12 +30,12 @@ from xds_server.protocol._watch import Watch
 from xds_server.pushing._debounce import Debounce, Debouncer, Gathered
 from xds_server.pushing._push_queue import PushQueue
 from xds_server.pushing._push_request import PushRequest, Updates
-from xds_server.pushing._push_throttle import Slots
+from xds_server.pushing._push_throttle import PushThrottle
 from xds_server.sources._generated import Generated
 from xds_server.sources._generator import Client, Generator
 from xds_server.streams._admission import Admit, Peer
-from xds_server.streams._bad_requests import BadRequests, no_request, peer_name
-from xds_server.streams._client_observers import Followers
+from xds_server.streams._bad_requests import BadRequests, missing_request, peer_name
+from xds_server.streams._client_observers import ClientObservers
 from xds_server.streams._connection import (
     Connection,
     Dependencies,
@@ -45,12 +45,12 @@ from xds_server.streams._connection import (
     Write,
     check_request,
 )
+from xds_server.streams._endpoints_in_doubt import EndpointsInDoubt
 from xds_server.streams._last_clusters import LastClusters
 from xds_server.streams._push_description import PushDescriptions
 from xds_server.streams._rate_limit import RateLimit
-from xds_server.streams._reconnects import Reconnects
 from xds_server.streams._request_size import check_size
-from xds_server.streams._unserved import Unserved
+from xds_server.streams._unserved import UnservedTypes
 from xds_server.subscriptions._delta import DeltaState
 from xds_server.subscriptions._sotw import SotwState
 from xds_server.subscriptions._stream_state import StreamState
@@ -73,7 +73,7 @@ def _instruments(
     registry: CollectorRegistry | None,
     *,
     queue_length: Callable[[], int],
-    untaken: Callable[[], int],
+    pending_writes: Callable[[], int],
 ) -> Metrics:
     if registry is None:
         return no_metrics()
@@ -81,7 +81,7 @@ def _instruments(
         Metrics,  # here, for the library behind it is not for everyone
     )
 
-    return Metrics(registry, queue_length=queue_length, untaken=untaken)
+    return Metrics(registry, queue_length=queue_length, pending_writes=pending_writes)
 
 
 def _debouncer(config: ServerConfig, maximum_s: float, clock: Clock) -> Debouncer:
@@ -119,7 +119,7 @@ class XdsServer(Generic[C]):
         self._clock = clock
         self._connections: dict[str, Connection[C]] = {}
         self._queue: PushQueue[Connection[C]] = PushQueue()
-        self._slots = Slots(config.concurrent_pushes)
+        self._throttle = PushThrottle(config.concurrent_pushes)
         self._streams_rate = RateLimit(
             config.streams_per_second, longest_wait_s=config.stream_wait_s, clock=clock
         )
@@ -133,9 +133,11 @@ class XdsServer(Generic[C]):
             slow_s=config.slow_client_s,
             clock=clock,
         )
-        self._memory = MemoryKeeper(quiet_s=config.trim_memory_after_s, clock=clock)
+        self._memory = MemoryRelease(quiet_s=config.trim_memory_after_s, clock=clock)
         self._metrics = _instruments(
-            registry, queue_length=self._queue.__len__, untaken=lambda: self._pending_writes.bytes
+            registry,
+            queue_length=self._queue.__len__,
+            pending_writes=lambda: self._pending_writes.bytes,
         )
         self._dependencies = Dependencies(
             generators=generators,
@@ -144,15 +146,15 @@ class XdsServer(Generic[C]):
             metrics=self._metrics,
             version=self._current_version,
             observer=observer,
-            untaken=self._pending_writes,
+            pending_writes=self._pending_writes,
             descriptions=PushDescriptions(config, metrics=self._metrics),
-            unserved=Unserved(self._metrics),
+            unserved=UnservedTypes(self._metrics),
             is_behind=self._is_behind,
         )
         self._observer = observer
         self._bad_requests = BadRequests(self._metrics, clock=clock)
-        self._followers = Followers(generators, metrics=self._metrics)
-        self._reconnects = Reconnects()
+        self._client_observers = ClientObservers(generators, metrics=self._metrics)
+        self._endpoints_in_doubt = EndpointsInDoubt()
         self._last_clusters = LastClusters(clock=clock)
         self._updates = Updates()
         self._failed_on: PushRequest | None = None
@@ -166,7 +168,7 @@ class XdsServer(Generic[C]):
         """Something changed. Changes are gathered, built once, then pushed to who needs them."""
         if not request.changed:
             return
-        self._told_of(request)
+        self._count_inbound(request)
         debouncer = self._incremental_debouncer if request.incremental else self._debouncer
         debouncer.add(request)
 
@@ -174,11 +176,11 @@ class XdsServer(Generic[C]):
         """As `notify`, but without gathering: built before this returns, then pushed."""
         if not request.changed:
             return
-        self._told_of(request)
+        self._count_inbound(request)
         try:
             self._push(request)
         finally:
-            self._commit(1)
+            self._count_committed(1)
 
     def updates(self) -> Updates:
         """How many changes came in, and how many of them are done with."""
@@ -228,13 +230,13 @@ class XdsServer(Generic[C]):
         self._check_ready()
         who = peer_name(peer)
         try:
-            connection = await self._opened(peer, read, delta=delta, type_url=type_url)
+            connection = await self._open_connection(peer, read, delta=delta, type_url=type_url)
         except BadRequest as bad:
             self._bad_requests.note(bad, who)
             raise
         if connection is None:
             # gRPC ends a call whose message is too large for it, and says so to the client only.
-            self._bad_requests.note(no_request(self.config.max_request_bytes), who)
+            self._bad_requests.note(missing_request(self.config.max_request_bytes), who)
             return
         del peer  # and with it the call's headers, which are of no use for the rest of the stream
         node = connection.client.node
@@ -242,10 +244,10 @@ class XdsServer(Generic[C]):
         self._memory.count(len(self._connections))
         gauge = self._metrics.clients.labels(node.user_agent.partition("/")[0] or "unknown")
         gauge.inc()
-        log.info("client connected", extra=connection.facts())
+        log.info("client connected", extra=connection.log_facts())
         try:
             self._observer.opened(connection.client)
-            self._push_to_watchers(self._followers.connected(connection.client))
+            self._push_to_watchers(self._client_observers.connected(connection.client))
             await connection.run(read, write)
         except BadRequest as bad:
             self._bad_requests.note(bad, who, client=connection.client.id)
@@ -255,11 +257,11 @@ class XdsServer(Generic[C]):
             del self._connections[connection.client.id]
             self._memory.count(len(self._connections))
             self._queue.discard(connection)
-            self._reconnects.closed(node.id, connection.state.warming)
+            self._endpoints_in_doubt.closed(node.id, connection.state.warming)
             if isinstance(connection.state, SotwState):
                 self._last_clusters.closed(node.id, connection.state)
-            log.info("client disconnected", extra=connection.facts())
-            self._push_to_watchers(self._followers.disconnected(connection.client))
+            log.info("client disconnected", extra=connection.log_facts())
+            self._push_to_watchers(self._client_observers.disconnected(connection.client))
             self._observer.closed(connection.client)
 
     async def admit_client(self, node: Node | None, peer: Peer) -> Client[C]:
@@ -304,7 +306,7 @@ class XdsServer(Generic[C]):
         from an older stream are known by name and version only. Secrets are among them.
         """
         connection = self._connections.get(client_id)
-        return {} if connection is None else connection.held()
+        return {} if connection is None else connection.client_has()
 
     async def _first_request(self, read: Read) -> object:
         longest_s = self.config.first_request_within_s
@@ -322,7 +324,7 @@ class XdsServer(Generic[C]):
                 grpc.StatusCode.UNAVAILABLE, "not ready: the first configuration is being built"
             )
 
-    async def _opened(
+    async def _open_connection(
         self, peer: Peer, read: Read, *, delta: bool, type_url: str | None
     ) -> Connection[C] | None:
         """A connection with its first request; None if there was none. Raises `Refused`."""
@@ -344,7 +346,7 @@ class XdsServer(Generic[C]):
             version=self._dependencies.version,
         )
         if isinstance(state, DeltaState):
-            state.in_doubt = self._reconnects.opened(client.node.id, state.warming)
+            state.in_doubt = self._endpoints_in_doubt.opened(client.node.id, state.warming)
         elif isinstance(state, SotwState):
             state.before = self._last_clusters.opened(client.node.id, state)
         return Connection(
@@ -384,11 +386,11 @@ class XdsServer(Generic[C]):
         now = datetime.fromtimestamp(self._clock.now(), tz=UTC)
         self._version = f"{now.isoformat(timespec='seconds')}/{next(self._pushes)}"
 
-    def _told_of(self, request: PushRequest) -> None:
+    def _count_inbound(self, request: PushRequest) -> None:
         self._metrics.inbound_updates.inc("incremental" if request.incremental else "full")
         self._updates = replace(self._updates, inbound=self._updates.inbound + 1)
 
-    def _commit(self, changes: int) -> None:
+    def _count_committed(self, changes: int) -> None:
         self._metrics.committed_updates.inc("", changes)
         self._updates = replace(self._updates, committed=self._updates.committed + changes)
 
@@ -405,7 +407,7 @@ class XdsServer(Generic[C]):
             )
             return
         finally:
-            self._commit(gathered.changes)
+            self._count_committed(gathered.changes)
         log.info(
             "pushing changes",
             extra={
@@ -441,7 +443,7 @@ class XdsServer(Generic[C]):
                 self._failed_on = request
                 log.exception(
                     "asking whether a client needs a push failed; clients like it are pushed to",
-                    extra=connection.facts(),
+                    extra=connection.log_facts(),
                 )
             return True
 
@@ -458,7 +460,7 @@ class XdsServer(Generic[C]):
             return
         self._next_version()
         for connection in self._connections.values():
-            if connection.watches(self._followers.type_urls):
+            if connection.watches(self._client_observers.type_urls):
                 self._queue.enqueue(connection, request)
 
     async def _send_pushes(self) -> None:
@@ -467,12 +469,14 @@ class XdsServer(Generic[C]):
             if taken is None:
                 return  # shut down, which this server never does
             connection, request = taken
-            slot = self._slots.none() if connection.reads_slowly else await self._slots.acquire()
+            permit = (
+                self._throttle.none() if connection.reads_slowly else await self._throttle.acquire()
+            )
             if connection.client.id in self._connections:
-                slot.release_after(self.config.slow_client_s)
+                permit.release_after(self.config.slow_client_s)
                 done = partial(self._queue.mark_done, connection)
-                connection.hand_over(Push(request=request, slot=slot, done=done))
+                connection.start_push(Push(request=request, permit=permit, done=done))
                 del done
             else:
-                slot.release()
-            del connection, request, slot, taken  # not kept until the next push
+                permit.release()
+            del connection, request, permit, taken  # not kept until the next push

@@ -27,11 +27,11 @@ def changes(taken: Any) -> set[str]:
 
 async def test_what_goes_in_comes_out_and_an_empty_queue_waits(settle: Settle) -> None:
     queue: PushQueue[str] = PushQueue()
-    taker = asyncio.create_task(queue.dequeue())
+    waiter = asyncio.create_task(queue.dequeue())
     await settle()
-    assert not taker.done()
+    assert not waiter.done()
     queue.enqueue("a", request("1"))
-    taken = await taker
+    taken = await waiter
     assert taken is not None
     assert taken[0] == "a"
     assert changes(taken) == {"1"}
@@ -64,7 +64,7 @@ async def test_of_two_takers_one_addition_wakes_one(settle: Settle) -> None:
     await settle()
     queue.enqueue("a", request("1"))
     await settle()
-    assert [taker.done() for taker in takers] == [True, False]
+    assert [waiter.done() for waiter in takers] == [True, False]
     takers[1].cancel()
     await asyncio.wait(takers)
 
@@ -87,10 +87,10 @@ async def test_shut_down_drains_and_takes_no_more(settle: Settle) -> None:
     queue.shut_down()
     queue.enqueue("b", request("2"))
     assert await queue.dequeue() is not None
-    taker = asyncio.create_task(queue.dequeue())
+    waiter = asyncio.create_task(queue.dequeue())
     await settle()
-    assert taker.done()
-    assert await taker is None
+    assert waiter.done()
+    assert await waiter is None
 
 
 async def test_who_is_gone_is_not_pushed_to() -> None:

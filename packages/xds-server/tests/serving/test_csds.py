@@ -35,15 +35,15 @@ async def test_it_says_what_was_accepted_refused_and_not_found(state: Any, make:
             state.set(make.listener("l", change=1))
             server.push_now(PushRequest())
             await client.next()  # so that what was said before it has been heard
-            ask = channel.unary_unary(
+            query = channel.unary_unary(
                 PATH,
                 csds_pb2.ClientStatusRequest.SerializeToString,
                 csds_pb2.ClientStatusResponse.FromString,
             )
-            response: Any = await ask(csds_pb2.ClientStatusRequest())
+            response: Any = await query(csds_pb2.ClientStatusRequest())
             nobody: Any = csds_pb2.ClientStatusRequest()
             nobody.node_matchers.add().node_id.exact = "somebody else"
-            assert not (await ask(nobody)).config
+            assert not (await query(nobody)).config
     (config,) = response.config
     assert config.node.id == "n"
     states = config_dump_shared_pb2.ClientResourceStatus

@@ -68,12 +68,12 @@ async def test_only_those_who_watch_the_type_are_pushed_to(
             client = SotwClient(wire, node_id="n")
             await client.subscribe(types.CLUSTER)
             await client.next()
-            state.asked.clear()
+            state.requested.clear()
             async with in_memory(server) as other_wire:
                 await SotwClient(other_wire, node_id="m").subscribe(CONNECTED)
                 await settle()
         assert follows.told == ["n-1 came", "m-2 came", "m-2 went", "n-1 went"]
-        assert state.asked == []
+        assert state.requested == []
 
 
 async def test_a_push_for_a_client_names_it(running: Any, state: Any, settle: Any) -> None:
@@ -84,11 +84,11 @@ async def test_a_push_for_a_client_names_it(running: Any, state: Any, settle: An
             await watcher.subscribe(CONNECTED)
             await watcher.subscribe(types.SECRET, "s")
             await watcher.next()
-            state.asked.clear()
+            state.requested.clear()
             async with in_memory(server) as other_wire:
                 await SotwClient(other_wire, node_id="m").subscribe(types.CLUSTER)
                 await settle()
-                ((_, push),) = state.asked
+                ((_, push),) = state.requested
     assert isinstance(push, PushRequest)
     assert push.configs_updated == {ConfigKey("Client", "m-2", "")}
     assert push.triggers == ("connect",)

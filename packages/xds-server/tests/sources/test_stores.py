@@ -268,10 +268,10 @@ def test_what_changes_nothing_is_no_change_and_pushes_nobody(make: Any) -> None:
 
 async def test_a_server_is_not_moved_by_what_changes_nothing(make: Any) -> None:
     store = LinearStore(EDS, [make.endpoints("a")])
-    asked: list[PushRequest] = []
+    requested: list[PushRequest] = []
 
     def needs_push(_client: Client[None], request: PushRequest) -> bool:
-        asked.append(request)
+        requested.append(request)
         return True
 
     server: XdsServer[None] = XdsServer({EDS: store}, admit=admit_all, needs_push=needs_push)
@@ -282,10 +282,10 @@ async def test_a_server_is_not_moved_by_what_changes_nothing(make: Any) -> None:
         await client.next()
         server.push_now(store.update(make.endpoints("a")))
         server.notify(store.delete("nonsense"))
-        assert (asked, server.updates().inbound) == ([], 0)
+        assert (requested, server.updates().inbound) == ([], 0)
         server.push_now(store.update(make.endpoints("a", change=1)))
         assert set((await client.next()).resources) == {"a"}
-        assert len(asked) == 1
+        assert len(requested) == 1
 
 
 def test_another_ttl_is_a_change(make: Any) -> None:

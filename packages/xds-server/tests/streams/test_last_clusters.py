@@ -10,31 +10,33 @@ from envoy.service.discovery.v3 import discovery_pb2
 
 from xds_server import Resource, XdsServer
 from xds_server import type_urls as types
-from xds_server.protocol._resources_by_name import Held
+from xds_server.protocol._resources_by_name import ResourcesByName
 from xds_server.streams._last_clusters import LastClusters
-from xds_server.subscriptions._sotw import NOTHING_KEPT, Kept
+from xds_server.subscriptions._sotw import NO_CLUSTERS, ClientClusters
 from xds_server.testing import SotwClient, admit_all, in_memory
 
 
 class Stream:
     def __init__(self, *names: str) -> None:
-        self._kept = Kept(
-            Held((n, Resource(name=n, type_url="t", body=b"", version="1")) for n in names),
+        self._kept = ClientClusters(
+            ResourcesByName(
+                (n, Resource(name=n, type_url="t", body=b"", version="1")) for n in names
+            ),
             frozenset("1"),
         )
 
-    def kept(self) -> Kept:
+    def kept(self) -> ClientClusters:
         return self._kept
 
 
 def test_the_last_stream_counts_whether_it_has_ended_or_not(clock: Any) -> None:
     last = LastClusters(clock=clock)
     first, second, third = Stream("a"), Stream("b"), Stream("c")
-    assert last.opened("n", first) == NOTHING_KEPT
+    assert last.opened("n", first) == NO_CLUSTERS
     assert last.opened("n", second) == first.kept()
     last.closed("n", first)  # noticed late
     last.closed("n", second)
-    assert last.opened("other", third) == NOTHING_KEPT
+    assert last.opened("other", third) == NO_CLUSTERS
     assert last.opened("n", third) == second.kept()
 
 
@@ -44,7 +46,7 @@ def test_only_so_many_nodes_are_remembered(clock: Any) -> None:
         stream = Stream("a")
         last.opened(f"{number}", stream)
         last.closed(f"{number}", stream)
-    assert last.opened("0", Stream()) == NOTHING_KEPT
+    assert last.opened("0", Stream()) == NO_CLUSTERS
     assert last.opened("1", Stream()).clusters
 
 
@@ -59,7 +61,7 @@ async def test_who_does_not_come_back_is_forgotten(clock: Any) -> None:
     assert len(last) == 2
     await clock.advance(150.0)
     assert len(last) == 1
-    assert last.opened("early", Stream()) == NOTHING_KEPT
+    assert last.opened("early", Stream()) == NO_CLUSTERS
     assert last.opened("late", Stream()).clusters
     running.cancel()
     await asyncio.wait([running])

@@ -13,7 +13,7 @@ time are interleaved at random; then everything is let run out. Held at every st
 Rules that were broken on purpose to see this test fail, each caught within the examples below:
 a state-of-the-world ACK whose added names are ignored; a delta request whose subscriptions are
 ignored because its nonce is old; versions brought from an older stream that are ignored;
-endpoints that do not follow a changed cluster, or that a broken stream lost; clusters in `leaving`
+endpoints that do not follow a changed cluster, or that a broken stream lost; removed clusters
 that are never taken away, or of which it is forgotten that the client has them; a changed resource
 recognised by its name alone; and an ACK that is answered. `XDS_SERVER_EXAMPLES` asks for more
 examples than the default.
@@ -34,7 +34,7 @@ from hypothesis import strategies as st
 from xds_server import content_version
 from xds_server import type_urls as types
 from xds_server.protocol._references import first_text
-from xds_server.protocol._type_urls import WAITED_FOR
+from xds_server.protocol._type_urls import ABSENCE_NOT_SENT
 
 CDS, EDS, LDS, RDS = types.CLUSTER, types.ENDPOINT, types.LISTENER, types.ROUTE
 NAMES = ("a", "b", "c")
@@ -133,7 +133,7 @@ class Conversation:
         self.to_server.clear()
         self.to_client.clear()
         self.sent: dict[str, dict[str, str]] = {type_url: {} for type_url in TYPES}
-        self.asked: dict[str, set[str]] = {type_url: set() for type_url in TYPES}
+        self.requested: dict[str, set[str]] = {type_url: set() for type_url in TYPES}
         # What the last stream may have lost. Without deltas, everything is sent again.
         self.warming = self.warming | self.unconfirmed if self.delta else set()
         self.unconfirmed = set()
@@ -184,17 +184,17 @@ class Conversation:
         request = self.to_server.popleft()
         type_url = request["type_url"]
         if self.delta:
-            self.asked[type_url] |= request.get("subscribe", set()) | {"?"}
-            self.asked[type_url] |= request.get("unsubscribe", set())
+            self.requested[type_url] |= request.get("subscribe", set()) | {"?"}
+            self.requested[type_url] |= request.get("unsubscribe", set())
             if "initial_versions" in request:
                 self.sent[type_url] = dict(request["initial_versions"])
-                self.asked[type_url].clear()
+                self.requested[type_url].clear()
                 if type_url == EDS:
                     self.warming &= request["initial_versions"].keys() | request["subscribe"]
             for name in request.get("unsubscribe", ()):
                 self.sent[type_url].pop(name, None)
             replies = self.core.delta(**request)
-            if type_url == EDS and self.core.subscription(EDS).settled:
+            if type_url == EDS and self.core.subscription(EDS).is_answered:
                 self.unconfirmed = set()
             self._send(replies)
         else:
@@ -208,9 +208,9 @@ class Conversation:
                     name: v for name, v in self.sent[type_url].items() if name in request["names"]
                 }
             if known is None or not request["nonce"]:
-                self.asked[type_url] = {"?"}
+                self.requested[type_url] = {"?"}
             if added or known is None:
-                self.asked[type_url] |= added | {"?"}
+                self.requested[type_url] |= added | {"?"}
             self._send(self.core.request(type_url, *request.pop("names"), **without_type(request)))
 
     def _send(self, replies: list[Any]) -> None:
@@ -219,21 +219,21 @@ class Conversation:
             type_url = reply.type_url
             content = versions_in(reply)
             known = self.sent[type_url]
-            again = {name for name in content if known.get(name) == content[name]}
-            asked = self.asked[type_url]
+            resend = {name for name in content if known.get(name) == content[name]}
+            requested = self.requested[type_url]
             if type_url == EDS and self.clusters_anew:
                 self.warming |= content.keys()
             if self.delta or type_url not in FULL:
-                unprompted = again - asked - (self.warming if type_url == EDS else set())
-                assert not unprompted or "?" in asked, (type_url, unprompted)
-                self.asked[type_url] = set()
+                unprompted = resend - requested - (self.warming if type_url == EDS else set())
+                assert not unprompted or "?" in requested, (type_url, unprompted)
+                self.requested[type_url] = set()
             else:
-                assert content != known or "?" in asked, (type_url, "nothing new")
-                self.asked[type_url] = set()
+                assert content != known or "?" in requested, (type_url, "nothing new")
+                self.requested[type_url] = set()
             if type_url == CDS and self.carried:
                 self._check_carried(content.keys())
             if type_url == CDS:
-                self.warming |= content.keys() if self.clusters_anew else content.keys() - again
+                self.warming |= content.keys() if self.clusters_anew else content.keys() - resend
                 self.clusters_anew = False
                 self.used -= self.warming
             elif type_url == EDS:
@@ -244,23 +244,23 @@ class Conversation:
                 self.drained_from = self.core.now
             if self.delta:
                 gone = set(reply.removed_resources) & known.keys()
-                self._check_removal(type_url, gone, asked)
+                self._check_removal(type_url, gone, requested)
                 for name in reply.removed_resources:
                     known.pop(name, None)
                 known.update(content)
             elif type_url in FULL:
-                self._check_removal(type_url, known.keys() - content.keys(), asked)
+                self._check_removal(type_url, known.keys() - content.keys(), requested)
                 self.sent[type_url] = content
             else:
                 known.update(content)
             self.to_client.append(reply)
 
-    def _check_removal(self, type_url: str, gone: set[str], asked: set[str]) -> None:
+    def _check_removal(self, type_url: str, gone: set[str], requested: set[str]) -> None:
         """Clusters that had endpoints stay until the listeners sent before have drained."""
         now = self.core.now
         if type_url == CDS:
             stayed = now >= self.drained_from + self.core.drain_time_s
-            assert stayed or "?" in asked or not gone & self.used, gone
+            assert stayed or "?" in requested or not gone & self.used, gone
             self.used -= gone
 
     def _check_carried(self, sent: AbstractSet[str]) -> None:
@@ -404,7 +404,7 @@ class Conversation:
             else:
                 have = {name: v for name, v in have.items() if name in existing}
             assert have == expected, type_url
-            if self.delta and type_url not in WAITED_FOR:
+            if self.delta and type_url not in ABSENCE_NOT_SENT:
                 assert not wire.unanswered, (type_url, "was never told that it does not exist")
             if type_url == EDS:
                 assert not self.lacking & expected.keys(), "a cluster warms for ever"
@@ -417,7 +417,7 @@ class Conversation:
                 self.client_reads()
             elif self.unpushed and not self.core.push_in_flight:
                 self.push()
-            elif self.core.stream.wakes_at() is not None:
+            elif self.core.stream.next_due_at() is not None:
                 self.time_passes(6.0)
             else:
                 return

@@ -423,9 +423,9 @@ def test_routes_do_not_wait_for_ever(delta: Any, state: Any, make: Any) -> None:
     delta.delta(RDS, subscribe=["r"])
     state.set(make.cluster("new"), make.route("r", change=1))
     assert [reply.type_url for reply in delta.push()] == [CDS]
-    delta.now = delta.stream.wakes_at()
+    delta.now = delta.stream.next_due_at()
     assert [reply.type_url for reply in delta.go_on()] == [RDS]
-    assert delta.stream.wakes_at() is None
+    assert delta.stream.next_due_at() is None
 
 
 def test_a_cluster_that_never_got_endpoints_leaves_at_once(
@@ -440,4 +440,4 @@ def test_a_cluster_that_never_got_endpoints_leaves_at_once(
     state.drop(CDS, "brief")
     (reply,) = delta.push()
     assert list(reply.removed_resources) == ["brief"]
-    assert delta.stream.wakes_at() is None
+    assert delta.stream.next_due_at() is None

@@ -23,12 +23,12 @@ class Stream:
         core.drain_time_s = DRAIN_S
         core.reset()
         state.set(make.cluster("a", eds=False), make.route("r"), make.listener("l"))
-        self.ask(CDS)
-        self.ask(LDS)
-        self.ask(RDS, "r")
+        self.query(CDS)
+        self.query(LDS)
+        self.query(RDS, "r")
         core.now = DRAIN_S + 1  # what an older stream may have left behind has drained
 
-    def ask(self, type_url: str, *names: str, **fields: Any) -> None:
+    def query(self, type_url: str, *names: str, **fields: Any) -> None:
         if self.delta:
             self.accept(self.core.delta(type_url, subscribe=set(names), **fields))
         else:
@@ -76,12 +76,12 @@ def test_with_a_listener_that_changed_a_cluster_stays_until_the_old_one_has_drai
     started = stream.core.now
     stream.accept(stream.core.push())
     assert stream.clusters == {"a", "b"}
-    assert stream.core.stream.wakes_at() == started + DRAIN_S
+    assert stream.core.stream.next_due_at() == started + DRAIN_S
     stream.go_on(started + DRAIN_S - 0.1)
     assert stream.clusters == {"a", "b"}
     stream.go_on(started + DRAIN_S)
     assert stream.clusters == {"b"}
-    assert stream.core.stream.wakes_at() is None
+    assert stream.core.stream.next_due_at() is None
 
 
 def test_with_a_listener_that_is_removed_a_cluster_stays_as_long(stream: Stream) -> None:
@@ -123,8 +123,8 @@ def test_a_client_that_never_accepts_does_not_keep_what_is_removed(stream: Strea
         for reply in stream.core.go_on():
             stream.take(reply)
     assert stream.clusters == {"b"}
-    assert not stream.core.subscription(CDS).leaving
-    assert not stream.core.subscription(CDS).departures
+    assert not stream.core.subscription(CDS).pending_removals
+    assert not stream.core.subscription(CDS).removal_times
 
 
 def test_a_client_that_never_accepts_and_is_pushed_to_all_the_time_keeps_nothing_either(
@@ -188,7 +188,7 @@ def test_a_client_that_reconnects_keeps_what_its_listeners_may_still_use(
     started = stream.core.now
     stream.core.reset()
     stream.replace_cluster()
-    stream.ask(CDS, initial_versions={"a": "1"})
+    stream.query(CDS, initial_versions={"a": "1"})
     assert stream.clusters == {"a", "b"}
     stream.go_on(started + ORDER_WAIT_S)
     stream.go_on(started + ORDER_WAIT_S + DRAIN_S)
@@ -199,7 +199,7 @@ def test_endpoints_of_a_cluster_that_stays_stay_too(delta: Any, state: Any, make
     stream = Stream(delta, state, make, delta=True)
     state.set(make.cluster("e"), make.endpoints("e"))
     stream.accept(stream.core.push())
-    stream.ask(EDS, "e")
+    stream.query(EDS, "e")
     stream.core.now += DRAIN_S + 1
     state.drop(CDS, "e")
     state.drop(EDS, "e")
@@ -220,16 +220,16 @@ class Returning:
         core.drain_time_s = DRAIN_S
         core.reset()
         state.set(make.cluster("a"), make.endpoints("a"), make.route("r"), make.listener("l"))
-        self.ask(CDS)
-        self.ask(EDS, "a")
-        self.ask(LDS)
-        self.ask(RDS, "r")
+        self.query(CDS)
+        self.query(EDS, "a")
+        self.query(LDS)
+        self.query(RDS, "r")
         core.now = 1000.0
         state.drop(CDS, "a")
         state.drop(EDS, "a")
         state.set(make.cluster("b", eds=False), make.route("r", change=1))
 
-    def ask(self, type_url: str, *names: str, version: str = "") -> list[str]:
+    def query(self, type_url: str, *names: str, version: str = "") -> list[str]:
         """Ask and accept; what of the type is there afterwards."""
         (reply,) = self.core.request(type_url, *names, version=version)
         self.core.ack(reply, *names)
@@ -239,7 +239,7 @@ class Returning:
     def comes_back(self, *, version: str) -> list[str]:
         """A new stream; the clusters it begins with."""
         self.core.reset()
-        clusters = self.ask(CDS, version=version)
+        clusters = self.query(CDS, version=version)
         for type_url, of_type in ((LDS, ()), (RDS, ("r",))):
             for reply in self.core.request(type_url, *of_type, version=version):
                 self.core.ack(reply, *of_type)

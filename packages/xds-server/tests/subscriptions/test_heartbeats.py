@@ -62,7 +62,7 @@ def test_it_waits_for_the_client_to_accept_the_last(
     first = subscribed(core, types.ROUTE, "r")
     core.now += 6
     assert core.go_on() == []
-    assert core.stream.wakes_at() is None
+    assert core.stream.next_due_at() is None
     (beat,) = core.ack(first, "r")
     assert wrappers(beat)[0].name == "r"
 
@@ -83,17 +83,17 @@ def test_nothing_comes_for_what_is_gone(delta: Any, state: Any, expiring: Any) -
     delta.delta(types.ROUTE, unsubscribe=["r"])
     delta.now += 5
     assert delta.go_on() == []
-    assert delta.stream.wakes_at() is None
+    assert delta.stream.next_due_at() is None
 
 
 def test_a_client_that_comes_back_gets_it_whole(delta: Any, state: Any, expiring: Any) -> None:
     state.set(expiring)
     delta.ack(*delta.delta(types.ROUTE, subscribe=["r"]))
     delta.reset()
-    (again,) = delta.delta(
+    (resend,) = delta.delta(
         types.ROUTE, subscribe=["r"], initial_versions={"r": content_version(expiring.body)}
     )
-    assert again.resources[0].HasField("resource")
+    assert resend.resources[0].HasField("resource")
 
 
 def test_another_ttl_is_a_change(delta: Any, state: Any, expiring: Any) -> None:

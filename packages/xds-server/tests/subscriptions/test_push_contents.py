@@ -76,9 +76,9 @@ class Envoy:
                 assert cluster in self.clusters, f"{name} came before {cluster}"
                 assert cluster in self.endpoints, f"{name} came before the endpoints of {cluster}"
         replies = self._say(reply.type_url, reply)
-        asked = {CDS: EDS, LDS: RDS}.get(reply.type_url)
-        if new and asked:
-            replies += self._ask(asked, new)
+        requested = {CDS: EDS, LDS: RDS}.get(reply.type_url)
+        if new and requested:
+            replies += self._ask(requested, new)
         return replies
 
     def _routes_in(self, reply: Any) -> list[str]:
@@ -166,7 +166,7 @@ def test_a_client_that_does_not_ask_for_routes_holds_a_push_for_a_while_only(
     bring(state, make, 1)
     sotw.push()
     assert sotw.push_in_flight
-    sotw.now = sotw.stream.wakes_at()
+    sotw.now = sotw.stream.next_due_at()
     sotw.go_on()
     assert not sotw.push_in_flight
 
@@ -200,8 +200,8 @@ def test_no_route_comes_before_its_cluster_and_endpoints(
                 waiting += core.push()
         elif waiting:
             waiting = client.take_first(waiting)
-        elif core.push_in_flight and core.stream.wakes_at() is not None:
-            core.now = core.stream.wakes_at()
+        elif core.push_in_flight and core.stream.next_due_at() is not None:
+            core.now = core.stream.next_due_at()
             waiting += core.go_on()
     assert f"c{number}" in client.clusters
     assert (RDS, [f"r{number}"]) in client.log

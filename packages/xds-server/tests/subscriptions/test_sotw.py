@@ -142,11 +142,11 @@ def test_reconnect_with_an_old_nonce_is_a_new_watch(
     (clusters,) = sotw.request(CDS)
     (endpoints,) = sotw.request(EDS, "a")
     sotw.reset()
-    (again,) = sotw.ack(clusters)
-    assert names(again) == ["a"]
-    (again,) = sotw.ack(endpoints, "a")
-    assert names(again) == ["a"]
-    assert again.nonce != endpoints.nonce
+    (resend,) = sotw.ack(clusters)
+    assert names(resend) == ["a"]
+    (resend,) = sotw.ack(endpoints, "a")
+    assert names(resend) == ["a"]
+    assert resend.nonce != endpoints.nonce
 
 
 def test_an_old_nonce_stays_good_until_there_is_a_new_one(
@@ -167,8 +167,8 @@ def test_a_watch_begun_anew_without_an_answer_goes_on_with_the_old_nonce(
     (first,) = sotw.request(EDS, "a")
     assert sotw.request(EDS, "b") == []
     assert sotw.ack(first, "b") == []
-    (again,) = sotw.ack(first, "a")
-    assert names(again) == ["a"]
+    (resend,) = sotw.ack(first, "a")
+    assert names(resend) == ["a"]
 
 
 def test_nonces_differ_between_streams_and_responses(sotw: Any, state: Any, make: Any) -> None:
@@ -441,10 +441,10 @@ def test_a_removed_cluster_does_not_stay_for_ever(
     state.drop(CDS, "old")
     assert sotw.push() == []  # Nothing was ever acked.
     assert sotw.removals() == []
-    sotw.now = sotw.stream.wakes_at()
+    sotw.now = sotw.stream.next_due_at()
     (reply,) = sotw.removals()
     assert names(reply) == []
-    assert sotw.stream.wakes_at() is None
+    assert sotw.stream.next_due_at() is None
 
 
 def test_a_removed_cluster_that_comes_back_never_left(sotw: Any, state: Any, make: Any) -> None:
@@ -456,7 +456,7 @@ def test_a_removed_cluster_that_comes_back_never_left(sotw: Any, state: Any, mak
     assert sotw.push() == []
     state.set(old)
     assert sotw.push() == []
-    assert sotw.stream.wakes_at() is None
+    assert sotw.stream.next_due_at() is None
 
 
 def test_a_generator_that_says_only_what_changed_of_everything(
@@ -493,7 +493,7 @@ def test_held_until_ack_the_next_push_waits_for_it(sotw: Any, state: Any, make: 
     assert second.resources[0].value == state.resources[LDS]["l"].body
     state.set(make.listener("l", change=3))
     assert sotw.push() == []
-    sotw.now = sotw.stream.wakes_at()
+    sotw.now = sotw.stream.next_due_at()
     assert len(sotw.go_on()) == 1
 
 

@@ -106,13 +106,13 @@ class RealEnvoy:
                     process.terminate()
                 await process.wait()
 
-    async def until(self, ask: Callable[[], Awaitable[str]], expected: str) -> None:
+    async def until(self, query: Callable[[], Awaitable[str]], expected: str) -> None:
         """Ask until the answer is as expected; there is no event to wait for in Envoy."""
         answer = ""
         async with self.patience(lambda: f"{answer!r} instead of {expected!r}"):
             while True:
                 with suppress(OSError):
-                    answer = await ask()
+                    answer = await query()
                 if answer == expected:
                     return
                 await asyncio.sleep(0.02)

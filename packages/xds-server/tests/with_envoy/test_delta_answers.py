@@ -28,11 +28,11 @@ from xds_server.testing import admit_all
 class Watcher(NullObserver):
     """Notes what is asked and answered, by type."""
 
-    asked: list[str] = field(default_factory=list)
+    requested: list[str] = field(default_factory=list)
     sent_of: list[str] = field(default_factory=list)
 
     def received(self, _client: Client[Any], request: SotwRequest | DeltaRequest) -> None:
-        self.asked.append(request.type_url)
+        self.requested.append(request.type_url)
 
     def sent(self, _client: Client[Any], response: Response) -> None:
         self.sent_of.append(response.type_url)
@@ -99,6 +99,6 @@ async def test_endpoints_that_envoy_has_are_not_sent_when_it_comes_back(real_env
             store.set("envoy", everything(2))
             _, watcher = await second.enter_async_context(served(store, port))
             await real_envoy.until(generation, "200 2")
-            assert types.ENDPOINT in watcher.asked
+            assert types.ENDPOINT in watcher.requested
             assert watcher.sent_of == [types.ROUTE]
             assert await real_envoy.stat(r"cluster_manager\.warming_clusters") == 0

@@ -58,12 +58,12 @@ async def test_it_resolves_follows_endpoints_and_has_accepted_everything(
     async with followed(listener, *command) as client:
         port = await client.tell("status")
         async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
-            ask = channel.unary_unary(
+            query = channel.unary_unary(
                 CSDS,
                 csds_pb2.ClientStatusRequest.SerializeToString,
                 csds_pb2.ClientStatusResponse.FromString,
             )
-            response: Any = await ask(csds_pb2.ClientStatusRequest())
+            response: Any = await query(csds_pb2.ClientStatusRequest())
     (config,) = response.config
     found = {entry.name: entry for entry in config.generic_xds_configs}
     assert found.keys() == {"web", "route", "cluster", "shard"}

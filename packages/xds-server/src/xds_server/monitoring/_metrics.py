@@ -52,7 +52,7 @@ class Metrics:
         registry: CollectorRegistry,
         *,
         queue_length: Callable[[], int],
-        untaken: Callable[[], int],
+        pending_writes: Callable[[], int],
     ) -> None:
         self.clients = Gauge(
             "pilot_xds",
@@ -130,7 +130,7 @@ class Metrics:
             "Bytes of responses that clients have not taken yet.",
             registry=registry,
         )
-        waiting.set_function(untaken)
+        waiting.set_function(pending_writes)
         self.send_timeouts = Count(
             "pilot_xds_write_timeout", "Streams closed because the client did not read."
         )

@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError
 
 from xds_server._errors import BadRequest
 from xds_server.protocol._node import Node, node_from_proto
-from xds_server.protocol._resources_by_name import one_of_its_kind
+from xds_server.protocol._resources_by_name import shared_names
 
 _NO_VERSIONS: Mapping[str, str] = MappingProxyType({})
 
@@ -128,7 +128,7 @@ def _merge(message: Any, data: bytes) -> None:
 
 def _names(names: Iterable[str]) -> frozenset[str]:
     # Interned: a thousand clients of one shape then share one copy of every name.
-    return one_of_its_kind(frozenset(map(intern, names)))
+    return shared_names(frozenset(map(intern, names)))
 
 
 def _error(message: Any) -> ClientError | None:

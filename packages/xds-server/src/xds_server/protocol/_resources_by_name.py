@@ -20,7 +20,7 @@ NO_NAMES: frozenset[str] = frozenset()
 _known: WeakKeyDictionary[frozenset[str], ref[frozenset[str]]] = WeakKeyDictionary()
 
 
-def one_of_its_kind(names: frozenset[str]) -> frozenset[str]:
+def shared_names(names: frozenset[str]) -> frozenset[str]:
     """The set equal to `names` that everybody else has as well.
 
     A thousand clients of one shape then have one set, and comparing theirs takes no time.
@@ -35,7 +35,7 @@ def one_of_its_kind(names: frozenset[str]) -> frozenset[str]:
     return same
 
 
-class Held(dict[str, Resource]):
+class ResourcesByName(dict[str, Resource]):
     """Resources by name; never changed once it is made, as streams share it."""
 
     __slots__ = ("__weakref__", "_difference", "_successor")
@@ -57,47 +57,49 @@ class Held(dict[str, Resource]):
             return known[2], known[3]
         new = changed(state, self)
         gone = frozenset(self.keys() - state.keys()) if complete and self else NO_NAMES
-        if isinstance(state, Held) and new is not state:
+        if isinstance(state, ResourcesByName) and new is not state:
             self._difference = (ref(state), complete, new, gone)
         return new, gone
 
-    def with_changes(self, new: Mapping[str, Resource], removed: frozenset[str]) -> Held:
+    def with_changes(self, new: Mapping[str, Resource], removed: frozenset[str]) -> ResourcesByName:
         """These with `new` and without `removed`."""
         known = self._successor
         if known is not None and known[0]() is new and known[1] == removed:
-            successor: Held | None = known[2]()
+            successor: ResourcesByName | None = known[2]()
             if successor is not None:
                 return successor
-        after = Held(self)
+        after = ResourcesByName(self)
         after.update(new)
         for name in removed:
             after.pop(name, None)
         # Weak where it may lead on, so that one who stays here does not hold all that come after.
-        of = ref(new) if isinstance(new, Held) else partial(_same, new)
+        of = ref(new) if isinstance(new, ResourcesByName) else partial(_same, new)
         self._successor = (of, removed, ref(after))
         return after
 
-    def without(self, names: frozenset[str]) -> Held:
-        return self.with_changes(NOTHING_HELD, names)
+    def without(self, names: frozenset[str]) -> ResourcesByName:
+        return self.with_changes(NO_RESOURCES, names)
 
 
-NOTHING_HELD = Held()
+NO_RESOURCES = ResourcesByName()
 
 
 def _same(mapping: Mapping[str, Resource]) -> Mapping[str, Resource]:
     return mapping
 
 
-def changed(state: Mapping[str, Resource], held: Mapping[str, Resource]) -> Mapping[str, Resource]:
+def changed(
+    state: Mapping[str, Resource], client_has: Mapping[str, Resource]
+) -> Mapping[str, Resource]:
     """What of `state` the client does not have; the same mapping if that is all of it."""
-    if state is held:
-        return NOTHING_HELD
-    if not held:
+    if state is client_has:
+        return NO_RESOURCES
+    if not client_has:
         return state
     new = {
         name: resource
         for name, resource in state.items()
-        if (old := held.get(name)) is not resource
+        if (old := client_has.get(name)) is not resource
         and (old is None or old.version != resource.version or old.ttl_s != resource.ttl_s)
     }
     return state if len(new) == len(state) else new

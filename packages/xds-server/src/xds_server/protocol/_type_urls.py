@@ -31,14 +31,14 @@ NAMED_ONLY: Final = frozenset(
 FULL_STATE: Final = frozenset({CLUSTER, LISTENER})
 """Types of which a state-of-the-world response is complete: what is absent from it is removed."""
 
-WAITED_FOR: Final = frozenset({ROUTE, SECRET, RUNTIME})
+ABSENCE_NOT_SENT: Final = frozenset({ROUTE, SECRET, RUNTIME})
 """Types of which a delta client is not told that a name it asked for does not exist.
 
 Envoy (1.40) takes that for an answer about a route, stops its clock, and then waits on; it refuses
 any number of runtime layers but one; and a secret that is not there yet is worth waiting for.
 """
 
-LEAVES: Final = frozenset({ENDPOINT, SECRET, RUNTIME})
+REFER_TO_NOTHING: Final = frozenset({ENDPOINT, SECRET, RUNTIME})
 """Types that refer to nothing else, so that a change of theirs may overtake changes of others."""
 
 PUSH_ORDER: Final = (CLUSTER, ENDPOINT, LISTENER, SCOPED_ROUTE, ROUTE, VIRTUAL_HOST, SECRET)

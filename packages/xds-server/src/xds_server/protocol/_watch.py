@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from xds_server.protocol._resources_by_name import Held
+from xds_server.protocol._resources_by_name import ResourcesByName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class Watch:
             object.__setattr__(self, "_prefixes", prefixes)
         return prefixes
 
-    def select(self, resources: Held) -> Held:
+    def select(self, resources: ResourcesByName) -> ResourcesByName:
         """Those of `resources` that are wanted; the same mapping if all are.
 
         Takes time in proportion to the names or the resources, whichever are fewer; with
@@ -43,7 +43,9 @@ class Watch:
         if self.wildcard:
             return resources
         if self.prefixes() or len(resources) <= len(self.names):
-            some = Held((name, r) for name, r in resources.items() if self.covers(name))
+            some = ResourcesByName((name, r) for name, r in resources.items() if self.covers(name))
         else:
-            some = Held((name, resources[name]) for name in self.names if name in resources)
+            some = ResourcesByName(
+                (name, resources[name]) for name in self.names if name in resources
+            )
         return resources if len(some) == len(resources) else some

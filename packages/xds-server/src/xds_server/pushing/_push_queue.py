@@ -21,9 +21,9 @@ class PushQueue(Generic[K]):
 
     def __init__(self) -> None:
         self._waiting: dict[K, PushRequest] = {}
-        self._turns: deque[K] = deque()  # may still name keys that were discarded
+        self._order: deque[K] = deque()  # may still name keys that were discarded
         self._in_flight: dict[K, PushRequest | None] = {}
-        self._takers: deque[asyncio.Future[None]] = deque()
+        self._waiters: deque[asyncio.Future[None]] = deque()
         self._shut_down = False
         self._merged: tuple[PushRequest, PushRequest, PushRequest] | None = None
 
@@ -41,7 +41,7 @@ class PushQueue(Generic[K]):
             self._waiting[key] = self._merge(self._waiting[key], request)
         else:
             self._waiting[key] = request
-            self._turns.append(key)
+            self._order.append(key)
             self._wake_one()
 
     async def dequeue(self) -> tuple[K, PushRequest] | None:
@@ -49,18 +49,18 @@ class PushQueue(Generic[K]):
         while not self._waiting:
             if self._shut_down:
                 return None
-            taker = asyncio.get_running_loop().create_future()
-            self._takers.append(taker)
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
             try:
-                await taker
+                await waiter
             except asyncio.CancelledError:
-                if taker.done() and not taker.cancelled():
+                if waiter.done() and not waiter.cancelled():
                     self._wake_one()  # It was this taker's turn, and it is not taken.
                 raise
             finally:
-                if taker in self._takers:
-                    self._takers.remove(taker)
-        while (key := self._turns.popleft()) not in self._waiting:
+                if waiter in self._waiters:
+                    self._waiters.remove(waiter)
+        while (key := self._order.popleft()) not in self._waiting:
             pass
         request = self._waiting.pop(key)
         self._in_flight[key] = None
@@ -83,12 +83,12 @@ class PushQueue(Generic[K]):
         self._waiting.pop(key, None)
         self._in_flight.pop(key, None)
         if not self._waiting:
-            self._turns.clear()
+            self._order.clear()
 
     def shut_down(self) -> None:
         """Take no more; what waits is still handed out."""
         self._shut_down = True
-        while self._takers:
+        while self._waiters:
             self._wake_one()
 
     def _merge(self, before: PushRequest, request: PushRequest) -> PushRequest:
@@ -99,8 +99,8 @@ class PushQueue(Generic[K]):
         return known[2]
 
     def _wake_one(self) -> None:
-        while self._takers:
-            taker = self._takers.popleft()
-            if not taker.done():
-                taker.set_result(None)
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
                 return

@@ -20,42 +20,42 @@ really does not read is waited for once: it has no slot while a response to it i
 """
 
 
-class Slot:
+class PushPermit:
     """One place among those being written to; given back once, whoever asks first."""
 
-    __slots__ = ("_slots", "_timer")
+    __slots__ = ("_throttle", "_timer")
 
-    def __init__(self, slots: Slots | None) -> None:
-        self._slots = slots
+    def __init__(self, slots: PushThrottle | None) -> None:
+        self._throttle = slots
         self._timer: asyncio.TimerHandle | None = None
 
     def release_after(self, seconds: float) -> None:
         """Give the place back by then at the latest."""
-        if self._slots is not None:
+        if self._throttle is not None:
             self._timer = asyncio.get_running_loop().call_later(seconds, self.release)
 
     def release(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._slots is not None:
-            slots, self._slots = self._slots, None
-            slots._given_back(self)
+        if self._throttle is not None:
+            slots, self._throttle = self._throttle, None
+            slots._released(self)
 
 
-class Slots:
+class PushThrottle:
     """A bounded number of places, for one task to hand out."""
 
     def __init__(self, number: int, *, patience_s: float = _PATIENCE_S) -> None:
         self._number = self._allowed = number
         self._patience_s = patience_s
         # Those who are expected to read; who has kept everybody waiting no longer counts.
-        self._held: set[Slot] = set()
-        self._passed_over = False
+        self._held: set[PushPermit] = set()
+        self._holders_ignored = False
         self._freed = Signal()
         self._timer: asyncio.TimerHandle | None = None
 
-    async def acquire(self) -> Slot:
+    async def acquire(self) -> PushPermit:
         """A slot, as soon as one is free or those who hold them are seen not to read."""
         while len(self._held) >= self._allowed:
             self._freed.clear()
@@ -65,37 +65,37 @@ class Slots:
             finally:
                 if self._timer is not None:
                     self._timer.cancel()
-        slot = Slot(self)
-        self._held.add(slot)
-        return slot
+        permit = PushPermit(self)
+        self._held.add(permit)
+        return permit
 
     @staticmethod
-    def none() -> Slot:
+    def none() -> PushPermit:
         """What takes no place: for a client that is not going to be written to just now."""
-        return Slot(None)
+        return PushPermit(None)
 
-    def _watch(self, *, again: bool = False) -> None:
+    def _watch(self, *, resend: bool = False) -> None:
         loop = asyncio.get_running_loop()
         due_at = loop.time() + self._patience_s
-        self._timer = loop.call_at(due_at, self._pass_over, due_at, again)
+        self._timer = loop.call_at(due_at, self._stop_counting_holders, due_at, resend)
 
-    def _pass_over(self, due_at: float, again: bool) -> None:  # noqa: FBT001  (a callback's)
+    def _stop_counting_holders(self, due_at: float, resend: bool) -> None:  # noqa: FBT001  (a callback's)
         late_s = asyncio.get_running_loop().time() - due_at
-        if late_s > self._patience_s and not self._passed_over and not again:
+        if late_s > self._patience_s and not self._holders_ignored and not resend:
             # The loop was busy, so that nobody could be seen to read: look again, once. A loop that
             # is always busy is no reason to hold up the others for ever.
-            self._watch(again=True)
+            self._watch(resend=True)
             return
         self._held.clear()
-        if self._passed_over:
+        if self._holders_ignored:
             # More each time, so that a thousand who do not read cost a few turns and not ten.
             self._allowed *= 2
-        self._passed_over = True
+        self._holders_ignored = True
         self._freed.set()
 
-    def _given_back(self, slot: Slot) -> None:
-        if slot in self._held:
-            self._held.discard(slot)
+    def _released(self, permit: PushPermit) -> None:
+        if permit in self._held:
+            self._held.discard(permit)
             self._allowed = self._number
-            self._passed_over = False
+            self._holders_ignored = False
             self._freed.set()

@@ -86,16 +86,16 @@ class ClientStatusHandler(GenericRpcHandler):
     def _add(self, config: Any, client: ClientStatus) -> None:
         config.node.id, config.node.cluster = client.node.id, client.node.cluster
         config.client_scope = client.id
-        held = self._server.sent_to(client.id)
+        client_has = self._server.sent_to(client.id)
         for type_url, status in client.types.items():
-            for resource in held.get(type_url, ()):
+            for resource in client_has.get(type_url, ()):
                 entry = config.generic_xds_configs.add(
                     type_url=type_url,
                     name=resource.name,
                     version_info=resource.version,
                 )
                 _say_status(entry, status)
-            for name in status.names - {resource.name for resource in held.get(type_url, ())}:
+            for name in status.names - {resource.name for resource in client_has.get(type_url, ())}:
                 entry = config.generic_xds_configs.add(type_url=type_url, name=name)
                 _not_there(entry)
 

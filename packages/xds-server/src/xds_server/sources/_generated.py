@@ -8,7 +8,7 @@ from typing import TypeAlias
 from weakref import WeakValueDictionary
 
 from xds_server.protocol._resource import Resource
-from xds_server.protocol._resources_by_name import Held
+from xds_server.protocol._resources_by_name import ResourcesByName
 from xds_server.protocol._watch import Watch
 
 Assemble: TypeAlias = Callable[[Iterable[Resource]], bytes]
@@ -37,27 +37,29 @@ class Generated:
     complete: bool = False
 
     # Made on first use, then shared by every stream this object is sent on.
-    _by_name: Held | None = field(default=None, init=False, repr=False, compare=False)
+    _by_name: ResourcesByName | None = field(default=None, init=False, repr=False, compare=False)
     _bodies: dict[str, bytes] = field(default_factory=dict, init=False, repr=False, compare=False)
     # What was selected, for as long as a client has it; and the last, which the next may want.
-    _selected: WeakValueDictionary[frozenset[str], Held] | None = field(
+    _selected: WeakValueDictionary[frozenset[str], ResourcesByName] | None = field(
         default=None, init=False, repr=False, compare=False
     )
-    _last_selected: Held | None = field(default=None, init=False, repr=False, compare=False)
+    _last_selected: ResourcesByName | None = field(
+        default=None, init=False, repr=False, compare=False
+    )
     # The last that was put together of some of the resources, and of which.
     _part: tuple[Mapping[str, Resource], Assemble, bytes] | None = field(
         default=None, init=False, repr=False, compare=False
     )
 
-    def by_name(self) -> Held:
+    def by_name(self) -> ResourcesByName:
         """The resources by their names; the last of a name counts."""
         if self._by_name is None:
-            names = Held((resource.name, resource) for resource in self.resources)
+            names = ResourcesByName((resource.name, resource) for resource in self.resources)
             object.__setattr__(self, "_by_name", names)
             return names
         return self._by_name
 
-    def wanted_by(self, watch: Watch) -> Held:
+    def wanted_by(self, watch: Watch) -> ResourcesByName:
         """The resources a watch wants, by name: one mapping for all who want the same."""
         everything = self.by_name()
         if watch.wildcard or not everything:

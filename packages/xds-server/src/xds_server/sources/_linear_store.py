@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from xds_server.protocol._resource import Resource
-from xds_server.protocol._type_urls import LEAVES
+from xds_server.protocol._type_urls import REFER_TO_NOTHING
 from xds_server.protocol._watch import Watch
 from xds_server.pushing._push_request import NOTHING_CHANGED, ConfigKey, PushRequest
 from xds_server.sources._generated import Generated
@@ -78,7 +78,7 @@ class LinearStore:
         if not names:
             return NOTHING_CHANGED
         return PushRequest(
-            incremental=self._type_url in LEAVES,
+            incremental=self._type_url in REFER_TO_NOTHING,
             configs_updated=frozenset(ConfigKey(RESOURCE, n, self._type_url) for n in names),
             triggers=("resource",),
         )

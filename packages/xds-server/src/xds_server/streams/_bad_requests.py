@@ -45,7 +45,7 @@ class BadRequests:
             )
 
 
-def no_request(max_request_bytes: int) -> BadRequest:
+def missing_request(max_request_bytes: int) -> BadRequest:
     """For a stream that ended without one."""
     return BadRequest(
         grpc.StatusCode.RESOURCE_EXHAUSTED,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class Followers:
+class ClientObservers:
     """Those among the generators that follow clients; mostly none, and then nothing is done."""
 
     def __init__(self, generators: Mapping[str, Generator[Any]], *, metrics: Metrics) -> None:

@@ -30,16 +30,16 @@ from xds_server.protocol._resource import Resource
 from xds_server.protocol._response import Response
 from xds_server.protocol._type_urls import short_name
 from xds_server.pushing._push_request import PushRequest
-from xds_server.pushing._push_throttle import Slot
+from xds_server.pushing._push_throttle import PushPermit
 from xds_server.sources._generated import Generated
 from xds_server.sources._generator import Client, Generator
 from xds_server.streams._push_counts import PushCounts
 from xds_server.streams._push_description import PushDescriptions
 from xds_server.streams._rate_limit import RateLimit
 from xds_server.streams._unserved import MAX_A_STREAM as MAX_UNSERVED
-from xds_server.streams._unserved import Unserved, nothing
+from xds_server.streams._unserved import UnservedTypes, nothing
 from xds_server.subscriptions._stream_state import StreamState
-from xds_server.subscriptions._subscription import Ask
+from xds_server.subscriptions._subscription import Query
 
 if TYPE_CHECKING:
     from xds_server.monitoring._metrics import Metrics
@@ -72,9 +72,9 @@ class Dependencies(Generic[C]):
     metrics: Metrics
     version: Callable[[], str]
     observer: StreamObserver[C]
-    untaken: PendingWrites
+    pending_writes: PendingWrites
     descriptions: PushDescriptions
-    unserved: Unserved
+    unserved: UnservedTypes
     is_behind: Callable[[Connection[C], bool], bool]
 
 
@@ -83,7 +83,7 @@ class Push:
     """A push handed to a connection: what for, and what to call when it is over."""
 
     request: PushRequest
-    slot: Slot
+    permit: PushPermit
     done: Callable[[], None]
 
 
@@ -93,11 +93,12 @@ class Connection(Generic[C]):
     __slots__ = (
         "_address",
         "_catching_up",
-        "_closing",
+        "_client_finished",
+        "_closed_because",
         "_connected_since",
         "_delta",
-        "_goodbye",
         "_inbox",
+        "_inbox_space",
         "_last_push",
         "_parse",
         "_push",
@@ -105,11 +106,10 @@ class Connection(Generic[C]):
         "_push_stuck",
         "_pushing",
         "_rate",
-        "_room",
         "_server",
-        "_slow",
         "_state",
         "_wake",
+        "_was_slow",
         "_worker",
         "_writing",
         "client",
@@ -141,15 +141,15 @@ class Connection(Generic[C]):
         self._last_push: PushStatus | None = None
         self._push_stuck = False
         self._catching_up = False
-        self._writing = self._slow = False
+        self._writing = self._was_slow = False
         self._worker: asyncio.Task[object] | None = None
-        self._closing: Refused | None = None
+        self._closed_because: Refused | None = None
         self._rate = _request_rate(server)
-        self._goodbye = False
+        self._client_finished = False
         self._wake = Signal()
-        self._room = Signal()
+        self._inbox_space = Signal()
 
-    def hand_over(self, push: Push) -> None:
+    def start_push(self, push: Push) -> None:
         """Push this as soon as the requests at hand are answered."""
         self._push = push
         self._wake.set()
@@ -157,16 +157,21 @@ class Connection(Generic[C]):
     @property
     def reads_slowly(self) -> bool:
         """Whether the client is being waited for, or was for long: it may not read at all."""
-        return self._writing or self._slow
+        return self._writing or self._was_slow
 
     def close_for_not_reading(self, *, waited_s: float, size: int, reason: str) -> None:
         """End the stream; the response it has not taken is of no use any more."""
         self._server.metrics.send_timeouts.inc()
         log.warning(
             "client closed, it does not read",
-            extra={**self.facts(), "waited_s": round(waited_s, 1), "bytes": size, "reason": reason},
+            extra={
+                **self.log_facts(),
+                "waited_s": round(waited_s, 1),
+                "bytes": size,
+                "reason": reason,
+            },
         )
-        self._closing = NotRead(
+        self._closed_because = NotRead(
             grpc.StatusCode.DEADLINE_EXCEEDED,
             f"a response of {size} bytes was not read for {waited_s:.0f} s: {reason}",
         )
@@ -181,7 +186,7 @@ class Connection(Generic[C]):
     def state(self) -> StreamState[Any]:
         return self._state
 
-    def facts(self) -> dict[str, object]:
+    def log_facts(self) -> dict[str, object]:
         """What the log says of it."""
         return {"client": self.client.id, "address": self._address, "delta": self._delta}
 
@@ -202,10 +207,10 @@ class Connection(Generic[C]):
             last_push=self._last_push,
         )
 
-    def held(self) -> Mapping[str, tuple[Resource, ...]]:
+    def client_has(self) -> Mapping[str, tuple[Resource, ...]]:
         """What the client has, by type."""
         return {
-            type_url: tuple(subscription.held.values())
+            type_url: tuple(subscription.client_has.values())
             for type_url, subscription in self._state.subscriptions.items()
         }
 
@@ -218,9 +223,9 @@ class Connection(Generic[C]):
             async with in_background(self._read(read), name=f"xds reader {self.client.id}"):
                 await self._work(write)
         except asyncio.CancelledError:
-            if self._closing is None or self._worker is None or self._worker.uncancel():
+            if self._closed_because is None or self._worker is None or self._worker.uncancel():
                 raise
-            raise self._closing from None
+            raise self._closed_because from None
         except Refused:
             raise
         except Exception:  # A fault of ours, or of an observer: it costs this stream.
@@ -234,13 +239,13 @@ class Connection(Generic[C]):
     async def _read(self, read: Read) -> None:
         while isinstance(data := await read(), bytes):
             while len(self._inbox) >= _READ_AHEAD:
-                self._room.clear()
-                await self._room.wait()
+                self._inbox_space.clear()
+                await self._inbox_space.wait()
             if self._rate is not None:
                 await self._rate.admit()
             self._inbox.append(self._parse(data))
             self._wake.set()
-        self._goodbye = True
+        self._client_finished = True
         self._wake.set()
         await asyncio.get_running_loop().create_future()  # the worker ends it all
 
@@ -249,27 +254,27 @@ class Connection(Generic[C]):
             # Requests before pushes: who asks is waiting, and a push may wait for a request.
             if self._inbox:
                 request = self._inbox.pop(0)
-                self._room.set()
+                self._inbox_space.set()
                 await self._answer(request, write)
                 self._push_stuck = False
-            elif self._goodbye:
+            elif self._client_finished:
                 return
             elif self._push_is_due():
                 await self._send_push(write)
-            elif not self._state.something_waits() or not await self._send_answers((), write):
+            elif not self._state.has_pending() or not await self._send_answers((), write):
                 self._wake.clear()
-                wakes_at = self._state.wakes_at()
-                if wakes_at is None:
+                next_due_at = self._state.next_due_at()
+                if next_due_at is None:
                     await self._wake.wait()
                 else:
-                    await self._wait_until(wakes_at)
+                    await self._wait_until(next_due_at)
 
-    async def _wait_until(self, wakes_at: float) -> None:
+    async def _wait_until(self, next_due_at: float) -> None:
         """Until there is something to do, or it is time for what waits for the client."""
-        async with in_background(self._ring(wakes_at), name=f"xds alarm {self.client.id}"):
+        async with in_background(self._wake_at(next_due_at), name=f"xds alarm {self.client.id}"):
             await self._wake.wait()
 
-    async def _ring(self, at: float) -> None:
+    async def _wake_at(self, at: float) -> None:
         await self._server.clock.sleep(at - self._server.clock.monotonic())
         self._push_stuck = False
         self._wake.set()
@@ -278,7 +283,7 @@ class Connection(Generic[C]):
     async def _answer(self, request: SotwRequest | DeltaRequest, write: Write) -> None:
         self._server.observer.received(self.client, request)
         type_url = request.type_url
-        if type_url not in self._server.generators and not self._take_unserved(type_url):
+        if type_url not in self._server.generators and not self._answers_unserved(type_url):
             return
         before = self._nack_of(type_url)
         received = self._state.receive(request)
@@ -288,14 +293,14 @@ class Connection(Generic[C]):
             self._log_refusal(type_url, before)
         if received.stale:
             self._server.metrics.expired_nonces.inc(short_name(type_url))
-        if received.asks and self._must_catch_up(received.asks):
-            self._state.defer(received.asks)
-        elif received.asks or self._state.something_waits():
-            await self._send_answers(received.asks, write)
+        if received.queries and self._must_catch_up(received.queries):
+            self._state.defer(received.queries)
+        elif received.queries or self._state.has_pending():
+            await self._send_answers(received.queries, write)
 
-    async def _send_answers(self, asks: tuple[Ask, ...], write: Write) -> bool:
+    async def _send_answers(self, queries: tuple[Query, ...], write: Write) -> bool:
         """Answer these, and send what waited and is due; whether anything was sent."""
-        answers = self._state.answers(asks, partial(self._generate, push=None))
+        answers = self._state.answers(queries, partial(self._generate, push=None))
         identifier = self._server.descriptions.of(None).identifier
         return await self._send(answers, write, identifier=identifier)
 
@@ -310,7 +315,7 @@ class Connection(Generic[C]):
                 " (max_subscribed_names)",
             )
 
-    def _take_unserved(self, type_url: str) -> bool:
+    def _answers_unserved(self, type_url: str) -> bool:
         """Note a request for a type that is not served; whether it is to be answered."""
         subscriptions = self._state.subscriptions
         if type_url in subscriptions:
@@ -318,12 +323,12 @@ class Connection(Generic[C]):
         served = self._server.generators
         if sum(each not in served for each in subscriptions) >= MAX_UNSERVED:
             return False
-        self._server.unserved.asked(type_url, client=self.client.id)
+        self._server.unserved.requested(type_url, client=self.client.id)
         return type_url not in self._server.config.reported_types
 
-    def _must_catch_up(self, asks: tuple[Ask, ...]) -> bool:
+    def _must_catch_up(self, queries: tuple[Query, ...]) -> bool:
         """Whether an answer of now might refer to what the client is only about to be sent."""
-        if all(self._state.can_answer(ask) for ask in asks):
+        if all(self._state.can_answer(query) for query in queries):
             return False
         return self._server.is_behind(self, self._pushing is not None and not self._catching_up)
 
@@ -375,7 +380,7 @@ class Connection(Generic[C]):
         if self._push_stuck:
             # It waits for the client, not for the network: others may be written to meanwhile.
             if self._push is not None:
-                self._push.slot.release()
+                self._push.permit.release()
         elif self._catching_up:
             self._pushing = None
             self._catching_up = False
@@ -425,14 +430,14 @@ class Connection(Generic[C]):
 
     async def _write(self, response: Response, write: Write) -> None:
         self._check_size(response)
-        untaken = self._server.untaken
-        untaken.begin(self, len(response.data))
+        pending_writes = self._server.pending_writes
+        pending_writes.begin(self, len(response.data))
         self._writing = True
         try:
             await write(response.data)
         finally:
             self._writing = False
-            self._slow = untaken.end(self) > self._server.config.slow_client_s
+            self._was_slow = pending_writes.end(self) > self._server.config.slow_client_s
 
     def _check_size(self, response: Response) -> None:
         """Raises `StreamRefused`: gRPC would end the stream without a word of ours."""
@@ -443,7 +448,7 @@ class Connection(Generic[C]):
         log.error(
             "response over the message limit; its client is sent away and will be back",
             extra={
-                **self.facts(),
+                **self.log_facts(),
                 "type_url": response.type_url,
                 "resources": len(response.resources),
                 "bytes": size,
@@ -460,21 +465,21 @@ class Connection(Generic[C]):
         push, self._push, self._pushing = self._push, None, None
         self._push_counts = None
         if push is not None:
-            push.slot.release()
+            push.permit.release()
             push.done()
 
-    def _generate(self, ask: Ask, *, push: PushRequest | None) -> Generated | None:
-        generator = self._server.generators.get(ask.type_url)
+    def _generate(self, query: Query, *, push: PushRequest | None) -> Generated | None:
+        generator = self._server.generators.get(query.type_url)
         if generator is None:
-            return nothing(ask, delta=self._delta)
+            return nothing(query, delta=self._delta)
         try:
             # What a client asked for, even in the middle of a push, it is asked for as such.
-            return generator.generate(self.client, ask.watch, None if ask.asked else push)
+            return generator.generate(self.client, query.watch, None if query.requested else push)
         except Exception:  # A generator's fault costs one type, not the stream.
             self._server.metrics.internal_errors.inc()
             log.exception(
                 "generating resources failed; the client keeps what it has",
-                extra={"client": self.client.id, "type_url": ask.type_url},
+                extra={"client": self.client.id, "type_url": query.type_url},
             )
             return None
 

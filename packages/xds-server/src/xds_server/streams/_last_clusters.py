@@ -11,7 +11,7 @@ from typing import Protocol
 
 from mesh_lifecycle import Clock
 from xds_server._signal import Signal
-from xds_server.subscriptions._sotw import NOTHING_KEPT, Kept
+from xds_server.subscriptions._sotw import NO_CLUSTERS, ClientClusters
 
 _KEPT_S = 300.0
 """Who comes back later has to do without; so long may an old cluster stay in memory for nobody."""
@@ -19,10 +19,10 @@ _REMEMBERED = 1000
 """Nodes that are gone and may come back."""
 
 
-class Keeps(Protocol):
+class ClusterStream(Protocol):
     """A stream."""
 
-    def kept(self) -> Kept: ...
+    def kept(self) -> ClientClusters: ...
 
 
 class LastClusters:
@@ -33,9 +33,9 @@ class LastClusters:
 
     def __init__(self, *, clock: Clock) -> None:
         self._clock = clock
-        self._connected: dict[str, Keeps] = {}
+        self._connected: dict[str, ClusterStream] = {}
         self._gone: dict[
-            str, tuple[float, Kept]
+            str, tuple[float, ClientClusters]
         ] = {}  # until when, the first to be forgotten first
         self._any_gone = Signal()
 
@@ -43,14 +43,14 @@ class LastClusters:
         """How many have gone and are remembered."""
         return len(self._gone)
 
-    def opened(self, node_id: str, stream: Keeps) -> Kept:
+    def opened(self, node_id: str, stream: ClusterStream) -> ClientClusters:
         """A stream begins; what the node had on the one before."""
         before = self._connected.get(node_id)
         self._connected[node_id] = stream
-        _, gone = self._gone.pop(node_id, (0.0, NOTHING_KEPT))
+        _, gone = self._gone.pop(node_id, (0.0, NO_CLUSTERS))
         return gone if before is None else before.kept()
 
-    def closed(self, node_id: str, stream: Keeps) -> None:
+    def closed(self, node_id: str, stream: ClusterStream) -> None:
         """A stream is over."""
         if self._connected.get(node_id) is not stream:
             return

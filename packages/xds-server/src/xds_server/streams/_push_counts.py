@@ -41,7 +41,7 @@ class PushCounts:
     def _count(self, type_url: str, subscription: Subscription) -> TypePush:
         sent = len(self._sent.get(type_url, ()))
         removed = len(self._removed.get(type_url, ()))
-        return _type_push(sent, removed, max(0, len(subscription.held) - sent))
+        return _type_push(sent, removed, max(0, len(subscription.client_has) - sent))
 
 
 @lru_cache(maxsize=1024)

@@ -12,7 +12,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from xds_server.sources._generated import Generated
-from xds_server.subscriptions._subscription import Ask
+from xds_server.subscriptions._subscription import Query
 
 if TYPE_CHECKING:
     from xds_server.monitoring._metrics import Metrics
@@ -25,24 +25,24 @@ _MAX_TOLD = 100
 _NOTHING = Generated(resources=())
 
 
-class Unserved:
+class UnservedTypes:
     """What clients have asked for in vain: each type is told once, and counted for each stream."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
 
-    def asked(self, type_url: str, *, client: str) -> None:
+    def requested(self, type_url: str, *, client: str) -> None:
         """Note the first request of a stream for a type."""
-        if type_url not in self._told and len(self._told) < _MAX_TOLD:
-            self._told.add(type_url)
+        if type_url not in self._logged and len(self._logged) < _MAX_TOLD:
+            self._logged.add(type_url)
             log.warning(
                 "type not served: who asks for it is told that there is nothing",
                 extra={"type_url": type_url[:256], "client": client},
             )
-        self._metrics.unserved.inc(type_url[:256] if type_url in self._told else "other")
+        self._metrics.unserved.inc(type_url[:256] if type_url in self._logged else "other")
 
 
-def nothing(ask: Ask, *, delta: bool) -> Generated | None:
+def nothing(query: Query, *, delta: bool) -> Generated | None:
     """Return what answers a request for a type that there is nothing of; None: no answer."""
-    return _NOTHING if ask.asked and (delta or ask.watch.wildcard) else None
+    return _NOTHING if query.requested and (delta or query.watch.wildcard) else None

@@ -12,24 +12,29 @@ from typing import Any, NamedTuple
 
 from xds_server.protocol._request import SotwRequest
 from xds_server.protocol._resource import Resource
-from xds_server.protocol._resources_by_name import NO_NAMES, NOTHING_HELD, Held, one_of_its_kind
+from xds_server.protocol._resources_by_name import (
+    NO_NAMES,
+    NO_RESOURCES,
+    ResourcesByName,
+    shared_names,
+)
 from xds_server.protocol._response import Response
 from xds_server.protocol._response_encoding import sotw_body, sotw_tail
 from xds_server.protocol._type_urls import CLUSTER, FULL_STATE, NAMED_ONLY
 from xds_server.protocol._watch import Watch
 from xds_server.sources._generated import Generated
 from xds_server.subscriptions._stream_state import StreamState
-from xds_server.subscriptions._subscription import WILDCARD, Ask, Received, Subscription
+from xds_server.subscriptions._subscription import WILDCARD, Query, RequestOutcome, Subscription
 
 
-class Kept(NamedTuple):
+class ClientClusters(NamedTuple):
     """What a client may have. versions: by which it may name the newest that it accepted."""
 
-    clusters: Held = NOTHING_HELD
+    clusters: ResourcesByName = NO_RESOURCES
     versions: frozenset[str] = NO_NAMES
 
 
-NOTHING_KEPT = Kept()
+NO_CLUSTERS = ClientClusters()
 
 
 class SotwState(StreamState[SotwRequest]):
@@ -38,16 +43,16 @@ class SotwState(StreamState[SotwRequest]):
     `before` is what the client had of clusters on its last one.
     """
 
-    __slots__ = ("_brought", "_unconfirmed", "_versions", "before")
+    __slots__ = ("_from_last_stream", "_unconfirmed", "_versions", "before")
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self._unconfirmed: AbstractSet[str] = NO_NAMES
-        self.before = NOTHING_KEPT
-        self._brought = NOTHING_HELD
+        self.before = NO_CLUSTERS
+        self._from_last_stream = NO_RESOURCES
         self._versions: tuple[str, ...] = ()
 
-    def kept(self) -> Kept:
+    def kept(self) -> ClientClusters:
         """What the client has of clusters, for its next stream."""
         clusters = self.subscriptions.get(CLUSTER)
         if clusters is None or not clusters.nonce_sent:
@@ -55,9 +60,9 @@ class SotwState(StreamState[SotwRequest]):
         versions = frozenset({*self._versions, clusters.version_acked})
         if not clusters.nonce_acked:
             versions |= self.before.versions
-        return Kept(clusters.held, versions)
+        return ClientClusters(clusters.client_has, versions)
 
-    def receive(self, request: SotwRequest) -> Received:
+    def receive(self, request: SotwRequest) -> RequestOutcome:
         subscription = self.subscriptions.get(request.type_url)
         if request.error is not None and subscription is not None:
             # Only error_detail tells a NACK: the version it names may be any that worked before.
@@ -65,59 +70,61 @@ class SotwState(StreamState[SotwRequest]):
             current = request.nonce == subscription.nonce_sent
             if not current and request.type_url == CLUSTER:
                 # The response after it brought the same clusters, and was the first to do so.
-                held = subscription.held
-                self.warming.clusters_sent(held[n] for n in self._unconfirmed & held.keys())
-            asks = self._resubscribe(subscription, request) if current else ()
-            return Received(asks=asks, refused=request.error)
+                client_has = subscription.client_has
+                self.warming.clusters_sent(
+                    client_has[n] for n in self._unconfirmed & client_has.keys()
+                )
+            queries = self._resubscribe(subscription, request) if current else ()
+            return RequestOutcome(queries=queries, refused=request.error)
         if not request.names and request.type_url in NAMED_ONLY:
             self.subscriptions.pop(request.type_url, None)
-            return Received()
+            return RequestOutcome()
         if subscription is None or not request.nonce or not subscription.nonce_sent:
             # Without a nonce, or with one from a stream that is gone, nothing is known of what
             # the client has.
-            return Received(asks=self._subscribe(request))
+            return RequestOutcome(queries=self._subscribe(request))
         if request.nonce != subscription.nonce_sent:
             # It crossed a newer response on the wire; the answer to that one will say what the
             # client wants, but not what it gave up in between and has no longer.
             self._narrow(subscription, subscription.names & request.names)
-            return Received(stale=True)
+            return RequestOutcome(stale=True)
         refused = subscription.nack is not None and subscription.nack.nonce == request.nonce
         if not refused or request.version == subscription.version_sent:
             # Else it only changes names, and still names what it refused as the last it was sent.
             subscription.acked(now=self._now())
             if request.type_url == CLUSTER:
                 self._unconfirmed = NO_NAMES
-        return Received(asks=self._resubscribe(subscription, request))
+        return RequestOutcome(queries=self._resubscribe(subscription, request))
 
-    def _subscribe(self, request: SotwRequest) -> tuple[Ask, ...]:
+    def _subscribe(self, request: SotwRequest) -> tuple[Query, ...]:
         subscription = self.subscriptions.get(request.type_url)
         # No names mean "all" as long as none were ever given, and "none" after that.
-        everything = not request.names and (subscription is None or subscription.legacy_wildcard)
+        everything = not request.names and (subscription is None or subscription.implicit_wildcard)
         if subscription is None:
             subscription = Subscription(type_url=request.type_url)
             self.subscriptions[request.type_url] = subscription
             # A client that has nothing, as a new Envoy of the same node, names no version.
             known = request.version and request.version in self.before.versions
             if request.type_url == CLUSTER and known:
-                self._brought = self.before.clusters
+                self._from_last_stream = self.before.clusters
                 self._resumed_at = self._now()
         # What was sent before stays known by its nonce: if this gets no answer, because nothing
         # of it exists, the client goes on with that one.
         subscription.names = _without_wildcard(request.names)
         subscription.wildcard = everything or WILDCARD in request.names
-        subscription.legacy_wildcard = everything
-        subscription.held = NOTHING_HELD
-        subscription.leaving = NO_NAMES
+        subscription.implicit_wildcard = everything
+        subscription.client_has = NO_RESOURCES
+        subscription.pending_removals = NO_NAMES
         return (_everything(subscription),) if everything or request.names else ()
 
-    def _resubscribe(self, subscription: Subscription, request: SotwRequest) -> tuple[Ask, ...]:
+    def _resubscribe(self, subscription: Subscription, request: SotwRequest) -> tuple[Query, ...]:
         """The names may have changed along with the ACK or NACK."""
         names = _without_wildcard(request.names)
         if request.names:
             wildcard = WILDCARD in request.names
-            subscription.legacy_wildcard = False
+            subscription.implicit_wildcard = False
         else:
-            wildcard = subscription.legacy_wildcard
+            wildcard = subscription.implicit_wildcard
         if names is subscription.names and wildcard == subscription.wildcard:
             return ()
         added = names - subscription.names
@@ -131,10 +138,10 @@ class SotwState(StreamState[SotwRequest]):
         if wildcard or subscription.type_url in FULL_STATE:
             return (everything,)
         return (
-            Ask(
+            Query(
                 type_url=subscription.type_url,
                 watch=Watch(type_url=subscription.type_url, names=added),
-                asked=True,
+                requested=True,
                 force=True,
             ),
         )
@@ -144,85 +151,91 @@ class SotwState(StreamState[SotwRequest]):
         subscription.names = names
         if not subscription.wildcard:
             covers = subscription.watch.covers
-            subscription.forget([name for name in subscription.held if not covers(name)])
+            subscription.forget([name for name in subscription.client_has if not covers(name)])
 
-    def _respond(self, ask: Ask, generated: Generated) -> Response | None:
-        subscription = self.subscriptions.get(ask.type_url)
+    def _respond(self, query: Query, generated: Generated) -> Response | None:
+        subscription = self.subscriptions.get(query.type_url)
         if subscription is None:
             return None
         resources: Mapping[str, Resource] | None
-        if subscription.wildcard or ask.type_url in FULL_STATE:
-            resources = self._full_state(subscription, ask, generated)
+        if subscription.wildcard or query.type_url in FULL_STATE:
+            resources = self._full_state(subscription, query, generated)
         else:
-            resources = self._part(subscription, ask, generated)
+            resources = self._part(subscription, query, generated)
         if resources is None:
             return None
         return self._response(subscription, resources, generated)
 
     def _full_state(
-        self, subscription: Subscription, ask: Ask, generated: Generated
-    ) -> Held | None:
+        self, subscription: Subscription, query: Query, generated: Generated
+    ) -> ResourcesByName | None:
         """All there is, if anything of it is new: what a response leaves out is removed."""
-        held = subscription.held
+        client_has = subscription.client_has
         state = generated.wanted_by(subscription.watch)
         if generated.partial and not generated.complete:
-            gone = generated.removed | subscription.leaving
-            state = held.with_changes(state, frozenset(gone.difference(state)))
-        if self._brought and ask.type_url == CLUSTER:
-            held = subscription.held = self._bring_back(subscription.watch, state)
-        new, leaving = held.difference(state, complete=True)
-        unused = self._never_used(subscription, leaving)
-        self._note_sent(ask.type_url, new)
-        if ask.type_url == CLUSTER and (staying := leaving - unused):
+            gone = generated.removed | subscription.pending_removals
+            state = client_has.with_changes(state, frozenset(gone.difference(state)))
+        if self._from_last_stream and query.type_url == CLUSTER:
+            client_has = subscription.client_has = self._still_used_from_last_stream(
+                subscription.watch, state
+            )
+        new, pending_removals = client_has.difference(state, complete=True)
+        unused = self._without_endpoints(subscription, pending_removals)
+        self._record_sent(query.type_url, new)
+        if query.type_url == CLUSTER and (staying := pending_removals - unused):
             # Routes still point to these clusters: they stay until the routes are replaced.
-            self._leave(subscription, staying)
-            subscription.held = held.with_changes(state, unused)
-            return subscription.held if new or unused or ask.asked else None
-        subscription.leaving = NO_NAMES
-        subscription.held = state
-        return state if new or leaving or ask.asked else None
+            self._set_pending_removals(subscription, staying)
+            subscription.client_has = client_has.with_changes(state, unused)
+            return subscription.client_has if new or unused or query.requested else None
+        subscription.pending_removals = NO_NAMES
+        subscription.client_has = state
+        return state if new or pending_removals or query.requested else None
 
-    def _bring_back(self, watch: Watch, state: Mapping[str, Resource]) -> Held:
+    def _still_used_from_last_stream(
+        self, watch: Watch, state: Mapping[str, Resource]
+    ) -> ResourcesByName:
         """The clusters that the client has from its last stream and that are gone since."""
-        brought, self._brought = self._brought, NOTHING_HELD
+        brought, self._from_last_stream = self._from_last_stream, NO_RESOURCES
         gone = {n: r for n, r in brought.items() if n not in state and watch.covers(n)}
-        return Held(gone) if gone else NOTHING_HELD
+        return ResourcesByName(gone) if gone else NO_RESOURCES
 
-    def _note_doubtful(self, subscription: Subscription, resources: Mapping[str, Resource]) -> None:
+    def _await_unconfirmed(
+        self, subscription: Subscription, resources: Mapping[str, Resource]
+    ) -> None:
         """Clusters of a refused response come again with the next, and may warm only then."""
         if subscription.nack is not None:
             doubtful = self._unconfirmed & resources.keys()
             self.warming.clusters_sent(resources[name] for name in doubtful)
 
     def _part(
-        self, subscription: Subscription, ask: Ask, generated: Generated
+        self, subscription: Subscription, query: Query, generated: Generated
     ) -> Mapping[str, Resource] | None:
         """What was asked for or is new; this dialect has no word for what is missing."""
-        state = generated.wanted_by(ask.watch)
-        new, gone = subscription.held.difference(state, complete=generated.complete)
+        state = generated.wanted_by(query.watch)
+        new, gone = subscription.client_has.difference(state, complete=generated.complete)
         if generated.complete:
-            subscription.forget(filter(ask.watch.covers, gone))
+            subscription.forget(filter(query.watch.covers, gone))
         elif generated.removed:
             subscription.forget(generated.removed.difference(state))
-        if len(new) != len(state) and (again := self._again(ask, state)) - new.keys():
-            new = {name: r for name, r in state.items() if name in new or name in again}
+        if len(new) != len(state) and (resend := self._names_to_resend(query, state)) - new.keys():
+            new = {name: r for name, r in state.items() if name in new or name in resend}
         if not new:
             return None
-        self._note_sent(ask.type_url, new)
-        if new is state and not subscription.held:
-            subscription.held = state
+        self._record_sent(query.type_url, new)
+        if new is state and not subscription.client_has:
+            subscription.client_has = state
         else:
-            subscription.held = subscription.held.with_changes(new, NO_NAMES)
+            subscription.client_has = subscription.client_has.with_changes(new, NO_NAMES)
         return new
 
-    def _farewell(self, subscription: Subscription, names: frozenset[str]) -> Response:
-        self._drop_leaving(subscription, names)
-        return self._response(subscription, subscription.held, None)
+    def _removal_response(self, subscription: Subscription, names: frozenset[str]) -> Response:
+        self._forget_removed(subscription, names)
+        return self._response(subscription, subscription.client_has, None)
 
     def _heartbeat(self, subscription: Subscription, resources: Mapping[str, Resource]) -> Response:
         # With their bodies: at a second one without, Envoy (1.40) crashed on this dialect.
         whole = subscription.wildcard or subscription.type_url in FULL_STATE
-        return self._response(subscription, subscription.held if whole else resources, None)
+        return self._response(subscription, subscription.client_has if whole else resources, None)
 
     def _response(
         self,
@@ -231,7 +244,7 @@ class SotwState(StreamState[SotwRequest]):
         generated: Generated | None,
     ) -> Response:
         if subscription.type_url == CLUSTER:
-            self._note_doubtful(subscription, resources)
+            self._await_unconfirmed(subscription, resources)
             names, before = resources.keys(), self._unconfirmed
             self._unconfirmed = names if before <= names else before | names
         version = generated.version if generated is not None else None
@@ -261,14 +274,14 @@ class SotwState(StreamState[SotwRequest]):
 
 
 def _without_wildcard(names: frozenset[str]) -> frozenset[str]:
-    return one_of_its_kind(names - {WILDCARD}) if WILDCARD in names else names
+    return shared_names(names - {WILDCARD}) if WILDCARD in names else names
 
 
-def _everything(subscription: Subscription) -> Ask:
-    return Ask(
+def _everything(subscription: Subscription) -> Query:
+    return Query(
         type_url=subscription.type_url,
         watch=subscription.watch,
-        asked=True,
+        requested=True,
         force=True,
         even_if_empty=True,
     )

@@ -27,12 +27,12 @@ from xds_server.protocol._type_urls import (
 )
 from xds_server.protocol._watch import Watch
 from xds_server.sources._generated import Generated
-from xds_server.subscriptions._push_contents import Cut, Source
+from xds_server.subscriptions._push_contents import Generate, PushContents
 from xds_server.subscriptions._subscription import (
-    NO_DEPARTURES,
-    Ask,
-    Departure,
-    Received,
+    NO_REMOVAL_TIMES,
+    Query,
+    RemovalTime,
+    RequestOutcome,
     Subscription,
 )
 from xds_server.subscriptions._warming import Warming
@@ -64,17 +64,17 @@ class StreamState(ABC, Generic[R]):
     """
 
     __slots__ = (
-        "_cut",
+        "_contents",
         "_deferred",
         "_drain_time_s",
         "_hold_until_ack_s",
-        "_holding_since",
         "_new_routes",
         "_now",
         "_order_wait_s",
         "_responses",
         "_resumed_at",
         "_version",
+        "_waiting_since",
         "identifier",
         "nonce_prefix",
         "subscriptions",
@@ -101,130 +101,132 @@ class StreamState(ABC, Generic[R]):
         self._now = now
         self._version = version
         self.warming = Warming()
-        self._holding_since: float | None = None
-        self._cut: Cut | None = None
-        self._deferred: tuple[Ask, ...] = ()
+        self._waiting_since: float | None = None
+        self._contents: PushContents | None = None
+        self._deferred: tuple[Query, ...] = ()
         self._new_routes: frozenset[str] = NO_NAMES
         self._resumed_at: float | None = None
 
     @abstractmethod
-    def receive(self, request: R) -> Received:
+    def receive(self, request: R) -> RequestOutcome:
         """Take in a request. A request is answered by the asks it comes to, or by nothing."""
 
-    def answers(self, asks: Iterable[Ask], source: Source) -> Iterator[Response]:
+    def answers(self, queries: Iterable[Query], source: Generate) -> Iterator[Response]:
         """What a request is answered with, and what waited for it."""
-        for ask in asks:
-            yield from self._made(ask, source)
-        if not self.something_waits():
+        for query in queries:
+            yield from self._made(query, source)
+        if not self.has_pending():
             return
-        yield from self._owed(source)
+        yield from self._awaited_endpoints(source)
         yield from self._removals()
-        yield from self._owed(source)
+        yield from self._awaited_endpoints(source)
         yield from self._heartbeats()
 
-    def something_waits(self) -> bool:
+    def has_pending(self) -> bool:
         """Whether `answers` to nothing, now or later, may be something."""
         if self.warming.awaited:
             return True
         for subscription in self.subscriptions.values():  # asked many times a push: no generator
-            if subscription.leaving or subscription.shortest_ttl_s is not None:
+            if subscription.pending_removals or subscription.shortest_ttl_s is not None:
                 return True
         return False
 
-    def can_answer(self, ask: Ask) -> bool:
+    def can_answer(self, query: Query) -> bool:
         """Whether the answer cannot be newer than the clusters the client has or is being sent."""
-        if ask.type_url not in _REFER:
+        if query.type_url not in _REFER:
             return True
-        return self._cut is not None and self._cut.answer(ask) is not None
+        return self._contents is not None and self._contents.answer(query) is not None
 
-    def defer(self, asks: tuple[Ask, ...]) -> None:
+    def defer(self, queries: tuple[Query, ...]) -> None:
         """Answer these in their turn in the next push."""
-        self._deferred += asks
+        self._deferred += queries
 
     @property
     def has_deferred(self) -> bool:
         return bool(self._deferred)
 
-    def push(self, source: Source) -> Iterator[Response | None]:
+    def push(self, source: Generate) -> Iterator[Response | None]:
         """What brings the client up to date, in the order that breaks nothing.
 
         All of it is generated when it begins. None is not a response: the push then goes on when
-        the client has said something more, or at `wakes_at`.
+        the client has said something more, or at `next_due_at`.
         """
-        while any(self._must_hold_until_ack(type_url) for type_url in self.subscriptions):
+        while any(self._must_wait_for_ack(type_url) for type_url in self.subscriptions):
             yield None
-        cut = self._cut = self._take_cut(source)
+        contents = self._contents = self._generate_push(source)
         for type_url in in_push_order(self.subscriptions):
             if type_url not in _COME_FIRST:
-                yield from self._owed(source)
-                while self._must_hold():
+                yield from self._awaited_endpoints(source)
+                while self._must_wait_for_endpoints():
                     yield None
-            while self._must_hold_until_ack(type_url):
+            while self._must_wait_for_ack(type_url):
                 yield None
-            for ask, generated in cut.of(type_url):
-                if self._is_outdated(ask):
+            for query, generated in contents.of(type_url):
+                if self._is_outdated(query):
                     continue
-                response = self._response_to(self._still_wanted(ask), generated)
+                response = self._response_to(self._still_wanted(query), generated)
                 if type_url == CLUSTER and ENDPOINT in self.subscriptions:
-                    cut.refer(ENDPOINT, self.warming.awaited, source)
+                    contents.refer(ENDPOINT, self.warming.awaited, source)
                 if response is not None:
                     yield response
-        while self._must_hold_for_routes():
+        while self._must_wait_for_routes():
             yield None
-        self._cut = None
+        self._contents = None
         yield from self.answers((), source)
 
-    def _take_cut(self, source: Source) -> Cut:
+    def _generate_push(self, source: Generate) -> PushContents:
         """Everything the client watches, as it is now; what it has just asked for comes first."""
         deferred, self._deferred = self._deferred, ()
         watched = [
-            Ask(type_url=type_url, watch=subscription.watch)
+            Query(type_url=type_url, watch=subscription.watch)
             for type_url, subscription in self.subscriptions.items()
             if subscription.wildcard or subscription.names
         ]
-        cut = Cut([*deferred, *watched], source)
-        self._new_routes = self._routes_of_new_listeners(cut)
+        contents = PushContents([*deferred, *watched], source)
+        self._new_routes = self._routes_of_new_listeners(contents)
         if self._new_routes:
-            cut.refer(ROUTE, self._new_routes, source)
-        return cut
+            contents.refer(ROUTE, self._new_routes, source)
+        return contents
 
-    def _is_outdated(self, ask: Ask) -> bool:
+    def _is_outdated(self, query: Query) -> bool:
         """Whether the client has asked for more since, of a type whose responses are complete.
 
         The answer to that had it all; what was generated before would take the rest away again.
         """
-        subscription = self.subscriptions.get(ask.type_url)
-        if subscription is None or ask.type_url not in FULL_STATE or ask.watch.wildcard:
+        subscription = self.subscriptions.get(query.type_url)
+        if subscription is None or query.type_url not in FULL_STATE or query.watch.wildcard:
             return False
-        return subscription.wildcard or not subscription.names <= ask.watch.names
+        return subscription.wildcard or not subscription.names <= query.watch.names
 
-    def _still_wanted(self, ask: Ask) -> Ask:
+    def _still_wanted(self, query: Query) -> Query:
         """An ask from when the push began, without what the client has given up since."""
-        subscription = self.subscriptions.get(ask.type_url)
-        if subscription is None or subscription.wildcard or subscription.watch is ask.watch:
-            return ask
-        wanted = subscription.names if ask.watch.wildcard else subscription.names & ask.watch.names
-        return replace(ask, watch=Watch(type_url=ask.type_url, names=wanted))
+        subscription = self.subscriptions.get(query.type_url)
+        if subscription is None or subscription.wildcard or subscription.watch is query.watch:
+            return query
+        wanted = (
+            subscription.names if query.watch.wildcard else subscription.names & query.watch.names
+        )
+        return replace(query, watch=Watch(type_url=query.type_url, names=wanted))
 
-    def _routes_of_new_listeners(self, cut: Cut) -> frozenset[str]:
+    def _routes_of_new_listeners(self, contents: PushContents) -> frozenset[str]:
         """The routes that listeners of this push refer to and the client has not asked for."""
         routes = self.subscriptions.get(ROUTE)
         listeners = self.subscriptions.get(LISTENER)
         if routes is None or routes.wildcard or listeners is None:
             return NO_NAMES
-        held = listeners.held
+        client_has = listeners.client_has
         return frozenset(
             name
-            for ask, generated in cut.of(LISTENER)
+            for query, generated in contents.of(LISTENER)
             if generated is not None
-            for listener in held.difference(generated.wanted_by(ask.watch), complete=True)[
+            for listener in client_has.difference(generated.wanted_by(query.watch), complete=True)[
                 0
             ].values()
             for name in routes_of(listener)
             if name not in routes.names
         )
 
-    def _must_hold_for_routes(self) -> bool:
+    def _must_wait_for_routes(self) -> bool:
         """Whether the client still has to ask for routes of listeners that this push brought.
 
         It asks when it has read the listeners, and shall get them from the same state; until
@@ -234,64 +236,64 @@ class StreamState(ABC, Generic[R]):
         refused = listeners is None or listeners.nack is not None
         if routes is None or refused or self._new_routes <= routes.names:
             self._new_routes = NO_NAMES
-        return self._is_holding(bool(self._new_routes))
+        return self._must_go_on_waiting(bool(self._new_routes))
 
-    def _is_holding(self, waits: bool) -> bool:  # noqa: FBT001
+    def _must_go_on_waiting(self, waits: bool) -> bool:  # noqa: FBT001
         """Whether to wait on, which is never for longer than `order_wait_s`."""
         if not waits:
-            self._holding_since = None
+            self._waiting_since = None
             return False
         now = self._now()
-        if self._holding_since is None:
-            self._holding_since = now
-        if now < self._holding_since + self._order_wait_s:
+        if self._waiting_since is None:
+            self._waiting_since = now
+        if now < self._waiting_since + self._order_wait_s:
             return True
-        self._holding_since = None
+        self._waiting_since = None
         return False
 
-    def _must_hold_until_ack(self, type_url: str) -> bool:
+    def _must_wait_for_ack(self, type_url: str) -> bool:
         until = self._unacked_until(type_url)
         return until is not None and self._now() < until
 
     def _unacked_until(self, type_url: str) -> float | None:
         """How long the next push of a type waits for the client to accept its last."""
         subscription = self.subscriptions.get(type_url)
-        if self._hold_until_ack_s is None or subscription is None or subscription.settled:
+        if self._hold_until_ack_s is None or subscription is None or subscription.is_answered:
             return None
         return (subscription.sent_at or 0.0) + self._hold_until_ack_s
 
-    def _must_hold(self) -> bool:
+    def _must_wait_for_endpoints(self) -> bool:
         """Whether new clusters still lack endpoints, so that routes to them would fail.
 
         A client asks for the endpoints of a new cluster when it has read it, and takes a route
         to it meanwhile for a route to nowhere. One that does not ask is not waited for for long.
         """
         endpoints = self.subscriptions.get(ENDPOINT)
-        asks = endpoints is not None and (endpoints.names or endpoints.wildcard)
-        waits = bool(asks and self.warming.awaited)
-        holds = self._is_holding(waits)
+        queries = endpoints is not None and (endpoints.names or endpoints.wildcard)
+        waits = bool(queries and self.warming.awaited)
+        holds = self._must_go_on_waiting(waits)
         if waits and not holds:
-            self.warming.give_up()
+            self.warming.stop_awaiting_all()
         return holds
 
-    def _made(self, ask: Ask, source: Source) -> Iterator[Response]:
-        generated = self._cut.answer(ask) if self._cut is not None else None
-        response = self._response_to(ask, generated if generated is not None else source(ask))
+    def _made(self, query: Query, source: Generate) -> Iterator[Response]:
+        generated = self._contents.answer(query) if self._contents is not None else None
+        response = self._response_to(query, generated if generated is not None else source(query))
         if response is not None:
             yield response
 
-    def _response_to(self, ask: Ask, generated: Generated | None) -> Response | None:
-        return None if generated is None else self._respond(ask, generated)
+    def _response_to(self, query: Query, generated: Generated | None) -> Response | None:
+        return None if generated is None else self._respond(query, generated)
 
     @abstractmethod
-    def _respond(self, ask: Ask, generated: Generated) -> Response | None:
+    def _respond(self, query: Query, generated: Generated) -> Response | None:
         """The response that brings the client up to date with `generated`; None: it is."""
 
     @abstractmethod
-    def _farewell(self, subscription: Subscription, names: frozenset[str]) -> Response:
+    def _removal_response(self, subscription: Subscription, names: frozenset[str]) -> Response:
         """The response that takes away these of what is leaving."""
 
-    def _owed(self, source: Source) -> Iterator[Response]:
+    def _awaited_endpoints(self, source: Generate) -> Iterator[Response]:
         """Endpoints the client waits for but has not asked for."""
         subscription = self.subscriptions.get(ENDPOINT)
         if subscription is None or not self.warming.awaited:
@@ -300,8 +302,8 @@ class StreamState(ABC, Generic[R]):
         if not names:
             return
         watch = Watch(type_url=ENDPOINT, names=names)
-        ask = Ask(type_url=ENDPOINT, watch=watch, asked=True, force=True)
-        yield from self._made(ask, source)
+        query = Query(type_url=ENDPOINT, watch=watch, requested=True, force=True)
+        yield from self._made(query, source)
 
     @abstractmethod
     def _heartbeat(self, subscription: Subscription, resources: Mapping[str, Resource]) -> Response:
@@ -313,12 +315,12 @@ class StreamState(ABC, Generic[R]):
             due_at = subscription.heartbeat_at
             if due_at is not None and self._now() >= due_at:
                 subscription.shortest_ttl_s = None
-                expiring = {n: r for n, r in subscription.held.items() if r.ttl_s is not None}
-                self._note_ttls(subscription, expiring)
+                expiring = {n: r for n, r in subscription.client_has.items() if r.ttl_s is not None}
+                self._record_ttls(subscription, expiring)
                 if expiring:
                     yield self._heartbeat(subscription, expiring)
 
-    def _note_ttls(self, subscription: Subscription, sent: Mapping[str, Resource]) -> None:
+    def _record_ttls(self, subscription: Subscription, sent: Mapping[str, Resource]) -> None:
         ttl_s = min((r.ttl_s for r in sent.values() if r.ttl_s is not None), default=None)
         if ttl_s is None:
             return
@@ -333,107 +335,112 @@ class StreamState(ABC, Generic[R]):
         Never in the middle of a push: what the client has accepted by then need not be all that
         replaces what is removed.
         """
-        if self._cut is not None:
+        if self._contents is not None:
             return
         due = [
             (subscription, names)
             for type_url in reversed(in_push_order(self.subscriptions))
-            if (subscription := self.subscriptions[type_url]).leaving
-            and (names := self._may_leave(subscription))
+            if (subscription := self.subscriptions[type_url]).pending_removals
+            and (names := self._due_removals(subscription))
         ]
         for subscription, names in due:
-            yield self._farewell(subscription, names)
+            yield self._removal_response(subscription, names)
 
-    def wakes_at(self) -> float | None:
+    def next_due_at(self) -> float | None:
         """When what waits for the client goes on without it."""
         if (
             self._hold_until_ack_s is None
-            and self._holding_since is None
-            and not self.something_waits()
+            and self._waiting_since is None
+            and not self.has_pending()
         ):
             return None
         times: list[float] = []
-        if self._cut is None:
+        if self._contents is None:
             times += [
                 since + self._order_wait_s if due_at is None else due_at
                 for subscription in self.subscriptions.values()
-                for since, due_at in map(subscription.departures.__getitem__, subscription.leaving)
+                for since, due_at in map(
+                    subscription.removal_times.__getitem__, subscription.pending_removals
+                )
             ]
-        if self._holding_since is not None:
-            times.append(self._holding_since + self._order_wait_s)
+        if self._waiting_since is not None:
+            times.append(self._waiting_since + self._order_wait_s)
         times += [at for s in self.subscriptions.values() if (at := s.heartbeat_at) is not None]
         times += [t for t in map(self._unacked_until, self.subscriptions) if t is not None]
         return min(times, default=None)
 
-    def _may_leave(self, subscription: Subscription) -> frozenset[str]:
+    def _due_removals(self, subscription: Subscription) -> frozenset[str]:
         """What of a type is removed now.
 
         First what replaces it has to be accepted; then, if listeners changed, the old ones drain.
         """
         if subscription.type_url not in _WAIT_FOR_REFERRERS:
-            return subscription.leaving
+            return subscription.pending_removals
         now = self._now()
-        settled = all(other.settled for other in self.subscriptions.values())
+        is_answered = all(other.is_answered for other in self.subscriptions.values())
         due_at = now + self._drain_time_s if self._listeners_drain() else now
-        departures = {
-            name: Departure(since=since, due_at=due_at)
-            if known is None and (settled or now >= since + self._order_wait_s)
-            else Departure(since=since, due_at=known)
-            for name, (since, known) in subscription.departures.items()
-            if name in subscription.leaving
+        removal_times = {
+            name: RemovalTime(since=since, due_at=due_at)
+            if known is None and (is_answered or now >= since + self._order_wait_s)
+            else RemovalTime(since=since, due_at=known)
+            for name, (since, known) in subscription.removal_times.items()
+            if name in subscription.pending_removals
         }
-        subscription.departures = departures
+        subscription.removal_times = removal_times
         return frozenset(
-            name for name, (_, at) in departures.items() if at is not None and at <= now
+            name for name, (_, at) in removal_times.items() if at is not None and at <= now
         )
 
     def _listeners_drain(self) -> bool:
         """Whether connections of listeners that were replaced or removed may still be open."""
         listeners = self.subscriptions.get(LISTENER)
-        if listeners is not None and listeners.leaving:
+        if listeners is not None and listeners.pending_removals:
             return True
         # What a client has from an older stream may be used by listeners that drain now.
         changed_at = [self._resumed_at, listeners.sent_at if listeners is not None else None]
         now = self._now()
         return any(at is not None and now < at + self._drain_time_s for at in changed_at)
 
-    def _never_used(self, subscription: Subscription, names: frozenset[str]) -> frozenset[str]:
+    def _without_endpoints(
+        self, subscription: Subscription, names: frozenset[str]
+    ) -> frozenset[str]:
         """The clusters among `names` that never got endpoints, so that no route can use them.
 
         They need not wait for the routes, and must not: the client goes on warming them.
         """
         if not names or subscription.type_url != CLUSTER or not self.warming:
             return NO_NAMES
-        held = subscription.held
-        unused = {n for n in names & held.keys() if self.warming.is_waiting(held[n])}
-        self.warming.clusters_gone(held[name] for name in unused)
+        client_has = subscription.client_has
+        unused = {n for n in names & client_has.keys() if self.warming.is_waiting(client_has[n])}
+        self.warming.clusters_removed(client_has[name] for name in unused)
         return frozenset(unused)
 
-    def _leave(self, subscription: Subscription, names: frozenset[str]) -> None:
+    def _set_pending_removals(self, subscription: Subscription, names: frozenset[str]) -> None:
         """These are gone and may still be referred to; those among them that were, since when."""
-        before, now = subscription.leaving, self._now()
-        subscription.leaving = names or NO_NAMES
-        departures = subscription.departures
-        subscription.departures = {
-            name: departures[name] if name in before else Departure(since=now) for name in names
-        } or NO_DEPARTURES
+        before, now = subscription.pending_removals, self._now()
+        subscription.pending_removals = names or NO_NAMES
+        removal_times = subscription.removal_times
+        subscription.removal_times = {
+            name: removal_times[name] if name in before else RemovalTime(since=now)
+            for name in names
+        } or NO_REMOVAL_TIMES
 
-    def _drop_leaving(self, subscription: Subscription, names: frozenset[str]) -> None:
+    def _forget_removed(self, subscription: Subscription, names: frozenset[str]) -> None:
         """Forget what has left, and the endpoints it waited for."""
         if subscription.type_url == CLUSTER and self.warming:
-            held = subscription.held
-            self.warming.clusters_gone(held[name] for name in names & held.keys())
-        left = subscription.leaving - names
+            client_has = subscription.client_has
+            self.warming.clusters_removed(client_has[name] for name in names & client_has.keys())
+        left = subscription.pending_removals - names
         subscription.forget(names)
-        self._leave(subscription, left)
+        self._set_pending_removals(subscription, left)
 
-    def _again(self, ask: Ask, state: Mapping[str, Resource]) -> set[str]:
+    def _names_to_resend(self, query: Query, state: Mapping[str, Resource]) -> set[str]:
         """The names among `state` that go out even if the client has them."""
         awaited = self.warming.awaited
-        again = set(awaited & state.keys()) if awaited and ask.type_url == ENDPOINT else set()
-        if ask.force:
-            again |= set(filter(ask.watch.covers, state))
-        return again
+        resend = set(awaited & state.keys()) if awaited and query.type_url == ENDPOINT else set()
+        if query.force:
+            resend |= set(filter(query.watch.covers, state))
+        return resend
 
     def _next_nonce(self) -> str:
         """A nonce no other stream uses, as clients may bring an old stream's to a new one.
@@ -443,9 +450,9 @@ class StreamState(ABC, Generic[R]):
         self._responses += 1
         return f"{self.nonce_prefix}-{self._responses}"
 
-    def _note_sent(self, type_url: str, resources: Mapping[str, Resource]) -> None:
+    def _record_sent(self, type_url: str, resources: Mapping[str, Resource]) -> None:
         """Keep book of what is awaited and of what expires, as these resources go out."""
-        self._note_ttls(self.subscriptions[type_url], resources)
+        self._record_ttls(self.subscriptions[type_url], resources)
         if type_url == CLUSTER:
             self.warming.clusters_sent(resources.values())
         elif type_url == ENDPOINT:

@@ -11,45 +11,45 @@ from typing import NamedTuple
 
 from xds_server.monitoring._status import Nack, TypeStatus
 from xds_server.protocol._request import ClientError
-from xds_server.protocol._resources_by_name import NO_NAMES, NOTHING_HELD, Held
+from xds_server.protocol._resources_by_name import NO_NAMES, NO_RESOURCES, ResourcesByName
 from xds_server.protocol._watch import Watch
 
 WILDCARD = "*"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
+class Query:
     """Something a stream needs generated, and how to answer with it.
 
-    `asked`: the client asked, so what it named and is not generated does not exist; unset, this
+    `requested`: the client asked, so what it named and is not generated does not exist; unset, this
     is a push. `force`: it gets what it asked for even if it has it. `even_if_empty`: it waits
     for an answer, so it gets one with nothing in it too.
     """
 
     type_url: str
     watch: Watch
-    asked: bool = False
+    requested: bool = False
     force: bool = False
     even_if_empty: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Received:
+class RequestOutcome:
     """What a request came to: what to generate for it, and what is worth counting."""
 
-    asks: tuple[Ask, ...] = ()
+    queries: tuple[Query, ...] = ()
     refused: ClientError | None = None
     stale: bool = False
 
 
-class Departure(NamedTuple):
+class RemovalTime(NamedTuple):
     """Something that is gone and may still be referred to: since when, and until when if known."""
 
     since: float
     due_at: float | None = None
 
 
-NO_DEPARTURES: Mapping[str, Departure] = {}
+NO_REMOVAL_TIMES: Mapping[str, RemovalTime] = {}
 """One for all, as most streams have none."""
 
 
@@ -60,14 +60,14 @@ class Subscription:
     type_url: str
     names: frozenset[str] = NO_NAMES
     wildcard: bool = False
-    legacy_wildcard: bool = False
+    implicit_wildcard: bool = False
     """Wildcard by an empty list of names, rather than by "*"."""
 
-    held: Held = field(default_factory=lambda: NOTHING_HELD)
+    client_has: ResourcesByName = field(default_factory=lambda: NO_RESOURCES)
     """What the client has, as far as it was sent or has said."""
-    leaving: frozenset[str] = NO_NAMES
+    pending_removals: frozenset[str] = NO_NAMES
     """Names that are gone but may still be referred to; the client hears of it last."""
-    departures: Mapping[str, Departure] = field(default_factory=lambda: NO_DEPARTURES)
+    removal_times: Mapping[str, RemovalTime] = field(default_factory=lambda: NO_REMOVAL_TIMES)
     """When each of those began to leave, and when it is to have left."""
 
     shortest_ttl_s: float | None = None
@@ -97,12 +97,12 @@ class Subscription:
     @property
     def heartbeat_at(self) -> float | None:
         """When resources that expire are due to be heard of again; None: not before an ACK."""
-        if self.shortest_ttl_s is None or not self.nonce_acked or not self.settled:
+        if self.shortest_ttl_s is None or not self.nonce_acked or not self.is_answered:
             return None
         return self.refreshed_at + self.shortest_ttl_s / 2
 
     @property
-    def settled(self) -> bool:
+    def is_answered(self) -> bool:
         """Whether the client has answered the last thing it was sent."""
         return self.nonce_sent == self.nonce_acked or (
             self.nack is not None and self.nack.nonce == self.nonce_sent
@@ -134,10 +134,10 @@ class Subscription:
 
     def forget(self, names: Iterable[str]) -> None:
         """The client no longer has these."""
-        gone = frozenset(name for name in names if name in self.held)
+        gone = frozenset(name for name in names if name in self.client_has)
         if gone:
-            self.held = self.held.without(gone)
-            self.leaving = self.leaving.difference(gone) or NO_NAMES
+            self.client_has = self.client_has.without(gone)
+            self.pending_removals = self.pending_removals.difference(gone) or NO_NAMES
 
     def status(self, *, wall_offset: float) -> TypeStatus:
         """A copy for the outside; `wall_offset` turns this stream's times into wall clock."""
@@ -152,7 +152,7 @@ class Subscription:
             type_url=self.type_url,
             names=self.names,
             wildcard=self.wildcard,
-            resources=len(self.held),
+            resources=len(self.client_has),
             nonce_sent=self.nonce_sent,
             version_sent=self.version_sent,
             sent_at=wall(self.sent_at),

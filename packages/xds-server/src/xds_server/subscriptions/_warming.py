@@ -33,10 +33,10 @@ class Warming:
         new = (name for cluster in clusters if (name := endpoints_of(cluster)))
         self.awaited = self.awaited.union(new) or NO_NAMES
 
-    def clusters_gone(self, clusters: Iterable[Resource]) -> None:
+    def clusters_removed(self, clusters: Iterable[Resource]) -> None:
         self.endpoints_sent({name for cluster in clusters if (name := endpoints_of(cluster))})
 
-    def endpoints_answered(self) -> None:
+    def endpoints_confirmed(self) -> None:
         """The client has answered the last endpoints it was sent, and so all of them."""
         self._unconfirmed = NO_NAMES
 
@@ -62,7 +62,7 @@ class Warming:
         self._missing = (self._missing | names) or NO_NAMES
         return names
 
-    def give_up(self) -> None:
+    def stop_awaiting_all(self) -> None:
         """Wait no longer."""
         self.take(lambda _name: True)
 

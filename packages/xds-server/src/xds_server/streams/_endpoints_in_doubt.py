@@ -13,7 +13,7 @@ _REMEMBERED = 10_000
 """Nodes that are gone and may come back."""
 
 
-class Reconnects:
+class EndpointsInDoubt:
     """The endpoints in doubt of each node, from its last delta stream to its next.
 
     The last stream may not have ended yet, as a broken connection is noticed late.
