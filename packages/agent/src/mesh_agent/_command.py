@@ -15,7 +15,7 @@ import typer
 
 from mesh_agent.config._flags import Flags
 
-# What has to be there before the process starts; a user's own values win.
+# These must be set before the process starts; a user's own values win.
 _ENVIRONMENT = {
     # glibc gives each of gRPC's threads an arena of its own to grow; two are enough for this load.
     "MALLOC_ARENA_MAX": "2",

@@ -38,7 +38,7 @@ from mesh_listening import HTTP_LIMITS, ConnectionLimits
 
 _MAX_FILE_BYTES = 1 << 20
 _MAX_SECRETS = 100
-"""Of one stream; Envoy has a stream for each. Together they may name 1 000 files."""
+"""How many secrets one stream may ask for; Envoy opens a stream for each secret."""
 _POD_LABELS = "./etc/istio/pod/labels"
 _POD_ANNOTATIONS = "./etc/istio/pod/annotations"
 _GRPC_BOOTSTRAP = "./etc/istio/proxy/grpc-bootstrap.json"
@@ -50,7 +50,7 @@ class StatusConfig:
     """Where the status server listens; an empty host is every interface.
 
     local_metrics: metrics are for callers on this machine only.
-    envoy_metrics: Envoy's are told behind the agent's own.
+    envoy_metrics: a scrape has Envoy's metrics after the agent's own.
     limits: how many connections, of one address and in all.
     """
 
@@ -63,16 +63,16 @@ class StatusConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentConfig:
-    """Everything the agent runs with: its own few values and each part's own configuration.
+    """The agent's configuration: its own few values, and that of each part.
 
-    authority: who signs the certificate; None where it is mounted as `files`.
-    gateway_credentials: the socket where somebody else may serve the certificates of gateways.
+    authority: signs the certificate; None where the certificate is mounted as `files`.
+    gateway_credentials: the socket where another process may serve the certificates of gateways.
     grpc_bootstrap: the file that tells a gRPC application where its configuration is; None where
         there is an Envoy. With it no Envoy is run.
-    names: how the workload's DNS queries are answered; None: they are not.
-    trust_updates: take roots from the configuration stream.
+    names: how the workload's DNS queries are answered; None if they are not.
+    trust_updates: whether roots are taken from the configuration stream.
     learned_roots: the file that keeps roots learned from the control plane; None to learn none.
-    ready_poll_s: how often an Envoy that is not ready yet is looked at.
+    ready_poll_s: how often the stats of an Envoy that is not ready are read.
     """
 
     identity: node.NodeIdentity

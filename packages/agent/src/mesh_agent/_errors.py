@@ -18,4 +18,4 @@ class BootstrapNotWritten(Exception):
 
 
 class EnvoyEnded(Exception):
-    """Envoy ended by itself, and more often than it is started again."""
+    """Envoy ended by itself, more often than the agent starts it again."""

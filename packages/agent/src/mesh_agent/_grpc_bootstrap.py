@@ -22,10 +22,12 @@ _INBOUND_LISTENER = "xds.istio.io/grpc/lds/inbound/%s"
 
 
 def grpc_bootstrap(config: AgentConfig) -> Mapping[str, JSON]:
-    """Make the bootstrap of gRPC's own xDS clients; gRFC A27, with Istio's names in it."""
+    """Returns the bootstrap of gRPC's own xDS clients (gRFC A27), with the names of Istio's."""
     envoy = config.envoy.bootstrap
     if not isinstance(envoy, envoy_supervisor.BootstrapConfig):
-        raise TypeError("a bootstrap of the user's own says nothing of the node")
+        raise TypeError(
+            "the gRPC bootstrap needs the node, which a bootstrap of the user's own does not give"
+        )
     locality: dict[str, JSON] = {
         name: text for name, text in asdict(envoy.locality).items() if text
     }
@@ -68,7 +70,7 @@ async def write_grpc_bootstrap(path: Path, bootstrap: Mapping[str, JSON]) -> Non
 
 
 def _write(path: Path, bootstrap: Mapping[str, JSON]) -> None:
-    import tempfile  # here: it brings the archive formats, and an agent with an Envoy needs neither
+    import tempfile  # not above: it loads the archive formats, which few agents need
 
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -82,7 +84,7 @@ def _write(path: Path, bootstrap: Mapping[str, JSON]) -> None:
 
 
 def files_needed(config: AgentConfig, bootstrap_path: Path) -> tuple[Path, ...]:
-    """The files without which the application can't start."""
+    """Returns the files without which the application can't start."""
     if config.output is None:
         return (bootstrap_path,)
     files = certclient.FilesConfig.in_directory(config.output.directory)

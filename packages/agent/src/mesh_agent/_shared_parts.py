@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 async def dns_server(
     config: NamesConfig | None, readiness: Readiness
 ) -> "AsyncIterator[DnsServer | None]":
-    """Answer the workload's DNS queries while the block runs; yields None if it is not to be."""
+    """Answer the workload's DNS queries while the block runs; without a config, yields None."""
     if config is None:
         yield None
         return
@@ -42,7 +42,7 @@ def interceptors(
     learned: LearnedRoots | None,
     dns: "DnsServer | None",
 ) -> tuple[xds_proxy.Interceptor, ...]:
-    """Returns what takes the agent's own resource types out of the configuration stream."""
+    """Returns the interceptors: each takes a type of the agent's own out of the stream."""
     found: list[xds_proxy.Interceptor] = []
     if isinstance(secrets, OwnSecrets) and config.trust_updates:
         found.append(TrustBundleUpdates(secrets.certificates, learned))
@@ -54,7 +54,7 @@ def interceptors(
 
 
 def agent_endpoints(parts: AgentParts, commands: EnvoyCommands | None) -> AgentEndpoints:
-    """Returns what the status server answers of a started agent."""
+    """Returns the endpoints of an agent whose parts have all started."""
     scrapes = Scrapes(partial(agent_metrics, parts), envoy=partial(envoy_metrics_address, parts))
     return AgentEndpoints(
         describe=partial(describe, parts),

@@ -66,10 +66,10 @@ def test_json_variables_are_merged_and_labels_go_to_labels() -> None:
             "ISTIO_METAJSON_ANYTHING": '{"LIST": [1, 2], "APP": "x"}',
             "ISTIO_METAJSON_LABELS": '{"app": "web"}',
         },
-        PodInfo(labels={"tier": "front", "pod-template-hash": "abc"}),
+        PodInfo(labels={"tier": "web", "pod-template-hash": "abc"}),
     )
     assert (metadata["LIST"], metadata["APP"]) == ([1, 2], "x")
-    assert metadata["LABELS"] == {"tier": "front", "app": "web"}
+    assert metadata["LABELS"] == {"tier": "web", "app": "web"}
 
 
 @pytest.mark.parametrize("text", ["{", "[1]", '"x"'])

@@ -344,7 +344,7 @@ def test_a_wrong_field_is_one_sentence_with_its_place(
         ({"mode": "SIMPLE"}, "tlsSettings.caCertificates is missing"),
         ({**SIMPLE, "caCertificates": "none.pem"}, "is 'none.pem', which is not a file"),
         ({**SIMPLE, "mode": "MUTUAL", "privateKey": "key.pem"}, "clientCertificate is missing"),
-        ({**SIMPLE, "insecureSkipVerify": True}, "who is sent to is always checked"),
+        ({**SIMPLE, "insecureSkipVerify": True}, "the collector is always verified"),
         ({**SIMPLE, "credentialName": "x"}, "credentialName is only for gateways"),
         ({**SIMPLE, "subjectAltNames": ["a", "b"]}, "it must be the one name that sni says: 'a'"),
         ({"mode": "ISTIO_MUTUAL"}, "subjectAltNames is missing: name who the collector may be"),

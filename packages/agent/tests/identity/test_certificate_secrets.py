@@ -181,7 +181,7 @@ async def learning(certificates: certclient.Certificates, learned: LearnedRoots)
     await asyncio.Event().wait()
 
 
-async def test_the_roots_that_are_trusted_already_are_no_news() -> None:
+async def test_the_roots_that_are_trusted_already_change_nothing() -> None:
     clock = ManualClock()
     authority = FakeAuthority(clock=clock)
     async with trusting(authority, clock) as certificates:

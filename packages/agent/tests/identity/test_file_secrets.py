@@ -134,9 +134,7 @@ async def running_envoy(
 
 
 async def serial_at(port: int, client: Path) -> int | None:
-    """The serial of the certificate that is shown to one who has the client's; None if nobody is
-    let in.
-    """
+    """The serial of the certificate that the server shows to this client; None if it refuses."""
     context = ssl.create_default_context(cafile=client / "root.pem")
     context.check_hostname = False
     context.load_cert_chain(client / "cert.pem", client / "key.pem")

@@ -19,10 +19,10 @@ from mesh_agent.status._exposition import Metric, render
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
 
-def read(families: Iterable[Metric]) -> dict[str, float]:
+def read(metrics: Iterable[Metric]) -> dict[str, float]:
     """Samples by name and labels, as the client library reads them: it adds _total to counters."""
     found = {}
-    for family in text_string_to_metric_families(render(families).decode()):
+    for family in text_string_to_metric_families(render(metrics).decode()):
         for sample in family.samples:
             labels = ",".join(f"{key}={text}" for key, text in sorted(sample.labels.items()))
             found[f"{sample.name}{{{labels}}}" if labels else sample.name] = sample.value

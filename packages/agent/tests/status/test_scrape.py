@@ -81,8 +81,8 @@ async def scrape(
 
 def names(text: bytes) -> dict[str, int]:
     """How many samples there are of each name; fails if Prometheus could not read it."""
-    families = text_string_to_metric_families(text.decode())
-    return {family.name: len(family.samples) for family in families}
+    found = text_string_to_metric_families(text.decode())
+    return {family.name: len(family.samples) for family in found}
 
 
 OWN = {
@@ -138,7 +138,9 @@ async def test_a_scrape_goes_well_and_whole_lines_stay_when_envoy_fails(
     async with Admin(answer).listening() as address:
         found = names(await scrape(address))
     assert found == {**OWN, **({"envoy_a": 1, "envoy_b": 1} if kept else {})}
-    assert [r.getMessage() for r in caplog.records] == ["metrics without all of envoy's"]
+    assert [r.getMessage() for r in caplog.records] == [
+        "a scrape was answered without all of envoy's metrics"
+    ]
 
 
 async def test_a_refused_connection_is_counted(free_port: Callable[[], int]) -> None:

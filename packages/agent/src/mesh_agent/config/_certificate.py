@@ -1,4 +1,4 @@
-"""The workload certificate: whose, of what kind, how long, where to, and what else is trusted."""
+"""Settings of the workload certificate: its identity, key, lifetime and files; revocation lists."""
 
 from datetime import timedelta
 
@@ -25,9 +25,10 @@ def spiffe_id_of(settings: Settings, identity: NodeIdentity) -> certclient.Spiff
 
 
 def files_config(settings: Settings) -> certclient.FilesConfig | None:
-    """The files that somebody else keeps the certificate in, if that is how this workload gets it.
+    """Returns the files of a mounted certificate; None if the agent gets its own.
 
-    What the agent itself writes, or was only given to be known by, is no such place.
+    The directories that the agent itself writes to, or that only hold the certificate that the
+    machine was provisioned with, don't count.
     """
     demanded = settings.flag("FILE_MOUNTED_CERTS")
     if demanded and settings.text("PROV_CERT"):
@@ -95,7 +96,7 @@ def output_config(settings: Settings) -> certclient.OutputFilesConfig | None:
     directory = settings.text("OUTPUT_CERTS")
     if not directory:
         return None
-    # In a pod another container reads the files, as another user; on a machine nobody else should.
+    # In a pod another container reads the files, as another user; on a machine no other user does.
     in_kubernetes = bool(settings.text("KUBERNETES_SERVICE_HOST"))
     return certclient.OutputFilesConfig(
         directory=settings.under(directory), mode=0o644 if in_kubernetes else 0o600
@@ -104,6 +105,6 @@ def output_config(settings: Settings) -> certclient.OutputFilesConfig | None:
 
 def trust_config(settings: Settings) -> certclient.TrustConfig:
     revoked = settings.under(_REVOCATION_LIST)
-    # Only where the platform mounts one: to follow a file costs memory.
+    # Followed only where the platform mounts one: following a file costs memory.
     wanted = settings.flag("PILOT_ENABLE_CA_CRL", default=True) and revoked.parent.is_dir()
     return certclient.TrustConfig(crl_path=revoked if wanted else None)

@@ -1,4 +1,4 @@
-"""How the agent reaches its control plane: addresses, roots, and what it proves itself with."""
+"""How the agent connects to its control plane: addresses, roots, token and client certificate."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ _CONTROL_PLANE_NAME = "istiod.istio-system.svc"
 
 
 def authority_config(settings: Settings, proxy: ProxyConfig) -> certclient.IstioCaConfig:
-    """Where the workload's certificate is signed."""
+    """Returns how the authority that signs the workload certificate is reached."""
     address = settings.text("CA_ADDR", proxy.discovery_address)
     plaintext = address.endswith(":15010")
     chain, key = _client_certificate(settings)
@@ -38,7 +38,7 @@ def authority_config(settings: Settings, proxy: ProxyConfig) -> certclient.Istio
 def relay_config(
     settings: Settings, proxy: ProxyConfig, files: certclient.FilesConfig | None
 ) -> xds_proxy.RelayConfig:
-    """Where Envoy's configuration comes from. files: the workload's certificate, if mounted."""
+    """Returns how the relay reaches its control plane. files: the mounted certificate, if any."""
     cluster_id = settings.text("ISTIO_META_CLUSTER_ID")
     plaintext = proxy.plaintext_control_plane or proxy.discovery_address.endswith(":15010")
     chain, key = _client_certificate(settings)
@@ -67,10 +67,10 @@ def relay_config(
 def learned_roots_file(
     authority: certclient.IstioCaConfig | None, relay: xds_proxy.RelayConfig
 ) -> Path | None:
-    """Where roots learned from the control plane are kept; None if there are none to learn.
+    """Returns the file that keeps learned roots; None if the agent is to learn none.
 
-    Only one file of roots for both connections says that both are the mesh's own: who names two,
-    or the machine's, has said whom to believe, and nothing is added to that.
+    Only one root file for both connections says that both are the mesh's own. Two files, or the
+    machine's roots, are an explicit choice of the operator's, and nothing is added to them.
     """
     source = relay.upstream.root_certificate
     if authority is None or not isinstance(source, Path) or authority.root_certificate != source:
@@ -79,7 +79,7 @@ def learned_roots_file(
 
 
 def _client_certificate(settings: Settings) -> tuple[Path, Path] | tuple[None, None]:
-    """What a machine was given when it was set up, to be known by until it has its own."""
+    """Returns the certificate and key that the machine was provisioned with, if any."""
     directory = settings.text("PROV_CERT")
     if not directory:
         return None, None
@@ -87,7 +87,7 @@ def _client_certificate(settings: Settings) -> tuple[Path, Path] | tuple[None, N
 
 
 def _token(settings: Settings) -> Path | None:
-    """The token file; None where there is none and a provisioned certificate serves instead."""
+    """Returns the token file; None where a provisioned certificate is used instead."""
     path = settings.under(_TOKEN)
     if settings.is_file(path):
         return path
@@ -108,7 +108,7 @@ def _token(settings: Settings) -> Path | None:
 def _root_certificate(
     settings: Settings, variable: str, files: certclient.FilesConfig | None = None
 ) -> Path | SystemRoots:
-    """The file of roots, or that it is the machine's, wherever they are."""
+    """Returns the file of roots, or `SYSTEM` for the machine's roots."""
     if settings.text(variable) == "SYSTEM":
         _check_system_roots(settings)
         return SYSTEM

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flags:
-    """What the command line said; empty and zero mean not given.
+    """The flags of the command line; empty and zero mean not given.
 
     role: `sidecar` or `router`.
     proxy_log_level: Envoy's level, with `component:level` items after it if wanted.
     log_levels: the agent's own, see `mesh_lifecycle.configure_logging`.
-    version: the agent's, as the control plane is told it.
+    version: the agent's, which the control plane is told.
     """
 
     role: str = "sidecar"

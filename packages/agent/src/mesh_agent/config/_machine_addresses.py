@@ -1,4 +1,4 @@
-"""The machine's own IP addresses, for workloads whose platform does not tell."""
+"""The machine's own IP addresses, for workloads whose platform does not set INSTANCE_IP."""
 
 import contextlib
 import fcntl
@@ -11,7 +11,7 @@ _SIOCGIFADDR = 0x8915  # linux/sockios.h: an interface's IPv4 address
 
 
 def machine_addresses() -> tuple[str, ...]:
-    """Addresses of this machine's interfaces that others can reach it by, IPv4 first.
+    """Returns the addresses by which others can reach this machine, IPv4 first.
 
     Loopback, link-local and unspecified ones are left out; when nothing is left, both loopback
     addresses are returned. Linux only.

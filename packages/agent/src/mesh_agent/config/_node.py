@@ -1,4 +1,4 @@
-"""Who this proxy is, as it tells the control plane: the node id, its cluster and its metadata."""
+"""The node that the control plane is told: the proxy's id, cluster, locality and metadata."""
 
 import json
 import logging
@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 _METADATA = "ISTIO_META_"
 _JSON_METADATA = "ISTIO_METAJSON_"
 _JSON_LABELS = "ISTIO_METAJSON_LABELS"
-# Ports of Envoy's own, which the control plane must know not to give to anybody else.
+# Ports of Envoy's own listeners, which the control plane must not use for other listeners.
 _PORTS = (
     "ENVOY_STATUS_PORT",
     "ENVOY_PROMETHEUS_PORT",
@@ -34,7 +34,7 @@ class PodInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeIdentity:
-    """What the node id and metadata are made from.
+    """The facts that the node id and metadata are made from.
 
     role: `sidecar` or `router`.
     addresses: the workload's own IP addresses, the main one first; at least one.
@@ -56,7 +56,7 @@ class NodeIdentity:
 def cluster_name(
     identity: NodeIdentity, *, service_cluster: str, pod: PodInfo, workload: str
 ) -> str:
-    """The name Envoy reports its own service under: the configured one, the app label's, or so."""
+    """Returns the name of Envoy's own service: as configured, else by the app label or workload."""
     if service_cluster != "istio-proxy":
         return service_cluster
     app = next((pod.labels[label] for label in _APP_LABELS if pod.labels.get(label)), workload)
@@ -74,7 +74,7 @@ def node_metadata(
     pod: PodInfo,
     version: str,
 ) -> dict[str, JSON]:
-    """Assemble the metadata: raw settings first, then what the agent knows for certain.
+    """Returns the metadata: raw settings first, then typed fields over them.
 
     Sources, low to high: `ISTIO_META_*` keys of proxyMetadata, `ISTIO_META_<K>` variables,
     `ISTIO_METAJSON_<X>` objects, typed fields. A bad JSON object is logged and left out.
@@ -111,7 +111,7 @@ def node_metadata(
 
 
 def workload_labels(environ: Mapping[str, str], pod: PodInfo) -> dict[str, str]:
-    """The workload's labels: those of `ISTIO_METAJSON_LABELS`, then over them the pod's."""
+    """Returns the workload's labels: those of `ISTIO_METAJSON_LABELS`, and the pod's over them."""
     return {
         **_static_labels(environ),
         **{key: text for key, text in pod.labels.items() if key != "pod-template-hash"},
@@ -171,7 +171,10 @@ def parse_downward_file(text: str) -> dict[str, str]:
             continue
         value = _unquoted(quoted) if quoted.startswith('"') else quoted
         if value is None:
-            log.warning("ignored a line that can't be read", extra={"key": key})
+            log.warning(
+                "ignored a label or annotation: its value must be quoted as in Go",
+                extra={"key": key},
+            )
         else:
             found[key] = value
     return found
@@ -195,7 +198,7 @@ def _meant(escape: re.Match[bytes]) -> bytes:
 
 
 def locality(labels: Mapping[str, str]) -> tuple[str, str, str]:
-    """Region, zone and sub-zone from the locality labels; empty where not given.
+    """Returns region, zone and sub-zone from the locality labels; empty where not given.
 
     Source: labels topology.istio.io/locality and istio-locality; dots separate unless there is
     a slash.

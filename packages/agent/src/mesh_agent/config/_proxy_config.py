@@ -1,4 +1,4 @@
-"""The proxy's configuration, merged from the layers an Istio installation writes it in.
+"""The proxy configuration, merged from the layers that an Istio installation writes it in.
 
 Low to high: built-in defaults, the mesh config file's `defaultConfig`, `PROXY_CONFIG`, the pod
 annotation `proxy.istio.io/config`, single annotations. A layer replaces whole top-level fields,
@@ -126,7 +126,7 @@ def parse_layer(name: str, text: str) -> Layer:
 
 
 def mesh_layer(name: str, text: str) -> Layer:
-    """The layer in a mesh config file: its `defaultConfig`. Raises `LayerError`."""
+    """Returns the layer in a mesh config file: its `defaultConfig`. Raises `LayerError`."""
     document = read_mapping(name, text)
     defaults = _mapping(document).get("defaultConfig", {})
     if not isinstance(defaults, dict):
@@ -178,7 +178,7 @@ def _mismatch(key: str, value: Value) -> str | None:
 def override_layer(
     *, discovery_address: str, status_port: str, service_cluster: str, concurrency: int
 ) -> Layer:
-    """The layer of single annotations and flags; empty and zero mean not given."""
+    """Returns the layer of single annotations and flags; empty and zero mean not given."""
     if status_port and not status_port.isdigit():
         raise LayerError(
             f"annotation status.sidecar.istio.io/port is {status_port!r}, it must be a port"
@@ -236,7 +236,7 @@ def merge_layers(layers: Iterable[Layer]) -> ProxyConfig:
 
 
 class _Values:
-    """Typed access to merged fields, whose complaints name the layer a value came from."""
+    """Typed access to merged fields; a problem names the layer that the value came from."""
 
     def __init__(self, merged: Mapping[str, JSON], origin: Mapping[str, str]) -> None:
         self._merged = merged

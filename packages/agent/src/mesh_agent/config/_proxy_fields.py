@@ -1,7 +1,7 @@
 """The proxy configuration's nested objects, read field by field.
 
-What is wrong becomes a problem, a sentence that names the layer and the whole path, and the
-field's default is returned: reading goes on, so that all problems are told at once.
+A wrong field becomes a problem, a sentence that names the layer and the whole path, and its
+default is returned: reading goes on, so that all problems are told at once.
 """
 
 import math
@@ -13,7 +13,7 @@ from mesh_agent.config._proxy_config import ProxyConfig
 
 
 class Fields:
-    """One object; `where` names it, as in `PROXY_CONFIG: tracing.zipkin`."""
+    """The fields of one object; `where` names it, as in `PROXY_CONFIG: tracing.zipkin`."""
 
     def __init__(self, values: Mapping[str, JSON], *, where: str, problems: list[str]) -> None:
         self.where = where
@@ -22,7 +22,7 @@ class Fields:
 
     @classmethod
     def of(cls, proxy: ProxyConfig, key: str, problems: list[str]) -> Self | None:
-        """A top-level object of the proxy configuration; None if it is not given."""
+        """Returns a top-level object of the proxy configuration; None if it is not given."""
         values = proxy.merged.get(key)
         if not isinstance(values, Mapping):
             return None
@@ -34,7 +34,7 @@ class Fields:
         self._problems.append(f"{self.where}.{key} {what}")
 
     def given(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Those of the fields that are there."""
+        """Returns those of the names that are given."""
         return tuple(name for name in names if self._values.get(name) is not None)
 
     def expect_only(self, *known: str) -> None:
@@ -86,7 +86,7 @@ class Fields:
         return float(number)
 
     def part(self, key: str) -> Self | None:
-        """An object below this one; None if it is not given."""
+        """Returns an object below this one; None if it is not given."""
         value = self._values.get(key)
         if value is None:
             return None

@@ -1,4 +1,4 @@
-"""Typed reading of environment variables that keeps every complaint until the end."""
+"""Typed reading of environment variables; all problems are gathered, so that one run tells all."""
 
 import ipaddress
 import time
@@ -13,13 +13,13 @@ from mesh_filewatch import FETCH_TIMEOUT_S, ReadTimedOut, read_bytes_with_timeou
 T = TypeVar("T")
 
 _LEAST_S = 0.5
-"""What a file gets when others have used up the time there is for all."""
+"""How long a file may take when others have used up the time that all have together."""
 
 
 class Settings:
-    """Variables by name; what can't be read is noted in `problems` and its default returned.
+    """Reads variables by name; for one that is wrong, adds to `problems` and returns the default.
 
-    The files that they name are looked at within a time that is bounded for all of them together.
+    The files that variables name are read within a time that is bounded for all of them together.
     """
 
     def __init__(self, environ: Mapping[str, str], directory: Path) -> None:
@@ -70,7 +70,7 @@ class Settings:
         return value
 
     def count(self, name: str, default: int) -> int:
-        """A whole number, at least 1."""
+        """Returns a whole number, at least 1."""
         value = self._read(name, default, int)
         if value < 1:
             self.problems.append(f"{name} is {self.text(name)!r}, it must be 1 or more")
@@ -78,7 +78,7 @@ class Settings:
         return value
 
     def optional_port(self, name: str) -> int | None:
-        """A port; None if there is none, or 0."""
+        """Returns a port; None if the variable is not set, or 0."""
         if self.text(name, "0") == "0":
             return None
         faults = len(self.problems)
@@ -89,26 +89,26 @@ class Settings:
         return self.under(self.text(name, default))
 
     def under(self, path: str) -> Path:
-        """A path as given, relative ones below the agent's directory."""
+        """Returns the path; a relative one is below the agent's directory."""
         return self._directory / path
 
     def read_file(self, path: Path, *, max_bytes: int) -> bytes:
-        """Raises OSError."""
+        """Returns the file's content; raises OSError."""
         return self._in_time(
             lambda within_s: read_bytes_with_timeout(path, max_bytes=max_bytes, timeout_s=within_s)
         )
 
     def is_file(self, path: Path) -> bool:
-        """Whether a file is there; one whose file system hangs is, and is a problem."""
+        """Returns whether a file is there; True, and a problem, if its file system hangs."""
         return self._look(path, path.is_file, otherwise=True)
 
     def absence(self, path: Path) -> str:
-        """Say what is so of a path where `is_file` found no file."""
+        """Returns why `is_file` found no file at this path, in words."""
         there = self._look(path, path.exists, otherwise=True)
         return "is not a regular file" if there else "does not exist"
 
     def resolved(self, path: Path) -> Path:
-        """The path without links; a file system that hangs is a problem."""
+        """Returns the path without links; if its file system hangs, that is a problem."""
         return self._look(path, path.resolve, otherwise=path)
 
     def _look(self, path: Path, work: Callable[[], T], *, otherwise: T) -> T:
@@ -128,7 +128,7 @@ class Settings:
             self._files_left_s -= time.monotonic() - begun_s
 
     def prefixed(self, prefix: str) -> tuple[tuple[str, str], ...]:
-        """Variables whose names begin with `prefix`, without it, sorted."""
+        """Returns the variables whose names begin with `prefix`, without it, sorted."""
         return tuple(
             sorted(
                 (name.removeprefix(prefix), text)
@@ -150,7 +150,7 @@ class Settings:
 
 
 def is_address(text: str) -> bool:
-    """Whether it is an IPv4 or IPv6 address."""
+    """Returns whether this is an IPv4 or IPv6 address."""
     try:
         ipaddress.ip_address(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The Unix sockets between the agent and its Envoy, and one that others may serve."""
+"""The Unix sockets between the agent and its Envoy, and the one for gateway credentials."""
 
 from pathlib import Path
 

@@ -11,12 +11,12 @@ _DEFAULT = "localhost:15053"
 
 
 class NamesConfig(NamedTuple):
-    """How names are answered.
+    """How the workload's DNS queries are answered.
 
-    host, port: where, `localhost` for all loopback addresses there are, empty for every interface.
-    domain: the mesh's,
-    below which hosts have short names. namespace: the workload's own. parallel: all upstreams
-    are asked at once for names that are not the mesh's.
+    host: `localhost` for all loopback addresses there are, empty for every interface.
+    domain: the mesh's, below which hosts have short names.
+    namespace: the workload's own.
+    parallel: all upstream resolvers are asked at once for names that are not the mesh's.
     """
 
     host: str
@@ -29,9 +29,9 @@ class NamesConfig(NamedTuple):
 def names_config(
     settings: Settings, proxy: ProxyConfig, identity: NodeIdentity
 ) -> NamesConfig | None:
-    """Read the settings; None if names are not answered."""
+    """Returns the settings; None if the agent is not to answer DNS queries."""
     setting = "ISTIO_META_ENABLE_DNS_SERVER" if identity.role == "router" else _CAPTURE
-    # What goes to the control plane as metadata is what counts here, wherever it is set.
+    # The control plane gets these as node metadata; wherever they are set, they count here too.
     answers = settings.flag(setting, fallback=proxy.proxy_metadata)
     settings.flag(_AUTO_ALLOCATE, default=True, fallback=proxy.proxy_metadata)
     host, port = _address(settings)

@@ -12,7 +12,7 @@ from mesh_protos.nds_pb2 import NameTable
 
 
 class NameTableUpdates:
-    """The name table that the control plane sends, given to the DNS server."""
+    """Gives the DNS server the name tables that the control plane sends."""
 
     type_url = type_urls.NAME_TABLE
 
@@ -20,7 +20,7 @@ class NameTableUpdates:
         self._server = server
 
     def apply(self, response: bytes) -> None:
-        """Answer from it; raises `InterceptorRefused` for what is no name table."""
+        """Use the name table in a response; raises `InterceptorRefused` if it is none."""
         try:
             tables = tuple(
                 NameTable.FromString(body) for body in xds_proxy.resource_bodies(response)
@@ -31,7 +31,7 @@ class NameTableUpdates:
 
 
 class _Tables(NamedTuple):
-    """Tables as they came, read while they are compiled; of one host the last counts."""
+    """The tables of one response, read while they are compiled; of one host the last counts."""
 
     tables: tuple[NameTable, ...]
 

@@ -1,8 +1,6 @@
-"""Names of the mesh, answered to the workload: settings, the tables that come with configuration,
-and what is counted.
+"""Runs the DNS server that answers the workload.
 
-Only an agent that answers names loads this module, and the DNS server with it. Names of settings
-are Istio's.
+Only an agent that answers DNS queries loads this module, and the DNS server with it.
 """
 
 import os
@@ -19,16 +17,16 @@ from mesh_lifecycle import Readiness
 
 _DNS_PORT = 53
 _RESOLV_CONF = Path("/etc/resolv.conf")
-_RESOLV_CONF_OF_BEFORE = Path("/var/lib/istio/resolv.conf")
-"""Where Istio's scripts put it on a machine whose own then names the agent."""
+_FORMER_RESOLV_CONF = Path("/var/lib/istio/resolv.conf")
+"""Where Istio's scripts keep the machine's resolv.conf once the new one names the agent."""
 
 
 def dns_config(config: NamesConfig) -> mesh_dnsproxy.DnsConfig:
-    """Make the DNS server's settings; on port 53 it is all that the machine asks, as in Istio."""
+    """Returns the DNS server's settings; on port 53 it answers the whole machine, as in Istio."""
     for_the_machine = config.port == _DNS_PORT
     resolv_conf = _RESOLV_CONF
-    if for_the_machine and os.geteuid() == 0 and _RESOLV_CONF_OF_BEFORE.exists():
-        resolv_conf = _RESOLV_CONF_OF_BEFORE
+    if for_the_machine and os.geteuid() == 0 and _FORMER_RESOLV_CONF.exists():
+        resolv_conf = _FORMER_RESOLV_CONF
     return mesh_dnsproxy.DnsConfig(
         listen=tuple(
             mesh_dnsproxy.ListenAddress(host, config.port)
@@ -43,7 +41,7 @@ def dns_config(config: NamesConfig) -> mesh_dnsproxy.DnsConfig:
 
 
 def _every_interface() -> tuple[str, ...]:
-    """The wildcard addresses of the families that this machine has."""
+    """Returns the wildcard addresses of IPv4 and, where the machine has it, IPv6."""
     try:
         with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as probe:
             probe.bind(("::", 0))
@@ -54,7 +52,7 @@ def _every_interface() -> tuple[str, ...]:
 
 @asynccontextmanager
 async def answering_names(config: NamesConfig, readiness: Readiness) -> AsyncIterator[DnsServer]:
-    """Answer DNS for as long as the block runs; ready is when there has been a table.
+    """Answer DNS queries while the block runs; `readiness` waits for the first name table.
 
     Raises `ListenError`.
     """

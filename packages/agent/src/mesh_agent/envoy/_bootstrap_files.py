@@ -1,4 +1,4 @@
-"""The bootstrap files that users write themselves: a whole one, or one to be laid over."""
+"""Bootstrap files of the user's own: a whole bootstrap, or an override laid over the agent's."""
 
 import json
 import re
@@ -15,11 +15,12 @@ _TEMPLATE_ACTION = re.compile(r"\{\{-?\s*(?:[.$/]|(?:if|else|end|range|with|toJS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BootstrapFiles:
-    """What stands in the place of the bootstrap that the agent makes, and what is laid over it.
+    """The user's bootstrap files.
 
-    whole: given to Envoy as it is. admin: where its admin interface listens, if that cannot be
-    seen by the supervisor itself.
-    override: YAML or JSON. host_ip: what `$(HOST_IP)` stands for in it.
+    whole: given to Envoy as it is, in place of the bootstrap that the agent makes.
+    admin: where its admin interface listens, if the supervisor can't read that itself.
+    override: YAML or JSON that Envoy merges over the bootstrap.
+    host_ip: what `$(HOST_IP)` stands for in the override.
     """
 
     whole: Path | None = None
@@ -29,11 +30,11 @@ class BootstrapFiles:
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """The files there may be."""
+        """The files that are configured, whether or not they exist."""
         return tuple(path for path in (self.whole, self.override) if path is not None)
 
     def override_arguments(self) -> tuple[str, ...]:
-        """Envoy's arguments for the override, read anew; raises `BootstrapError`."""
+        """Returns Envoy's arguments for the override, read anew; raises `BootstrapError`."""
         if self.override is None:
             return ()
         environ = {"HOST_IP": self.host_ip} if self.host_ip else {}
@@ -41,7 +42,7 @@ class BootstrapFiles:
 
 
 def bootstrap_files(settings: Settings, proxy: ProxyConfig) -> BootstrapFiles:
-    """Find them, in Istio's order; what is wrong with them goes to the problems."""
+    """Returns the user's files, found in Istio's order; mistakes go to the settings' problems."""
     template, custom = settings.text("ISTIO_BOOTSTRAP"), proxy.custom_config_file
     override = settings.text("ISTIO_BOOTSTRAP_OVERRIDE")
     whole = settings.under(template or custom) if template or custom else None
@@ -74,7 +75,7 @@ def _read(name: str, path: Path, settings: Settings) -> str | None:
 
 
 def _admin(path: Path, text: str, settings: Settings) -> envoy_supervisor.Address | None:
-    """The admin interface's address in a YAML file; in JSON the supervisor sees it, always anew."""
+    """Returns the admin address in a YAML bootstrap; one in JSON the supervisor reads itself."""
     try:
         json.loads(text)
     except (ValueError, RecursionError):
@@ -96,7 +97,7 @@ def _admin(path: Path, text: str, settings: Settings) -> envoy_supervisor.Addres
         case _:
             pass
     settings.problems.append(
-        f"{path}: no admin.address.socket_address with address and port_value; the agent asks "
-        "Envoy there how it is"
+        f"{path}: no admin.address.socket_address with address and port_value: add it, the agent "
+        "asks Envoy there whether it is ready"
     )
     return None

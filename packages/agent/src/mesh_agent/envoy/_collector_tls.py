@@ -17,7 +17,7 @@ _FIELDS = (
 def client_tls(
     service: Fields, target: Target | None, settings: Settings
 ) -> ClientTls | MeshTls | None:
-    """The `tlsSettings` of a collector; None for none. What is wrong goes to the problems."""
+    """Returns the `tlsSettings` of a collector, None for none; mistakes go to the problems."""
     fields = service.part("tlsSettings")
     if fields is None:
         return None
@@ -47,7 +47,10 @@ def client_tls(
 
 def _refuse_what_is_not_carried(fields: Fields) -> None:
     if fields.flag("insecureSkipVerify"):
-        fields.complain("insecureSkipVerify", "is true, but who is sent to is always checked")
+        fields.complain(
+            "insecureSkipVerify",
+            "is true, but the collector is always verified: set caCertificates",
+        )
     if fields.text("credentialName"):
         fields.complain("credentialName", "is only for gateways, name files instead")
     if fields.text("caCrl"):

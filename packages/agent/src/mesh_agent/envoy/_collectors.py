@@ -1,4 +1,4 @@
-"""Where Envoy sends what it knows: traces, statistics, access logs, loads.
+"""Where Envoy sends its traces, statistics, access logs and load reports.
 
 Source: the fields tracing, envoyMetricsService, envoyAccessLogService and statsdUdpAddress of
 istio.mesh.v1alpha1.ProxyConfig.
@@ -29,7 +29,7 @@ _NOWHERE = Target(host="localhost", port=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collectors:
-    """Those that are configured; tls_files: the files that TLS to them is made from."""
+    """The configured collectors; tls_files: the certificate and key files that they use."""
 
     tracing: Tracing | None = None
     statsd: envoy_supervisor.Statsd | None = None
@@ -53,9 +53,9 @@ class Collectors:
 def collectors(
     settings: Settings, proxy: ProxyConfig, *, service_name: str, metadata: Mapping[str, JSON]
 ) -> Collectors:
-    """Find them; what is wrong with them goes to the problems.
+    """Returns the configured collectors; mistakes go to the settings' problems.
 
-    service_name: what spans are said to come from. metadata: of the node.
+    service_name: the service in the spans. metadata: of the node.
     """
     reader = _Reader(settings, proxy)
     metrics = reader.service("envoyMetricsService", "envoyMetricsServiceAddress")
@@ -74,7 +74,7 @@ def collectors(
 
 
 def without_own_tracer(merged: Mapping[str, JSON]) -> Mapping[str, JSON]:
-    """The proxy configuration as Istio knows it: old control planes refuse a field they don't."""
+    """Returns the proxy configuration without our own fields, which istiod would refuse."""
     tracing = merged.get("tracing")
     if not isinstance(tracing, Mapping) or "openTelemetry" not in tracing:
         return merged
@@ -126,7 +126,7 @@ class _Reader:
     def service(
         self, key: str, older: str = ""
     ) -> tuple[Target, ClientTls | MeshTls | None] | None:
-        """A gRPC service that Envoy sends to, or the older field with only its address."""
+        """Returns a gRPC service that Envoy sends to, by its field or the older address field."""
         fields = Fields.of(self._proxy, key, self._settings.problems)
         if fields is None:
             target = self._top_level_target(older) if older else None
@@ -176,7 +176,7 @@ class _Reader:
 
 
 def _resolved(host: str) -> str | None:
-    """An IP address of the host, IPv4 before IPv6; asked for once, as Istio does."""
+    """Returns an IP address of the host, IPv4 before IPv6; resolved once, as in Istio."""
     if is_address(host):
         return host
     try:
@@ -190,10 +190,10 @@ def _resolved(host: str) -> str | None:
 def _load_reporting(
     metadata: Mapping[str, JSON], problems: list[str]
 ) -> envoy_supervisor.LoadReportingService | None:
-    """The service in Envoy's own form of it, an ApiConfigSource: one without TLS, by its address.
+    """Returns the service in an ApiConfigSource, which must name one by its address, without TLS.
 
-    Named by a cluster it would need one that is not in the bootstrap, and on the control plane's
-    the relay carries no loads.
+    A service named by a cluster would need one that the bootstrap does not have, and the relay
+    carries no load reports to the control plane.
     """
     value = metadata.get(_LOADS)
     if value is None or value == "":

@@ -1,4 +1,4 @@
-"""How Envoy is run: its bootstrap, where it listens, how it drains."""
+"""How Envoy is started: its binary, bootstrap, listeners, log levels and drain times."""
 
 import ipaddress
 import logging
@@ -48,7 +48,7 @@ def envoy_config(
             if identity.role == "sidecar"
             else envoy_supervisor.DrainDirection.ALL
         ),
-        # A bootstrap of the user's own may have its listeners from elsewhere than our relay.
+        # A bootstrap of the user's own may get its listeners from elsewhere than the relay.
         listener_changes_told=files.whole is None,
         hot_restart=settings.flag("MESH_AGENT_HOT_RESTART", default=True),
         crashes=envoy_supervisor.CrashPolicy(
@@ -129,7 +129,7 @@ def _bootstrap(
 def _own_listeners(
     settings: Settings, proxy: ProxyConfig, listen: "_ListenAddresses"
 ) -> Mapping[str, envoy_supervisor.Address]:
-    """Envoy's own listeners by the variable that names their port; each has one of its own."""
+    """Returns Envoy's own listeners by the variable of their port; no two may share a port."""
     ports = {
         "ENVOY_STATUS_PORT": settings.port("ENVOY_STATUS_PORT", 15021),
         "ENVOY_PROMETHEUS_PORT": settings.port("ENVOY_PROMETHEUS_PORT", 15090),
@@ -138,7 +138,7 @@ def _own_listeners(
             "ENVOY_SECURE_MERGED_METRICS_PORT"
         ),
     }
-    # Metrics for this machine only: those in clear, the others ask for a certificate.
+    # Only the plaintext listener is kept on the machine: the others ask for a certificate.
     local = settings.flag("METRICS_LOCALHOST_ACCESS_ONLY")
     taken = {proxy.status_port: "statusPort", proxy.proxy_admin_port: "proxyAdminPort"}
     listeners = {}
@@ -168,7 +168,7 @@ def _override_arguments(settings: Settings, files: BootstrapFiles) -> tuple[str,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ListenAddresses:
-    """Where Envoy's own interfaces listen: for its agent, for the status server, for everyone."""
+    """The hosts of Envoy's listeners: of admin, of the status server, and of all others."""
 
     admin: str
     status: str
@@ -185,7 +185,7 @@ def _listen_addresses(settings: Settings, identity: node.NodeIdentity) -> _Liste
             f"MESH_AGENT_BIND_ADDRESS is {given!r}, it must be an IP address of this machine"
         )
         given = ""
-    # The admin interface asks nobody who they are: it never leaves the machine.
+    # The admin interface does not authenticate its callers: it listens on the machine only.
     stays = bool(given) and ipaddress.ip_address(given).is_loopback
     return _ListenAddresses(
         admin=given if stays else loopback,
@@ -199,7 +199,7 @@ def _is_ipv6(identity: node.NodeIdentity) -> bool:
 
 
 def _minimum_drain(settings: Settings) -> timedelta:
-    """Istio waits at least this long only where it also ends early; so do we."""
+    """Returns the minimum drain, which as in Istio counts only where draining may end early."""
     if not settings.flag("EXIT_ON_ZERO_ACTIVE_CONNECTIONS"):
         return timedelta()
     return settings.duration("MINIMUM_DRAIN_DURATION", timedelta(seconds=5))
@@ -209,7 +209,7 @@ def _envoy_binary(flags: Flags, settings: Settings, proxy: ProxyConfig) -> Path:
     explicit = Path(flags.envoy_path) if flags.envoy_path else None
     configured = Path(proxy.binary_path)
     if settings.flag("DISABLE_ENVOY"):
-        return configured  # which is never run, and need not be there
+        return configured  # never run, so it need not exist
     if explicit is None and "ENVOY_PATH" not in settings.environ and settings.is_file(configured):
         explicit = configured
     try:
@@ -220,9 +220,9 @@ def _envoy_binary(flags: Flags, settings: Settings, proxy: ProxyConfig) -> Path:
 
 
 def _log_levels(flags: Flags) -> tuple[str, str]:
-    """Istio's level flag may mix a level with `component:level` items.
+    """Returns Envoy's level and component levels; the level flag may hold both.
 
-    An item of another shape is passed over, as Istio does it: Envoy would not start with it.
+    An item of another shape is left out, as in Istio: Envoy would not start with it.
     """
     level, items = "warning", []
     for item in _split(flags.proxy_log_level):
@@ -237,7 +237,8 @@ def _log_levels(flags: Flags) -> tuple[str, str]:
             components.append(item)
         else:
             log.warning(
-                "ignored an Envoy log level that is not component:level", extra={"item": item}
+                "ignored an item of Envoy's log levels: it must be component:level",
+                extra={"item": item},
             )
     return level, ",".join(components)
 

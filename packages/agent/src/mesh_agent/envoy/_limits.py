@@ -1,4 +1,4 @@
-"""What Envoy may use, connections and memory, and the runtime values that decide in its code."""
+"""Limits of Envoy: its connections, its heap, and runtime values."""
 
 import logging
 from collections.abc import Mapping
@@ -17,12 +17,12 @@ _LIMIT = "ISTIO_META_GLOBAL_DOWNSTREAM_MAX_CONNECTIONS"
 _OLD_LIMIT = "overload.global_downstream_max_connections"
 _MOST_CONNECTIONS = 2**63 - 1
 _LEAST_HEAP = 32 << 20
-# What the agent takes of the memory it shares with Envoy, and Envoy beside its heap.
+# The memory of the agent, which shares the cgroup, and Envoy's memory beside its heap.
 _BESIDE_HEAP = 96 << 20
 
 
 def runtime_values(proxy: ProxyConfig, problems: list[str]) -> Mapping[str, JSON]:
-    """Runtime values laid over the defaults, by name."""
+    """Returns the runtime values to be laid over the defaults, by name."""
     fields = Fields.of(proxy, "runtimeValues", problems)
     values = proxy.merged.get("runtimeValues")
     if fields is None or not isinstance(values, Mapping):
@@ -38,7 +38,7 @@ def runtime_values(proxy: ProxyConfig, problems: list[str]) -> Mapping[str, JSON
 def max_connections(
     proxy: ProxyConfig, metadata: Mapping[str, JSON], problems: list[str]
 ) -> int | None:
-    """How many downstream connections Envoy takes; None leaves it to the runtime values.
+    """Returns how many downstream connections Envoy takes; None leaves it to the runtime values.
 
     Precedence is Istio's: connectionSettings, then node metadata.
     """
@@ -57,10 +57,10 @@ def max_connections(
 
 
 def max_heap_bytes(settings: Settings) -> int | None:
-    """How large Envoy's heap may get before it refuses requests; None, no limit, unless asked for.
+    """Returns how large Envoy's heap may get before Envoy refuses requests; None for no limit.
 
-    `auto` is what the memory cgroup allows without the agent's own part and Envoy's beside its
-    heap, but at least half.
+    `auto` is what the memory cgroup allows, less the agent's memory and Envoy's beside its heap,
+    but at least half.
     """
     text = settings.text(_HEAP)
     if not text:
@@ -68,7 +68,10 @@ def max_heap_bytes(settings: Settings) -> int | None:
     if text.lower() == "auto":
         allowed = envoy_supervisor.memory_limit()
         if allowed is None:
-            log.warning("envoy's heap is not limited: there is no memory limit to go by")
+            log.warning(
+                "envoy's heap is not limited: MESH_AGENT_ENVOY_MAX_HEAP is auto, and the memory"
+                " cgroup has no limit; give a number of bytes"
+            )
             return None
         return max(allowed - _BESIDE_HEAP, allowed // 2)
     try:

@@ -1,4 +1,4 @@
-"""Replaces the running Envoy when what it is started with has changed; no request is lost."""
+"""Hot restarts: replaces Envoy when its binary or bootstrap has changed; no request is lost."""
 
 import asyncio
 import contextlib
@@ -78,7 +78,7 @@ class Restarts:
                     waiting = self._obstacle() is not None
                     if not waiting:
                         used = now
-                        # A refusal is in the log, and the next change may be better.
+                        # The refusal has been logged; the next change of the files is tried again.
                         with contextlib.suppress(EnvoySupervisorError):
                             await self.restart()
                 await watch.wait(self._obstacle_look_s if waiting else None)

@@ -1,4 +1,4 @@
-"""Which statistics Envoy keeps: Istio's annotations, and its proxy configuration below them."""
+"""Which statistics Envoy keeps: by Istio's annotations, else by its proxy configuration."""
 
 import json
 import math
@@ -19,7 +19,7 @@ _ENVOYS_FLUSH_S = 5.0
 def stats_settings(
     proxy: ProxyConfig, pod: node.PodInfo, *, addresses: Sequence[str], problems: list[str]
 ) -> envoy_supervisor.StatsConfig:
-    """Compose them. Source of names and precedence: Istio's bootstrap.
+    """Returns the settings of Envoy's statistics; names and precedence are Istio's.
 
     addresses: what `{pod_ip}` in a name stands for, each once.
     """

@@ -13,7 +13,7 @@ class CertificateSecrets:
     """The workload certificate and its trust bundle, under Istio's names for Envoy's secrets.
 
     When the certificate expires it is withdrawn. The trust bundle stays: it has not expired, and
-    without it nobody's certificate could be checked.
+    without it no peer's certificate could be checked.
     """
 
     def __init__(self, certificates: certclient.Certificates) -> None:

@@ -1,4 +1,4 @@
-"""Secrets that Envoy names by their files, beside those of the workload, from one source."""
+"""The source of all secrets that Envoy asks for: the workload's, and those named by a file."""
 
 import asyncio
 import logging
@@ -17,11 +17,11 @@ from mesh_lifecycle import in_background
 
 log = logging.getLogger(__name__)
 
-_MOST_TOLD = 100
+_MOST_LOGGED = 100
 
 
 class NamedSecrets:
-    """`default` and `ROOTCA` from the certificate, `file-cert:` and `file-root:` from their files.
+    """Has `default` and `ROOTCA` from the certificate, `file-cert:` and `file-root:` from files.
 
     No other name is ever answered here. The control plane sends the secrets of gateways,
     `kubernetes://...`, with the configuration.
@@ -30,13 +30,13 @@ class NamedSecrets:
     def __init__(self, workload: CertificateSecrets, files: certclient.FileSecrets) -> None:
         self._workload = workload
         self._files = files
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
 
     def get(self, name: str) -> mesh_sds.TlsCertificate | mesh_sds.TrustBundle | None:
         if name in {WORKLOAD_CERTIFICATE, TRUST_BUNDLE}:
             return self._workload.get(name)
         if not self._files.serves(name):
-            self._tell(name)
+            self._log_once(name)
             return None
         match self._files.get(name):
             case certclient.KeyPair(chain_pem=chain, private_key_pem=key):
@@ -63,12 +63,12 @@ class NamedSecrets:
             if coming:
                 await asyncio.wait(coming)
 
-    def _tell(self, name: str) -> None:
-        if name not in self._told and len(self._told) < _MOST_TOLD:
-            self._told.add(name)
+    def _log_once(self, name: str) -> None:
+        if name not in self._logged and len(self._logged) < _MOST_LOGGED:
+            self._logged.add(name)
             log.warning(
-                "a secret is asked for that is not served here: those that are have the names"
-                " default, ROOTCA, file-cert:CERTIFICATE~KEY and file-root:PATH",
+                "envoy asks for a secret that is not served: name it default, ROOTCA,"
+                " file-cert:CERTIFICATE~KEY or file-root:PATH",
                 extra={"secret": name[:300]},
             )
 
@@ -81,7 +81,7 @@ async def _next(changes: AsyncIterator[frozenset[str]]) -> frozenset[str] | None
 async def file_secrets(
     output: certclient.OutputFilesConfig | None,
 ) -> AsyncIterator[certclient.FileSecrets]:
-    """The files that Envoy may name; what we write ourselves is none of them."""
+    """Yields the files that Envoy may name; the agent's own output directory is not among them."""
     directory = None if output is None else output.directory
     config = certclient.FileSecretsConfig(output_directory=directory)
     async with certclient.file_secrets(config) as files:
@@ -92,7 +92,7 @@ async def file_secrets(
 async def forgetting_unwatched(
     files: certclient.FileSecrets, server: mesh_sds.SdsServer
 ) -> AsyncIterator[None]:
-    """Have no file read that no Envoy asks for any more, for as long as the block runs."""
+    """While the block runs, stop following files that no Envoy is subscribed to any more."""
     async with in_background(_forget_unwatched(files, server), name="secrets by file"):
         yield
 

@@ -1,7 +1,7 @@
-"""Certificates of gateways that somebody else serves: the control plane is told that they do.
+"""Tells the control plane whether another process serves the certificates of gateways.
 
-With node metadata `credential` it names gateway certificates so that Envoy asks for them at that
-socket, as Istio does.
+With node metadata `credential` the control plane names gateway certificates in such a way that
+Envoy asks for them at that process's socket, as in Istio.
 """
 
 import logging
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 async def with_gateway_credentials(config: AgentConfig) -> AgentConfig:
-    """Look whether the socket for gateway credentials is served; if so, say so in the metadata."""
+    """Returns the configuration, with node metadata `credential` if the socket is served."""
     bootstrap = config.envoy.bootstrap
     if not isinstance(bootstrap, envoy_supervisor.BootstrapConfig):
         return config
@@ -31,6 +31,6 @@ async def _is_served(path: Path) -> bool:
     try:
         return isinstance(await mesh_sds.probe(path), mesh_sds.ForeignSocket)
     except mesh_sds.SdsError as error:
-        # Not ours to serve, so nothing that keeps us from starting.
+        # The agent does not serve this socket, so it can start without it.
         log.warning("socket for gateway credentials left aside", extra={"reason": str(error)})
         return False

@@ -1,7 +1,7 @@
-"""What the agent itself trusts its control plane by, beyond the operator's root file.
+"""Roots that the agent learns from its control plane, beside those of the operator's root file.
 
-A mesh's root is replaced by announcing the new one over connections verified by the old one. Envoy
-hears of it; so does the agent, for its own connections, whether somebody writes the file or not.
+A mesh's root is replaced by announcing the new one over connections verified by the old one. The
+agent keeps what is announced for its own connections, because the root file may not be rewritten.
 """
 
 from collections.abc import Callable
@@ -17,20 +17,20 @@ CONFIGURATION = "configuration"
 
 
 def learned_roots(file: Path | None) -> LearnedRoots | None:
-    """What was learned before, and will be; None where nothing is to be."""
+    """Returns the roots learned so far, to be added to; None where the agent learns no roots."""
     return None if file is None else LearnedRoots(file, now=SystemClock().now)
 
 
 def further_roots(learned: LearnedRoots | None, connection: str) -> Callable[[bytes], bytes] | None:
-    """What a connection asks for its further roots."""
+    """Returns the function by which a connection gets its further roots."""
     if learned is None:
         return None
     return lambda file_pem: learned.beside(connection, file_pem)
 
 
 async def learn_from_answers(certificates: certclient.Certificates, learned: LearnedRoots) -> None:
-    """Take in the root that each certificate came with; runs until rotation stops."""
+    """Learn the root that each certificate came with; returns when rotation stops."""
     async for certificate in certificates.changes():
         if certificate is not None:
-            # The root that signs now: others may be about to, or have just been signed by.
+            # Only the root that signs now: the bundle may have others, of past or future.
             learned.learn(CERTIFICATE_AUTHORITY, certificate.trust_bundle_pem, whole=False)

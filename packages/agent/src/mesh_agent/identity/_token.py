@@ -1,4 +1,4 @@
-"""What the status says of the token that the workload proves itself by; never the token."""
+"""The status of the token by which the workload proves who it is; never the token itself."""
 
 import time
 from collections.abc import Mapping
@@ -11,13 +11,13 @@ _TIMEOUT_S = 1.0
 async def describe_token(
     authority: certclient.IstioCaConfig | None, *, timeout_s: float = _TIMEOUT_S
 ) -> Mapping[str, object]:
-    """Where it is read from, and what is wrong with it, None if nothing; empty if none is used.
+    """Returns the token's path, and what is wrong with it or None; empty if no token is used.
 
-    timeout_s: how long its file system has to answer; that it does not is a fault, too.
+    timeout_s: how long the file system has to answer; if it does not, that is the fault.
     """
     if authority is None or authority.token_path is None:
         return {}
-    # Here, because only a person who asks for the status needs them.
+    # Imported here: only a person who asks for the status needs them.
     from mesh_identity import TokenFileError, fetch_token, token_fault
 
     path = authority.token_path

@@ -11,10 +11,10 @@ from mesh_protos.proxy_config_pb2 import ProxyConfig
 
 
 class TrustBundleUpdates:
-    """The roots that the control plane sends with the proxy's configuration.
+    """Trusts the roots that the control plane sends with the proxy's configuration.
 
-    They come before the certificate authority signs by a new root, so that everyone trusts it in
-    time; and they tell that it is time to ask for a certificate that leads to it.
+    A new root comes before the certificate authority signs by it, so that every workload trusts it
+    in time. When it comes, the agent also asks for a certificate that leads to it.
     """
 
     type_url = type_urls.PROXY_CONFIG
@@ -22,20 +22,20 @@ class TrustBundleUpdates:
     def __init__(
         self, certificates: certclient.TrustingCertificates, learned: LearnedRoots | None = None
     ) -> None:
-        """learned: takes them for the agent's own connections."""
+        """learned: keeps the roots for the agent's own connections."""
         self._certificates = certificates
         self._learned = learned
         self._announced = b""
 
     def apply(self, response: bytes) -> None:
-        """Trust them; raises `InterceptorRefused` for what is no certificate."""
+        """Trust the roots in a response; raises `InterceptorRefused` if one is no certificate."""
         try:
             configs = [ProxyConfig.FromString(body) for body in xds_proxy.resource_bodies(response)]
             pems = "\n".join(pem for config in configs for pem in config.ca_certificates_pem)
             roots = pems.encode()
             if roots != self._announced and (self._announced or not self._is_known(roots)):
                 self._certificates.set_anchors(roots)
-                # The same roots in another order are news, too: the first is the one that signs.
+                # Another order of the same roots is a change: the first is the one that signs.
                 self._certificates.request_renewal()
         except (DecodeError, certclient.InvalidPem) as error:
             raise xds_proxy.InterceptorRefused(str(error)) from error
@@ -44,7 +44,7 @@ class TrustBundleUpdates:
             self._learned.learn(CONFIGURATION, roots, whole=True)
 
     def _is_known(self, roots_pem: bytes) -> bool:
-        """Whether these are the roots that came with the certificate, in whatever order."""
+        """Returns whether these are the roots that came with the certificate, in any order."""
         certificate = self._certificates.latest
         known = certificate.trust_bundle_pem if certificate is not None else b""
         return _each(roots_pem) == _each(known)

@@ -1,4 +1,4 @@
-"""Where Envoy gets the workload certificate: from us, or from a process that serves the socket."""
+"""Where Envoy gets the workload certificate: from the agent or another process at the socket."""
 
 import asyncio
 import logging
@@ -114,7 +114,7 @@ async def fresh_certificates(
 async def _kept_certificates(
     config: AgentConfig, learned: LearnedRoots | None
 ) -> AsyncIterator[certclient.Certificates]:
-    """Yields certificates that we renew, or that the platform mounts as files and renews."""
+    """Yields the certificates: renewed by the agent, or mounted and renewed by the platform."""
     if config.authority is None:
         if config.files is None:
             raise ValueError("a workload has an authority or files, this one has neither")

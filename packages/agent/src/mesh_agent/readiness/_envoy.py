@@ -93,7 +93,7 @@ def describe_control_plane(status: xds_proxy.RelayStatus) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvoyHealth:
-    """Which of the two held at some time since Envoy's process started."""
+    """Which of the two conditions held at some time since Envoy's process started."""
 
     configured: bool = False
     live: bool = False

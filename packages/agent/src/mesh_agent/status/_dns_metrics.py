@@ -8,16 +8,16 @@ from mesh_dnsproxy import ByType, Counts
 
 _TEXTS = {
     ByType.TABLE_HITS: "Queries answered from the name table, by type.",
-    ByType.CACHE_HITS: "Queries answered with what an upstream said before, by type.",
+    ByType.CACHE_HITS: "Queries answered from the cache of upstream answers, by type.",
     ByType.CACHE_MISSES: "Queries for which an upstream was asked, by type.",
-    ByType.STALE: "Queries answered with what has expired, as no upstream answered, by type.",
+    ByType.STALE: "Queries answered with an expired record because no upstream answered, by type.",
     ByType.COALESCED: "Queries that waited for another's answer, by type.",
 }
 _PREFIX = "istio_agent_dns_"
 
 
 def dns_metrics(counts: Counts) -> Iterator[Metric]:
-    """Everything the DNS server has counted."""
+    """The metrics of the DNS server."""
     yield counter(f"{_PREFIX}requests_total", "DNS queries.", counts.requests)
     yield counter(
         f"{_PREFIX}upstream_requests_total", "Questions put to upstreams.", counts.upstream_requests
@@ -32,7 +32,10 @@ def dns_metrics(counts: Counts) -> Iterator[Metric]:
         yield _labelled(f"{_PREFIX}{kind}_total", _TEXTS[kind], "type", counts.by_type(kind))
     errors = {str(code): number for code, number in sorted(counts.error_answers.items())}
     yield _labelled(
-        f"{_PREFIX}error_answers_total", "Errors that are our own, by code.", "rcode", errors
+        f"{_PREFIX}error_answers_total",
+        "Error answers made by the agent, by code.",
+        "rcode",
+        errors,
     )
     dropped = {str(reason): number for reason, number in counts.dropped.items()}
     yield _labelled(f"{_PREFIX}dropped_total", "Packets that were not answered.", "reason", dropped)

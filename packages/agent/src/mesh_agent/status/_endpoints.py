@@ -19,7 +19,7 @@ Answer = Callable[[Request], Awaitable[Response]]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class EnvoyCommands:
-    """What a caller may have done with Envoy; both raise `EnvoySupervisorError`.
+    """The commands for Envoy; both raise `EnvoySupervisorError`.
 
     drain: asks Envoy's clients to leave.
     restart: replaces Envoy; returns False if what it is started with has not changed.
@@ -31,7 +31,7 @@ class EnvoyCommands:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class AgentEndpoints:
-    """What only an agent whose parts have all started can answer.
+    """The answers that only an agent whose parts have all started can give.
 
     describe: returns the agent's status.
     scrape: answers a request for metrics.

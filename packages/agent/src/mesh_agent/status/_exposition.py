@@ -15,7 +15,7 @@ _NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 
 class Kind(StrEnum):
-    """What a value does over time."""
+    """The types of metrics."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -24,7 +24,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """A value. suffix: what a histogram's samples have behind the metric's name."""
+    """A value. suffix: follows the metric's name in the samples of a histogram."""
 
     value: float
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -45,14 +45,14 @@ class Metric:
 
 
 def gauge(name: str, text: str, value: float, labels: Mapping[str, str] = _NO_LABELS) -> Metric:
-    """A gauge with one sample."""
+    """Returns a gauge with one sample."""
     return Metric(
         name=name, kind=Kind.GAUGE, text=text, samples=(Sample(value=value, labels=labels),)
     )
 
 
 def counter(name: str, text: str, value: float, labels: Mapping[str, str] = _NO_LABELS) -> Metric:
-    """A counter with one sample."""
+    """Returns a counter with one sample."""
     return Metric(
         name=name, kind=Kind.COUNTER, text=text, samples=(Sample(value=value, labels=labels),)
     )

@@ -93,14 +93,14 @@ async def http_server(
                 "stop what uses the port or choose another"
             ) from error
         server = _Server(handle, limits)
-        port_of = mesh_listening.accepting(
+        accepting = mesh_listening.accepting(
             sockets,
-            # Called for a connection, of which there is none before the port is there.
+            # Called for each connection, and there are none before `counts` is bound.
             lambda: server.protocol(counts),
             name=mesh_listening.format_address(sockets[0]),
             limits=limits,
         )
-        counts = await stack.enter_async_context(port_of)
+        counts = await stack.enter_async_context(accepting)
         stack.push_async_callback(server.stop)
         yield sockets[0].getsockname()[1], counts
 
@@ -140,7 +140,7 @@ class _Server:
             log.debug("connection ended early")
         except Exception:
             # The boundary between one connection and the server: a body that failed midway.
-            log.exception("answer cut short")
+            log.exception("a response failed midway, its connection is closed")
         finally:
             writer.close()
             with contextlib.suppress(ConnectionError):
@@ -170,11 +170,11 @@ class _Server:
 
 
 class _RequestTooSlow(Exception):
-    """A request began and did not come to its end in time."""
+    """A request began and did not end in time."""
 
 
 def _without_mapping(host: str) -> str:
-    """Returns an IPv4 address as such: a socket for both families has it as `::ffff:ADDRESS`."""
+    """Returns an IPv4 address as such; a dual-stack socket has it as `::ffff:ADDRESS`."""
     return host.removeprefix("::ffff:") if "." in host else host
 
 

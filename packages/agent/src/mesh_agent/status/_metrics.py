@@ -56,7 +56,7 @@ def agent_metrics(parts: AgentParts) -> Iterator[Metric]:
 def certificate_metrics(
     status: certclient.RotationStatus, serials_in_use: AbstractSet[str], *, now: datetime
 ) -> Iterator[Metric]:
-    """Of the workload certificate. serials_in_use: those Envoys work with, in hexadecimal."""
+    """The metrics of the certificate. serials_in_use: what Envoys work with, in hexadecimal."""
     held = status.certificate
     if held is not None:
         yield gauge(
@@ -96,7 +96,7 @@ def _end(held: certclient.Certificate) -> datetime:
 
 
 def relay_metrics(status: xds_proxy.RelayStatus, totals: xds_proxy.Counters) -> Iterator[Metric]:
-    """Of the configuration stream."""
+    """The metrics of the configuration stream."""
     yield gauge(
         "mesh_agent_xds_connected", "1 if the control plane answers.", float(status.connected)
     )
@@ -157,7 +157,7 @@ def relay_metrics(status: xds_proxy.RelayStatus, totals: xds_proxy.Counters) -> 
 
 
 def envoy_metrics(status: envoy_supervisor.EnvoyStatus) -> Iterator[Metric]:
-    """Of the supervised Envoy."""
+    """The metrics of the supervised Envoy."""
     yield Metric(
         name="mesh_agent_envoy_state",
         kind=Kind.GAUGE,
@@ -200,7 +200,7 @@ def envoy_metrics(status: envoy_supervisor.EnvoyStatus) -> Iterator[Metric]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessFigures:
-    """What the kernel knows of this process."""
+    """The kernel's figures of this process."""
 
     resident_bytes: int
     cpu_s: float
@@ -208,7 +208,7 @@ class ProcessFigures:
 
 
 def this_process() -> ProcessFigures:
-    """Read the figures now."""
+    """Returns the figures of this process, read now."""
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     return ProcessFigures(
         resident_bytes=pages * resource.getpagesize(),
@@ -218,7 +218,7 @@ def this_process() -> ProcessFigures:
 
 
 def process_age_s() -> float:
-    """How long ago this process was started."""
+    """Returns how long ago this process was started."""
     stat = Path("/proc/self/stat").read_bytes()
     # The name, in parentheses, may hold anything; the start is the 20th field behind it, proc(5).
     started = int(stat.rpartition(b")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
@@ -226,7 +226,7 @@ def process_age_s() -> float:
 
 
 def listener_metrics(ports: Iterable[PortCounts]) -> Iterator[Metric]:
-    """The connections of each port and Unix socket the agent listens on."""
+    """The metrics of each port and Unix socket the agent listens on."""
     every = tuple(ports)
 
     def metric(name: str, kind: Kind, text: str, values: Iterable[int]) -> Metric:
@@ -261,7 +261,7 @@ def listener_metrics(ports: Iterable[PortCounts]) -> Iterator[Metric]:
 
 
 def process_metrics(figures: ProcessFigures) -> Iterator[Metric]:
-    """Of the agent's own process."""
+    """The metrics of the agent's own process."""
     yield gauge(
         "istio_agent_process_resident_memory_bytes", "Resident memory.", figures.resident_bytes
     )

@@ -1,8 +1,7 @@
-"""`/stats/prometheus`: the agent's own metrics, and Envoy's behind them, as a stream.
+"""`/stats/prometheus`: the agent's own metrics, and Envoy's after them, as a stream.
 
-Envoy's are passed on as they come, so however many there are, the agent holds a few kilobytes of
-them; a reader that is slow slows Envoy's answer down. A scrape succeeds even if Envoy's part does
-not: what is missing is counted.
+Envoy's metrics are passed on as they come, so the agent holds only a few kilobytes of them; a slow
+scraper slows Envoy's answer down. A scrape without all of Envoy's metrics succeeds, and is counted.
 """
 
 import asyncio
@@ -27,7 +26,7 @@ _LONGEST_TIMEOUT_S = 300.0
 
 
 class EnvoyMetricsError(Exception):
-    """Envoy's metrics could not be had, or not all of them."""
+    """Envoy's metrics did not come, or not all of them."""
 
 
 class Scrapes:
@@ -66,14 +65,16 @@ class Scrapes:
             )
         except EnvoyMetricsError as error:
             self._failures += 1
-            log.warning("metrics without all of envoy's", extra={"reason": str(error)})
+            log.warning(
+                "a scrape was answered without all of envoy's metrics", extra={"reason": str(error)}
+            )
 
     def _of_scrapes(self) -> tuple[Metric, ...]:
         return (
             counter("istio_agent_scrapes_total", "Scrapes served.", self._served),
             counter(
                 "istio_agent_scrape_failures_total",
-                "Scrapes that lacked somebody's metrics.",
+                "Scrapes that lacked metrics.",
                 self._failures,
                 {"type": "envoy"},
             ),
@@ -88,7 +89,7 @@ def envoy_metrics_address(parts: AgentParts) -> Address | UnixAddress | None:
 
 
 def scrape_timeout_s(headers: Iterable[tuple[str, str]]) -> float:
-    """How long the scraper will wait, by the header that Prometheus sends."""
+    """Returns how long the scraper will wait, by the header that Prometheus sends."""
     for name, text in headers:
         if name == "x-prometheus-scrape-timeout-seconds":
             with contextlib.suppress(ValueError):
@@ -152,7 +153,7 @@ async def _copy(
 
 
 async def _read(reader: asyncio.StreamReader, deadline: float) -> bytes:
-    """What Envoy sends; apart from what the scraper takes, whose errors are not Envoy's."""
+    """Returns what Envoy sends. Separate from sending: the scraper's errors are not Envoy's."""
     try:
         async with asyncio.timeout_at(deadline):
             return await reader.read(_READ_BYTES)
