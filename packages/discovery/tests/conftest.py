@@ -1,13 +1,11 @@
-"""What the tests share: configuration on disk, the command as a process, Envoys, small servers."""
+"""Configuration on disk, the command `mesh-discovery` as a process, Envoys and their neighbours."""
 
-import asyncio
 import json
 import os
 import ssl
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -15,66 +13,31 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import web
-from envoy.extensions.transport_sockets.tls.v3 import secret_pb2
 
 from mesh_ca import Authority
 from mesh_ca.testing import signing_request
 from mesh_discovery import ConfigLoader
 from mesh_discovery.model._model import MeshModel, build_model
-from xds_server import (
-    Admission,
-    Client,
-    Generated,
-    Node,
-    Peer,
-    PushRequest,
-    Resource,
-    UnixListener,
-    Watch,
-    XdsServer,
-    serving,
-    type_urls,
+from xds_server import Admission, Node, Peer, UnixListener, XdsServer, serving, type_urls
+
+sys.path.insert(0, str(Path(__file__).parent / "support"))
+
+from planes import (
+    Documents,
+    Envoy,
+    Lab,
+    Plane,
+    Process,
+    WorkloadSecrets,
+    bootstrap,
+    eventually,
+    start,
 )
-
-DEADLINE_S = 60.0  # for what takes a second; a slow machine under load gets all of it
-
-SERVICE = """\
-apiVersion: networking.istio.io/v1
-kind: ServiceEntry
-metadata: {{name: {name}, namespace: default}}
-spec:
-  hosts: [{name}.default.svc.cluster.local]
-  location: MESH_INTERNAL
-  resolution: STATIC
-  ports:
-  - {{number: {port}, name: {protocol}, targetPort: {target}}}
-  endpoints:
-  - {{address: {address}, serviceAccount: {name}}}
-"""
-
-
-def service(name: str, address: str, port: int, target: int, protocol: str = "http") -> str:
-    return SERVICE.format(name=name, address=address, port=port, target=target, protocol=protocol)
-
-
-def peer_authentication(mode: str, *, namespace: str = "istio-system") -> str:
-    return (
-        "apiVersion: security.istio.io/v1\nkind: PeerAuthentication\n"
-        f"metadata: {{name: default, namespace: {namespace}}}\nspec: {{mtls: {{mode: {mode}}}}}\n"
-    )
-
-
-@dataclass(frozen=True)
-class Yaml:
-    """Documents as users write them."""
-
-    service: Callable[..., str] = field(default=service)
-    peer_authentication: Callable[..., str] = field(default=peer_authentication)
 
 
 @pytest.fixture
-def yaml() -> Yaml:
-    return Yaml()
+def yaml() -> Documents:
+    return Documents()
 
 
 @pytest.fixture
@@ -112,105 +75,9 @@ def model_of(tmp_path: Path) -> Callable[..., MeshModel]:
     return build
 
 
-async def eventually(
-    check: Callable[[], Awaitable[Any]], *, what: str, wanted: object = None
-) -> Any:
-    """Ask until the answer is the wanted one, or any truthy one.
-
-    The last answer or error is shown when it never is.
-    """
-    last: object = None
-    try:
-        async with asyncio.timeout(DEADLINE_S):
-            while True:
-                try:
-                    last = await check()
-                except (OSError, aiohttp.ClientError) as error:
-                    last = error
-                else:
-                    if last if wanted is None else last == wanted:
-                        return last
-                await asyncio.sleep(0.02)
-    except TimeoutError:
-        pytest.fail(f"{what} did not happen; last seen: {last!r}")
-
-
 @pytest.fixture(name="eventually")
 def _eventually() -> Callable[..., Awaitable[Any]]:
     return eventually
-
-
-@dataclass
-class Process:
-    """A child process whose output is gathered."""
-
-    process: asyncio.subprocess.Process
-    reader: asyncio.Task[None]
-    output: list[str] = field(default_factory=list)
-
-    @property
-    def text(self) -> str:
-        return "".join(self.output)
-
-    async def stop(self) -> int:
-        """Stop as users do, and return the exit code."""
-        if self.process.returncode is None:
-            self.process.terminate()
-        try:
-            async with asyncio.timeout(DEADLINE_S):
-                await self.process.wait()
-        finally:
-            if self.process.returncode is None:
-                self.process.kill()
-            code = await self.process.wait()
-            await self.reader
-        return code
-
-    async def end(self, name: str) -> None:
-        """Stop, and show with a failed test what the process said."""
-        try:
-            await self.stop()
-        finally:
-            sys.stdout.write(f"--- output of {name}:\n{self.text}")
-
-
-async def start(*command: str, cwd: Path, env: dict[str, str] | None = None) -> Process:
-    process = await asyncio.create_subprocess_exec(
-        *command,
-        cwd=cwd,
-        env=env,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    output: list[str] = []
-
-    async def read() -> None:
-        assert process.stdout is not None
-        while line := await process.stdout.readline():
-            output.append(line.decode(errors="replace"))
-
-    return Process(process, asyncio.create_task(read(), name="output"), output)
-
-
-@dataclass
-class Plane:
-    """A control plane process and where it listens."""
-
-    process: Process
-    http: str
-    grpc: str
-    secure_grpc: str
-    monitoring: str
-    ca_dir: Path
-
-    async def get(self, path: str) -> Any:
-        async with (
-            aiohttp.ClientSession() as session,
-            session.get(f"http://{self.monitoring}{path}") as response,
-        ):
-            if response.content_type == "application/json":
-                return await response.json()
-            return await response.text()
 
 
 @pytest.fixture
@@ -260,83 +127,6 @@ async def start_plane(tmp_path: Path) -> AsyncIterator[Callable[..., Awaitable[P
     yield begin
     for process in started:
         await process.end("the control plane")
-
-
-def bootstrap(node: dict[str, Any], *, admin: str, xds: str, sds: Path | None) -> dict[str, Any]:
-    """Make the smallest bootstrap that takes everything over ADS."""
-    http2 = {
-        "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
-            "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
-            "explicit_http_config": {"http2_protocol_options": {}},
-        }
-    }
-
-    def address(text: str) -> dict[str, Any]:
-        host, _, port = text.rpartition(":")
-        return {"socket_address": {"address": host, "port_value": int(port)}}
-
-    def cluster(name: str, where: dict[str, Any]) -> dict[str, Any]:
-        return {
-            "name": name,
-            "type": "STATIC",
-            "connect_timeout": "1s",
-            "typed_extension_protocol_options": http2,
-            "load_assignment": {
-                "cluster_name": name,
-                "endpoints": [{"lb_endpoints": [{"endpoint": {"address": where}}]}],
-            },
-        }
-
-    source = {"ads": {}, "resource_api_version": "V3", "initial_fetch_timeout": "0s"}
-    clusters = [cluster("xds-grpc", address(xds))]
-    if sds is not None:
-        clusters.append(cluster("sds-grpc", {"pipe": {"path": str(sds)}}))
-    return {
-        "node": node,
-        "admin": {"address": address(admin)},
-        "dynamic_resources": {
-            "ads_config": {
-                "api_type": "GRPC",
-                "transport_api_version": "V3",
-                "set_node_on_first_message_only": True,
-                "grpc_services": [{"envoy_grpc": {"cluster_name": "xds-grpc"}}],
-            },
-            "lds_config": source,
-            "cds_config": source,
-        },
-        "static_resources": {"clusters": clusters},
-        # As the bootstraps of mesh-agent and of Istio's agent have it.
-        "stats_config": {
-            "use_all_default_tags": False,
-            "stats_tags": [{"tag_name": "cluster_name", "regex": r"^cluster\.(([^;]+);\.)"}],
-        },
-    }
-
-
-@dataclass
-class Envoy:
-    """A real Envoy."""
-
-    process: Process
-    admin: str
-    node_id: str
-
-    async def get(self, path: str) -> Any:
-        async with (
-            aiohttp.ClientSession() as session,
-            session.get(f"http://{self.admin}{path}") as response,
-        ):
-            if response.content_type == "application/json":
-                return await response.json(content_type=None)
-            return await response.text()
-
-    async def listeners(self) -> set[str]:
-        text: str = await self.get("/listeners")
-        return {line.partition("::")[0] for line in text.splitlines()}
-
-    async def stat(self, name: str) -> int:
-        found: str = await self.get(f"/stats?filter=^{name}$")
-        return int(found.rpartition(":")[2]) if found.strip() else 0
 
 
 @pytest.fixture
@@ -422,28 +212,6 @@ async def session() -> AsyncIterator[aiohttp.ClientSession]:
         yield opened
 
 
-class _Secrets:
-    """The SDS of a workload agent: one certificate and the roots."""
-
-    def __init__(self, authority: Authority, identity: str, roots: bytes) -> None:
-        key, csr = signing_request()
-        chain = authority.sign(csr, identities=[identity]).chain_pem
-        certificate = secret_pb2.Secret(name="default")
-        certificate.tls_certificate.certificate_chain.inline_bytes = b"".join(chain[:-1])
-        certificate.tls_certificate.private_key.inline_bytes = key
-        bundle = secret_pb2.Secret(name="ROOTCA")
-        bundle.validation_context.trusted_ca.inline_bytes = roots
-        self._resources = [Resource.pack(each, name=each.name) for each in (certificate, bundle)]
-
-    def generate(
-        self,
-        client: Client[None],  # noqa: ARG002
-        watch: Watch,
-        push: PushRequest | None,  # noqa: ARG002
-    ) -> Generated:
-        return Generated(resources=[each for each in self._resources if watch.covers(each.name)])
-
-
 @pytest.fixture
 async def serve_secrets(socket_dir: Path) -> AsyncIterator[Callable[..., Awaitable[Path]]]:
     """Serve the certificate of a workload on a Unix socket, as its agent would."""
@@ -455,7 +223,7 @@ async def serve_secrets(socket_dir: Path) -> AsyncIterator[Callable[..., Awaitab
 
         async def begin(authority: Authority, identity: str, roots: bytes | None = None) -> Path:
             path = socket_dir / f"{identity.rpartition('/')[2]}-{id(authority)}.sock"
-            secrets = _Secrets(authority, identity, roots or authority.root_pem)
+            secrets = WorkloadSecrets(authority, identity, roots or authority.root_pem)
             server = XdsServer({type_urls.SECRET: secrets}, admit=admit)
             server.mark_ready()
             await stack.enter_async_context(serving(server, [UnixListener(path=path)]))
@@ -481,22 +249,6 @@ def client_context(tmp_path: Path) -> Callable[..., ssl.SSLContext]:
         return context
 
     return make
-
-
-@dataclass(frozen=True)
-class Lab:
-    """All that a mesh on this machine needs."""
-
-    config_dir: Path
-    plane: Callable[..., Awaitable[Plane]]
-    envoy: Callable[..., Awaitable[Envoy]]
-    app: Callable[..., Awaitable[int]]
-    secrets: Callable[..., Awaitable[Path]]
-    session: aiohttp.ClientSession
-
-    def write(self, **documents: str) -> None:
-        for name, text in documents.items():
-            (self.config_dir / f"{name}.yaml").write_text(text)
 
 
 @pytest.fixture

@@ -115,9 +115,9 @@ async def running(config: DiscoveryConfig) -> AsyncIterator[ControlPlane]:
     seen = await _first(loader.signature, loader)
     first = await _first(loader.load, loader)
     store = ConfigStore(first, metrics=metrics, trust_domain=config.trust_domain)
-    metrics.watch_conflicts(lambda: len(store.state.context.conflicts))
+    metrics.watch_conflicts(lambda: len(store.contexts.current.conflicts))
     authority, own_root = await _authority(
-        config, trust_domain=store.state.context.model.trust_domain
+        config, trust_domain=store.contexts.current.model.trust_domain
     )
     # A plugged-in authority's list is the business of who made it.
     revocations = RevocationList(config.ca_dir, authority) if own_root else None
@@ -211,7 +211,7 @@ def _xds_server(
     registry: CollectorRegistry,
 ) -> XdsServer[Proxy]:
     server = XdsServer(
-        generators(store.state, bundle_pem=lambda: authority.root_pem),
+        generators(store.contexts, bundle_pem=lambda: authority.root_pem),
         admit=Gatekeeper(
             authenticator,
             domain_suffix=config.domain,
@@ -224,8 +224,8 @@ def _xds_server(
             # Agents tell what they find, and expect no answer.
             reported_types=frozenset({type_urls.HEALTH_INFORMATION}),
         ),
-        build=store.state.build,
-        needs_push=store.state.needs_push,
+        build=store.contexts.build,
+        needs_push=store.contexts.needs_push,
         registry=registry,
     )
     server.mark_ready()
@@ -329,7 +329,7 @@ async def _serving_grpc(
 
 
 def _say_ready(plane: ControlPlane, store: ConfigStore) -> None:
-    model = store.state.context.model
+    model = store.contexts.current.model
     log.info(
         "control plane ready",
         extra={

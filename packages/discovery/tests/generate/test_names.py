@@ -98,7 +98,7 @@ def test_hosts_of_the_mesh_have_short_names_and_all_others_have_none(model_of: B
         ("10.1.1.1", "10.1.1.1,fd00::1", ["240.240.", "2001:2::"]),
     ],
 )
-def test_allocated_addresses_are_of_the_families_that_a_workload_has(
+def test_allocated_addresses_are_of_the_ip_versions_that_a_workload_has(
     model_of: Build, address: str, more: str, begins: list[str]
 ) -> None:
     context = PushContext(model_of(*DOCUMENTS))
@@ -144,7 +144,7 @@ def test_every_address_of_a_name_is_listened_on(model_of: Build) -> None:
         proxy(DNS_CAPTURE="true"),
         proxy(DNS_CAPTURE="true", OUTBOUND_BIND_ADDRESS="127.9.1.3"),
     ):
-        places = {(each.bind, each.port) for each in context.outbound(of)[0]}
+        places = {(each.bind, each.port) for each in context.outbound(of).listeners}
         ports = {WEB: [80], "fixed.test": [9000], "mixed.test": [80, 9001]}
         for host, numbers in ports.items():
             for ip in table(context, of)[host]:

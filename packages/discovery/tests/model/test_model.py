@@ -1,10 +1,8 @@
-"""From configuration to a mesh: services, workloads, policies, names, and what a change means."""
+"""From configuration to a mesh: services, workloads, policies, names."""
 
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from mesh_discovery.config.kinds._peer_authentication import (
     MatchLabels,
@@ -16,9 +14,6 @@ from mesh_discovery.config.kinds._protocol import Protocol
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._peer_authentication import PeerPolicies, Policy
 from mesh_discovery.plan._names import short_names
-from mesh_discovery.plan._outbound import HttpOutbound, TcpOutbound, plan_outbound
-from mesh_discovery.push._changes import difference
-from xds_server import ConfigKey
 
 Build = Callable[..., MeshModel]
 
@@ -176,111 +171,3 @@ def test_the_nearest_and_oldest_policy_decides(policies: list[Policy], wanted: s
     all_policies = PeerPolicies(root_namespace="root", policies=tuple(policies))
 
     assert all_policies.mode("ns", {"app": "web", "v": "1"}, 80) == wanted
-
-
-def test_an_endpoint_more_is_no_full_push_and_names_service_and_workload(model_of: Build) -> None:
-    one = WEB + ", endpoints: [{address: 10.0.0.1}"
-    old = model_of(entry("web", one + "]"))
-    new = model_of(entry("web", one + ", {address: 10.0.0.2}]"))
-
-    request = difference(old, new)
-
-    assert request is not None
-    assert request.incremental
-    assert request.configs_updated == {
-        ConfigKey("ServiceEntry", "web.a", "default"),
-        ConfigKey("WorkloadEntry", "10.0.0.2", "default"),
-    }
-
-
-def test_another_service_account_is_a_full_push(model_of: Build) -> None:
-    endpoint = WEB + ", endpoints: [{address: 10.0.0.1, serviceAccount: %s}]"
-
-    request = difference(
-        model_of(entry("web", endpoint % "a")), model_of(entry("web", endpoint % "b"))
-    )
-
-    assert request is not None
-    assert not request.incremental
-
-
-def test_another_mesh_config_may_change_everything(model_of: Build) -> None:
-    mesh = "apiVersion: mesh.istio.io/v1alpha1\nkind: MeshConfig\nspec: {connectTimeout: 1s}\n"
-
-    request = difference(model_of(entry("web", WEB)), model_of(entry("web", WEB), mesh))
-
-    assert request is not None
-    assert not request.incremental
-    assert not request.configs_updated
-
-
-def test_a_workload_that_no_service_selects_changes_nothing(model_of: Build) -> None:
-    old = model_of(entry("web", WEB))
-
-    assert difference(old, model_of(entry("web", WEB), workload("w", "address: 10.0.0.9"))) is None
-
-
-def test_http_services_share_a_listener_and_the_older_service_keeps_a_place(
-    model_of: Build,
-) -> None:
-    model = model_of(
-        entry("a", "hosts: [a.x], ports: [{number: 80, name: http}]"),
-        entry("b", "hosts: [b.x], ports: [{number: 80, name: http}, {number: 90, name: tcp}]"),
-        entry("c", "hosts: [c.x], ports: [{number: 80, name: tcp}, {number: 90, name: tcp-b}]"),
-        entry("d", "hosts: [d.x], addresses: [10.1.1.1], ports: [{number: 80, name: tcp}]"),
-        entry("e", "hosts: [e.x], ports: [{number: 53, name: dns, protocol: UDP}]"),
-        entry("f", "hosts: [f.x], ports: [{number: 22, name: tcp}]"),
-    )
-
-    listeners, conflicts = plan_outbound(
-        model.services, address="127.0.0.1", taken=frozenset({("127.0.0.1", 22)})
-    )
-
-    assert listeners == (
-        TcpOutbound(bind="10.1.1.1", port=80, cluster="outbound|80||d.x", is_virtual_address=True),
-        TcpOutbound(
-            bind="127.0.0.1", port=90, cluster="outbound|90||b.x", is_virtual_address=False
-        ),
-        HttpOutbound(bind="127.0.0.1", port=80, route="80"),
-    )
-    assert [(each.host, each.port) for each in conflicts] == [("c.x", 80), ("c.x", 90), ("f.x", 22)]
-
-
-@given(
-    st.lists(
-        st.tuples(st.integers(1, 4), st.sampled_from(["http", "tcp"]), st.booleans()), max_size=12
-    )
-)
-def test_no_two_listeners_share_a_place_and_every_service_has_one_or_a_conflict(
-    drawn: list[tuple[int, str, bool]],
-) -> None:
-    from mesh_discovery.config.kinds._service_entry import Resolution
-    from mesh_discovery.model._services import Port, Service
-
-    services = [
-        Service(
-            host=f"s{n}.x",
-            namespace="a",
-            name=f"s{n}",
-            ports=(Port(number=port, name=name, protocol=Protocol.of_port("", name), target=port),),
-            addresses=(f"10.0.0.{n}",) if has_address else (),
-            resolution=Resolution.STATIC,
-            external=False,
-        )
-        for n, (port, name, has_address) in enumerate(drawn)
-    ]
-
-    listeners, conflicts = plan_outbound(services, address="127.0.0.1")
-
-    places = [(each.bind, each.port) for each in listeners]
-    assert len(places) == len(set(places))
-    losers = {each.host for each in conflicts}
-    for service in services:
-        served = any(
-            isinstance(each, HttpOutbound)
-            if service.ports[0].protocol.is_http
-            else isinstance(each, TcpOutbound) and each.cluster.endswith(f"|{service.host}")
-            for each in listeners
-            if each.port == service.ports[0].number
-        )
-        assert served != (service.host in losers)

@@ -11,7 +11,8 @@ from mesh_ca.testing import throwaway_authority
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.plan._proxy import NodeError, NotServedError, Proxy, parse_proxy
 from mesh_discovery.push._context import PushContext
-from mesh_discovery.push._generators import State, generators
+from mesh_discovery.push._generators import generators
+from mesh_discovery.push._push_contexts import PushContexts
 from mesh_discovery.push._trust_bundle import trust_bundle_changed
 from xds_server import Client, ConfigKey, Generated, Node, PushRequest, Watch, type_urls
 
@@ -152,11 +153,11 @@ def client(of: Proxy) -> Client[Proxy]:
 WATCH = Watch(type_url="", names=frozenset({"outbound|80||web.default.svc.cluster.local", "80"}))
 
 
-def answered(state: State, of: Proxy, push: PushRequest) -> set[str]:
+def answered(contexts: PushContexts, of: Proxy, push: PushRequest) -> set[str]:
     """Which types a push goes out in, by the end of their type URL."""
     return {
         url.rpartition(".")[2]
-        for url, each in generators(state, bundle_pem=lambda: ROOT_PEM).items()
+        for url, each in generators(contexts, bundle_pem=lambda: ROOT_PEM).items()
         if each.generate(client(of), WATCH, push) is not None
     }
 
@@ -166,29 +167,29 @@ EVERYTHING = {"Cluster", "ClusterLoadAssignment", "Listener", "RouteConfiguratio
 
 
 def test_only_the_types_that_a_change_touches_are_pushed(model_of: Build, yaml: Any) -> None:
-    state = State(model_of(yaml.service("web", "127.1.7.1", 80, 8080)))
+    contexts = PushContexts(model_of(yaml.service("web", "127.1.7.1", 80, 8080)))
     stranger, own = proxy(), proxy("127.1.7.1")
-    workload = ConfigKey("WorkloadEntry", "127.1.7.1", "default")
-    policy = ConfigKey("PeerAuthentication", "", "default")
+    workload = ConfigKey("Address", "127.1.7.1", "default")
+    policy = ConfigKey("PeerAuthentication", "default", "default")
 
     def push(*keys: ConfigKey, incremental: bool = False) -> PushRequest:
         return PushRequest(incremental=incremental, configs_updated=frozenset(keys))
 
-    assert answered(state, stranger, push()) == EVERYTHING | {
+    assert answered(contexts, stranger, push()) == EVERYTHING | {
         "ProxyConfig",
         "NameTable",
     }
-    assert answered(state, stranger, trust_bundle_changed()) == {"ProxyConfig"}
-    assert answered(state, own, trust_bundle_changed()) == {"ProxyConfig"}
-    assert answered(state, stranger, push(SERVICE)) == EVERYTHING | {"NameTable"}
+    assert answered(contexts, stranger, trust_bundle_changed()) == {"ProxyConfig"}
+    assert answered(contexts, own, trust_bundle_changed()) == {"ProxyConfig"}
+    assert answered(contexts, stranger, push(SERVICE)) == EVERYTHING | {"NameTable"}
     endpoints = {"ClusterLoadAssignment", "NameTable"}
-    assert answered(state, stranger, push(SERVICE, workload, incremental=True)) == endpoints
-    assert answered(state, own, push(SERVICE, workload, incremental=True)) == (
+    assert answered(contexts, stranger, push(SERVICE, workload, incremental=True)) == endpoints
+    assert answered(contexts, own, push(SERVICE, workload, incremental=True)) == (
         EVERYTHING - {"RouteConfiguration"} | {"NameTable"}
     )
-    assert answered(state, own, push(policy)) == EVERYTHING - {"RouteConfiguration"}
+    assert answered(contexts, own, push(policy)) == EVERYTHING - {"RouteConfiguration"}
     other = ConfigKey("ServiceEntry", "other.x", "default")
-    assert "ClusterLoadAssignment" not in answered(state, stranger, push(other))
+    assert "ClusterLoadAssignment" not in answered(contexts, stranger, push(other))
 
 
 def test_a_change_concerns_those_who_see_the_service_now_or_saw_it_before(
@@ -196,15 +197,15 @@ def test_a_change_concerns_those_who_see_the_service_now_or_saw_it_before(
 ) -> None:
     shown = yaml.service("web", "127.1.7.1", 80, 8080)
     hidden = shown.replace("spec:", "spec:\n  exportTo: ['~']")
-    state = State(model_of(hidden))
+    contexts = PushContexts(model_of(hidden))
     change = PushRequest(configs_updated=frozenset({SERVICE}))
 
-    assert not state.needs_push(client(proxy()), change)
+    assert not contexts.needs_push(client(proxy()), change)
     for documents in (shown, hidden):
-        state.pending = model_of(documents)
-        state.build(change)
-        assert state.needs_push(client(proxy()), change)
-    assert state.needs_push(client(proxy()), PushRequest())
+        contexts.pending = model_of(documents)
+        contexts.build(change)
+        assert contexts.needs_push(client(proxy()), change)
+    assert contexts.needs_push(client(proxy()), PushRequest())
 
 
 def test_what_was_hidden_is_told_though_changes_of_endpoints_were_built_first(
@@ -212,14 +213,14 @@ def test_what_was_hidden_is_told_though_changes_of_endpoints_were_built_first(
 ) -> None:
     shown = yaml.service("web", "127.1.7.1", 80, 8080)
     hidden = shown.replace("spec:", "spec:\n  exportTo: ['~']")
-    state = State(model_of(shown))
+    contexts = PushContexts(model_of(shown))
     hides = PushRequest(configs_updated=frozenset({SERVICE}))
     other = ConfigKey("ServiceEntry", "other.x", "default")
     for _ in range(2):
-        state.pending = model_of(hidden)
-        state.build(PushRequest(incremental=True, configs_updated=frozenset({other})))
-    state.build(hides)
-    assert state.needs_push(client(proxy()), hides)
+        contexts.pending = model_of(hidden)
+        contexts.build(PushRequest(incremental=True, configs_updated=frozenset({other})))
+    contexts.build(hides)
+    assert contexts.needs_push(client(proxy()), hides)
 
 
 @pytest.mark.parametrize(
@@ -250,4 +251,4 @@ def test_a_router_gets_clusters_and_no_listeners(model_of: Build, yaml: Any) -> 
 
     assert not context.listeners(router).resources
     assert len(context.clusters(router).resources) == 3
-    assert type_urls.CLUSTER in generators(State(context.model), bundle_pem=lambda: ROOT_PEM)
+    assert type_urls.CLUSTER in generators(PushContexts(context.model), bundle_pem=lambda: ROOT_PEM)

@@ -25,7 +25,7 @@ from mesh_discovery.generate._passthrough import forward_by_host
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._services import Port, Service
 from mesh_discovery.plan import _names as names
-from mesh_discovery.plan._inbound import InboundPort
+from mesh_discovery.plan._inbound import Application
 from mesh_identity import SpiffeId
 
 _Type = cluster_pb2.Cluster.DiscoveryType
@@ -85,9 +85,9 @@ def _outbound(service: Service, port: Port, model: MeshModel) -> Message:
     return cluster
 
 
-def inbound_cluster(port: InboundPort, model: MeshModel) -> Message:
+def inbound_cluster(application: Application, model: MeshModel) -> Message:
     """Make the way to the application itself, in plaintext on this machine."""
-    name = names.inbound_cluster(port.number)
+    name = names.inbound_cluster(application.port)
     cluster = _cluster(name, _Type.STATIC, model)
     cluster.load_assignment.CopyFrom(
         endpoint_pb2.ClusterLoadAssignment(
@@ -97,7 +97,7 @@ def inbound_cluster(port: InboundPort, model: MeshModel) -> Message:
                     lb_endpoints=[
                         endpoint_components_pb2.LbEndpoint(
                             endpoint=endpoint_components_pb2.Endpoint(
-                                address=address(port.app_address, port.number)
+                                address=address(application.address, application.port)
                             )
                         )
                     ]
@@ -105,7 +105,7 @@ def inbound_cluster(port: InboundPort, model: MeshModel) -> Message:
             ],
         )
     )
-    if port.protocol.is_http2:
+    if application.protocol.is_http2:
         _speak_http2(cluster)
     return cluster
 

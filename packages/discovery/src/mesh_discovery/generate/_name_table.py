@@ -14,7 +14,7 @@ from mesh_discovery.config.kinds._service_entry import Resolution
 from mesh_discovery.model._services import Service
 from mesh_discovery.plan import _names as names
 from mesh_discovery.plan._outbound import Outbound, named_addresses, wanted_listeners
-from mesh_discovery.plan._proxy import Proxy
+from mesh_discovery.plan._proxy import Naming
 from mesh_protos.nds_pb2 import NameTable
 
 KUBERNETES = "Kubernetes"
@@ -24,46 +24,54 @@ NAME_TABLE = "default"
 
 
 def name_table(
-    services: Iterable[Service], proxy: Proxy, *, listeners: Collection[Outbound] | None
+    services: Iterable[Service],
+    *,
+    domain: str,
+    naming: Naming,
+    address: str = "",
+    listeners: Collection[Outbound] | None = None,
 ) -> NameTable:
-    """Make the table of a proxy. listeners: its outbound ones, if they are what names lead to."""
+    """Make the table of a proxy with this DNS domain.
+
+    listeners: its outbound ones, with their `address`, if they are what names lead to.
+    """
     table = NameTable()
     for service in services:
         if listeners is None:
-            addresses = _as_in_istio(service, proxy)
+            addresses = _as_in_istio(service, domain, naming)
         else:
-            addresses = _listened_on(service, proxy, listeners)
+            addresses = _listened_on(service, naming, address, listeners)
         if not addresses:
             continue
         info = table.table[service.host]
         info.ips.extend(addresses)
         info.registry = EXTERNAL
-        if (short := names.name_and_namespace(service.host, proxy.domain)) is not None:
+        if (short := names.name_and_namespace(service.host, domain)) is not None:
             info.registry = KUBERNETES
             info.shortname, info.namespace = short
     return table
 
 
-def _as_in_istio(service: Service, proxy: Proxy) -> tuple[str, ...]:
+def _as_in_istio(service: Service, domain: str, naming: Naming) -> tuple[str, ...]:
     if service.addresses:
         return service.virtual_addresses
-    if named := named_addresses(service, proxy.naming):
+    if named := named_addresses(service, naming):
         return named
-    if names.name_and_namespace(service.host, proxy.domain) is None:
+    if names.name_and_namespace(service.host, domain) is None:
         return ()
     return service.named_by_endpoints()
 
 
 def _listened_on(
-    service: Service, proxy: Proxy, listeners: Collection[Outbound]
+    service: Service, naming: Naming, address: str, listeners: Collection[Outbound]
 ) -> tuple[str, ...]:
     if service.resolution is Resolution.NONE:
         return ()  # it leads to where a connection was going, which would be ourselves
     found = dict.fromkeys(
         wanted.bind
         for port in service.ports
-        for wanted in wanted_listeners(service, port, proxy.outbound_address, proxy.naming)
+        for wanted in wanted_listeners(service, port, address, naming)
         if wanted in listeners
     )
-    named = named_addresses(service, proxy.naming)
+    named = named_addresses(service, naming)
     return tuple(each for each in found if not named or each in named)

@@ -90,7 +90,7 @@ def build_model(
         policies=PeerPolicies(
             root_namespace=snapshot.mesh_config.root_namespace,
             policies=tuple(
-                Policy(namespace=each.namespace, spec=each.spec)
+                Policy(namespace=each.namespace, name=each.name, spec=each.spec)
                 for each in snapshot.objects
                 if isinstance(each.spec, PeerAuthenticationSpec)
             ),

@@ -11,6 +11,7 @@ class Policy:
     """A PeerAuthentication and where it belongs."""
 
     namespace: str
+    name: str = ""
     spec: PeerAuthenticationSpec
 
     @property
@@ -61,6 +62,18 @@ class PeerPolicies:
     def has_workload_policy(self, namespace: str) -> bool:
         """Tell whether some workloads of a namespace may differ from the rest."""
         return any(each.labels for each in self._of(namespace))
+
+    def differing(self, other: "PeerPolicies") -> frozenset[tuple[str, str]]:
+        """Return namespace and name of the policies that two meshes do not have alike.
+
+        All of them, if only the order or the root namespace differs.
+        """
+        if self == other:
+            return frozenset()
+        own = {(each.namespace, each.name): each for each in self.policies}
+        others = {(each.namespace, each.name): each for each in other.policies}
+        keys = own.keys() | others.keys()
+        return frozenset({key for key in keys if own.get(key) != others.get(key)} or keys)
 
     def _of(self, namespace: str) -> Iterable[Policy]:
         return (each for each in self.policies if each.namespace == namespace)

@@ -88,6 +88,10 @@ class Service:
         """Whether its endpoints travel apart from its clusters."""
         return self.resolution is Resolution.STATIC
 
+    def port(self, number: int) -> Port | None:
+        """Return the port of a number."""
+        return next((each for each in self.ports if each.number == number), None)
+
     def visible_in(self, namespace: str) -> bool:
         """Whether proxies of this namespace may know of it."""
         return any(

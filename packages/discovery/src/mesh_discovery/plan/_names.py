@@ -1,5 +1,7 @@
 """Names of Envoy objects, exactly Istio's: dashboards, `istioctl` and people know them."""
 
+from typing import NamedTuple
+
 from mesh_discovery._addresses import bracketed
 from mesh_discovery.model._services import Port, Service
 
@@ -14,12 +16,20 @@ def outbound_cluster(service: Service, port: Port) -> str:
     return f"outbound|{port.number}||{service.host}"
 
 
-def parse_outbound_cluster(name: str) -> tuple[int, str, str] | None:
-    """Take port, subset and host out of a name; None if it is no outbound cluster's."""
+class OutboundClusterName(NamedTuple):
+    """The parts of an outbound cluster's name."""
+
+    port: int
+    subset: str
+    host: str
+
+
+def parse_outbound_cluster(name: str) -> OutboundClusterName | None:
+    """Take a name apart; None if it is no outbound cluster's."""
     parts = name.split("|")
     if len(parts) != 4 or parts[0] != "outbound" or not parts[1].isdecimal():
         return None
-    return int(parts[1]), parts[2], parts[3]
+    return OutboundClusterName(int(parts[1]), parts[2], parts[3])
 
 
 def sni(service: Service, port: Port) -> str:

@@ -41,6 +41,14 @@ class Conflict:
     host: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutboundPlan:
+    """Where a proxy listens for its workload's own calls, and what found no place."""
+
+    listeners: tuple[Outbound, ...]
+    conflicts: tuple[Conflict, ...]
+
+
 def plan_outbound(
     services: Iterable[Service],
     *,
@@ -48,8 +56,8 @@ def plan_outbound(
     naming: Naming = UNNAMED,
     http_proxy_port: int | None = None,
     taken: frozenset[tuple[str, int]] = frozenset(),
-) -> tuple[tuple[Outbound, ...], tuple[Conflict, ...]]:
-    """Share out addresses, services oldest first; `taken` are not to be had.
+) -> OutboundPlan:
+    """Decide which service listens where, the oldest first; `taken` places are not to be had.
 
     HTTP services share one listener a port on `address`. A service of any other protocol has its
     own, on its virtual addresses if it has any. Where names lead to addresses of a service's own,
@@ -79,7 +87,7 @@ def plan_outbound(
             listeners.append(
                 HttpOutbound(bind=address, port=http_proxy_port, route=names.HTTP_PROXY_ROUTE)
             )
-    return tuple(listeners), tuple(conflicts)
+    return OutboundPlan(listeners=tuple(listeners), conflicts=tuple(conflicts))
 
 
 def wanted_listeners(

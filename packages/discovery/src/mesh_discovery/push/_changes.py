@@ -1,4 +1,9 @@
-"""What a new model changes, as a push request: which services, and whether only endpoints."""
+"""What differs between two models, as a push request: config keys, reasons, and what kind of push.
+
+The kinds of config keys: `ServiceEntry` (host and namespace of a service), `PeerAuthentication`
+(name and namespace of a policy) and `Address` (an address of a namespace, at which another set of
+endpoints is served now). No keys mean that everything may have changed.
+"""
 
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._services import Service
@@ -6,57 +11,66 @@ from xds_server import ConfigKey, PushRequest
 
 SERVICE = "ServiceEntry"
 POLICY = "PeerAuthentication"
-WORKLOAD = "WorkloadEntry"
+ADDRESS = "Address"
 
 
 def difference(old: MeshModel | None, new: MeshModel) -> PushRequest | None:
     """Compare two models; None when no proxy could see a difference.
 
-    The keys name services (kind ServiceEntry, by host and namespace), workloads for whom another
-    set of ports is served now (kind WorkloadEntry, by address and namespace), and namespaces of
-    policies; no keys mean everything. `incremental` when nothing but endpoints changed.
+    The request is `incremental` when nothing but endpoints changed.
     """
     if old is None or old.mesh_config != new.mesh_config or old.trust_domain != new.trust_domain:
-        return PushRequest(triggers=("global",))
-    keys: set[ConfigKey] = set()
-    triggers: list[str] = []
+        return PushRequest(triggers=("global",), reasons=("MeshConfig",))
+    services: set[ConfigKey] = set()
+    addresses: set[ConfigKey] = set()
     incremental = True
     for key in old.by_key.keys() | new.by_key.keys():
         before, after = old.by_key.get(key), new.by_key.get(key)
         if before == after:
             continue
-        keys.add(ConfigKey(SERVICE, key[1], key[0]))
-        keys |= _workloads(before, after)
-        if (
-            before is None
-            or after is None
-            or before.without_endpoints() != after.without_endpoints()
-        ):
+        services.add(ConfigKey(SERVICE, key[1], key[0]))
+        addresses |= _changed_addresses(before, after)
+        if not _only_endpoints_differ(before, after):
             incremental = False
-    if keys:
+    policies = {
+        ConfigKey(POLICY, name, namespace)
+        for namespace, name in old.policies.differing(new.policies)
+    }
+    triggers: list[str] = []
+    if services:
         triggers.append("endpoint" if incremental else "service")
-    if old.policies != new.policies:
+    if policies:
         incremental = False
         triggers.append("config")
-        keys |= {
-            ConfigKey(POLICY, "", policy.namespace)
-            for policy in old.policies.policies + new.policies.policies
-        }
-    if not keys and list(old.by_key) != list(new.by_key):
+    if not services and not policies:
+        if list(old.by_key) == list(new.by_key):
+            return None
         # Only which of two conflicting services is older.
-        return PushRequest(triggers=("service",))
-    if not keys:
-        return None
+        return PushRequest(triggers=("service",), reasons=("order of services",))
     return PushRequest(
-        incremental=incremental, configs_updated=frozenset(keys), triggers=tuple(triggers)
+        incremental=incremental,
+        configs_updated=frozenset(services | policies | addresses),
+        triggers=tuple(triggers),
+        reasons=tuple(
+            f"{key.kind}/{key.namespace}/{key.name}" for key in sorted(services | policies)
+        ),
     )
 
 
-def _workloads(before: Service | None, after: Service | None) -> set[ConfigKey]:
+def _only_endpoints_differ(before: Service | None, after: Service | None) -> bool:
+    return (
+        before is not None
+        and after is not None
+        and before.without_endpoints() == after.without_endpoints()
+    )
+
+
+def _changed_addresses(before: Service | None, after: Service | None) -> set[ConfigKey]:
+    """Return the addresses of the endpoints that came, went, or have other ports."""
     old = frozenset(before.endpoints) if before is not None else frozenset()
     new = frozenset(after.endpoints) if after is not None else frozenset()
     if before is not None and after is not None and before.ports != after.ports:
         changed = old | new
     else:
         changed = old ^ new
-    return {ConfigKey(WORKLOAD, each.address, each.namespace) for each in changed}
+    return {ConfigKey(ADDRESS, each.address, each.namespace) for each in changed}

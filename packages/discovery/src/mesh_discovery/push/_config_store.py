@@ -12,7 +12,7 @@ from mesh_discovery.config._loader import Load
 from mesh_discovery.model._model import MeshModel, build_model
 from mesh_discovery.plan._reachability import judged_by, unreachable
 from mesh_discovery.push._changes import difference
-from mesh_discovery.push._generators import State
+from mesh_discovery.push._push_contexts import PushContexts
 from xds_server import PushRequest
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ class ConfigStore:
         """Of the configuration that is served."""
         self.looked_at = self.loaded_at
         self.files = first.files
-        self.state = State(self._model(None))
+        self.contexts = PushContexts(self._model(None))
         self._judged: object = None
         self._tell_notes()
         self.look_for_unreachable()
@@ -62,7 +62,7 @@ class ConfigStore:
         self.snapshot = load.snapshot
         self.loaded_at = self.looked_at
         self._tell_notes()
-        self._move_to(self._model(self.state.pending), notify)
+        self._move_to(self._model(self.contexts.pending), notify)
 
     def _tell_of_files(self, load: Load) -> None:
         before = {each.file: each for each in self.wrong}
@@ -86,9 +86,9 @@ class ConfigStore:
         self.wrong = load.wrong
 
     def _move_to(self, model: MeshModel, notify: Callable[[PushRequest], None]) -> None:
-        before = self.state.pending
+        before = self.contexts.pending
         request = difference(before, model)
-        self.state.pending = model
+        self.contexts.pending = model
         if request is None:
             return
         if before.trust_domain != model.trust_domain:
@@ -119,7 +119,7 @@ class ConfigStore:
         To be called after `take`, in a thread: in a large mesh no push should wait for it.
         It does nothing unless services changed, or the addresses of this machine's workloads.
         """
-        snapshot, model = self.snapshot, self.state.pending
+        snapshot, model = self.snapshot, self.contexts.pending
         judged = judged_by(snapshot, model)
         if judged == self._judged:
             return

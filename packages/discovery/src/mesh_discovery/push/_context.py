@@ -1,11 +1,11 @@
-"""One push's view of the mesh: a model, and what has been generated from it.
+"""The push context: one model, and the resources that were made from it so far.
 
-A result is kept under what it depends on, so that proxies of one shape share the very same
-resources, serialised once. A new context takes over what the change has not touched.
+Resources are kept by what they depend on (`_shapes`), and a new context takes over those that the
+change has not touched. What a proxy is to have is planned first (`plan`), then made (`generate`).
 """
 
-from collections.abc import Callable, Hashable
-from typing import NamedTuple, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
 
 from mesh_discovery.generate._clusters import (
     black_hole,
@@ -18,279 +18,282 @@ from mesh_discovery.generate._listeners import inbound_listener, outbound_listen
 from mesh_discovery.generate._name_table import NAME_TABLE, name_table
 from mesh_discovery.generate._routes import http_proxy_routes, port_routes
 from mesh_discovery.model._model import MeshModel, same_names
-from mesh_discovery.model._services import Service
+from mesh_discovery.model._services import Port, Service
+from mesh_discovery.model._visibility import visible_services
 from mesh_discovery.plan import _names as names
-from mesh_discovery.plan._inbound import InboundPort, inbound_ports
-from mesh_discovery.plan._outbound import Conflict, Outbound, plan_outbound
-from mesh_discovery.plan._proxy import Naming, Proxy
+from mesh_discovery.plan._inbound import Application, InboundPlan, InboundPort, plan_inbound
+from mesh_discovery.plan._outbound import Conflict, Outbound, OutboundPlan, plan_outbound
+from mesh_discovery.plan._proxy import Proxy
+from mesh_discovery.push._cache import Cache
+from mesh_discovery.push._shapes import (
+    ClusterShape,
+    EndpointShape,
+    ListenerShape,
+    NameTableShape,
+    OutboundShape,
+    RouteShape,
+)
 from xds_server import Generated, Resource
 
-_T = TypeVar("_T")
-_Resources = tuple[Resource, ...]
+if TYPE_CHECKING:
+    from envoy.config.cluster.v3.cluster_pb2 import Cluster
+    from envoy.config.listener.v3.listener_pb2 import Listener
+    from envoy.config.route.v3.route_pb2 import RouteConfiguration
 
-_MAX_KEPT = 50_000
-"""Clients choose the names that they ask for: a bound on what that can make us remember."""
+NOTHING = Generated(resources=())
 
 
-class _NamesOf(NamedTuple):
-    """What the name table of a proxy depends on, beside the model."""
+_ServiceKey = tuple[str, str]
+"""Namespace and host."""
 
+
+class _ServicePort(NamedTuple):
+    namespace: str
+    host: str
+    port: Port
+
+
+class _RouteName(NamedTuple):
     namespace: str
     domain: str
-    naming: Naming
-    listeners: Hashable
-
-    @property
-    def by_endpoints(self) -> bool:
-        """Whether services without addresses may be known by those of their endpoints."""
-        return not self.naming.apart and not self.naming.families
+    name: str
 
 
 class PushContext:
-    """Everything generators answer from, until the next push replaces it."""
+    """Everything that generators answer from, until the next push replaces it."""
 
     def __init__(self, model: MeshModel, *, before: "PushContext | None" = None) -> None:
         self.model = model
-        self.conflicts: set[Conflict] = set()
-        """Services that found no place to listen, for the proxies served so far."""
-        self._kept: dict[Hashable, object] = {}
-        self._by_service: dict[tuple[str, str], tuple[Service, _Resources]] = {}
-        self._endpoints: dict[tuple[str, str, int], tuple[Service, Resource]] = {}
-        if before is not None and _same_rules(before.model, model):
-            self._by_service = dict(before._by_service)
-            self._endpoints = dict(before._endpoints)
-        self._names: dict[_NamesOf, Generated] = {}
+        self._visible = Cache[str, dict[str, Service]]()
+        self._inbound = Cache[Proxy, InboundPlan]()
+        self._outbound = Cache[OutboundShape, OutboundPlan]()
+        self._clusters = Cache[ClusterShape, Generated]()
+        self._endpoints = Cache[EndpointShape, Generated]()
+        self._listeners = Cache[ListenerShape, Generated]()
+        self._routes = Cache[RouteShape, Generated]()
+        self._name_tables = Cache[NameTableShape, Generated]()
+        self._outbound_clusters = Cache[str, tuple[Resource, ...]]()
+        self._service_clusters = Cache[_ServiceKey, tuple[Resource, ...]]()
+        self._load_assignments = Cache[_ServicePort, Resource]()
+        self._inbound_clusters = Cache[Application, Resource]()
+        self._inbound_listeners = Cache[InboundPort, Resource]()
+        self._outbound_listeners = Cache[Outbound, Resource]()
+        self._route_configurations = Cache[_RouteName, Resource | None]()
         if before is not None:
-            self._names = _names_kept(before, model)
+            self._adopt(before)
 
-    def visible(self, namespace: str) -> dict[str, Service]:
-        """Return the services that a namespace's proxies know, by host.
-
-        If several namespaces define a host, a proxy's own comes first, then the oldest.
-        """
-
-        def find() -> dict[str, Service]:
-            found: dict[str, Service] = {}
-            for service in self.model.services:
-                if not service.visible_in(namespace):
-                    continue
-                known = found.get(service.host)
-                if known is None or (
-                    known.namespace != namespace and service.namespace == namespace
-                ):
-                    found[service.host] = service
-            return found
-
-        return self._once(("visible", namespace), find)
+    # What the proxies of the model get, each all that it has asked for.
 
     def clusters(self, proxy: Proxy) -> Generated:
         """Return all clusters of a proxy."""
-        inbound = self.inbound(proxy)
-
-        def make() -> Generated:
-            fixed = self._once(
-                "fixed",
-                lambda: tuple(
-                    _resource(each) for each in (black_hole(self.model), passthrough(self.model))
-                ),
-            )
-            outbound = self._once(
-                ("outbound clusters", proxy.namespace),
-                lambda: tuple(
-                    resource
-                    for service in self.visible(proxy.namespace).values()
-                    for resource in self._service_clusters(service)
-                ),
-            )
-            # One inbound cluster a port, though several addresses may lead to it.
-            by_name = {names.inbound_cluster(port.number): port for port in reversed(inbound)}
-            own = tuple(
-                self._once(
-                    ("inbound cluster", port.number, port.app_address, port.protocol),
-                    lambda port=port: _resource(inbound_cluster(port, self.model)),  # type: ignore[misc]
-                )
-                for _, port in sorted(by_name.items())
-            )
-            return Generated(resources=(*outbound, *fixed, *own))
-
-        return self._once(("clusters", proxy.namespace, inbound), make)
+        return self._clusters.get(
+            ClusterShape(proxy.namespace, self.inbound(proxy).ports), self._make_clusters
+        )
 
     def endpoints(self, proxy: Proxy, wanted: frozenset[str]) -> Generated:
         """Return the load assignments of these clusters; an unknown one's is empty."""
-        return self._once(
-            ("endpoints", proxy.namespace, wanted),
-            lambda: Generated(
-                resources=tuple(self._assignment(proxy.namespace, name) for name in sorted(wanted))
-            ),
-        )
+        return self._endpoints.get(EndpointShape(proxy.namespace, wanted), self._make_endpoints)
 
     def listeners(self, proxy: Proxy) -> Generated:
         """Return all listeners of a proxy."""
         if not proxy.is_sidecar:
-            return self._once("no listeners", lambda: Generated(resources=()))
-        inbound = self.inbound(proxy)
-
-        def make() -> Generated:
-            outbound, _ = self.outbound(proxy)
-            return Generated(
-                resources=(
-                    *(self._inbound_listener(each) for each in inbound),
-                    *(self._outbound_listener(each) for each in outbound),
-                )
-            )
-
-        key = (
-            "listeners",
-            proxy.namespace,
-            proxy.outbound_address,
-            proxy.app_address,
-            proxy.naming,
-            inbound,
-        )
-        return self._once(key, make)
+            return NOTHING
+        shape = ListenerShape(self._outbound_shape(proxy), self.inbound(proxy).ports)
+        return self._listeners.get(shape, self._make_listeners)
 
     def routes(self, proxy: Proxy, wanted: frozenset[str]) -> Generated:
         """Return the route configurations of these names; one that can't be is left out."""
-        return self._once(
-            ("routes", proxy.namespace, proxy.domain, wanted),
-            lambda: Generated(
-                resources=tuple(
-                    route
-                    for name in sorted(wanted)
-                    if (route := self._route(name, proxy.namespace, proxy.domain)) is not None
-                )
-            ),
+        return self._routes.get(
+            RouteShape(proxy.namespace, proxy.domain, wanted), self._make_routes
         )
 
     def names(self, proxy: Proxy) -> Generated:
         """Return the name table of a proxy; a gateway whose agent answers no DNS has none."""
         naming = proxy.naming
         if not proxy.is_sidecar and not naming.known:
-            return self._once("no names", lambda: Generated(resources=()))
-        listeners: Hashable = None
-        if naming.apart:
-            listeners = (proxy.outbound_address, self._taken(proxy))
-        key = _NamesOf(proxy.namespace, proxy.domain, naming, listeners)
-        if (known := self._names.get(key)) is not None:
-            return known
-        if len(self._names) >= _MAX_KEPT:
-            self._names.clear()
-        table = name_table(
-            self.visible(proxy.namespace).values(),
-            proxy,
-            listeners=frozenset(self.outbound(proxy)[0]) if naming.apart else None,
+            return NOTHING
+        outbound = self._outbound_shape(proxy) if naming.apart else None
+        return self._name_tables.get(
+            NameTableShape(proxy.namespace, proxy.domain, naming, outbound), self._make_name_table
         )
-        made = self._names[key] = Generated(resources=(_resource(table, name=NAME_TABLE),))
-        return made
 
-    def inbound(self, proxy: Proxy) -> tuple[InboundPort, ...]:
-        """Return the ports that a proxy accepts on for its workload."""
-        key = (
-            "inbound",
-            proxy.is_sidecar,
-            proxy.namespace,
-            proxy.addresses,
-            proxy.labels,
-            proxy.app_address,
+    # What they are planned to have.
+
+    def visible(self, namespace: str) -> dict[str, Service]:
+        """Return the services that a namespace's proxies know, by host."""
+        return self._visible.get(namespace, self._find_visible)
+
+    def inbound(self, proxy: Proxy) -> InboundPlan:
+        """Return where a proxy accepts connections for its workload."""
+        return self._inbound.get(proxy, self._plan_inbound)
+
+    def outbound(self, proxy: Proxy) -> OutboundPlan:
+        """Return where a proxy listens for its workload's own calls."""
+        return self._outbound.get(self._outbound_shape(proxy), self._plan_outbound)
+
+    @property
+    def conflicts(self) -> frozenset[Conflict]:
+        """The services that found no place to listen, for the proxies served so far."""
+        return frozenset(each for plan in self._outbound.values() for each in plan.conflicts)
+
+    def _outbound_shape(self, proxy: Proxy) -> OutboundShape:
+        taken = self.inbound(proxy).taken
+        return OutboundShape(proxy.namespace, proxy.outbound_address, proxy.naming, taken)
+
+    def _find_visible(self, namespace: str) -> dict[str, Service]:
+        return visible_services(self.model.services, namespace)
+
+    def _plan_inbound(self, proxy: Proxy) -> InboundPlan:
+        return plan_inbound(proxy, self.model)
+
+    def _plan_outbound(self, shape: OutboundShape) -> OutboundPlan:
+        return plan_outbound(
+            self.visible(shape.namespace).values(),
+            address=shape.address,
+            naming=shape.naming,
+            http_proxy_port=self.model.mesh_config.proxy_http_port,
+            taken=shape.taken,
         )
-        return self._once(key, lambda: inbound_ports(proxy, self.model))
 
-    def outbound(self, proxy: Proxy) -> tuple[tuple[Outbound, ...], tuple[Conflict, ...]]:
-        """Return where a proxy listens for its workload's own calls, and what found no place."""
-        taken = self._taken(proxy)
+    # What is made of a plan, a type at a time.
 
-        def plan() -> tuple[tuple[Outbound, ...], tuple[Conflict, ...]]:
-            planned = plan_outbound(
-                self.visible(proxy.namespace).values(),
-                address=proxy.outbound_address,
-                naming=proxy.naming,
-                http_proxy_port=self.model.mesh_config.proxy_http_port,
-                taken=taken,
-            )
-            self.conflicts.update(planned[1])
-            return planned
-
-        key = ("outbound", proxy.namespace, proxy.outbound_address, proxy.naming, taken)
-        return self._once(key, plan)
-
-    def _taken(self, proxy: Proxy) -> frozenset[tuple[str, int]]:
-        """Return the places where a proxy listens for others, or its workload does."""
-        return frozenset(
-            place
-            for port in self.inbound(proxy)
-            for place in ((port.bind, port.number), (port.app_address, port.number))
-        ) | {
-            (proxy.app_address, endpoint.port_for(port))
-            for address in proxy.addresses
-            for service, endpoint in self.model.by_address.get((proxy.namespace, address), ())
-            for port in service.ports
+    def _make_clusters(self, shape: ClusterShape) -> Generated:
+        # One inbound cluster a port, though several addresses may lead to it.
+        by_name = {
+            names.inbound_cluster(port.number): port.application for port in reversed(shape.inbound)
         }
+        inbound = [
+            self._inbound_clusters.get(each, self._make_inbound_cluster)
+            for _, each in sorted(by_name.items())
+        ]
+        outbound = self._outbound_clusters.get(shape.namespace, self._make_outbound_clusters)
+        return Generated(resources=(*outbound, *self._fixed_clusters, *inbound))
 
-    def _once(self, key: Hashable, make: Callable[[], _T]) -> _T:
-        if key not in self._kept:
-            if len(self._kept) >= _MAX_KEPT:
-                self._kept.clear()
-            self._kept[key] = make()
-        return self._kept[key]  # type: ignore[return-value]
-
-    def _service_clusters(self, service: Service) -> _Resources:
-        key = (service.namespace, service.host)
-        known = self._by_service.get(key)
-        if known is not None and known[0].without_endpoints() == service.without_endpoints():
-            return known[1]
-        made = tuple(_resource(each) for each in outbound_clusters(service, self.model))
-        self._by_service[key] = (service, made)
-        return made
-
-    def _assignment(self, namespace: str, cluster: str) -> Resource:
-        parsed = names.parse_outbound_cluster(cluster)
-        service = self.visible(namespace).get(parsed[2]) if parsed is not None else None
-        if parsed is None or service is None or parsed[1] or not service.uses_eds:
-            return _resource(empty_assignment(cluster), name=cluster)
-        port = next((each for each in service.ports if each.number == parsed[0]), None)
-        if port is None:
-            return _resource(empty_assignment(cluster), name=cluster)
-        key = (service.namespace, service.host, port.number)
-        known = self._endpoints.get(key)
-        if known is not None and known[0] == service:
-            return known[1]
-        made = _resource(load_assignment(service, port, self.model), name=cluster)
-        self._endpoints[key] = (service, made)
-        return made
-
-    def _inbound_listener(self, port: InboundPort) -> Resource:
-        return self._once(port, lambda: _resource(inbound_listener(port, self.model)))
-
-    def _outbound_listener(self, outbound: Outbound) -> Resource:
-        return self._once(outbound, lambda: _resource(outbound_listener(outbound, self.model)))
-
-    def _route(self, name: str, namespace: str, domain: str) -> Resource | None:
-        services = self.visible(namespace).values()
-        if name == names.HTTP_PROXY_ROUTE:
-            return self._once(
-                ("route", name, namespace, domain),
-                lambda: _resource(http_proxy_routes(services, self.model, proxy_domain=domain)),
+    def _make_endpoints(self, shape: EndpointShape) -> Generated:
+        return Generated(
+            resources=tuple(
+                self._endpoints_of(shape.namespace, name) for name in sorted(shape.clusters)
             )
+        )
+
+    def _make_listeners(self, shape: ListenerShape) -> Generated:
+        return Generated(
+            resources=(
+                *(
+                    self._inbound_listeners.get(each, self._make_inbound_listener)
+                    for each in shape.inbound
+                ),
+                *(
+                    self._outbound_listeners.get(each, self._make_outbound_listener)
+                    for each in self._outbound.get(shape.outbound, self._plan_outbound).listeners
+                ),
+            )
+        )
+
+    def _make_routes(self, shape: RouteShape) -> Generated:
+        found = (
+            self._route_configurations.get(
+                _RouteName(shape.namespace, shape.domain, name), self._make_route_configuration
+            )
+            for name in sorted(shape.names)
+        )
+        return Generated(resources=tuple(each for each in found if each is not None))
+
+    def _make_name_table(self, shape: NameTableShape) -> Generated:
+        outbound = shape.outbound
+        table = name_table(
+            self.visible(shape.namespace).values(),
+            domain=shape.domain,
+            naming=shape.naming,
+            address=outbound.address if outbound is not None else "",
+            listeners=frozenset(self._outbound.get(outbound, self._plan_outbound).listeners)
+            if outbound is not None
+            else None,
+        )
+        return Generated(resources=(Resource.pack(table, name=NAME_TABLE),))
+
+    # The single resources, which proxies of different shapes share.
+
+    @cached_property
+    def _fixed_clusters(self) -> tuple[Resource, ...]:
+        return tuple(_named(each) for each in (black_hole(self.model), passthrough(self.model)))
+
+    def _make_inbound_cluster(self, application: Application) -> Resource:
+        return _named(inbound_cluster(application, self.model))
+
+    def _make_outbound_clusters(self, namespace: str) -> tuple[Resource, ...]:
+        return tuple(
+            resource
+            for service in self.visible(namespace).values()
+            for resource in self._service_clusters.get(
+                (service.namespace, service.host), self._make_service_clusters
+            )
+        )
+
+    def _make_service_clusters(self, key: tuple[str, str]) -> tuple[Resource, ...]:
+        return tuple(map(_named, outbound_clusters(self.model.by_key[key], self.model)))
+
+    def _make_inbound_listener(self, port: InboundPort) -> Resource:
+        return _named(inbound_listener(port, self.model))
+
+    def _make_outbound_listener(self, outbound: Outbound) -> Resource:
+        return _named(outbound_listener(outbound, self.model))
+
+    def _endpoints_of(self, namespace: str, cluster: str) -> Resource:
+        parsed = names.parse_outbound_cluster(cluster)
+        if parsed is not None and not parsed.subset:
+            service = self.visible(namespace).get(parsed.host)
+            port = service.port(parsed.port) if service is not None else None
+            if service is not None and service.uses_eds and port is not None:
+                key = _ServicePort(service.namespace, service.host, port)
+                return self._load_assignments.get(key, self._make_load_assignment)
+        return Resource.pack(empty_assignment(cluster), name=cluster)
+
+    def _make_load_assignment(self, key: _ServicePort) -> Resource:
+        service = self.model.by_key[key.namespace, key.host]
+        made = load_assignment(service, key.port, self.model)
+        return Resource.pack(made, name=made.cluster_name)
+
+    def _make_route_configuration(self, key: _RouteName) -> Resource | None:
+        services = self.visible(key.namespace).values()
+        name = key.name
+        if name == names.HTTP_PROXY_ROUTE:
+            return _named(http_proxy_routes(services, self.model, proxy_domain=key.domain))
         if not (name.isascii() and name.isdecimal() and 1 <= int(name[:6]) <= 65535):
             return None
-        return self._once(
-            ("route", name, namespace, domain),
-            lambda: _resource(port_routes(int(name), services, self.model, proxy_domain=domain)),
+        return _named(port_routes(int(name), services, self.model, proxy_domain=key.domain))
+
+    # What the context before made and this one would make again.
+
+    def _adopt(self, before: "PushContext") -> None:
+        old, new = before.model, self.model
+        same = same_names(old, new)
+        self._name_tables.adopt(
+            before._name_tables,
+            where=lambda shape: same.endpoints if shape.has_endpoint_addresses else same.addresses,
+        )
+        if not _same_rules(old, new):
+            return
+
+        def same_service(key: tuple[str, str]) -> bool:
+            service = new.by_key.get(key)
+            return service is not None and service == old.by_key[key]
+
+        def same_clusters(key: tuple[str, str]) -> bool:
+            service = new.by_key.get(key)
+            return (
+                service is not None
+                and service.without_endpoints() == old.by_key[key].without_endpoints()
+            )
+
+        self._service_clusters.adopt(before._service_clusters, where=same_clusters)
+        self._load_assignments.adopt(
+            before._load_assignments, where=lambda key: same_service((key.namespace, key.host))
         )
 
 
-def _resource(message: object, *, name: str | None = None) -> Resource:
-    return Resource.pack(message, name=name or message.name)  # type: ignore[arg-type, attr-defined]
-
-
-def _names_kept(before: PushContext, model: MeshModel) -> dict[_NamesOf, Generated]:
-    """Return the name tables that are the same in a new model."""
-    same = same_names(before.model, model)
-    return {
-        key: made
-        for key, made in before._names.items()
-        if (same.endpoints if key.by_endpoints else same.addresses)
-    }
+def _named(message: "Cluster | Listener | RouteConfiguration") -> Resource:
+    return Resource.pack(message, name=message.name)
 
 
 def _same_rules(old: MeshModel, new: MeshModel) -> bool:

@@ -14,7 +14,7 @@ from mesh_discovery.config._last_good import WrongFile
 from mesh_discovery.plan._proxy import NodeError, parse_proxy
 from mesh_discovery.plan._reachability import places_taken
 from mesh_discovery.push._config_store import ConfigStore
-from mesh_discovery.push._generators import State
+from mesh_discovery.push._push_contexts import PushContexts
 from mesh_protos import type_urls
 from xds_server import ClientStatus, Resource, TypeStatus
 
@@ -42,8 +42,8 @@ class DebugPages:
         self._domain_suffix = domain_suffix
 
     @property
-    def _state(self) -> State:
-        return self._store.state
+    def _contexts(self) -> PushContexts:
+        return self._store.contexts
 
     def proxy_ids(self) -> list[str]:
         """Return the node ids of the connected proxies."""
@@ -106,7 +106,7 @@ class DebugPages:
     def _taken(self) -> list[Problem]:
         """What only showed at a proxy, but not what any proxy would meet: that is told already."""
         told = {(each.file, each.line, each.field) for each in self._store.unreachable}
-        found = set(places_taken(self._state.context.conflicts, self._store.snapshot))
+        found = set(places_taken(self._contexts.current.conflicts, self._store.snapshot))
         return sorted(each for each in found if (each.file, each.line, each.field) not in told)
 
     def registryz(self) -> list[dict[str, Any]]:
@@ -123,7 +123,7 @@ class DebugPages:
                 "ports": [asdict(port) for port in service.ports],
                 "endpoints": [asdict(endpoint) for endpoint in service.endpoints],
             }
-            for service in self._state.context.model.services
+            for service in self._contexts.current.model.services
         ]
 
     def ndsz(self, proxy_id: str) -> dict[str, Any] | None:
@@ -134,7 +134,7 @@ class DebugPages:
                     proxy = parse_proxy(client.node, domain_suffix=self._domain_suffix)
                 except NodeError:
                     return None
-                for resource in self._state.context.names(proxy).resources:
+                for resource in self._contexts.current.names(proxy).resources:
                     found: dict[str, Any] = _json(resource)
                     return {"table": found.get("table", {})}
                 return {"table": {}}
@@ -155,7 +155,7 @@ class DebugPages:
             proxy = parse_proxy(client.node, domain_suffix=self._domain_suffix)
         except NodeError:
             return None
-        context = self._state.context
+        context = self._contexts.current
         watched = {url: status.names for url, status in client.types.items()}
         endpoints = watched.get(type_urls.ENDPOINT, frozenset())
         routes = watched.get(type_urls.ROUTE, frozenset())

@@ -14,7 +14,7 @@ import pytest
 from mesh_ca import load_or_create_authority
 from mesh_ca.testing import throwaway_authority
 
-CASES = Path(__file__).parent / "push" / "cases"
+CASES = Path(__file__).parents[1] / "push" / "cases"
 WEB, CLIENT = "127.92.1", "127.92.2"
 SPIFFE = "spiffe://cluster.local/ns/default/sa/{}"
 Start = Callable[..., Awaitable[Any]]

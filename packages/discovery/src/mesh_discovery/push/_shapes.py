@@ -1,0 +1,62 @@
+"""Proxy shapes: all that the resources of one type depend on in a proxy.
+
+Proxies of one shape are given the very same resources, serialised once.
+"""
+
+from typing import NamedTuple
+
+from mesh_discovery.plan._inbound import InboundPort
+from mesh_discovery.plan._proxy import Naming
+
+
+class OutboundShape(NamedTuple):
+    """What outbound listeners depend on: who sees which services, and where there is room."""
+
+    namespace: str
+    address: str
+    naming: Naming
+    taken: frozenset[tuple[str, int]]
+
+
+class ClusterShape(NamedTuple):
+    """What clusters depend on."""
+
+    namespace: str
+    inbound: tuple[InboundPort, ...]
+
+
+class ListenerShape(NamedTuple):
+    """What listeners depend on."""
+
+    outbound: OutboundShape
+    inbound: tuple[InboundPort, ...]
+
+
+class EndpointShape(NamedTuple):
+    """What load assignments depend on."""
+
+    namespace: str
+    clusters: frozenset[str]
+
+
+class RouteShape(NamedTuple):
+    """What route configurations depend on."""
+
+    namespace: str
+    domain: str
+    names: frozenset[str]
+
+
+class NameTableShape(NamedTuple):
+    """What a name table depends on."""
+
+    namespace: str
+    domain: str
+    naming: Naming
+    outbound: OutboundShape | None
+    """Of a proxy whose names lead to its own listeners."""
+
+    @property
+    def has_endpoint_addresses(self) -> bool:
+        """Whether services without addresses may be known by those of their endpoints."""
+        return not self.naming.apart and not self.naming.families

@@ -1,0 +1,98 @@
+"""Which outbound listeners a proxy gets, when services want the same places."""
+
+from collections.abc import Callable
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mesh_discovery.config.kinds._protocol import Protocol
+from mesh_discovery.config.kinds._service_entry import Resolution
+from mesh_discovery.model._model import MeshModel
+from mesh_discovery.model._services import Port, Service
+from mesh_discovery.plan._outbound import HttpOutbound, TcpOutbound, plan_outbound
+
+Build = Callable[..., MeshModel]
+
+
+def entry(name: str, spec: str, *, namespace: str = "default", created: str = "") -> str:
+    stamp = f", creationTimestamp: '{created}'" if created else ""
+    return (
+        "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\n"
+        f"metadata: {{name: {name}, namespace: {namespace}{stamp}}}\nspec: {{{spec}}}\n"
+    )
+
+
+def workload(name: str, spec: str, *, namespace: str = "default") -> str:
+    return (
+        "apiVersion: networking.istio.io/v1\nkind: WorkloadEntry\n"
+        f"metadata: {{name: {name}, namespace: {namespace}}}\nspec: {{{spec}}}\n"
+    )
+
+
+WEB = "hosts: [web.a], resolution: STATIC, ports: [{number: 80, name: http, targetPort: 8080}]"
+
+
+def test_http_services_share_a_listener_and_the_older_service_keeps_a_place(
+    model_of: Build,
+) -> None:
+    model = model_of(
+        entry("a", "hosts: [a.x], ports: [{number: 80, name: http}]"),
+        entry("b", "hosts: [b.x], ports: [{number: 80, name: http}, {number: 90, name: tcp}]"),
+        entry("c", "hosts: [c.x], ports: [{number: 80, name: tcp}, {number: 90, name: tcp-b}]"),
+        entry("d", "hosts: [d.x], addresses: [10.1.1.1], ports: [{number: 80, name: tcp}]"),
+        entry("e", "hosts: [e.x], ports: [{number: 53, name: dns, protocol: UDP}]"),
+        entry("f", "hosts: [f.x], ports: [{number: 22, name: tcp}]"),
+    )
+
+    plan = plan_outbound(model.services, address="127.0.0.1", taken=frozenset({("127.0.0.1", 22)}))
+
+    assert plan.listeners == (
+        TcpOutbound(bind="10.1.1.1", port=80, cluster="outbound|80||d.x", is_virtual_address=True),
+        TcpOutbound(
+            bind="127.0.0.1", port=90, cluster="outbound|90||b.x", is_virtual_address=False
+        ),
+        HttpOutbound(bind="127.0.0.1", port=80, route="80"),
+    )
+    found = [(each.host, each.port) for each in plan.conflicts]
+    assert found == [
+        ("c.x", 80),
+        ("c.x", 90),
+        ("f.x", 22),
+    ]
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 4), st.sampled_from(["http", "tcp"]), st.booleans()), max_size=12
+    )
+)
+def test_no_two_listeners_share_a_place_and_every_service_has_one_or_a_conflict(
+    drawn: list[tuple[int, str, bool]],
+) -> None:
+    services = [
+        Service(
+            host=f"s{n}.x",
+            namespace="a",
+            name=f"s{n}",
+            ports=(Port(number=port, name=name, protocol=Protocol.of_port("", name), target=port),),
+            addresses=(f"10.0.0.{n}",) if has_address else (),
+            resolution=Resolution.STATIC,
+            external=False,
+        )
+        for n, (port, name, has_address) in enumerate(drawn)
+    ]
+
+    plan = plan_outbound(services, address="127.0.0.1")
+
+    places = [(each.bind, each.port) for each in plan.listeners]
+    assert len(places) == len(set(places))
+    losers = {each.host for each in plan.conflicts}
+    for service in services:
+        served = any(
+            isinstance(each, HttpOutbound)
+            if service.ports[0].protocol.is_http
+            else isinstance(each, TcpOutbound) and each.cluster.endswith(f"|{service.host}")
+            for each in plan.listeners
+            if each.port == service.ports[0].number
+        )
+        assert served != (service.host in losers)

@@ -1,0 +1,19 @@
+"""What the tests of the control plane share: documents, processes, Envoys, and waiting."""
+
+from planes._documents import Documents
+from planes._envoys import Envoy, WorkloadSecrets, bootstrap
+from planes._lab import Lab
+from planes._processes import Plane, Process, start
+from planes._waiting import eventually
+
+__all__ = [
+    "Documents",
+    "Envoy",
+    "Lab",
+    "Plane",
+    "Process",
+    "WorkloadSecrets",
+    "bootstrap",
+    "eventually",
+    "start",
+]
