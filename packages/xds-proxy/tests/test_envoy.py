@@ -8,12 +8,13 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from envoy.config.cluster.v3 import cluster_pb2
+from envoy.service.discovery.v3 import discovery_pb2
 
-from xds_proxy.testing import control_plane
+from relays import Authority, Messages, RelayStarter
+from xds_proxy.testing import ControlPlaneStream, control_plane
 
 
 @asynccontextmanager
@@ -96,7 +97,11 @@ def _cluster(name: str, *, timeout_s: int) -> bytes:
     return bytes(cluster.SerializeToString())
 
 
-async def _next_request(upstream: Any, type_url: str, read: Any) -> Any:
+_Request = discovery_pb2.DiscoveryRequest | discovery_pb2.DeltaDiscoveryRequest
+_Read = Callable[[bytes | None], _Request]
+
+
+async def _next_request(upstream: ControlPlaneStream, type_url: str, read: _Read) -> _Request:
     """The next request of this type; Envoy interleaves others."""
     while True:
         request = read(await upstream.receive())
@@ -107,16 +112,15 @@ async def _next_request(upstream: Any, type_url: str, read: Any) -> Any:
 @pytest.mark.parametrize("api_type", ["GRPC", "DELTA_GRPC"])
 async def test_envoy_takes_good_configuration_and_refuses_bad(
     *,
-    start_relay: Any,
-    messages: Any,
-    authority: Any,
+    start_relay: RelayStarter,
+    authority: Authority,
     tmp_path: Path,
     envoy_binary: Path,
     api_type: str,
 ) -> None:
     delta = api_type == "DELTA_GRPC"
-    read = messages.read_delta_request if delta else messages.read_request
-    respond = messages.delta_response if delta else messages.response
+    read: _Read = Messages.read_delta_request if delta else Messages.read_request
+    respond = Messages.delta_response if delta else Messages.response
     root, token = tmp_path / "root-cert.pem", tmp_path / "token"
     root.write_bytes(authority.root_pem)
     token.write_text("workload-token")
@@ -131,18 +135,18 @@ async def test_envoy_takes_good_configuration_and_refuses_bad(
 
                 good = (_cluster("good", timeout_s=1),)
                 await upstream.send(
-                    respond(messages.cluster, version="v1", nonce="n1", bodies=good)
+                    respond(Messages.cluster, version="v1", nonce="n1", bodies=good)
                 )
-                ack = await _next_request(upstream, messages.cluster, read)
+                ack = await _next_request(upstream, Messages.cluster, read)
                 assert ack.response_nonce == "n1"
                 assert not ack.HasField("error_detail")
 
                 bad = (_cluster("bad", timeout_s=-1),)
-                await upstream.send(respond(messages.cluster, version="v2", nonce="n2", bodies=bad))
-                nack = await _next_request(upstream, messages.cluster, read)
+                await upstream.send(respond(Messages.cluster, version="v2", nonce="n2", bodies=bad))
+                nack = await _next_request(upstream, Messages.cluster, read)
                 assert nack.response_nonce == "n2"
                 status = running.relay.status
-                clusters = status.types[messages.cluster]
+                clusters = status.types[Messages.cluster]
                 assert status.connected
                 assert (clusters.version, clusters.acked) == ("v2", False)
                 assert clusters.in_use == "v1"
@@ -150,53 +154,52 @@ async def test_envoy_takes_good_configuration_and_refuses_bad(
                 assert clusters.nack
 
                 await upstream.send(
-                    respond(messages.cluster, version="v3", nonce="n3", bodies=good)
+                    respond(Messages.cluster, version="v3", nonce="n3", bodies=good)
                 )
-                await _next_request(upstream, messages.cluster, read)
-                assert running.relay.status.types[messages.cluster].in_use == "v3"
+                await _next_request(upstream, Messages.cluster, read)
+                assert running.relay.status.types[Messages.cluster].in_use == "v3"
 
 
 async def test_envoy_comes_back_by_itself_after_the_control_plane_was_away(
-    start_relay: Any, messages: Any, envoy_binary: Path, free_port: Callable[[], int]
+    start_relay: RelayStarter, envoy_binary: Path, free_port: Callable[[], int]
 ) -> None:
     address = f"127.0.0.1:{free_port()}"
     async with start_relay(address) as running:
         async with _envoy(envoy_binary, running.socket_path, "GRPC"):
             async with control_plane(address=address) as plane:
                 upstream = await plane.accept()
-                await _next_request(upstream, messages.cluster, messages.read_request)
+                await _next_request(upstream, Messages.cluster, Messages.read_request)
             async with control_plane(address=address) as plane:
                 upstream = await plane.accept()
-                await _next_request(upstream, messages.cluster, messages.read_request)
+                await _next_request(upstream, Messages.cluster, Messages.read_request)
                 await upstream.send(
-                    messages.response(messages.cluster, version="v1", nonce="n1", bodies=())
+                    Messages.response(Messages.cluster, version="v1", nonce="n1", bodies=())
                 )
-                await _next_request(upstream, messages.cluster, messages.read_request)
+                await _next_request(upstream, Messages.cluster, Messages.read_request)
                 assert running.relay.status.connected
-                assert running.relay.status.types[messages.cluster].acked
+                assert running.relay.status.types[Messages.cluster].acked
 
 
 @pytest.mark.parametrize("api_type", ["GRPC", "DELTA_GRPC"])
 async def test_both_envoys_of_a_hot_restart_are_served_by_one_relay(
-    start_relay: Any, messages: Any, envoy_binary: Path, socket_dir: Path, *, api_type: str
+    start_relay: RelayStarter, envoy_binary: Path, socket_dir: Path, *, api_type: str
 ) -> None:
     delta = api_type == "DELTA_GRPC"
-    read = messages.read_delta_request if delta else messages.read_request
-    respond = messages.delta_response if delta else messages.response
-    none = {"version": "v1", "bodies": ()}
+    read: _Read = Messages.read_delta_request if delta else Messages.read_request
+    respond = Messages.delta_response if delta else Messages.response
 
-    async def configure(upstream: Any) -> None:
+    async def configure(upstream: ControlPlaneStream) -> None:
         """Give an Envoy all it waits for."""
-        await _next_request(upstream, messages.cluster, read)
-        await upstream.send(respond(messages.cluster, nonce="c1", **none))
-        await _next_request(upstream, messages.listener, read)
-        await upstream.send(respond(messages.listener, nonce="l1", **none))
-        while (await _next_request(upstream, messages.listener, read)).response_nonce != "l1":
+        await _next_request(upstream, Messages.cluster, read)
+        await upstream.send(respond(Messages.cluster, version="v1", nonce="c1", bodies=()))
+        await _next_request(upstream, Messages.listener, read)
+        await upstream.send(respond(Messages.listener, version="v1", nonce="l1", bodies=()))
+        while (await _next_request(upstream, Messages.listener, read)).response_nonce != "l1":
             pass
 
-    async def accepts(upstream: Any, version: str) -> None:
-        await upstream.send(respond(messages.cluster, version=version, nonce=version, bodies=()))
-        while (await _next_request(upstream, messages.cluster, read)).response_nonce != version:
+    async def accepts(upstream: ControlPlaneStream, version: str) -> None:
+        await upstream.send(respond(Messages.cluster, version=version, nonce=version, bodies=()))
+        while (await _next_request(upstream, Messages.cluster, read)).response_nonce != version:
             pass
 
     base_id, admin = socket_dir / "base-id", socket_dir / "hot-admin"
@@ -218,14 +221,14 @@ async def test_both_envoys_of_a_hot_restart_are_served_by_one_relay(
                     await accepts(old, "v4")
                     status = running.relay.status
                     assert (status.streams, status.connected) == (2, True)
-                    assert status.types[messages.cluster].in_use == "v3"
+                    assert status.types[Messages.cluster].in_use == "v3"
                 await new.closed.wait()
                 # The control plane sees a stream end before the relay has let it go.
                 await running.until(lambda relay: relay.status.streams == 1, what="one stream")
                 await accepts(old, "v5")
                 status = running.relay.status
                 assert (status.streams, status.connected) == (1, True)
-                assert status.types[messages.cluster].in_use == "v5"
+                assert status.types[Messages.cluster].in_use == "v5"
     finally:  # what killed processes leave
         for socket in socket_dir.glob("hot*"):
             socket.unlink()

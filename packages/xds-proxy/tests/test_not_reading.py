@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import grpc
 import h2.config
@@ -21,8 +20,15 @@ import pytest
 from mesh_listening import Reason
 from mesh_testkit import PATIENCE_S, until
 from mesh_testkit.http2 import connected
+from relays import Messages, RelayStarter
 from xds_proxy.protocol._dialect import SERVICE
-from xds_proxy.testing import control_plane, envoy_stream
+from xds_proxy.testing import (
+    ControlPlane,
+    ControlPlaneStream,
+    EnvoyStream,
+    control_plane,
+    envoy_stream,
+)
 
 ADS = f"/{SERVICE}/StreamAggregatedResources"
 MANY = 100
@@ -69,17 +75,17 @@ async def many_deaf(path: Path, request: bytes) -> AsyncIterator[None]:
         await child.wait()
 
 
-async def answer_everybody(plane: Any, messages: Any, streams: list[Any]) -> None:
-    """Send each stream that comes more than it takes unread."""
+async def answer_every_stream(plane: ControlPlane, streams: list[ControlPlaneStream]) -> None:
+    """Send each stream more than it takes without reading."""
 
-    async def answer(stream: Any) -> None:
+    async def answer(stream: ControlPlaneStream) -> None:
         with suppress(grpc.aio.InternalError, grpc.aio.UsageError):  # it has ended meanwhile
             if await stream.receive() is None:
                 return
             for number in range(10):
                 await stream.send(
-                    messages.response(
-                        messages.cluster, version=f"{number}", nonce=f"{number}", bodies=(BODY,)
+                    Messages.response(
+                        Messages.cluster, version=f"{number}", nonce=f"{number}", bodies=(BODY,)
                     )
                 )
 
@@ -90,19 +96,19 @@ async def answer_everybody(plane: Any, messages: Any, streams: list[Any]) -> Non
             group.create_task(answer(stream), name="answers")
 
 
-async def passes(upstream: Any, envoy: Any, messages: Any, version: str) -> None:
+async def passes(upstream: ControlPlaneStream, envoy: EnvoyStream, version: str) -> None:
     """A response comes to Envoy, and its answer to the control plane."""
     async with asyncio.timeout(PATIENCE_S):
         await upstream.send(
-            messages.response(messages.cluster, version=version, nonce=version, bodies=(BODY,))
+            Messages.response(Messages.cluster, version=version, nonce=version, bodies=(BODY,))
         )
         assert await envoy.receive() is not None
-        await envoy.send(messages.request(messages.cluster, version=version, nonce=version))
-        assert messages.read_request(await upstream.receive()).version_info == version
+        await envoy.send(Messages.request(Messages.cluster, version=version, nonce=version))
+        assert Messages.read_request(await upstream.receive()).version_info == version
 
 
-async def opened(plane: Any, envoy: Any, messages: Any) -> Any:
-    await envoy.send(messages.request(messages.cluster))
+async def opened(plane: ControlPlane, envoy: EnvoyStream) -> ControlPlaneStream:
+    await envoy.send(Messages.request(Messages.cluster))
     upstream = await plane.accept()
     await upstream.receive()
     return upstream
@@ -110,17 +116,17 @@ async def opened(plane: Any, envoy: Any, messages: Any) -> Any:
 
 @pytest.mark.parametrize("responses", [0, 1], ids=["its first answer", "a later one"])
 async def test_an_envoy_that_does_not_read_is_closed_logged_once_and_counted(
-    start_relay: Any, messages: Any, caplog: pytest.LogCaptureFixture, responses: int
+    start_relay: RelayStarter, caplog: pytest.LogCaptureFixture, responses: int
 ) -> None:
-    first = messages.response(messages.cluster, version="1", nonce="1", bodies=(b"x",))
+    first = Messages.response(Messages.cluster, version="1", nonce="1", bodies=(b"x",))
     async with control_plane() as plane, start_relay(plane.address, send_timeout_s=2.0) as running:
         async with (
             envoy_stream(running.socket_path) as envoy,
             connected(f"unix:{running.socket_path}", window=responses * (len(first) + 5)) as deaf,
         ):
-            upstream = await opened(plane, envoy, messages)
+            upstream = await opened(plane, envoy)
             deaf.reads = False
-            stream = await deaf.open(ADS, messages.request(messages.cluster))
+            stream = await deaf.open(ADS, Messages.request(Messages.cluster))
             unread = await plane.accept()
             for _ in range(responses):
                 await unread.send(first)
@@ -129,18 +135,18 @@ async def test_an_envoy_that_does_not_read_is_closed_logged_once_and_counted(
             with caplog.at_level(logging.WARNING):
                 for _ in range(10):
                     await unread.send(
-                        messages.response(
-                            messages.cluster, version="2", nonce="2", bodies=(b"y" * 1000,)
+                        Messages.response(
+                            Messages.cluster, version="2", nonce="2", bodies=(b"y" * 1000,)
                         )
                     )
-                await passes(upstream, envoy, messages, "v1")
+                await passes(upstream, envoy, "v1")
                 async with asyncio.timeout(PATIENCE_S):
                     await deaf.closed.wait()
                     await unread.closed.wait()
             await running.until(lambda relay: relay.status.streams == 1, what="its end")
-            await passes(upstream, envoy, messages, "v2")
+            await passes(upstream, envoy, "v2")
             status = running.relay.status
-            assert (status.connected, status.types[messages.cluster].in_use) == (True, "v2")
+            assert (status.connected, status.types[Messages.cluster].in_use) == (True, "v2")
         assert running.relay.counters.envoy_not_reading == 1
         assert running.relay.port.refused == {Reason.NOT_READ: 1}
     assert [record.message for record in relays(caplog)] == [
@@ -151,25 +157,25 @@ async def test_an_envoy_that_does_not_read_is_closed_logged_once_and_counted(
 
 @pytest.mark.slow
 async def test_a_hundred_that_do_not_read_hold_up_no_other_process_and_are_all_ended(
-    start_relay: Any, messages: Any, caplog: pytest.LogCaptureFixture
+    start_relay: RelayStarter, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
     async with control_plane() as plane, start_relay(plane.address, send_timeout_s=5.0) as running:
         async with AsyncExitStack() as stack:
             envoy = await stack.enter_async_context(envoy_stream(running.socket_path))
-            upstream = await opened(plane, envoy, messages)
-            unread: list[Any] = []
-            answering = asyncio.create_task(answer_everybody(plane, messages, unread))
+            upstream = await opened(plane, envoy)
+            unread: list[ControlPlaneStream] = []
+            answering = asyncio.create_task(answer_every_stream(plane, unread))
             try:
-                async with many_deaf(running.socket_path, messages.request(messages.cluster)):
+                async with many_deaf(running.socket_path, Messages.request(Messages.cluster)):
                     await running.until(
                         lambda relay: relay.counters.crowded_out == MANY - 3, what="all of them"
                     )
                     for number in range(20):
-                        await passes(upstream, envoy, messages, f"v{number}")
+                        await passes(upstream, envoy, f"v{number}")
                     await running.until(lambda relay: relay.status.streams == 1, what="their end")
                     await running.until(lambda relay: not relay.pending_write_bytes, what="all")
-                    await passes(upstream, envoy, messages, "after")
+                    await passes(upstream, envoy, "after")
             finally:
                 answering.cancel()
                 await asyncio.wait([answering])
@@ -185,7 +191,7 @@ async def test_a_hundred_that_do_not_read_hold_up_no_other_process_and_are_all_e
 
 @pytest.mark.parametrize("by", ["Envoy", "control plane"])
 async def test_what_is_unread_when_its_stream_ends_is_ended_in_its_time(
-    start_relay: Any, messages: Any, caplog: pytest.LogCaptureFixture, by: str
+    start_relay: RelayStarter, caplog: pytest.LogCaptureFixture, by: str
 ) -> None:
     caplog.set_level(logging.WARNING)
     async with (
@@ -193,10 +199,10 @@ async def test_what_is_unread_when_its_stream_ends_is_ended_in_its_time(
         start_relay(plane.address, send_timeout_s=2.0) as running,
         connected(f"unix:{running.socket_path}", window=0) as deaf,
     ):
-        stream = await deaf.open(ADS, messages.request(messages.cluster))
+        stream = await deaf.open(ADS, Messages.request(Messages.cluster))
         unread = await plane.accept()
         await unread.send(
-            messages.response(messages.cluster, version="1", nonce="1", bodies=(BODY,))
+            Messages.response(Messages.cluster, version="1", nonce="1", bodies=(BODY,))
         )
         await running.until(lambda relay: relay.pending_write_bytes > 0, what="something unread")
         if by == "Envoy":
@@ -213,7 +219,7 @@ async def test_what_is_unread_when_its_stream_ends_is_ended_in_its_time(
 
 
 async def test_with_too_much_unread_the_slowest_are_ended_before_their_time(
-    start_relay: Any, messages: Any, caplog: pytest.LogCaptureFixture
+    start_relay: RelayStarter, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
     most = len(BODY) * 2
@@ -228,10 +234,10 @@ async def test_with_too_much_unread_the_slowest_are_ended_before_their_time(
             deaf = await stack.enter_async_context(
                 connected(f"unix:{running.socket_path}", window=0)
             )
-            await deaf.open(ADS, messages.request(messages.cluster))
+            await deaf.open(ADS, Messages.request(Messages.cluster))
             unread = await plane.accept()
             await unread.send(
-                messages.response(messages.cluster, version="1", nonce="1", bodies=(BODY,))
+                Messages.response(Messages.cluster, version="1", nonce="1", bodies=(BODY,))
             )
         await running.until(lambda relay: relay.status.streams == 1, what="the end of two")
         assert running.relay.counters.envoy_not_reading == 2
@@ -293,10 +299,10 @@ async def deaf_control_plane(response: bytes, *, window: int) -> AsyncIterator[D
 
 @pytest.mark.parametrize("window", [0, 1000], ids=["nothing at all", "some"])
 async def test_a_control_plane_that_does_not_read_ends_the_stream_and_is_told_once(
-    start_relay: Any, messages: Any, caplog: pytest.LogCaptureFixture, window: int
+    start_relay: RelayStarter, caplog: pytest.LogCaptureFixture, window: int
 ) -> None:
     caplog.set_level(logging.WARNING)
-    response = messages.response(messages.cluster, version="1", nonce="1", bodies=(b"x" * 100,))
+    response = Messages.response(Messages.cluster, version="1", nonce="1", bodies=(b"x" * 100,))
     async with (
         deaf_control_plane(response, window=window) as plane,
         start_relay(plane.address, send_timeout_s=2.0) as running,
@@ -304,9 +310,9 @@ async def test_a_control_plane_that_does_not_read_ends_the_stream_and_is_told_on
         for times in (1, 2):
             async with envoy_stream(running.socket_path) as envoy, asyncio.timeout(PATIENCE_S):
                 for _ in range(10):
-                    await envoy.send(messages.request(messages.cluster, version="1", nonce="1"))
+                    await envoy.send(Messages.request(Messages.cluster, version="1", nonce="1"))
                 while await envoy.receive() is not None:
-                    await envoy.send(messages.request(messages.cluster, version="1", nonce="1"))
+                    await envoy.send(Messages.request(Messages.cluster, version="1", nonce="1"))
                 code, details = await envoy.status()
             assert code is grpc.StatusCode.UNAVAILABLE
             assert details.startswith("the control plane does not read: it has not taken a request")
@@ -318,9 +324,9 @@ async def test_a_control_plane_that_does_not_read_ends_the_stream_and_is_told_on
 
 
 async def test_requests_that_wait_for_the_control_plane_are_bounded(
-    start_relay: Any, messages: Any
+    start_relay: RelayStarter,
 ) -> None:
-    response = messages.response(messages.cluster, version="1", nonce="1", bodies=(b"x",))
+    response = Messages.response(Messages.cluster, version="1", nonce="1", bodies=(b"x",))
     async with (
         deaf_control_plane(response, window=0) as plane,
         start_relay(plane.address, send_timeout_s=None, max_queued_bytes=1_000_000) as running,
@@ -328,7 +334,7 @@ async def test_requests_that_wait_for_the_control_plane_are_bounded(
         asyncio.timeout(PATIENCE_S),
     ):
         for _ in range(11):  # one being sent, and ten that wait
-            await envoy.send(messages.request(messages.cluster, version="1" * 100_000))
+            await envoy.send(Messages.request(Messages.cluster, version="1" * 100_000))
         while await envoy.receive() is not None:
             pass
         code, details = await envoy.status()
@@ -338,9 +344,9 @@ async def test_requests_that_wait_for_the_control_plane_are_bounded(
 
 
 async def test_responses_pass_while_the_control_plane_does_not_read(
-    start_relay: Any, messages: Any
+    start_relay: RelayStarter,
 ) -> None:
-    response = messages.response(messages.cluster, version="1", nonce="1", bodies=(b"x",))
+    response = Messages.response(Messages.cluster, version="1", nonce="1", bodies=(b"x",))
     async with (
         deaf_control_plane(response, window=0) as plane,
         start_relay(plane.address, send_timeout_s=None) as running,
@@ -348,6 +354,6 @@ async def test_responses_pass_while_the_control_plane_does_not_read(
         asyncio.timeout(PATIENCE_S),
     ):
         for _ in range(5):
-            await envoy.send(messages.request(messages.cluster, version="1", nonce="1"))
+            await envoy.send(Messages.request(Messages.cluster, version="1", nonce="1"))
         assert await envoy.receive() == response
         assert running.relay.counters.control_plane_not_reading == 0

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from relays import Messages, RelayStarter, relays_errors
 from xds_proxy.streams._observation import Observation
 from xds_proxy.testing import control_plane, envoy_stream
 
@@ -99,48 +99,48 @@ def test_the_observer_is_told_exactly_when_no_response_is_unanswered(
 
 
 async def test_an_observer_is_told_of_responses_before_envoy_and_of_its_answers(
-    start_relay: Any, messages: Any
+    start_relay: RelayStarter,
 ) -> None:
     observer = RecordingObserver()
     async with control_plane() as plane, start_relay(plane.address, observer=observer) as running:
         async with envoy_stream(running.socket_path) as envoy:
-            await envoy.send(messages.request(messages.listener))
+            await envoy.send(Messages.request(Messages.listener))
             upstream = await plane.accept()
             await upstream.receive()
             for version, error in (("v1", None), ("v2", "bad")):
                 await upstream.send(
-                    messages.response(
-                        messages.listener, version=version, nonce=version, bodies=(b"x",)
+                    Messages.response(
+                        Messages.listener, version=version, nonce=version, bodies=(b"x",)
                     )
                 )
                 await envoy.receive()
-                assert observer.calls == [("arrived", messages.listener)]
+                assert observer.calls == [("arrived", Messages.listener)]
                 await envoy.send(
-                    messages.request(messages.listener, version="v1", nonce=version, error=error)
+                    Messages.request(Messages.listener, version="v1", nonce=version, error=error)
                 )
                 await upstream.receive()
-                assert observer.calls[1:] == [("answered", messages.listener)]
+                assert observer.calls[1:] == [("answered", Messages.listener)]
                 observer.calls.clear()
             assert running.relay.counters.refused == 1
 
 
 async def test_an_observer_that_fails_harms_no_stream(
-    start_relay: Any, messages: Any, relays_errors: Any, caplog: pytest.LogCaptureFixture
+    start_relay: RelayStarter, caplog: pytest.LogCaptureFixture
 ) -> None:
     observer = RecordingObserver()
     observer.error = RuntimeError("a fault")
     async with control_plane() as plane, start_relay(plane.address, observer=observer) as running:
         async with envoy_stream(running.socket_path) as envoy:
-            await envoy.send(messages.request(messages.cluster))
+            await envoy.send(Messages.request(Messages.cluster))
             upstream = await plane.accept()
             await upstream.receive()
             await upstream.send(
-                messages.response(messages.cluster, version="v1", nonce="n1", bodies=(b"x",))
+                Messages.response(Messages.cluster, version="v1", nonce="n1", bodies=(b"x",))
             )
             assert await envoy.receive() is not None
-            await envoy.send(messages.request(messages.cluster, version="v1", nonce="n1"))
+            await envoy.send(Messages.request(Messages.cluster, version="v1", nonce="n1"))
             await upstream.receive()
-            assert running.relay.status.types[messages.cluster].acked
+            assert running.relay.status.types[Messages.cluster].acked
     failures = [(record.levelno, record.getMessage()) for record in relays_errors(caplog)]
     caplog.clear()  # the logged tracebacks hold on to this test's event loop
     assert failures == [(logging.ERROR, "an observer failed")] * 2

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import grpc
 import pytest
 
+from relays import Authority, Messages, RelayStarter, RunningRelay, new_authority
 from xds_proxy import SYSTEM
-from xds_proxy.testing import control_plane, envoy_stream
+from xds_proxy.testing import ControlPlane, ControlPlaneStream, control_plane, envoy_stream
 
 
 def _write(path: Path, content: bytes | str | None) -> None:
@@ -21,7 +20,7 @@ def _write(path: Path, content: bytes | str | None) -> None:
         path.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
-async def _failure(running: Any) -> str:
+async def _failure(running: RunningRelay) -> str:
     async with envoy_stream(running.socket_path) as envoy:
         assert await envoy.receive() is None
         code, details = await envoy.status()
@@ -29,26 +28,26 @@ async def _failure(running: Any) -> str:
         return str(details)
 
 
-async def _exchange(plane: Any, running: Any, messages: Any) -> Any:
+async def _exchange(plane: ControlPlane, running: RunningRelay) -> ControlPlaneStream:
     async with envoy_stream(running.socket_path) as envoy:
-        await envoy.send(messages.request(messages.cluster))
+        await envoy.send(Messages.request(Messages.cluster))
         upstream = await plane.accept()
         await upstream.send(
-            messages.response(messages.cluster, version="v1", nonce="n1", bodies=(b"x",))
+            Messages.response(Messages.cluster, version="v1", nonce="n1", bodies=(b"x",))
         )
         assert await envoy.receive() is not None
         return upstream
 
 
 @pytest.fixture
-def root(tmp_path: Path, authority: Any) -> Path:
+def root(tmp_path: Path, authority: Authority) -> Path:
     path = tmp_path / "root-cert.pem"
     path.write_bytes(authority.root_pem)
     return path
 
 
 async def test_token_and_metadata_go_with_every_stream_and_the_token_is_read_anew(
-    start_relay: Any, messages: Any, authority: Any, root: Path, tmp_path: Path
+    start_relay: RelayStarter, authority: Authority, root: Path, tmp_path: Path
 ) -> None:
     token = tmp_path / "token"
     _write(token, "first\n")
@@ -59,16 +58,16 @@ async def test_token_and_metadata_go_with_every_stream_and_the_token_is_read_ane
             token_path=token,
             metadata=(("ClusterID", "Kubernetes"),),
         ) as running:
-            upstream = await _exchange(plane, running, messages)
+            upstream = await _exchange(plane, running)
             assert upstream.metadata["authorization"] == "Bearer first"
             assert upstream.metadata["clusterid"] == "Kubernetes"
             _write(token, "second\n")
-            upstream = await _exchange(plane, running, messages)
+            upstream = await _exchange(plane, running)
             assert upstream.metadata["authorization"] == "Bearer second"
 
 
 async def test_a_client_certificate_is_shown_once_it_is_there(
-    start_relay: Any, messages: Any, authority: Any, root: Path, tmp_path: Path
+    start_relay: RelayStarter, authority: Authority, root: Path, tmp_path: Path
 ) -> None:
     credentials = authority.server("127.0.0.1", clients_show_theirs=True)
     chain, key = tmp_path / "chain.pem", tmp_path / "key.pem"
@@ -83,29 +82,29 @@ async def test_a_client_certificate_is_shown_once_it_is_there(
             key_pem, chain_pem = authority.issue("workload.example")
             _write(key, key_pem)
             _write(chain, chain_pem)
-            await _exchange(plane, running, messages)
+            await _exchange(plane, running)
 
 
-async def test_no_token_in_plaintext(start_relay: Any, messages: Any, tmp_path: Path) -> None:
+async def test_no_token_in_plaintext(start_relay: RelayStarter, tmp_path: Path) -> None:
     token = tmp_path / "token"
     _write(token, "secret")
     async with control_plane() as plane:
         async with start_relay(plane.address, token_path=token) as running:
-            upstream = await _exchange(plane, running, messages)
+            upstream = await _exchange(plane, running)
             assert "authorization" not in upstream.metadata
 
 
 async def test_the_server_name_can_differ_from_the_address(
-    start_relay: Any, messages: Any, authority: Any, root: Path
+    start_relay: RelayStarter, authority: Authority, root: Path
 ) -> None:
     name = "istiod.istio-system.svc"
     async with control_plane(credentials=authority.server(name)) as plane:
         async with start_relay(plane.address, root_certificate=root, server_name=name) as running:
-            await _exchange(plane, running, messages)
+            await _exchange(plane, running)
 
 
 async def test_a_name_mismatch_is_said_in_words(
-    start_relay: Any, authority: Any, root: Path
+    start_relay: RelayStarter, authority: Authority, root: Path
 ) -> None:
     async with control_plane(credentials=authority.server("someone.else")) as plane:
         async with start_relay(
@@ -119,7 +118,7 @@ async def test_a_name_mismatch_is_said_in_words(
 
 
 async def test_an_expired_certificate_is_said_in_words(
-    start_relay: Any, authority: Any, root: Path
+    start_relay: RelayStarter, authority: Authority, root: Path
 ) -> None:
     async with control_plane(credentials=authority.server("127.0.0.1", expired=True)) as plane:
         async with start_relay(plane.address, root_certificate=root) as running:
@@ -127,11 +126,9 @@ async def test_an_expired_certificate_is_said_in_words(
 
 
 async def test_a_wrong_root_is_said_in_words_and_a_corrected_one_is_used(
-    start_relay: Any,
-    messages: Any,
-    authority: Any,
+    start_relay: RelayStarter,
+    authority: Authority,
     root: Path,
-    new_authority: Callable[[], Any],
 ) -> None:
     _write(root, new_authority().root_pem)
     async with control_plane(credentials=authority.server("127.0.0.1")) as plane:
@@ -141,11 +138,11 @@ async def test_a_wrong_root_is_said_in_words_and_a_corrected_one_is_used(
                 reason
             )
             _write(root, authority.root_pem)
-            await _exchange(plane, running, messages)
+            await _exchange(plane, running)
 
 
 async def test_the_systems_roots_do_not_trust_a_private_authority(
-    start_relay: Any, authority: Any
+    start_relay: RelayStarter, authority: Authority
 ) -> None:
     async with control_plane(credentials=authority.server("127.0.0.1")) as plane:
         async with start_relay(plane.address, root_certificate=SYSTEM) as running:
@@ -154,7 +151,11 @@ async def test_the_systems_roots_do_not_trust_a_private_authority(
 
 @pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "SSL_CERT_DIR"])
 async def test_the_environment_says_where_the_systems_roots_are(
-    variable: str, start_relay: Any, authority: Any, root: Path, monkeypatch: pytest.MonkeyPatch
+    variable: str,
+    start_relay: RelayStarter,
+    authority: Authority,
+    root: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     _write(root, authority.root_pem)
     monkeypatch.setenv(variable, str(root if variable == "SSL_CERT_FILE" else root.parent))
@@ -169,7 +170,7 @@ async def test_the_environment_says_where_the_systems_roots_are(
 
 
 async def test_a_missing_root_is_named_and_found_once_it_appears(
-    start_relay: Any, messages: Any, authority: Any, root: Path
+    start_relay: RelayStarter, authority: Authority, root: Path
 ) -> None:
     _write(root, None)
     async with control_plane(credentials=authority.server("127.0.0.1")) as plane:
@@ -178,7 +179,7 @@ async def test_a_missing_root_is_named_and_found_once_it_appears(
             _write(root, "not PEM")
             assert f"{root} holds no PEM certificate" in await _failure(running)
             _write(root, authority.root_pem)
-            await _exchange(plane, running, messages)
+            await _exchange(plane, running)
 
 
 @pytest.mark.parametrize(
@@ -187,8 +188,8 @@ async def test_a_missing_root_is_named_and_found_once_it_appears(
 )
 async def test_a_bad_token_file_is_named_but_not_shown(
     *,
-    start_relay: Any,
-    authority: Any,
+    start_relay: RelayStarter,
+    authority: Authority,
     root: Path,
     tmp_path: Path,
     content: str | None,
@@ -208,8 +209,8 @@ async def test_a_bad_token_file_is_named_but_not_shown(
 
 
 async def test_a_refused_token_is_said_in_words_and_never_logged(
-    start_relay: Any,
-    authority: Any,
+    start_relay: RelayStarter,
+    authority: Authority,
     root: Path,
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
@@ -232,14 +233,14 @@ async def test_a_refused_token_is_said_in_words_and_never_logged(
     assert all("canary" not in str(record.__dict__) for record in caplog.records)
 
 
-async def test_a_plaintext_port_is_recognised(start_relay: Any, root: Path) -> None:
+async def test_a_plaintext_port_is_recognised(start_relay: RelayStarter, root: Path) -> None:
     async with control_plane() as plane:
         async with start_relay(plane.address, root_certificate=root) as running:
             assert "does it speak TLS on this port?" in await _failure(running)
 
 
 async def test_a_tls_port_called_in_plaintext_is_recognised(
-    start_relay: Any, authority: Any
+    start_relay: RelayStarter, authority: Authority
 ) -> None:
     async with control_plane(credentials=authority.server("127.0.0.1")) as plane:
         async with start_relay(plane.address) as running:

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any
 
 import grpc
 import pytest
 
+from relays import Messages, RelayStarter, RunningRelay, relays_errors
 from xds_proxy import resource_bodies
 from xds_proxy.streams._leading_stream import MAX_STREAMS
-from xds_proxy.testing import control_plane, envoy_stream
+from xds_proxy.testing import (
+    ControlPlane,
+    ControlPlaneStream,
+    EnvoyStream,
+    control_plane,
+    envoy_stream,
+)
 
 
 class _Recorder:
@@ -24,123 +30,119 @@ class _Recorder:
         self.taken.extend(resource_bodies(response))
 
 
-async def _open(plane: Any, envoy: Any, messages: Any, version: str) -> Any:
+async def _open(plane: ControlPlane, envoy: EnvoyStream, version: str) -> ControlPlaneStream:
     """A stream with one version of clusters, accepted; returns the control plane's end."""
-    await envoy.send(messages.request(messages.cluster))
+    await envoy.send(Messages.request(Messages.cluster))
     upstream = await plane.accept()
     await upstream.receive()
-    await _accepts(upstream, envoy, messages, version)
+    await _accepts(upstream, envoy, version)
     return upstream
 
 
-async def _accepts(upstream: Any, envoy: Any, messages: Any, version: str) -> None:
+async def _accepts(upstream: ControlPlaneStream, envoy: EnvoyStream, version: str) -> None:
     await upstream.send(
-        messages.response(messages.cluster, version=version, nonce=f"n-{version}", bodies=(b"x",))
+        Messages.response(Messages.cluster, version=version, nonce=f"n-{version}", bodies=(b"x",))
     )
     assert await envoy.receive() is not None
-    await envoy.send(messages.request(messages.cluster, version=version, nonce=f"n-{version}"))
+    await envoy.send(Messages.request(Messages.cluster, version=version, nonce=f"n-{version}"))
     await upstream.receive()
 
 
-async def _until_streams(running: Any, count: int) -> None:
+async def _until_streams(running: RunningRelay, count: int) -> None:
     await running.until(lambda relay: relay.status.streams == count, what=f"{count} streams")
 
 
-async def test_two_envoys_are_served_side_by_side(start_relay: Any, messages: Any) -> None:
+async def test_two_envoys_are_served_side_by_side(start_relay: RelayStarter) -> None:
     async with control_plane() as plane, start_relay(plane.address) as running:
         async with envoy_stream(running.socket_path) as old:
-            old_upstream = await _open(plane, old, messages, "v1")
+            old_upstream = await _open(plane, old, "v1")
             async with envoy_stream(running.socket_path) as new:
-                new_upstream = await _open(plane, new, messages, "v2")
-                await _accepts(old_upstream, old, messages, "v3")
-                await _accepts(new_upstream, new, messages, "v4")
+                new_upstream = await _open(plane, new, "v2")
+                await _accepts(old_upstream, old, "v3")
+                await _accepts(new_upstream, new, "v4")
                 status = running.relay.status
                 assert (status.streams, status.connected) == (2, True)
-                assert status.types[messages.cluster].in_use == "v4"
+                assert status.types[Messages.cluster].in_use == "v4"
             await new_upstream.closed.wait()
             await _until_streams(running, 1)
-            await _accepts(old_upstream, old, messages, "v5")
+            await _accepts(old_upstream, old, "v5")
             status = running.relay.status
-            assert (status.connected, status.types[messages.cluster].in_use) == (True, "v5")
+            assert (status.connected, status.types[Messages.cluster].in_use) == (True, "v5")
 
 
-async def test_the_old_envoy_s_end_does_not_touch_the_new_one(
-    start_relay: Any, messages: Any
-) -> None:
+async def test_the_old_envoy_s_end_does_not_touch_the_new_one(start_relay: RelayStarter) -> None:
     async with control_plane() as plane, start_relay(plane.address) as running:
         old_stream = envoy_stream(running.socket_path)
         old = await old_stream.__aenter__()
-        old_upstream = await _open(plane, old, messages, "v1")
+        old_upstream = await _open(plane, old, "v1")
         async with envoy_stream(running.socket_path) as new:
-            new_upstream = await _open(plane, new, messages, "v2")
+            new_upstream = await _open(plane, new, "v2")
             old.cancel()
             await old_upstream.closed.wait()
             await _until_streams(running, 1)
             assert running.relay.status.connected
-            assert running.relay.status.types[messages.cluster].in_use == "v2"
-            await _accepts(new_upstream, new, messages, "v3")
+            assert running.relay.status.types[Messages.cluster].in_use == "v2"
+            await _accepts(new_upstream, new, "v3")
         await old_stream.__aexit__(None, None, None)
 
 
 async def test_an_old_stream_that_is_no_longer_read_holds_up_no_other(
-    start_relay: Any, messages: Any
+    start_relay: RelayStarter,
 ) -> None:
     """As when Envoy lost its connection and is back before the old one is seen to be dead."""
-    large = messages.response(
-        messages.cluster, version="v2", nonce="large", bodies=(b"x" * 5_000_000,)
+    large = Messages.response(
+        Messages.cluster, version="v2", nonce="large", bodies=(b"x" * 5_000_000,)
     )
 
-    async def push(upstream: Any) -> None:
+    async def push(upstream: ControlPlaneStream) -> None:
         while True:
             await upstream.send(large)
 
     async with control_plane() as plane, start_relay(plane.address) as running:
         async with envoy_stream(running.socket_path) as old:
-            old_upstream = await _open(plane, old, messages, "v1")
+            old_upstream = await _open(plane, old, "v1")
             pushing = asyncio.create_task(push(old_upstream), name="push")
             await running.until(lambda relay: relay.counters.responses >= 3, what="three responses")
             async with envoy_stream(running.socket_path) as new:
-                new_upstream = await _open(plane, new, messages, "v2")
-                await _accepts(new_upstream, new, messages, "v3")
-                assert running.relay.status.types[messages.cluster].in_use == "v3"
+                new_upstream = await _open(plane, new, "v2")
+                await _accepts(new_upstream, new, "v3")
+                assert running.relay.status.types[Messages.cluster].in_use == "v3"
                 assert not old_upstream.closed.is_set()
                 old.cancel()
                 await old_upstream.closed.wait()
-                await _accepts(new_upstream, new, messages, "v4")
+                await _accepts(new_upstream, new, "v4")
             pushing.cancel()
             # The write under way may have failed already, as its stream has ended.
             await asyncio.gather(pushing, return_exceptions=True)
 
 
-async def test_a_new_envoy_that_has_nothing_yet_is_shown_so(
-    start_relay: Any, messages: Any
-) -> None:
+async def test_a_new_envoy_that_has_nothing_yet_is_shown_so(start_relay: RelayStarter) -> None:
     async with control_plane() as plane, start_relay(plane.address) as running:
         async with envoy_stream(running.socket_path) as old:
-            await _open(plane, old, messages, "v1")
+            await _open(plane, old, "v1")
             async with envoy_stream(running.socket_path) as new:
-                await new.send(messages.request(messages.cluster))
+                await new.send(Messages.request(Messages.cluster))
                 upstream = await plane.accept()
                 await upstream.receive()
                 status = running.relay.status
                 assert not status.connected
-                assert messages.cluster not in status.types
+                assert Messages.cluster not in status.types
             await upstream.closed.wait()
             await _until_streams(running, 1)
             status = running.relay.status
             assert status.connected
-            assert status.types[messages.cluster].in_use == "v1"
+            assert status.types[Messages.cluster].in_use == "v1"
 
 
 async def test_what_became_of_the_old_stream_is_counted_and_no_more(
-    start_relay: Any, messages: Any, relays_errors: Any, caplog: pytest.LogCaptureFixture
+    start_relay: RelayStarter, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
     async with control_plane() as plane, start_relay(plane.address) as running:
         async with envoy_stream(running.socket_path) as old:
-            old_upstream = await _open(plane, old, messages, "v1")
+            old_upstream = await _open(plane, old, "v1")
             async with envoy_stream(running.socket_path) as new:
-                await _open(plane, new, messages, "v2")
+                await _open(plane, new, "v2")
                 old_upstream.end(grpc.StatusCode.INTERNAL, "broken")
                 assert await old.receive() is None
                 assert (await old.status())[0] is grpc.StatusCode.INTERNAL
@@ -150,28 +152,28 @@ async def test_what_became_of_the_old_stream_is_counted_and_no_more(
     assert relays_errors(caplog) == []
 
 
-async def test_one_stream_at_a_time_feeds_the_agent(start_relay: Any, messages: Any) -> None:
+async def test_one_stream_at_a_time_feeds_the_agent(start_relay: RelayStarter) -> None:
     recorder = _Recorder()
 
     def table(name: str) -> bytes:
-        message = messages.response(
-            messages.name_table, version=name, nonce=f"n-{name}", bodies=(name.encode(),)
+        message = Messages.response(
+            Messages.name_table, version=name, nonce=f"n-{name}", bodies=(name.encode(),)
         )
         return bytes(message)
 
     async with control_plane() as plane:
         async with start_relay(plane.address, interceptors=(recorder,)) as running:
             async with envoy_stream(running.socket_path) as old:
-                await old.send(messages.request(messages.listener))
+                await old.send(Messages.request(Messages.listener))
                 old_upstream = await plane.accept()
                 await old_upstream.receive()
-                assert messages.read_request(await old_upstream.receive()).type_url == (
-                    messages.name_table
+                assert Messages.read_request(await old_upstream.receive()).type_url == (
+                    Messages.name_table
                 )
                 await old_upstream.send(table("first"))
                 await old_upstream.receive()
                 async with envoy_stream(running.socket_path) as new:
-                    await new.send(messages.request(messages.listener))
+                    await new.send(Messages.request(Messages.listener))
                     new_upstream = await plane.accept()
                     await new_upstream.receive()
                     await new_upstream.receive()
@@ -179,50 +181,48 @@ async def test_one_stream_at_a_time_feeds_the_agent(start_relay: Any, messages: 
                     await new_upstream.receive()
                     for name in ("third", "fourth"):
                         await old_upstream.send(table(name))
-                    await _accepts(old_upstream, old, messages, "v1")
+                    await _accepts(old_upstream, old, "v1")
                     assert recorder.taken == [b"first", b"second"]
                 await new_upstream.closed.wait()
-                answer = messages.read_request(await old_upstream.receive())
+                answer = Messages.read_request(await old_upstream.receive())
                 assert (answer.version_info, answer.response_nonce) == ("fourth", "n-fourth")
                 assert recorder.taken == [b"first", b"second", b"fourth"]
-                assert running.relay.status.types[messages.name_table].in_use == "fourth"
+                assert running.relay.status.types[Messages.name_table].in_use == "fourth"
 
 
-async def test_an_older_stream_that_takes_over_subscribes(start_relay: Any, messages: Any) -> None:
+async def test_an_older_stream_that_takes_over_subscribes(start_relay: RelayStarter) -> None:
     async with control_plane() as plane:
         async with start_relay(plane.address, interceptors=(_Recorder(),)) as running:
             async with envoy_stream(running.socket_path) as old:
-                old_upstream = await _open(plane, old, messages, "v1")
+                old_upstream = await _open(plane, old, "v1")
                 async with envoy_stream(running.socket_path) as new:
-                    await _open(plane, new, messages, "v1")
-                    await old.send(messages.request(messages.listener))
-                    request = messages.read_request(await old_upstream.receive())
-                    assert request.type_url == messages.listener
-                request = messages.read_request(await old_upstream.receive())
-                assert request.type_url == messages.name_table
+                    await _open(plane, new, "v1")
+                    await old.send(Messages.request(Messages.listener))
+                    request = Messages.read_request(await old_upstream.receive())
+                    assert request.type_url == Messages.listener
+                request = Messages.read_request(await old_upstream.receive())
+                assert request.type_url == Messages.name_table
 
 
-async def test_one_stream_too_many_ends_the_oldest_and_says_why(
-    start_relay: Any, messages: Any
-) -> None:
+async def test_one_stream_too_many_ends_the_oldest_and_says_why(start_relay: RelayStarter) -> None:
     async with control_plane() as plane, start_relay(plane.address) as running:
         contexts = [envoy_stream(running.socket_path) for _ in range(MAX_STREAMS + 1)]
         envoys, upstreams = [], []
         for number, context in enumerate(contexts):
             envoys.append(await context.__aenter__())
-            upstreams.append(await _open(plane, envoys[-1], messages, f"v{number}"))
+            upstreams.append(await _open(plane, envoys[-1], f"v{number}"))
         assert await envoys[0].receive() is None
         code, details = await envoys[0].status()
         assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
         assert f"more than {MAX_STREAMS} streams" in details
         await upstreams[0].closed.wait()
         assert running.relay.status.streams == MAX_STREAMS
-        await _accepts(upstreams[1], envoys[1], messages, "w1")
+        await _accepts(upstreams[1], envoys[1], "w1")
         for context in contexts:
             await context.__aexit__(None, None, None)
 
 
-async def test_leaving_ends_all_of_them(start_relay: Any, messages: Any) -> None:
+async def test_leaving_ends_all_of_them(start_relay: RelayStarter) -> None:
     async with control_plane() as plane:
         contexts = []
         envoys = []
@@ -230,7 +230,7 @@ async def test_leaving_ends_all_of_them(start_relay: Any, messages: Any) -> None
             for _ in range(2):
                 contexts.append(envoy_stream(running.socket_path))
                 envoys.append(await contexts[-1].__aenter__())
-                await _open(plane, envoys[-1], messages, "v1")
+                await _open(plane, envoys[-1], "v1")
         for context, envoy in zip(contexts, envoys, strict=True):
             assert await envoy.receive() is None
             assert (await envoy.status())[1] == "the agent is stopping"

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import socket
 import stat
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 import pytest
 
+from relays import UpstreamSettings
 from xds_proxy import ConfigError, RelayConfig, SocketError, UpstreamConfig, relaying
 
 
@@ -18,8 +20,11 @@ def _make(directory: Path) -> Path:
     return directory
 
 
-def _config(path: Path, address: str = "127.0.0.1:15012", **upstream: Any) -> RelayConfig:
-    upstream_config = UpstreamConfig(address=address, root_certificate=None, **upstream)
+def _config(
+    path: Path, address: str = "127.0.0.1:15012", **upstream: Unpack[UpstreamSettings]
+) -> RelayConfig:
+    plain = UpstreamConfig(address=address, root_certificate=None)
+    upstream_config = replace(plain, **upstream)
     return RelayConfig(socket_path=path, upstream=upstream_config)
 
 

@@ -9,12 +9,18 @@ import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import grpc
 import pytest
 
-from xds_proxy.testing import control_plane, envoy_stream
+from relays import Messages, RelayStarter
+from xds_proxy.testing import (
+    ControlPlane,
+    ControlPlaneStream,
+    EnvoyStream,
+    control_plane,
+    envoy_stream,
+)
 
 
 def _said(caplog: pytest.LogCaptureFixture, message: str) -> list[str]:
@@ -22,35 +28,33 @@ def _said(caplog: pytest.LogCaptureFixture, message: str) -> list[str]:
     return [str(getattr(record, "reason", "")) for record in records]
 
 
-async def _first_answer(plane: Any, envoy: Any, messages: Any) -> Any:
-    await envoy.send(messages.request(messages.cluster))
+async def _first_answer(plane: ControlPlane, envoy: EnvoyStream) -> ControlPlaneStream:
+    await envoy.send(Messages.request(Messages.cluster))
     upstream = await plane.accept()
     await upstream.receive()
     await upstream.send(
-        messages.response(messages.cluster, version="v1", nonce="n1", bodies=(b"x",))
+        Messages.response(Messages.cluster, version="v1", nonce="n1", bodies=(b"x",))
     )
     assert await envoy.receive() is not None
     return upstream
 
 
-async def test_many_reconnects_leave_nothing(start_relay: Any, messages: Any) -> None:
+async def test_many_reconnects_leave_nothing(start_relay: RelayStarter) -> None:
     async with control_plane() as plane, start_relay(plane.address) as running:
         upstreams = []
         for _ in range(8):
             async with envoy_stream(running.socket_path) as envoy:
-                upstreams.append(await _first_answer(plane, envoy, messages))
+                upstreams.append(await _first_answer(plane, envoy))
         for upstream in upstreams:
             await upstream.closed.wait()
         await running.until(lambda relay: relay.status.streams == 0, what="the end of all streams")
 
 
 @pytest.mark.parametrize("how", ["half-close", "reset"])
-async def test_envoys_end_ends_the_upstream_stream(
-    start_relay: Any, messages: Any, how: str
-) -> None:
+async def test_envoys_end_ends_the_upstream_stream(start_relay: RelayStarter, how: str) -> None:
     async with control_plane() as plane, start_relay(plane.address) as running:
         async with envoy_stream(running.socket_path) as envoy:
-            upstream = await _first_answer(plane, envoy, messages)
+            upstream = await _first_answer(plane, envoy)
             if how == "half-close":
                 await envoy.finish_sending()
             else:
@@ -68,8 +72,7 @@ async def test_envoys_end_ends_the_upstream_stream(
     ],
 )
 async def test_the_control_planes_end_reaches_envoy_with_its_status(
-    start_relay: Any,
-    messages: Any,
+    start_relay: RelayStarter,
     caplog: pytest.LogCaptureFixture,
     code: grpc.StatusCode,
     level: int,
@@ -77,7 +80,7 @@ async def test_the_control_planes_end_reaches_envoy_with_its_status(
     caplog.set_level(logging.INFO)
     async with control_plane() as plane, start_relay(plane.address) as running:
         async with envoy_stream(running.socket_path) as envoy:
-            upstream = await _first_answer(plane, envoy, messages)
+            upstream = await _first_answer(plane, envoy)
             upstream.end(code, "time to go")
             assert await envoy.receive() is None
             status, details = await envoy.status()
@@ -89,8 +92,7 @@ async def test_the_control_planes_end_reaches_envoy_with_its_status(
 
 
 async def test_an_absent_control_plane_is_reported_once_and_its_return_too(
-    start_relay: Any,
-    messages: Any,
+    start_relay: RelayStarter,
     free_port: Callable[[], int],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -111,15 +113,14 @@ async def test_an_absent_control_plane_is_reported_once_and_its_return_too(
 
         async with control_plane(address=address) as plane:
             async with envoy_stream(running.socket_path) as envoy:
-                await _first_answer(plane, envoy, messages)
+                await _first_answer(plane, envoy)
                 status = running.relay.status
                 assert (status.connected, status.last_error) == (True, None)
         assert len(_said(caplog, "connected to the control plane")) == 1
 
 
 async def test_a_stream_is_held_until_the_control_plane_is_back(
-    start_relay: Any,
-    messages: Any,
+    start_relay: RelayStarter,
     free_port: Callable[[], int],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -131,18 +132,18 @@ async def test_a_stream_is_held_until_the_control_plane_is_back(
                 lambda relay: relay.counters.connection_failures >= 3, what="a third try"
             )
             async with control_plane(address=address) as plane:
-                await _first_answer(plane, envoy, messages)
+                await _first_answer(plane, envoy)
                 assert running.relay.status.connected
     assert _said(caplog, "cannot reach the control plane") == ["connection refused"]
 
 
 async def test_envoy_may_leave_while_its_stream_is_held(
-    start_relay: Any, messages: Any, free_port: Callable[[], int]
+    start_relay: RelayStarter, free_port: Callable[[], int]
 ) -> None:
     address = f"127.0.0.1:{free_port()}"
     async with start_relay(address, hold_s=60.0) as running:
         async with envoy_stream(running.socket_path) as envoy:
-            await envoy.send(messages.request(messages.cluster))
+            await envoy.send(Messages.request(Messages.cluster))
             await running.until(
                 lambda relay: relay.counters.connection_failures >= 1, what="a first try"
             )
@@ -150,17 +151,17 @@ async def test_envoy_may_leave_while_its_stream_is_held(
             await running.until(lambda relay: relay.counters.envoy_ended == 1, what="Envoy's end")
         async with control_plane(address=address) as plane:
             async with envoy_stream(running.socket_path) as envoy:
-                await _first_answer(plane, envoy, messages)
+                await _first_answer(plane, envoy)
 
 
 async def test_a_restarted_control_plane_is_found_by_envoys_next_stream(
-    start_relay: Any, messages: Any, caplog: pytest.LogCaptureFixture
+    start_relay: RelayStarter, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
     async with control_plane() as plane, start_relay(plane.address) as running:
         address = plane.address
         async with envoy_stream(running.socket_path) as envoy:
-            upstream = await _first_answer(plane, envoy, messages)
+            upstream = await _first_answer(plane, envoy)
             upstream.end(grpc.StatusCode.UNAVAILABLE, "stopping")
             assert await envoy.receive() is None
         plane.refusal = (grpc.StatusCode.UNAVAILABLE, "not ready yet")
@@ -168,7 +169,7 @@ async def test_a_restarted_control_plane_is_found_by_envoys_next_stream(
             assert await envoy.receive() is None
         plane.refusal = None
         async with envoy_stream(running.socket_path) as envoy:
-            await _first_answer(plane, envoy, messages)
+            await _first_answer(plane, envoy)
             assert running.relay.status.connected
     assert [r.getMessage() for r in caplog.records if getattr(r, "address", None) == address] == [
         "connected to the control plane",
@@ -181,26 +182,26 @@ async def test_a_restarted_control_plane_is_found_by_envoys_next_stream(
 
 
 async def test_a_control_plane_that_comes_just_after_it_was_away_is_reached(
-    start_relay: Any, messages: Any, caplog: pytest.LogCaptureFixture
+    start_relay: RelayStarter, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The first connection ends as if there were no server; the next, to find out why, meets it."""
     async with control_plane() as plane, _grpc_acceptor(plane.address, ending_first=1) as address:
         async with start_relay(address) as running:
             async with envoy_stream(running.socket_path) as envoy:
-                await _first_answer(plane, envoy, messages)
+                await _first_answer(plane, envoy)
                 assert running.relay.counters.connection_failures == 0
     assert _said(caplog, "cannot reach the control plane") == []
 
 
 async def test_no_connection_waits_for_the_garbage_collector_to_be_closed(
-    start_relay: Any, messages: Any
+    start_relay: RelayStarter,
 ) -> None:
     gc.disable()
     try:
         async with control_plane() as plane, _grpc_acceptor(plane.address) as address:
             async with start_relay(address) as running:
                 async with envoy_stream(running.socket_path) as envoy:
-                    await _first_answer(plane, envoy, messages)
+                    await _first_answer(plane, envoy)
     finally:
         gc.enable()
 
@@ -257,7 +258,7 @@ async def _silent_server() -> AsyncIterator[str]:
 
 @pytest.mark.slow
 async def test_a_silent_control_plane_ends_the_stream_after_the_connect_timeout(
-    start_relay: Any,
+    start_relay: RelayStarter,
 ) -> None:
     async with _silent_server() as address:
         # It bounds the search for the reason too, which must find that the port is open.
@@ -269,7 +270,7 @@ async def test_a_silent_control_plane_ends_the_stream_after_the_connect_timeout(
                 assert "does not speak plaintext gRPC" in details
 
 
-async def test_connecting_is_given_up_at_the_end(start_relay: Any) -> None:
+async def test_connecting_is_given_up_at_the_end(start_relay: RelayStarter) -> None:
     async with _silent_server() as address:
         async with start_relay(address, connect_timeout_s=600) as running:
             stream = envoy_stream(running.socket_path)
@@ -282,25 +283,23 @@ async def test_connecting_is_given_up_at_the_end(start_relay: Any) -> None:
         await stream.__aexit__(None, None, None)
 
 
-async def test_a_message_beyond_the_bound_ends_the_stream(start_relay: Any, messages: Any) -> None:
+async def test_a_message_beyond_the_bound_ends_the_stream(start_relay: RelayStarter) -> None:
     async with control_plane() as plane:
         async with start_relay(plane.address, max_message_bytes=100_000) as running:
             async with envoy_stream(running.socket_path) as envoy:
-                upstream = await _first_answer(plane, envoy, messages)
+                upstream = await _first_answer(plane, envoy)
                 await upstream.send(b"x" * 100_001)
                 assert await envoy.receive() is None
                 assert (await envoy.status())[0] is grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
-async def test_leaving_ends_envoys_stream_and_removes_the_socket(
-    start_relay: Any, messages: Any
-) -> None:
+async def test_leaving_ends_envoys_stream_and_removes_the_socket(start_relay: RelayStarter) -> None:
     async with control_plane() as plane:
         async with start_relay(plane.address) as running:
             path: Path = running.socket_path
             stream = envoy_stream(path)
             envoy = await stream.__aenter__()
-            upstream = await _first_answer(plane, envoy, messages)
+            upstream = await _first_answer(plane, envoy)
         assert await envoy.receive() is None
         assert (await envoy.status())[0] is grpc.StatusCode.UNAVAILABLE
         await upstream.closed.wait()
@@ -309,11 +308,11 @@ async def test_leaving_ends_envoys_stream_and_removes_the_socket(
         os.lstat(path)
 
 
-async def test_versions_in_use_outlive_a_stream(start_relay: Any, messages: Any) -> None:
+async def test_versions_in_use_outlive_a_stream(start_relay: RelayStarter) -> None:
     async with control_plane() as plane, start_relay(plane.address) as running:
         async with envoy_stream(running.socket_path) as envoy:
-            upstream = await _first_answer(plane, envoy, messages)
-            await envoy.send(messages.request(messages.cluster, version="v1", nonce="n1"))
+            upstream = await _first_answer(plane, envoy)
+            await envoy.send(Messages.request(Messages.cluster, version="v1", nonce="n1"))
             await upstream.receive()
         await upstream.closed.wait()
-        assert running.relay.status.types[messages.cluster].in_use == "v1"
+        assert running.relay.status.types[Messages.cluster].in_use == "v1"

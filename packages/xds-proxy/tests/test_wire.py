@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from envoy.service.discovery.v3 import discovery_pb2
 from hypothesis import given
@@ -15,21 +13,23 @@ from xds_proxy.protocol._wire import MAX_FIELDS, bytes_field, scan
 
 _text = st.text(max_size=200)
 _errors = st.none() | _text
+_Request = discovery_pb2.DiscoveryRequest | discovery_pb2.DeltaDiscoveryRequest
+_Response = discovery_pb2.DiscoveryResponse | discovery_pb2.DeltaDiscoveryResponse
 
 
-def _set_error(message: Any, error: str | None) -> None:
+def _set_error(message: _Request, error: str | None) -> None:
     if error is not None:
         message.error_detail.code = 13
         message.error_detail.message = error
 
 
-def _set_identifier(message: Any, identifier: str | None) -> None:
+def _set_identifier(message: _Response, identifier: str | None) -> None:
     if identifier is not None:
         message.control_plane.identifier = identifier
 
 
 @st.composite
-def sotw_requests(draw: st.DrawFn) -> Any:
+def sotw_requests(draw: st.DrawFn) -> discovery_pb2.DiscoveryRequest:
     message = discovery_pb2.DiscoveryRequest(
         version_info=draw(_text),
         type_url=draw(_text),
@@ -42,7 +42,7 @@ def sotw_requests(draw: st.DrawFn) -> Any:
 
 
 @st.composite
-def delta_requests(draw: st.DrawFn) -> Any:
+def delta_requests(draw: st.DrawFn) -> discovery_pb2.DeltaDiscoveryRequest:
     message = discovery_pb2.DeltaDiscoveryRequest(
         type_url=draw(_text),
         response_nonce=draw(_text),
@@ -55,7 +55,7 @@ def delta_requests(draw: st.DrawFn) -> Any:
 
 
 @st.composite
-def sotw_responses(draw: st.DrawFn) -> Any:
+def sotw_responses(draw: st.DrawFn) -> discovery_pb2.DiscoveryResponse:
     message = discovery_pb2.DiscoveryResponse(
         version_info=draw(_text),
         type_url=draw(_text),
@@ -69,7 +69,7 @@ def sotw_responses(draw: st.DrawFn) -> Any:
 
 
 @st.composite
-def delta_responses(draw: st.DrawFn) -> Any:
+def delta_responses(draw: st.DrawFn) -> discovery_pb2.DeltaDiscoveryResponse:
     message = discovery_pb2.DeltaDiscoveryResponse(
         system_version_info=draw(_text),
         type_url=draw(_text),
@@ -84,12 +84,12 @@ def delta_responses(draw: st.DrawFn) -> Any:
     return message
 
 
-def _error_of(message: Any) -> str | None:
+def _error_of(message: _Request) -> str | None:
     return message.error_detail.message if message.HasField("error_detail") else None
 
 
 @given(sotw_requests())
-def test_a_request_is_read_as_protobuf_reads_it(message: Any) -> None:
+def test_a_request_is_read_as_protobuf_reads_it(message: discovery_pb2.DiscoveryRequest) -> None:
     peeked = STATE_OF_THE_WORLD.read_request(message.SerializeToString())
     assert (peeked.type_url, peeked.names_versions, peeked.nonce, peeked.error) == (
         message.type_url,
@@ -100,7 +100,9 @@ def test_a_request_is_read_as_protobuf_reads_it(message: Any) -> None:
 
 
 @given(delta_requests())
-def test_a_delta_request_is_read_as_protobuf_reads_it(message: Any) -> None:
+def test_a_delta_request_is_read_as_protobuf_reads_it(
+    message: discovery_pb2.DeltaDiscoveryRequest,
+) -> None:
     peeked = DELTA.read_request(message.SerializeToString())
     assert (peeked.type_url, peeked.names_versions, peeked.nonce, peeked.error) == (
         message.type_url,
@@ -112,7 +114,7 @@ def test_a_delta_request_is_read_as_protobuf_reads_it(message: Any) -> None:
 
 @given(sotw_responses(), st.lists(_text, max_size=2), st.lists(_text, max_size=2))
 def test_a_response_is_read_as_protobuf_reads_it(
-    message: Any, nonces: list[str], identifiers: list[str]
+    message: discovery_pb2.DiscoveryResponse, nonces: list[str], identifiers: list[str]
 ) -> None:
     """Also when fields are appended to it, which is how a server shares bytes between clients."""
     appended = [discovery_pb2.DiscoveryResponse(nonce=nonce) for nonce in nonces]
@@ -132,7 +134,9 @@ def test_a_response_is_read_as_protobuf_reads_it(
 
 
 @given(delta_responses())
-def test_a_delta_response_becomes_a_state_of_the_world_response(message: Any) -> None:
+def test_a_delta_response_becomes_a_state_of_the_world_response(
+    message: discovery_pb2.DeltaDiscoveryResponse,
+) -> None:
     data = message.SerializeToString()
     peeked = DELTA.read_response(data)
     assert (peeked.type_url, peeked.version, peeked.nonce, peeked.control_plane) == (
@@ -206,7 +210,7 @@ def test_any_bytes_are_read_as_protobuf_does_or_refused(data: bytes) -> None:
 
 @given(sotw_responses(), st.data())
 def test_a_message_cut_short_is_refused_or_ends_at_a_field(
-    message: Any, data: st.DataObject
+    message: discovery_pb2.DiscoveryResponse, data: st.DataObject
 ) -> None:
     whole = message.SerializeToString()
     cut = whole[: data.draw(st.integers(0, len(whole)))]

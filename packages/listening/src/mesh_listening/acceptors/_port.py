@@ -76,6 +76,11 @@ class Port:
         self._all_gone.set()
 
     @property
+    def limits(self) -> ConnectionLimits:
+        """The limits as configured; once started, as far as open files allow."""
+        return self._admission.limits
+
+    @property
     def open_connections(self) -> int:
         return self._admission.open_connections
 

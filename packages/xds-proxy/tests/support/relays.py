@@ -1,0 +1,237 @@
+"""Certificates, discovery messages, and running relays for the tests."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TypedDict, Unpack
+
+import grpc
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from envoy.service.discovery.v3 import discovery_pb2
+
+from mesh_testkit import PATIENCE_S, until
+from xds_proxy import (
+    Interceptor,
+    Relay,
+    RelayConfig,
+    ResponseObserver,
+    SystemRoots,
+    UpstreamConfig,
+    relaying,
+)
+
+LISTENER = "type.googleapis.com/envoy.config.listener.v3.Listener"
+IDENTIFIER = '{"Component":"test","Push":{"Reasons":["a reason"]}}'
+"""In every response of `Messages`: by what the control plane describes itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Authority:
+    """A certificate authority of one test."""
+
+    root_pem: bytes
+    key: ec.EllipticCurvePrivateKey
+    name: x509.Name
+
+    def server(
+        self, *names: str, expired: bool = False, clients_show_theirs: bool = False
+    ) -> grpc.ServerCredentials:
+        """Credentials of a server with these names (DNS names or IP addresses)."""
+        key_pem, chain = self.issue(*names, expired=expired)
+        return grpc.ssl_server_credentials(
+            [(key_pem, chain)],
+            root_certificates=self.root_pem if clients_show_theirs else None,
+            require_client_auth=clients_show_theirs,
+        )
+
+    def issue(self, *names: str, expired: bool = False) -> tuple[bytes, bytes]:
+        """Key and certificate, PEM, for these names."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        now = datetime.now(UTC)
+        ends = now - timedelta(hours=1) if expired else now + timedelta(hours=1)
+        certificate = (
+            x509.CertificateBuilder()
+            .subject_name(x509.Name([]))
+            .issuer_name(self.name)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - timedelta(days=1))
+            .not_valid_after(ends)
+            .add_extension(x509.SubjectAlternativeName([_general_name(n) for n in names]), True)
+            .sign(self.key, hashes.SHA256())
+        )
+        key_pem = key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+        return key_pem, certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def _general_name(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+def new_authority() -> Authority:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test root")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), True)
+        .sign(key, hashes.SHA256())
+    )
+    pem = certificate.public_bytes(serialization.Encoding.PEM)
+    return Authority(root_pem=pem, key=key, name=name)
+
+
+class Messages:
+    """Discovery messages made and read by the real protobuf classes."""
+
+    listener = LISTENER
+    identifier = IDENTIFIER
+    cluster = "type.googleapis.com/envoy.config.cluster.v3.Cluster"
+    name_table = "type.googleapis.com/istio.networking.nds.v1.NameTable"
+
+    @staticmethod
+    def request(
+        type_url: str, *, version: str = "", nonce: str = "", error: str | None = None
+    ) -> bytes:
+        message = discovery_pb2.DiscoveryRequest(
+            type_url=type_url, version_info=version, response_nonce=nonce
+        )
+        message.node.id = "sidecar~10.0.0.1~web.default~default.svc.cluster.local"
+        if error is not None:
+            message.error_detail.code = 3
+            message.error_detail.message = error
+        return message.SerializeToString()
+
+    @staticmethod
+    def delta_request(type_url: str, *, nonce: str = "", error: str | None = None) -> bytes:
+        message = discovery_pb2.DeltaDiscoveryRequest(type_url=type_url, response_nonce=nonce)
+        message.node.id = "sidecar~10.0.0.1~web.default~default.svc.cluster.local"
+        message.resource_names_subscribe.append("*")
+        if error is not None:
+            message.error_detail.message = error
+        return message.SerializeToString()
+
+    @staticmethod
+    def response(type_url: str, *, version: str, nonce: str, bodies: tuple[bytes, ...]) -> bytes:
+        message = discovery_pb2.DiscoveryResponse(
+            type_url=type_url, version_info=version, nonce=nonce
+        )
+        message.control_plane.identifier = IDENTIFIER
+        for body in bodies:
+            message.resources.add(type_url=type_url, value=body)
+        return message.SerializeToString()
+
+    @staticmethod
+    def delta_response(
+        type_url: str, *, version: str, nonce: str, bodies: tuple[bytes, ...]
+    ) -> bytes:
+        message = discovery_pb2.DeltaDiscoveryResponse(
+            type_url=type_url, system_version_info=version, nonce=nonce
+        )
+        message.control_plane.identifier = IDENTIFIER
+        message.removed_resources.append("gone")
+        for number, body in enumerate(bodies):
+            resource = message.resources.add(name=f"resource-{number}", version=version)
+            resource.resource.type_url = type_url
+            resource.resource.value = body
+        return message.SerializeToString()
+
+    @staticmethod
+    def read_request(data: bytes | None) -> discovery_pb2.DiscoveryRequest:
+        assert data is not None
+        return discovery_pb2.DiscoveryRequest.FromString(data)
+
+    @staticmethod
+    def read_delta_request(data: bytes | None) -> discovery_pb2.DeltaDiscoveryRequest:
+        assert data is not None
+        return discovery_pb2.DeltaDiscoveryRequest.FromString(data)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningRelay:
+    relay: Relay
+    socket_path: Path
+
+    async def until(self, holds: Callable[[Relay], bool], *, what: str) -> None:
+        """Wait until something holds for the relay."""
+        await until(
+            lambda: holds(self.relay),
+            what=what,
+            seen=lambda: f"{self.relay.status} {self.relay.counters}",
+        )
+
+
+def relays_errors(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
+    """What the relay logged above INFO; others log too, as asyncio does of an earlier test."""
+    return [r for r in caplog.records if r.name == "xds_proxy" and r.levelno > logging.INFO]
+
+
+class UpstreamSettings(TypedDict, total=False):
+    """The fields of UpstreamConfig that tests set."""
+
+    root_certificate: Path | SystemRoots | None
+    server_name: str
+    token_path: Path
+    client_certificate_path: Path
+    client_key_path: Path
+    metadata: tuple[tuple[str, str], ...]
+    server_name_setting: str
+    connect_timeout_s: float
+
+
+class RelayStarter:
+    """Starts relays whose socket is in a directory of the test."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    @asynccontextmanager
+    async def __call__(
+        self,
+        address: str,
+        *,
+        interceptors: tuple[Interceptor, ...] = (),
+        max_message_bytes: int = 256 * 1024 * 1024,
+        send_timeout_s: float | None = 60.0,
+        max_pending_write_bytes: int = 256 * 1024 * 1024,
+        max_queued_bytes: int = 64 * 1024 * 1024,
+        hold_s: float = 0.0,
+        observer: ResponseObserver | None = None,
+        **upstream: Unpack[UpstreamSettings],
+    ) -> AsyncIterator[RunningRelay]:
+        """Run a relay to an address; further keywords go to its UpstreamConfig."""
+        settings: UpstreamSettings = {"connect_timeout_s": PATIENCE_S, **upstream}
+        config = RelayConfig(
+            max_message_bytes=max_message_bytes,
+            send_timeout_s=send_timeout_s,
+            max_pending_write_bytes=max_pending_write_bytes,
+            max_queued_bytes=max_queued_bytes,
+            socket_path=self._directory / "proxy" / "XDS",
+            hold_s=hold_s,
+            upstream=replace(UpstreamConfig(address=address, root_certificate=None), **settings),
+        )
+        async with relaying(config, interceptors, observer=observer) as relay:
+            yield RunningRelay(relay=relay, socket_path=config.socket_path)
