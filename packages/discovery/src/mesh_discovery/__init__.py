@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mesh_discovery._server import ControlPlane, running
     from mesh_discovery.config._loader import ConfigLoader, Load, Snapshot
     from mesh_discovery.serve._free_ports import CannotListenError
-    from mesh_discovery.serve._status import status_notes, status_problems
+    from mesh_discovery.serve._status import StatusDocument, status_notes, status_problems
 
 __all__ = [
     # run one
@@ -27,6 +27,7 @@ __all__ = [
     "TokenRule",
     "running",
     # ask one: what stands in the JSON of its `/debug/status`, in sentences
+    "StatusDocument",
     "status_notes",
     "status_problems",
     # read configuration
@@ -57,6 +58,7 @@ _LOADED_WHEN_USED = {
     "TokenRule": "_config",
     "check_configuration": "_check",
     "running": "_server",
+    "StatusDocument": "serve._status",
     "status_notes": "serve._status",
     "status_problems": "serve._status",
 }

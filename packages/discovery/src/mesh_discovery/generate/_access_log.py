@@ -1,14 +1,11 @@
-"""Access logs, off unless mesh config names a file."""
+"""Access loggers of listeners: none unless the mesh config names a file."""
 
 import json
-from collections.abc import Mapping
-from typing import Any
 
 from google.protobuf import struct_pb2
 
 from mesh_discovery.config.kinds._mesh_config import LogEncoding, MeshConfigSpec
 from mesh_discovery.generate._messages import (
-    Message,
     accesslog_pb2,
     base_pb2,
     file_pb2,
@@ -18,20 +15,27 @@ from mesh_discovery.generate._messages import (
 )
 
 
-def access_logs(mesh: MeshConfigSpec) -> list[Message]:
+def access_logs(mesh: MeshConfigSpec) -> list[accesslog_pb2.AccessLog]:
     """Return the loggers for a listener's filters: one or none."""
     if not mesh.access_log_file:
         return []
     # Opened as a file, the standard streams fail when they are sockets, as a supervisor's may be.
+    form = _format(mesh)
+    config: stream_pb2.StdoutAccessLog | stream_pb2.StderrAccessLog | file_pb2.FileAccessLog
     match mesh.access_log_file:
         case "/dev/stdout":
-            name, config = "envoy.access_loggers.stdout", stream_pb2.StdoutAccessLog()
+            name, config = (
+                "envoy.access_loggers.stdout",
+                stream_pb2.StdoutAccessLog(log_format=form),
+            )
         case "/dev/stderr":
-            name, config = "envoy.access_loggers.stderr", stream_pb2.StderrAccessLog()
+            name, config = (
+                "envoy.access_loggers.stderr",
+                stream_pb2.StderrAccessLog(log_format=form),
+            )
         case path:
-            name, config = "envoy.access_loggers.file", file_pb2.FileAccessLog(path=path)
-    if (form := _format(mesh)) is not None:
-        config.log_format.CopyFrom(form)
+            name = "envoy.access_loggers.file"
+            config = file_pb2.FileAccessLog(path=path, log_format=form)
     return [accesslog_pb2.AccessLog(name=name, typed_config=packed(config))]
 
 
@@ -54,14 +58,15 @@ _JSON_FIELDS = {
 }
 
 
-def _format(mesh: MeshConfigSpec) -> Message | None:
+def _format(
+    mesh: MeshConfigSpec,
+) -> substitution_format_string_pb2.SubstitutionFormatString | None:
     make = substitution_format_string_pb2.SubstitutionFormatString
     if mesh.access_log_encoding is LogEncoding.JSON:
-        fields: Mapping[str, Any] = (
+        struct = struct_pb2.Struct()
+        struct.update(
             json.loads(mesh.access_log_format) if mesh.access_log_format else _JSON_FIELDS
         )
-        struct = struct_pb2.Struct()
-        struct.update(fields)
         return make(json_format=struct)
     if mesh.access_log_format:
         return make(text_format_source=base_pb2.DataSource(inline_string=mesh.access_log_format))

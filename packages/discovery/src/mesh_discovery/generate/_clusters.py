@@ -6,7 +6,6 @@ from mesh_discovery.config.kinds._service_entry import Resolution
 from mesh_discovery.generate import _tls as tls
 from mesh_discovery.generate._endpoints import load_assignment
 from mesh_discovery.generate._messages import (
-    Message,
     address,
     base_pb2,
     circuit_breaker_pb2,
@@ -17,6 +16,7 @@ from mesh_discovery.generate._messages import (
     from_ads,
     http_protocol_options_pb2,
     packed,
+    percent_pb2,
     protocol_pb2,
     struct,
     wrappers_pb2,
@@ -40,7 +40,7 @@ _UNLIMITED = wrappers_pb2.UInt32Value(value=2**32 - 1)
 _MAX_HTTP2_STREAMS = 1073741824
 
 
-def outbound_clusters(service: Service, model: MeshModel) -> list[Message]:
+def outbound_clusters(service: Service, model: MeshModel) -> list[cluster_pb2.Cluster]:
     """Make one cluster a port; none for ports that Envoy does not carry."""
     return [
         _outbound(service, port, model)
@@ -50,7 +50,7 @@ def outbound_clusters(service: Service, model: MeshModel) -> list[Message]:
     ]
 
 
-def _outbound(service: Service, port: Port, model: MeshModel) -> Message:
+def _outbound(service: Service, port: Port, model: MeshModel) -> cluster_pb2.Cluster:
     name = names.outbound_cluster(service, port)
     cluster = _cluster(name, _TYPES[service.resolution], model)
     match service.resolution:
@@ -85,7 +85,7 @@ def _outbound(service: Service, port: Port, model: MeshModel) -> Message:
     return cluster
 
 
-def inbound_cluster(application: Application, model: MeshModel) -> Message:
+def inbound_cluster(application: Application, model: MeshModel) -> cluster_pb2.Cluster:
     """Make the way to the application itself, in plaintext on this machine."""
     name = names.inbound_cluster(application.port)
     cluster = _cluster(name, _Type.STATIC, model)
@@ -110,25 +110,26 @@ def inbound_cluster(application: Application, model: MeshModel) -> Message:
     return cluster
 
 
-def black_hole(model: MeshModel) -> Message:
+def black_hole(model: MeshModel) -> cluster_pb2.Cluster:
     """Make the cluster that leads nowhere."""
     return _cluster(names.BLACK_HOLE, _Type.STATIC, model)
 
 
-def passthrough(model: MeshModel) -> Message:
+def passthrough(model: MeshModel) -> cluster_pb2.Cluster:
     """Make the cluster of hosts that the mesh does not know."""
     cluster = _cluster(names.PASSTHROUGH, None, model)
     forward_by_host(cluster)
     return cluster
 
 
-def _cluster(name: str, kind: int | None, model: MeshModel) -> Message:
-    return cluster_pb2.Cluster(
+def _cluster(
+    name: str, kind: "cluster_pb2.Cluster.DiscoveryType.ValueType | None", model: MeshModel
+) -> cluster_pb2.Cluster:
+    cluster = cluster_pb2.Cluster(
         name=name,
         # In Envoy's statistics a name ends where the `;` stands, for names have dots in them: the
         # pattern that proxies' bootstraps find the tag `cluster_name` by looks for it.
         alt_stat_name=f"{name};",
-        type=kind,
         connect_timeout=duration(model.mesh_config.connect_timeout),
         circuit_breakers=circuit_breaker_pb2.CircuitBreakers(
             thresholds=[
@@ -141,11 +142,16 @@ def _cluster(name: str, kind: int | None, model: MeshModel) -> Message:
                 )
             ]
         ),
-        common_lb_config=cluster_pb2.Cluster.CommonLbConfig(healthy_panic_threshold={"value": 0}),
+        common_lb_config=cluster_pb2.Cluster.CommonLbConfig(
+            healthy_panic_threshold=percent_pb2.Percent()
+        ),
     )
+    if kind is not None:
+        cluster.type = kind
+    return cluster
 
 
-def _speak_http2(cluster: Message) -> None:
+def _speak_http2(cluster: cluster_pb2.Cluster) -> None:
     options = http_protocol_options_pb2.HttpProtocolOptions
     cluster.typed_extension_protocol_options[
         "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
@@ -175,7 +181,7 @@ def _may_use_mutual_tls(service: Service, model: MeshModel) -> bool:
 
 def _auto_mutual_tls(
     service: Service, port: Port, model: MeshModel, *, http2: bool
-) -> list[Message]:
+) -> list[cluster_pb2.Cluster.TransportSocketMatch]:
     match = cluster_pb2.Cluster.TransportSocketMatch
     return [
         match(

@@ -5,7 +5,6 @@ from itertools import groupby
 from mesh_discovery._addresses import socket_path
 from mesh_discovery.config.kinds._peer_authentication import MutualTlsMode
 from mesh_discovery.generate._messages import (
-    Message,
     address,
     address_pb2,
     base_pb2,
@@ -19,7 +18,9 @@ from mesh_discovery.model._services import Endpoint, Port, Service
 from mesh_discovery.plan import _names as names
 
 
-def load_assignment(service: Service, port: Port, model: MeshModel) -> Message:
+def load_assignment(
+    service: Service, port: Port, model: MeshModel
+) -> endpoint_pb2.ClusterLoadAssignment:
     """Make the endpoints of one service port."""
     return endpoint_pb2.ClusterLoadAssignment(
         cluster_name=names.outbound_cluster(service, port),
@@ -32,7 +33,7 @@ def load_assignment(service: Service, port: Port, model: MeshModel) -> Message:
     )
 
 
-def empty_assignment(name: str) -> Message:
+def empty_assignment(name: str) -> endpoint_pb2.ClusterLoadAssignment:
     """Answer for a cluster that nothing is known of, so that Envoy stops waiting for it."""
     return endpoint_pb2.ClusterLoadAssignment(cluster_name=name)
 
@@ -45,7 +46,9 @@ def uses_mutual_tls(endpoint: Endpoint, port: Port, model: MeshModel) -> bool:
     return mode is not MutualTlsMode.DISABLE
 
 
-def _locality(locality: str, members: list[Endpoint], port: Port, model: MeshModel) -> Message:
+def _locality(
+    locality: str, members: list[Endpoint], port: Port, model: MeshModel
+) -> endpoint_components_pb2.LocalityLbEndpoints:
     region, zone, sub_zone = (*locality.split("/", 2), "", "", "")[:3]
     return endpoint_components_pb2.LocalityLbEndpoints(
         locality=base_pb2.Locality(region=region, zone=zone, sub_zone=sub_zone),
@@ -56,7 +59,9 @@ def _locality(locality: str, members: list[Endpoint], port: Port, model: MeshMod
     )
 
 
-def _endpoint(endpoint: Endpoint, port: Port, model: MeshModel) -> Message:
+def _endpoint(
+    endpoint: Endpoint, port: Port, model: MeshModel
+) -> endpoint_components_pb2.LbEndpoint:
     mutual_tls = uses_mutual_tls(endpoint, port, model)
     metadata = {"envoy.transport_socket_match": struct([("tlsMode", "istio")])}
     if not mutual_tls:
@@ -76,6 +81,6 @@ def _endpoint(endpoint: Endpoint, port: Port, model: MeshModel) -> Message:
     )
 
 
-def _socket_address(path: str) -> Message:
+def _socket_address(path: str) -> address_pb2.Address:
     """Make the address of a Unix socket."""
     return address_pb2.Address(pipe=address_pb2.Pipe(path=path))

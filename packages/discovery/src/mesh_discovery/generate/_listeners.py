@@ -5,11 +5,12 @@ outbound where the application can reach it.
 would silently get a share of the connections, to be sent on under the wrong identity.
 """
 
+from google.protobuf.message import Message
+
 from mesh_discovery.config.kinds._peer_authentication import MutualTlsMode
 from mesh_discovery.generate import _tls as tls
 from mesh_discovery.generate._access_log import access_logs
 from mesh_discovery.generate._messages import (
-    Message,
     address,
     base_pb2,
     duration,
@@ -35,7 +36,7 @@ _FALSE = wrappers_pb2.BoolValue(value=False)
 _MATCH = listener_components_pb2.FilterChainMatch
 
 
-def inbound_listener(port: InboundPort, model: MeshModel) -> Message:
+def inbound_listener(port: InboundPort, model: MeshModel) -> listener_pb2.Listener:
     """Make the listener before a port of the workload, with the mutual TLS its mode asks for."""
     name = names.listener(port.bind, port.number)
     permissive = port.mode is MutualTlsMode.PERMISSIVE
@@ -54,7 +55,9 @@ def inbound_listener(port: InboundPort, model: MeshModel) -> Message:
     return listener
 
 
-def _inbound_chains(port: InboundPort, model: MeshModel, name: str) -> list[Message]:
+def _inbound_chains(
+    port: InboundPort, model: MeshModel, name: str
+) -> list[listener_components_pb2.FilterChain]:
     filters = [_inbound_http(port, model) if port.protocol.is_http else _inbound_tcp(port, model)]
     chain = listener_components_pb2.FilterChain
     socket = tls.server_socket(trust_domains=model.trust_domains, http=port.protocol.is_http)
@@ -81,7 +84,7 @@ def _inbound_chains(port: InboundPort, model: MeshModel, name: str) -> list[Mess
             return chains
 
 
-def outbound_listener(outbound: Outbound, model: MeshModel) -> Message:
+def outbound_listener(outbound: Outbound, model: MeshModel) -> listener_pb2.Listener:
     """Make a listener for the application's own calls."""
     name = names.listener(outbound.bind, outbound.port)
     listener = _listener(name, outbound.bind, outbound.port, base_pb2.TrafficDirection.OUTBOUND)
@@ -96,7 +99,9 @@ def outbound_listener(outbound: Outbound, model: MeshModel) -> Message:
     return listener
 
 
-def _listener(name: str, bind: str, port: int, direction: int) -> Message:
+def _listener(
+    name: str, bind: str, port: int, direction: "base_pb2.TrafficDirection.ValueType"
+) -> listener_pb2.Listener:
     return listener_pb2.Listener(
         name=name,
         address=address(bind, port),
@@ -108,7 +113,7 @@ def _listener(name: str, bind: str, port: int, direction: int) -> Message:
 _Hcm = http_connection_manager_pb2.HttpConnectionManager
 
 
-def _inbound_http(port: InboundPort, model: MeshModel) -> Message:
+def _inbound_http(port: InboundPort, model: MeshModel) -> listener_components_pb2.Filter:
     hcm = _http(f"inbound_{names.listener(port.bind, port.number)}", model)
     hcm.server_name = "istio-envoy"
     hcm.route_config.CopyFrom(inbound_routes(port))
@@ -120,7 +125,9 @@ def _inbound_http(port: InboundPort, model: MeshModel) -> Message:
     return _network("envoy.filters.network.http_connection_manager", hcm)
 
 
-def _outbound_http(outbound: HttpOutbound, model: MeshModel, name: str) -> Message:
+def _outbound_http(
+    outbound: HttpOutbound, model: MeshModel, name: str
+) -> listener_components_pb2.Filter:
     hcm = _http(f"outbound_{name}", model)
     hcm.server_header_transformation = _Hcm.ServerHeaderTransformation.PASS_THROUGH
     hcm.rds.CopyFrom(
@@ -133,7 +140,7 @@ def _outbound_http(outbound: HttpOutbound, model: MeshModel, name: str) -> Messa
     return _network("envoy.filters.network.http_connection_manager", hcm)
 
 
-def _http(stat_prefix: str, model: MeshModel) -> Message:
+def _http(stat_prefix: str, model: MeshModel) -> http_connection_manager_pb2.HttpConnectionManager:
     return _Hcm(
         stat_prefix=stat_prefix,
         codec_type=_Hcm.CodecType.AUTO,
@@ -150,12 +157,12 @@ def _http(stat_prefix: str, model: MeshModel) -> Message:
     )
 
 
-def _inbound_tcp(port: InboundPort, model: MeshModel) -> Message:
+def _inbound_tcp(port: InboundPort, model: MeshModel) -> listener_components_pb2.Filter:
     cluster = names.inbound_cluster(port.number)
     return _tcp(cluster, cluster, model)
 
 
-def _tcp(stat_prefix: str, cluster: str, model: MeshModel) -> Message:
+def _tcp(stat_prefix: str, cluster: str, model: MeshModel) -> listener_components_pb2.Filter:
     return _network(
         "envoy.filters.network.tcp_proxy",
         tcp_proxy_pb2.TcpProxy(
@@ -164,5 +171,5 @@ def _tcp(stat_prefix: str, cluster: str, model: MeshModel) -> Message:
     )
 
 
-def _network(name: str, config: Message) -> Message:
+def _network(name: str, config: Message) -> listener_components_pb2.Filter:
     return listener_components_pb2.Filter(name=name, typed_config=packed(config))

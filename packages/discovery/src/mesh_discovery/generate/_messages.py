@@ -1,7 +1,6 @@
-"""Envoy's messages, gathered in one place: the generated code has no types, so here is the edge."""
+"""Envoy's messages, gathered in one place, and the ones that are made everywhere."""
 
 from collections.abc import Iterable
-from typing import Any, TypeAlias
 
 from envoy.config.accesslog.v3 import accesslog_pb2
 from envoy.config.cluster.v3 import circuit_breaker_pb2, cluster_pb2
@@ -34,14 +33,13 @@ from envoy.extensions.transport_sockets.raw_buffer.v3 import raw_buffer_pb2
 from envoy.extensions.transport_sockets.tls.v3 import common_pb2, secret_pb2, tls_pb2
 from envoy.extensions.upstreams.http.v3 import http_protocol_options_pb2
 from envoy.type.matcher.v3 import string_pb2
+from envoy.type.v3 import percent_pb2
 from google.protobuf import any_pb2, duration_pb2, struct_pb2, wrappers_pb2
-
-Message: TypeAlias = Any
-"""A protobuf message of Envoy's."""
+from google.protobuf.message import Message
 
 __all__ = [
-    "Message",
     "accesslog_pb2",
+    "any_pb2",
     "address",
     "address_pb2",
     "base_pb2",
@@ -53,6 +51,7 @@ __all__ = [
     "dns_cache_pb2",
     "config_source_pb2",
     "duration",
+    "duration_pb2",
     "endpoint_components_pb2",
     "endpoint_pb2",
     "file_pb2",
@@ -63,6 +62,7 @@ __all__ = [
     "listener_components_pb2",
     "listener_pb2",
     "packed",
+    "percent_pb2",
     "previous_hosts_pb2",
     "protocol_pb2",
     "raw_buffer_pb2",
@@ -73,6 +73,7 @@ __all__ = [
     "stream_pb2",
     "string_pb2",
     "struct",
+    "struct_pb2",
     "substitution_format_string_pb2",
     "tcp_proxy_pb2",
     "tls_inspector_pb2",
@@ -81,7 +82,7 @@ __all__ = [
 ]
 
 
-def packed(message: Message) -> Message:
+def packed(message: Message) -> any_pb2.Any:
     """Wrap a message as google.protobuf.Any, with the same bytes every time."""
     return any_pb2.Any(
         type_url=f"type.googleapis.com/{message.DESCRIPTOR.full_name}",
@@ -89,28 +90,28 @@ def packed(message: Message) -> Message:
     )
 
 
-def duration(seconds: float) -> Message:
+def duration(seconds: float) -> duration_pb2.Duration:
     """Make a google.protobuf.Duration."""
     nanos = round(seconds * 1e9)
     return duration_pb2.Duration(seconds=nanos // 10**9, nanos=nanos % 10**9)
 
 
-def struct(fields: Iterable[tuple[str, str]]) -> Message:
+def struct(fields: Iterable[tuple[str, str]]) -> struct_pb2.Struct:
     """Make a google.protobuf.Struct of text fields."""
     return struct_pb2.Struct(
         fields={key: struct_pb2.Value(string_value=value) for key, value in fields}
     )
 
 
-def address(host: str, port: int) -> Message:
+def address(host: str, port: int) -> address_pb2.Address:
     """Make a TCP address."""
     return address_pb2.Address(
         socket_address=address_pb2.SocketAddress(address=host, port_value=port)
     )
 
 
-def from_ads() -> Message:
-    """Say that a resource comes over the stream that all others come over, however late."""
+def from_ads() -> config_source_pb2.ConfigSource:
+    """Make the source of a resource that comes over the ADS stream, however late."""
     return config_source_pb2.ConfigSource(
         ads=config_source_pb2.AggregatedConfigSource(),
         initial_fetch_timeout=duration(0),

@@ -7,7 +7,6 @@ answered with 508 instead of going round for ever.
 """
 
 from mesh_discovery.generate._messages import (
-    Message,
     base_pb2,
     cluster_pb2,
     dfp_cluster_pb2,
@@ -22,7 +21,7 @@ from mesh_discovery.plan import _names as names
 MARK = "x-mesh-passthrough"
 
 
-def forward_by_host(cluster: Message) -> None:
+def forward_by_host(cluster: cluster_pb2.Cluster) -> None:
     """Make a cluster connect to the host that each request names."""
     cluster.lb_policy = cluster_pb2.Cluster.LbPolicy.CLUSTER_PROVIDED
     cluster.cluster_type.CopyFrom(
@@ -33,7 +32,7 @@ def forward_by_host(cluster: Message) -> None:
     )
 
 
-def lookup_filter() -> Message:
+def lookup_filter() -> http_connection_manager_pb2.HttpFilter:
     """Make the filter that looks a request's host up, if it is routed to such a cluster."""
     return http_connection_manager_pb2.HttpFilter(
         name="envoy.filters.http.dynamic_forward_proxy",
@@ -41,7 +40,7 @@ def lookup_filter() -> Message:
     )
 
 
-def mark_routes(route: Message) -> list[Message]:
+def mark_routes(route: route_components_pb2.Route) -> list[route_components_pb2.Route]:
     """Return this route with its mark, after one that stops what is marked already."""
     route.request_headers_to_add.append(
         route_header(MARK, "1"),
@@ -57,7 +56,7 @@ def mark_routes(route: Message) -> list[Message]:
     return [marked, route]
 
 
-def route_header(name: str, value: str) -> Message:
+def route_header(name: str, value: str) -> base_pb2.HeaderValueOption:
     """Make a header that replaces what the request has."""
     option = base_pb2.HeaderValueOption
     return option(
@@ -66,7 +65,7 @@ def route_header(name: str, value: str) -> Message:
     )
 
 
-def _dns_cache() -> Message:
+def _dns_cache() -> dns_cache_pb2.DnsCacheConfig:
     return dns_cache_pb2.DnsCacheConfig(
         name=names.PASSTHROUGH, dns_lookup_family=cluster_pb2.Cluster.DnsLookupFamily.V4_PREFERRED
     )

@@ -4,7 +4,6 @@ from collections.abc import Iterable
 
 from mesh_discovery.config.kinds._mesh_config import TrafficPolicyMode
 from mesh_discovery.generate._messages import (
-    Message,
     duration,
     packed,
     previous_hosts_pb2,
@@ -26,7 +25,7 @@ _FALSE = wrappers_pb2.BoolValue(value=False)
 
 def port_routes(
     port_number: int, services: Iterable[Service], model: MeshModel, *, proxy_domain: str
-) -> Message:
+) -> route_pb2.RouteConfiguration:
     """Make the routes of the listener that all HTTP services on one port share."""
     hosts = [
         (service, port, names.virtual_host_domains(service, port, proxy_domain))
@@ -39,7 +38,7 @@ def port_routes(
 
 def http_proxy_routes(
     services: Iterable[Service], model: MeshModel, *, proxy_domain: str
-) -> Message:
+) -> route_pb2.RouteConfiguration:
     """Make the routes of the HTTP proxy: a host without port means its port 80.
 
     A client of a proxy leaves out the default port, so without one no other port can be meant.
@@ -61,7 +60,7 @@ def http_proxy_routes(
     return _outbound(names.HTTP_PROXY_ROUTE, hosts, model)
 
 
-def inbound_routes(port: InboundPort) -> Message:
+def inbound_routes(port: InboundPort) -> route_pb2.RouteConfiguration:
     """Make the one route of an inbound port, carried in its listener."""
     cluster = names.inbound_cluster(port.number)
     return route_pb2.RouteConfiguration(
@@ -80,7 +79,7 @@ def inbound_routes(port: InboundPort) -> Message:
 
 def _outbound(
     name: str, hosts: Iterable[tuple[Service, Port, tuple[str, ...]]], model: MeshModel
-) -> Message:
+) -> route_pb2.RouteConfiguration:
     taken: set[str] = set()
     virtual_hosts = []
     for service, port, domains in hosts:
@@ -103,7 +102,7 @@ def _outbound(
     )
 
 
-def _rest(model: MeshModel) -> Message:
+def _rest(model: MeshModel) -> route_components_pb2.VirtualHost:
     """Make the virtual host of hosts that the mesh does not know."""
     if model.mesh_config.outbound_traffic_policy.mode is TrafficPolicyMode.ALLOW_ANY:
         return route_components_pb2.VirtualHost(
@@ -126,7 +125,7 @@ def _rest(model: MeshModel) -> Message:
     )
 
 
-def _to_cluster(cluster: str, *, retry: bool, name: str = "default") -> Message:
+def _to_cluster(cluster: str, *, retry: bool, name: str = "default") -> route_components_pb2.Route:
     action = route_components_pb2.RouteAction(cluster=cluster, timeout=duration(0))
     action.max_stream_duration.max_stream_duration.CopyFrom(duration(0))
     if retry:

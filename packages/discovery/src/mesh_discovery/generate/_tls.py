@@ -6,8 +6,9 @@ never offered: it promises Istio's metadata exchange filter, which other Envoys 
 
 from collections.abc import Iterable, Sequence
 
+from google.protobuf.message import Message
+
 from mesh_discovery.generate._messages import (
-    Message,
     base_pb2,
     common_pb2,
     config_source_pb2,
@@ -37,7 +38,7 @@ _CIPHERS = (
 )
 
 
-def server_socket(*, trust_domains: Sequence[str], http: bool) -> Message:
+def server_socket(*, trust_domains: Sequence[str], http: bool) -> base_pb2.TransportSocket:
     """Make an inbound socket: a certificate of our trust domain is required of the client."""
     context = tls_pb2.DownstreamTlsContext(
         common_tls_context=_common(
@@ -53,7 +54,7 @@ def server_socket(*, trust_domains: Sequence[str], http: bool) -> Message:
     return _socket(context)
 
 
-def client_socket(*, peers: Iterable[str], sni: str, http2: bool) -> Message:
+def client_socket(*, peers: Iterable[str], sni: str, http2: bool) -> base_pb2.TransportSocket:
     """Make an outbound socket: the server must be one of these, SPIFFE ids or DNS names.
 
     Without any, every workload that our CA vouches for will do, as no one said who serves.
@@ -70,22 +71,25 @@ def client_socket(*, peers: Iterable[str], sni: str, http2: bool) -> Message:
     return _socket(context)
 
 
-def plain_socket() -> Message:
+def plain_socket() -> base_pb2.TransportSocket:
     """Make a socket without TLS."""
     return base_pb2.TransportSocket(
         name="envoy.transport_sockets.raw_buffer", typed_config=packed(raw_buffer_pb2.RawBuffer())
     )
 
 
-def _socket(context: Message) -> Message:
+def _socket(context: Message) -> base_pb2.TransportSocket:
     return base_pb2.TransportSocket(
         name="envoy.transport_sockets.tls", typed_config=packed(context)
     )
 
 
 def _common(
-    *, matchers: Sequence[Message], alpn: Sequence[str], cipher_suites: Sequence[str] = ()
-) -> Message:
+    *,
+    matchers: Sequence[common_pb2.SubjectAltNameMatcher],
+    alpn: Sequence[str],
+    cipher_suites: Sequence[str] = (),
+) -> tls_pb2.CommonTlsContext:
     return tls_pb2.CommonTlsContext(
         tls_params=common_pb2.TlsParameters(
             tls_minimum_protocol_version=common_pb2.TlsParameters.TLSv1_2,
@@ -103,12 +107,12 @@ def _common(
     )
 
 
-def _san(matcher: Message, *, uri: bool) -> Message:
+def _san(matcher: string_pb2.StringMatcher, *, uri: bool) -> common_pb2.SubjectAltNameMatcher:
     kinds = common_pb2.SubjectAltNameMatcher
     return kinds(san_type=kinds.URI if uri else kinds.DNS, matcher=matcher)
 
 
-def _secret(name: str) -> Message:
+def _secret(name: str) -> secret_pb2.SdsSecretConfig:
     """Name a secret that the agent serves; a listener waits for it rather than start without."""
     return secret_pb2.SdsSecretConfig(
         name=name,

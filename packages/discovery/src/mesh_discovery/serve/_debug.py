@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
-from typing import Any
+from typing import TypeAlias
 
 import msgspec
 from google.protobuf import any_pb2, json_format
@@ -15,6 +15,12 @@ from mesh_discovery.plan._proxy import NodeError, parse_proxy
 from mesh_discovery.plan._reachability import places_taken
 from mesh_discovery.push._config_store import ConfigStore
 from mesh_discovery.push._push_contexts import PushContexts
+from mesh_discovery.serve._status import (
+    LastGoodStatus,
+    ProblemStatus,
+    StatusDocument,
+    WrongFileStatus,
+)
 from mesh_protos import type_urls
 from xds_server import ClientStatus, Resource, TypeStatus
 
@@ -25,6 +31,10 @@ _SHORT = {
     type_urls.ROUTE: "route",
     type_urls.NAME_TABLE: "names",
 }
+
+
+Page: TypeAlias = dict[str, object]
+"""One JSON object."""
 
 
 class DebugPages:
@@ -49,11 +59,11 @@ class DebugPages:
         """Return the node ids of the connected proxies."""
         return [client.node.id for client in self._clients()]
 
-    def syncz(self) -> list[dict[str, Any]]:
+    def syncz(self) -> list[Page]:
         """Say for every connection what it was sent, has accepted and has refused."""
         return [_client(client) for client in self._clients()]
 
-    def configz(self) -> dict[str, Any]:
+    def configz(self) -> Page:
         """Say what is served and since when, and what is wrong with the files as they are."""
         store = self._store
         return {
@@ -77,7 +87,7 @@ class DebugPages:
             ],
         }
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> StatusDocument:
         """Say how things stand: what is wrong, since when, and what is served in its place."""
         store = self._store
         proxies = list(self._clients())
@@ -86,9 +96,9 @@ class DebugPages:
             "loaded_at": store.loaded_at,
             "looked_at": store.looked_at,
             "wrong_files": [_wrong_file(each) for each in store.wrong],
-            "unsupported": [asdict(note) for note in store.snapshot.notes],
-            "unreachable": [asdict(each) for each in store.unreachable],
-            "taken": [asdict(each) for each in self._taken()],
+            "unsupported": [_problem(note) for note in store.snapshot.notes],
+            "unreachable": [_problem(each) for each in store.unreachable],
+            "taken": [_problem(each) for each in self._taken()],
             "proxies": len(proxies),
             "refused": [
                 {
@@ -109,7 +119,7 @@ class DebugPages:
         found = set(places_taken(self._contexts.current.conflicts, self._store.snapshot))
         return sorted(each for each in found if (each.file, each.line, each.field) not in told)
 
-    def registryz(self) -> list[dict[str, Any]]:
+    def registryz(self) -> list[Page]:
         """List the services with their endpoints."""
         return [
             {
@@ -126,7 +136,7 @@ class DebugPages:
             for service in self._contexts.current.model.services
         ]
 
-    def ndsz(self, proxy_id: str) -> dict[str, Any] | None:
+    def ndsz(self, proxy_id: str) -> Page | None:
         """Return the name table of a connected proxy; None if it is not connected."""
         for client in self._clients():
             if proxy_id and proxy_id in (client.node.id, _short_id(client.node.id)):
@@ -135,12 +145,11 @@ class DebugPages:
                 except NodeError:
                     return None
                 for resource in self._contexts.current.names(proxy).resources:
-                    found: dict[str, Any] = _json(resource)
-                    return {"table": found.get("table", {})}
+                    return {"table": _json(resource).get("table", {})}
                 return {"table": {}}
         return None
 
-    def config_dump(self, proxy_id: str) -> dict[str, Any] | None:
+    def config_dump(self, proxy_id: str) -> Page | None:
         """Return what a connected proxy is given at this moment; None if it is not connected.
 
         As in Istio, a proxy is found by its node id or the `name.namespace` in it.
@@ -150,7 +159,7 @@ class DebugPages:
                 return self._dump(client)
         return None
 
-    def _dump(self, client: ClientStatus) -> dict[str, Any] | None:
+    def _dump(self, client: ClientStatus) -> Page | None:
         try:
             proxy = parse_proxy(client.node, domain_suffix=self._domain_suffix)
         except NodeError:
@@ -176,14 +185,23 @@ class DebugPages:
         }
 
 
-def _wrong_file(wrong: WrongFile) -> dict[str, Any]:
-    kept = None
+def _problem(problem: Problem) -> ProblemStatus:
+    return {
+        "file": problem.file,
+        "line": problem.line,
+        "field": problem.field,
+        "message": problem.message,
+    }
+
+
+def _wrong_file(wrong: WrongFile) -> WrongFileStatus:
+    kept: LastGoodStatus | None = None
     if wrong.kept_from is not None:
         kept = {"objects": wrong.kept_objects, "read_at": wrong.kept_from}
     return {
         "file": wrong.file,
         "since": wrong.since,
-        "problems": [asdict(problem) for problem in wrong.problems],
+        "problems": [_problem(problem) for problem in wrong.problems],
         "kept": kept,
     }
 
@@ -193,7 +211,7 @@ def _short_id(node_id: str) -> str:
     return parts[2] if len(parts) > 2 else node_id
 
 
-def _client(client: ClientStatus) -> dict[str, Any]:
+def _client(client: ClientStatus) -> Page:
     return {
         "proxy": client.node.id,
         "address": client.address,
@@ -207,7 +225,7 @@ def _client(client: ClientStatus) -> dict[str, Any]:
     }
 
 
-def _type_status(status: TypeStatus) -> dict[str, Any]:
+def _type_status(status: TypeStatus) -> Page:
     return {
         "status": "SYNCED" if status.in_sync else "NACKED" if status.nack else "STALE",
         "resources": status.resources,
@@ -220,12 +238,13 @@ def _type_status(status: TypeStatus) -> dict[str, Any]:
     }
 
 
-def _json(resource: Resource) -> Any:
+def _json(resource: Resource) -> Page:
     message = any_pb2.Any(type_url=resource.type_url, value=resource.body)
-    return json_format.MessageToDict(message, preserving_proto_field_name=True)
+    found: Page = json_format.MessageToDict(message, preserving_proto_field_name=True)
+    return found
 
 
-def _plain(value: object) -> Any:
+def _plain(value: object) -> object:
     return msgspec.to_builtins(
         value, enc_hook=lambda each: float(each) if isinstance(each, Duration) else str(each)
     )

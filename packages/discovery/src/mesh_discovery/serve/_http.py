@@ -3,7 +3,6 @@
 import ipaddress
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry, generate_latest
@@ -59,7 +58,7 @@ def monitoring_app(registry: CollectorRegistry, pages: DebugPages) -> web.Applic
         return web.Response(text=f"{version()}\n")
 
     def page_of_proxy(
-        make: Callable[[str], Any],
+        make: Callable[[str], object],
     ) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def answer(request: web.Request) -> web.Response:
             proxy = request.query.get("proxyID", "")
@@ -71,7 +70,7 @@ def monitoring_app(registry: CollectorRegistry, pages: DebugPages) -> web.Applic
 
         return answer
 
-    def page(make: Callable[[], Any]) -> Callable[[web.Request], Awaitable[web.Response]]:
+    def page(make: Callable[[], object]) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def answer(_: web.Request) -> web.Response:
             return web.json_response(make())
 

@@ -1,11 +1,11 @@
-"""What a running control plane says of its configuration, fetched and put in lines for people."""
+"""The document of `/debug/status`: its shape, how it is fetched, and its sentences for people."""
 
 import http.client
 import json
 import socket
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any
+from typing import TypedDict
 
 from mesh_discovery._addresses import bracketed
 
@@ -14,10 +14,58 @@ _MAX_BYTES = 16 * 1024 * 1024
 
 
 class StatusError(Exception):
-    """A control plane that does not tell."""
+    """A control plane whose status can't be had; the message says why."""
 
 
-def fetch_status(host: str, port: int, *, timeout_s: float = 5.0) -> dict[str, Any]:
+class ProblemStatus(TypedDict):
+    """A mistake and its place; `mesh_configfile.Problem`."""
+
+    file: str
+    line: int
+    field: str
+    message: str
+
+
+class LastGoodStatus(TypedDict):
+    """What is served in place of a wrong file, and since when (Unix seconds)."""
+
+    objects: int
+    read_at: float
+
+
+class WrongFileStatus(TypedDict):
+    """A file that is not served as it is."""
+
+    file: str
+    since: float
+    problems: list[ProblemStatus]
+    kept: LastGoodStatus | None
+
+
+class RefusedStatus(TypedDict):
+    """A response that a proxy refused."""
+
+    proxy: str
+    type: str
+    message: str
+    since: float
+
+
+class StatusDocument(TypedDict):
+    """The JSON of `/debug/status`."""
+
+    version: str
+    loaded_at: float
+    looked_at: float
+    wrong_files: list[WrongFileStatus]
+    unsupported: list[ProblemStatus]
+    unreachable: list[ProblemStatus]
+    taken: list[ProblemStatus]
+    proxies: int
+    refused: list[RefusedStatus]
+
+
+def fetch_status(host: str, port: int, *, timeout_s: float = 5.0) -> StatusDocument:
     """Ask the monitoring port; raises `StatusError`."""
     place = f"{bracketed(host)}:{port}"
     connection = http.client.HTTPConnection(host, port, timeout=timeout_s)
@@ -44,7 +92,7 @@ def fetch_status(host: str, port: int, *, timeout_s: float = 5.0) -> dict[str, A
         said = body.decode(errors="replace").strip()[:200]
         raise StatusError(f"{place} answered with status {response.status}: {said}")
     try:
-        document = json.loads(body)
+        document: StatusDocument | None = json.loads(body)
     except ValueError:
         document = None
     if not isinstance(document, dict) or "wrong_files" not in document:
@@ -52,26 +100,26 @@ def fetch_status(host: str, port: int, *, timeout_s: float = 5.0) -> dict[str, A
     return document
 
 
-def status_problems(document: dict[str, Any]) -> Iterator[str]:
-    """Yield a line for each thing that is not as it was meant, with its place."""
-    for each in document["wrong_files"]:
-        yield from _wrong_file(each)
+def status_problems(document: StatusDocument) -> Iterator[str]:
+    """Yield a line for each thing that is not as it is configured, with its place."""
+    for wrong in document["wrong_files"]:
+        yield from _wrong_file(wrong)
     for each in (*document["unreachable"], *document["taken"]):
         yield f"not reached: {_problem(each)}"
-    for each in document["refused"]:
+    for refused in document["refused"]:
         yield (
-            f"refused since {_time(each['since'])} by the proxy {each['proxy']} "
-            f"({each['type']}): {each['message']}"
+            f"refused since {_time(refused['since'])} by the proxy {refused['proxy']} "
+            f"({refused['type']}): {refused['message']}"
         )
 
 
-def status_notes(document: dict[str, Any]) -> Iterator[str]:
-    """Yield a line for each thing that is let pass without effect."""
+def status_notes(document: StatusDocument) -> Iterator[str]:
+    """Yield a line for each thing that is accepted without effect."""
     for each in document["unsupported"]:
         yield f"without effect: {_problem(each)}"
 
 
-def _wrong_file(wrong: dict[str, Any]) -> Iterator[str]:
+def _wrong_file(wrong: WrongFileStatus) -> Iterator[str]:
     kept = "nothing of it is served"
     if wrong["kept"] is not None:
         count = wrong["kept"]["objects"]
@@ -82,7 +130,7 @@ def _wrong_file(wrong: dict[str, Any]) -> Iterator[str]:
         yield f"  {_problem(each)}"
 
 
-def _problem(each: dict[str, Any]) -> str:
+def _problem(each: ProblemStatus) -> str:
     place = f"{each['file']}:{each['line']}: " if each["file"] else ""
     field = f"{each['field']}: " if each["field"] else ""
     return f"{place}{field}{each['message']}"

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from mesh_discovery import check_configuration, status_notes, status_problems
+from mesh_discovery import StatusDocument, check_configuration, status_notes, status_problems
 from mesh_local._errors import ConfigurationError
 from mesh_local.config import _plan as ports
 from mesh_local.config._mesh_file import MeshFile
@@ -120,6 +120,6 @@ async def fetch_findings(plan: MeshPlan, places: Places) -> tuple[str, ...] | No
         return None
 
 
-def _lines(document: dict[str, object]) -> Iterator[str]:
+def _lines(document: StatusDocument) -> Iterator[str]:
     yield from status_problems(document)
     yield from status_notes(document)
