@@ -221,6 +221,7 @@ def _xds_server(
             debounce_quiet_s=config.debounce_after_s,
             debounce_maximum_s=config.debounce_max_s,
             identifier="mesh-discovery",
+            trim_memory_after_s=10.0,
             # Agents tell what they find, and expect no answer.
             reported_types=frozenset({type_urls.HEALTH_INFORMATION}),
         ),

@@ -1,4 +1,4 @@
-"""Every knob of the server, with its unit, its default and what turning it does."""
+"""Every setting of the server, with its unit, its default and its consequence."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xds_server.pushing._push_request import PushRequest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerConfig:
-    """How the server batches, bounds and names what it sends."""
+    """How the server gathers changes, and the limits of streams, requests and responses."""
 
     debounce_quiet_s: float = 0.1
     """A push waits until no change came for this long."""
@@ -20,16 +20,16 @@ class ServerConfig:
     """The same for `incremental` changes, such as those of endpoints only: they are gathered by
     themselves, so that neither kind keeps the other waiting."""
     concurrent_pushes: int = 100
-    """Clients being written to at once; more keeps more responses in memory. Who does not read
-    takes none of these places for long, and none at all once it is known."""
+    """Clients that are written to at once; more keep more responses in memory. A client that does
+    not read takes one of these places for a short time only, and none once it is known."""
     slow_client_s: float = 1.0
     """A client that takes longer to read a response counts as slow until it reads faster."""
     send_timeout_s: float | None = 60.0
-    """A client that has not taken a response for this long is closed, with a word in the log. None:
+    """A client that has not read a response for this long is closed, with a line in the log. None:
     never."""
     max_pending_write_bytes: int = 256 * 1024 * 1024
-    """What may wait for slow clients altogether; beyond it, those that have kept a response
-    waiting longest are closed."""
+    """Bytes of responses that may wait for slow clients altogether; beyond it, the clients whose
+    responses have waited longest are closed."""
     order_wait_s: float = 5.0
     """Listeners and routes wait until a client has asked for the endpoints of the clusters they
     may point to, the end of a push for the routes of new listeners, and what is removed stays until
@@ -46,20 +46,20 @@ class ServerConfig:
     """Requests taken of one stream per second; a client that sends more is read more slowly.
     None: no limit."""
     first_request_within_s: float = 30.0
-    """A stream that has not said who it is by then ends with DEADLINE_EXCEEDED."""
+    """A stream without a first request by then ends with DEADLINE_EXCEEDED."""
     hold_until_ack_s: float | None = None
     """With a value, a type's next push waits for the ACK of its last, at most this long."""
     max_message_bytes: int = 64 * 1024 * 1024
     """The largest response."""
     max_request_bytes: int = 16 * 1024 * 1024
-    """The largest request of a client, of any service served beside xDS too; a larger one is
-    refused with RESOURCE_EXHAUSTED, unread. A client that comes back names all it has in one
-    request: some 100 bytes a resource."""
+    """The largest request, also of services that are served beside xDS; a larger one is refused
+    with RESOURCE_EXHAUSTED, unread. A delta client that reconnects names all resources it has in
+    one request: some 100 bytes each."""
     max_node_bytes: int = 1024 * 1024
     """The largest node a client may send; a larger one is refused with RESOURCE_EXHAUSTED, before
     it is parsed."""
     max_header_bytes: int = 64 * 1024
-    """The largest headers of a call, all of them together: who calls shows its token there."""
+    """The largest headers of a call, all of them together; a caller's token is one of them."""
     max_subscribed_names: int = 200_000
     """The most names one stream may subscribe to in one type."""
     max_streams: int = 100_000
@@ -71,14 +71,14 @@ class ServerConfig:
     max_connection_age_s: float | None = None
     """Connections older than this are asked to reconnect, which spreads load anew."""
     max_connection_age_grace_s: float = 10.0
-    trim_memory_after_s: float | None = 10.0
-    """When no client came or went and nothing was pushed for this long, what the allocator keeps of
-    the memory of pushes and of clients that have gone is given back to the system (with glibc).
-    None: never."""
+    trim_memory_after_s: float | None = None
+    """When no client came or went and nothing was pushed for this long, free memory of pushes and
+    of clients that have gone is given back to the system (with glibc): `gc.collect()` and
+    `malloc_trim`, for the whole process. None: never."""
     stop_grace_s: float = 1.0
     """At the end of serving, calls of other services have this long to finish."""
     reported_types: frozenset[str] = frozenset()
-    """Types by which clients report rather than ask, and which no generator takes: not answered."""
+    """Types with which clients report something, and that have no generator: never answered."""
     identifier: str = "xds-server"
     """What responses name as their control plane, unless `control_plane` is set."""
     control_plane: Callable[[PushRequest | None], str] | None = None

@@ -1,4 +1,4 @@
-"""With which environment a server's process gives memory back; only who starts it can choose."""
+"""The environment variables with which a server's process gives memory back after a peak."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ SERVER_ENVIRONMENT: Mapping[str, str] = MappingProxyType(
 - `PYTHONMALLOC=malloc`: memory goes back by the page; Python's own allocator gives back whole
   megabytes.
 - `GLIBC_TUNABLES`: no caches in threads, and two arenas rather than one for each of gRPC's
-  threads. Both are where something small would stay and keep a page.
+  threads. In both, a small object would stay and keep a page.
 - `GRPC_EXPERIMENTS=-event_engine_listener`: gRPC accepts connections on its older event loop, which
   keeps less of each. A gRPC that does not know the name says so on stderr, and does without.
 
-They have to be there when the process starts: `os.execve` with
-`{**SERVER_ENVIRONMENT, **os.environ}` leaves what the user has set as it is. Not for other C
-libraries: musl's `malloc` is slow under Python. Figures are in the README, "Memory after a peak".
+They have to be set when the process starts: `os.execve` with
+`{**SERVER_ENVIRONMENT, **os.environ}` leaves the variables that the user has set as they are. Not
+for other C libraries: musl's `malloc` is slow under Python. Figures are in the README, "Memory
+after a peak".
 """

@@ -1,4 +1,4 @@
-"""What can go wrong, one root for all of it."""
+"""The errors of this package, with one root."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class Refused(XdsServerError):
 
 
 class StreamRefused(Refused):
-    """A client broke the protocol in a way that ends its stream, and only its stream."""
+    """The server ends one stream, with the reason; the others go on."""
 
 
 class BadRequest(StreamRefused):
-    """A request that is over a limit or no discovery request, or none where one is due."""
+    """A request over a limit, or no discovery request; or a stream that ended without one."""
 
 
 class NotRead(StreamRefused):
-    """A client did not read what it was sent, so that it cannot be told why it is closed."""
+    """A client did not read its responses, so the reason for ending its stream cannot reach it."""

@@ -1,12 +1,10 @@
-"""Memory given back to the system: what pushes needed, and what clients that have gone had.
+"""Memory given back to the system: that of pushes, and that of clients that have gone.
 
-A push to many needs megabytes for as long as it is on its way; glibc keeps them, in pieces.
-What the allocators keep after a peak of clients would be in the process's size for good. Freed
-objects go back when nothing else lives in their megabyte (Python's own allocator) or page (glibc,
-by `malloc_trim`), and a peak leaves a few long-lived ones behind everywhere: free lists of the
-event loop, which are renewed, and 80 bytes for every connection at once in gRPC's poller, for which
-nothing can be done. So it depends on the granularity, which only who starts the process can choose;
-see the README for figures.
+A push to many clients needs megabytes for as long as it is under way, and glibc keeps them, in
+pieces; the memory of clients that have gone is kept likewise. `malloc_trim` gives free pages back.
+Python's own allocator gives back only whole megabytes in which nothing lives any more, so how much
+is given back depends on `SERVER_ENVIRONMENT`, which only the starter of a process can choose; the
+README has figures.
 """
 
 from __future__ import annotations
@@ -18,18 +16,20 @@ import sys
 from collections.abc import Awaitable, Callable
 
 from mesh_lifecycle import Clock
-from xds_server._free_lists import renew_free_lists
 
 log = logging.getLogger(__name__)
 
-_WORTH_IT = 100
-"""Clients that have to be gone, or to be there: below that the allocator keeps a few megabytes."""
-_SETTLES_S = 0.1
-"""gRPC's own threads free what the calls had that were collected."""
+_FEWEST_CLIENTS = 100
+"""That have to be connected, or to have gone: with fewer the allocator keeps a few megabytes."""
+_CALLS_ARE_FREED_S = 0.1
+"""gRPC's own threads free the memory of calls some time after they were collected."""
 
 
 def trim() -> bool:
-    """Give back what glibc has free, which takes it a millisecond; whether there was anything."""
+    """Give back the memory that glibc has free; return whether there was any. Takes a millisecond.
+
+    Returns False where the C library is another one.
+    """
     import ctypes  # here, for most processes never need it
 
     try:
@@ -39,21 +39,21 @@ def trim() -> bool:
 
 
 async def release_unused() -> bool:
-    """Empty Python's free lists and glibc's; whether there was anything. Only glibc knows how.
+    """Free what Python keeps for later, then `trim`; return whether any memory was given back.
 
-    Two steps of some 10 ms each, during which nothing else happens.
+    Two steps of some 10 ms each, during which the event loop does nothing else.
     """
-    _forget_looked_up_names()
+    _clear_method_cache()
     gc.collect()  # gRPC leaves a small cycle for every call
-    await asyncio.sleep(_SETTLES_S)
-    trimmed = trim()
-    await renew_free_lists()  # after the first time, so that what is new lies among what stays
-    return trim() or trimmed
+    await asyncio.sleep(_CALLS_ARE_FREED_S)
+    return trim()
 
 
-def _forget_looked_up_names() -> None:
-    """Each name that C code looks up on an object is a new string, and may be kept for the next
-    time, of which there is none: one a connection with TLS, and a page for each.
+def _clear_method_cache() -> None:
+    """Forget the names that C code looked up on objects.
+
+    Each is a new string, and the cache keeps one for every connection with TLS, in a page of its
+    own, although it is never looked up again.
     """
     if sys.version_info >= (3, 13):
         sys._clear_internal_caches()
@@ -62,9 +62,9 @@ def _forget_looked_up_names() -> None:
 
 
 class MemoryRelease:
-    """Gives back when it is quiet for a while: what is free, and more when most clients have gone.
+    """Gives memory back when it is quiet for a while: by `trim`, or by `release` if many have gone.
 
-    That is half of them, or more, and some number at least.
+    Many are half of the most clients that there were, and at least 100.
     """
 
     def __init__(
@@ -82,44 +82,44 @@ class MemoryRelease:
         self._most = 0
         self._clients = 0
         self._used = False
-        self._fallen = False
+        self._many_gone = False
         self._changed_at = 0.0
         self._due = asyncio.Event()
 
     def count(self, clients: int) -> None:
-        """There are so many clients now."""
-        if self._most < _WORTH_IT <= clients and self._quiet_s is not None:
-            import ctypes  # noqa: F401  needed later, when it would lie in holes and keep them
+        """Take note of the number of clients that are connected now."""
+        if self._most < _FEWEST_CLIENTS <= clients and self._quiet_s is not None:
+            import ctypes  # noqa: F401  loaded later it would lie in freed pages and keep them
         self._used |= clients > self._clients
         self._clients = clients
         self._most = max(self._most, clients)
-        self._fallen = self._most - clients >= max(_WORTH_IT, self._most / 2)
+        self._many_gone = self._most - clients >= max(_FEWEST_CLIENTS, self._most / 2)
         self._changed()
 
     def pushed(self) -> None:
-        """The clients are being pushed to."""
+        """Take note of a push to the clients."""
         self._used = True
         self._changed()
 
     def _changed(self) -> None:
         self._changed_at = self._clock.monotonic()
-        worth_it = self._fallen or (self._used and self._clients >= _WORTH_IT)
+        worth_it = self._many_gone or (self._used and self._clients >= _FEWEST_CLIENTS)
         if worth_it and self._quiet_s is not None:
             self._due.set()
         else:
             self._due.clear()
 
     async def run(self) -> None:
-        """Wait for it to be quiet, again and again."""
+        """Wait until it is quiet and give memory back, for ever."""
         while True:
             await self._due.wait()
             left_s = self._changed_at + (self._quiet_s or 0.0) - self._clock.monotonic()
             if left_s > 0:
                 await self._clock.sleep(left_s)
                 continue
-            fallen, self._fallen, self._used = self._fallen, False, False
+            many_gone, self._many_gone, self._used = self._many_gone, False, False
             self._due.clear()
-            if not fallen:
+            if not many_gone:
                 self._trim()
                 continue
             gone, self._most = self._most - self._clients, self._clients

@@ -6,7 +6,7 @@ import asyncio
 
 
 class Signal:
-    """Set by anybody, waited for by one task at a time."""
+    """Set by any task, and waited for by one task at a time."""
 
     __slots__ = ("_set", "_waiter")
 
@@ -15,19 +15,21 @@ class Signal:
         self._waiter: asyncio.Future[None] | None = None
 
     def set(self) -> None:
-        """Wake who waits, and whoever comes to wait before it is cleared."""
+        """Wake the task that waits, or the next one to wait before it is cleared."""
         self._set = True
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
     def clear(self) -> None:
+        """Let the next task that waits wait until it is set anew."""
         self._set = False
 
     def is_set(self) -> bool:
+        """Return whether a task that waits now would go on at once."""
         return self._set
 
     def wait(self) -> asyncio.Future[None]:
-        """Done when it is set. Not a coroutine, whose frame would be as long as it waits."""
+        """Return a future that is done when it is set; a coroutine's frame would cost memory."""
         self._waiter = asyncio.get_running_loop().create_future()
         if self._set:
             self._waiter.set_result(None)

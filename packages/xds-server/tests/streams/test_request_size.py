@@ -10,7 +10,6 @@ import grpc
 import grpc.aio
 import pytest
 from envoy.service.discovery.v3 import discovery_pb2
-from google.protobuf.message import Message
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -70,7 +69,9 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     merge = _request._merge
 
-    def noting(message: Message, data: bytes) -> None:
+    def noting(
+        message: discovery_pb2.DiscoveryRequest | discovery_pb2.DeltaDiscoveryRequest, data: bytes
+    ) -> None:
         sizes.append(len(data))
         merge(message, data)
 

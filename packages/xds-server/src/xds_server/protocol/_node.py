@@ -1,4 +1,4 @@
-"""Who is on the other end of a stream: the node of its first request, parsed once."""
+"""The node that a client says it is in its first request, parsed once."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from sys import intern
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from envoy.config.core.v3.base_pb2 import Node as NodeMessage
+    from google.protobuf.struct_pb2 import Struct, Value
 
 JSON: TypeAlias = bool | float | str | list["JSON"] | dict[str, "JSON"] | None
 
@@ -24,9 +28,9 @@ class Node:
     user_agent: str = ""
 
 
-def node_from_proto(message: Any) -> Node:
-    """The plain value of an `envoy.config.core.v3.Node`."""
-    user_agent = str(message.user_agent_name)
+def node_from_proto(message: NodeMessage) -> Node:
+    """Return the plain value of an `envoy.config.core.v3.Node`."""
+    user_agent = message.user_agent_name
     if message.user_agent_version:
         user_agent += "/" + message.user_agent_version
     return Node(
@@ -40,18 +44,18 @@ def node_from_proto(message: Any) -> Node:
     )
 
 
-def _struct(struct: Any) -> dict[str, JSON]:
+def _struct(struct: Struct) -> dict[str, JSON]:
     return {intern(key): _value(value) for key, value in struct.fields.items()}
 
 
-def _value(value: Any) -> JSON:
+def _value(value: Value) -> JSON:
     match value.WhichOneof("kind"):
         case "bool_value":
-            return bool(value.bool_value)
+            return value.bool_value
         case "number_value":
-            return float(value.number_value)
+            return value.number_value
         case "string_value":
-            return str(value.string_value)
+            return value.string_value
         case "list_value":
             return [_value(item) for item in value.list_value.values]
         case "struct_value":

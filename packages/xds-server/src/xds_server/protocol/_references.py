@@ -1,7 +1,7 @@
 """Which endpoints a cluster refers to, and which routes a listener.
 
-They are read off the wire rather than decoded, as it is asked of every cluster and listener of
-every change.
+The names are read off the wire rather than decoded, as every cluster and listener of every change
+is looked at.
 """
 
 from __future__ import annotations
@@ -20,22 +20,18 @@ _SAME_STREAM = (3, 5)  # ads and self of envoy.config.core.v3.ConfigSource
 
 
 def endpoints_of(cluster: Resource) -> str | None:
-    """The name under which a cluster's endpoints come over the same stream; None if they do not.
-
-    Read off the wire rather than decoded, as it is asked of every cluster of every change.
-    """
-    known = cluster._endpoints
-    if known is None:
+    """Return the name of the endpoints that a cluster gets over the same stream; None if none."""
+    derived = cluster._derived
+    if derived.endpoints is None:
         try:
-            known = _endpoints_name(cluster.body)
+            derived.endpoints = _endpoints_name(cluster.body)
         except ValueError:
-            known = ""  # Not a Cluster; whether to accept it is for the client to say.
-        object.__setattr__(cluster, "_endpoints", known)
-    return known or None
+            derived.endpoints = ""  # Not a Cluster; whether to accept it is for the client to say.
+    return derived.endpoints or None
 
 
 def first_text(body: bytes) -> str:
-    """Field 1 of a message, which is the name in every type of resource that has one."""
+    """Return field 1 of a message, which is the name in every type of resource that has one."""
     return next((body[a:b].decode() for field, a, b in fields(body) if field == _NAME), "")
 
 
@@ -74,15 +70,14 @@ _MANAGER = (
 
 
 def routes_of(listener: Resource) -> tuple[str, ...]:
-    """The names of the routes that a listener gets over the same stream."""
-    known = listener._routes
-    if known is None:
+    """Return the names of the route configurations that a listener gets over the same stream."""
+    derived = listener._derived
+    if derived.routes is None:
         try:
-            known = tuple(dict.fromkeys(_route_names(listener.body)))
+            derived.routes = tuple(dict.fromkeys(_route_names(listener.body)))
         except ValueError:
-            known = ()  # Not a Listener; whether to accept it is for the client to say.
-        object.__setattr__(listener, "_routes", known)
-    return known
+            derived.routes = ()  # Not a Listener; whether to accept it is for the client to say.
+    return derived.routes
 
 
 def _route_names(body: bytes) -> Iterator[str]:
@@ -96,7 +91,7 @@ def _route_names(body: bytes) -> Iterator[str]:
 
 
 def _routes_of_manager(config: bytes) -> Iterator[str]:
-    """Of a packed `google.protobuf.Any`, if it is a connection manager with RDS."""
+    """Yield the route name of a packed `Any`, if it is a connection manager with RDS."""
     if _MANAGER not in _inside([config], 1):
         return
     for rds in _inside(_inside([config], 2), _RDS):
@@ -105,5 +100,5 @@ def _routes_of_manager(config: bytes) -> Iterator[str]:
 
 
 def _inside(messages: Iterable[bytes], number: int) -> list[bytes]:
-    """The values of one field of some messages."""
+    """Return the values of one field of some messages."""
     return [body[a:b] for body in messages for field, a, b in fields(body) if field == number]

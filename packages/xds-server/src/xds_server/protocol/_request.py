@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from sys import intern
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import grpc
 from envoy.service.discovery.v3 import discovery_pb2
@@ -15,6 +15,14 @@ from google.protobuf.message import DecodeError
 from xds_server._errors import BadRequest
 from xds_server.protocol._node import Node, node_from_proto
 from xds_server.protocol._resources_by_name import shared_names
+
+if TYPE_CHECKING:
+    from envoy.service.discovery.v3.discovery_pb2 import (
+        DeltaDiscoveryRequest,
+        DiscoveryRequest,
+    )
+
+    Message: TypeAlias = DeltaDiscoveryRequest | DiscoveryRequest
 
 _NO_VERSIONS: Mapping[str, str] = MappingProxyType({})
 
@@ -52,14 +60,14 @@ class DeltaRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parsed:
-    """A request, and the node it named (a client may name it in the first one only)."""
+    """A request, and its node, which a client need send in the first request only."""
 
     request: SotwRequest | DeltaRequest
     node: Node | None
 
 
 def parse_sotw(data: bytes, *, with_node: bool = True) -> Parsed:
-    """Raises `BadRequest` for bytes that are no `DiscoveryRequest`."""
+    """Parse a state-of-the-world request. Raises `BadRequest` for other bytes."""
     message = discovery_pb2.DiscoveryRequest()
     _merge(message, data)
     return Parsed(
@@ -75,7 +83,7 @@ def parse_sotw(data: bytes, *, with_node: bool = True) -> Parsed:
 
 
 def parse_delta(data: bytes, *, with_node: bool = True) -> Parsed:
-    """Raises `BadRequest` for bytes that are no `DeltaDiscoveryRequest`."""
+    """Parse a delta request. Raises `BadRequest` for other bytes."""
     if not with_node and (acknowledgement := _bare_acknowledgement(data)) is not None:
         return acknowledgement
     message = discovery_pb2.DeltaDiscoveryRequest()
@@ -96,9 +104,10 @@ def parse_delta(data: bytes, *, with_node: bool = True) -> Parsed:
 
 
 def _bare_acknowledgement(data: bytes) -> Parsed | None:
-    """The request if it is nothing but a type and a nonce, as most of them are.
+    """Return a request that has only a type and a nonce, as most requests do; None for others.
 
-    To read these two by hand takes a tenth of the time: fields 2 and 6, each shorter than 128.
+    Reading these two fields by hand (2 and 6, each shorter than 128 bytes) takes a tenth of the
+    time.
     """
     end = len(data)
     if end < 4 or data[0] != 0x12:
@@ -112,11 +121,11 @@ def _bare_acknowledgement(data: bytes) -> Parsed | None:
         type_url = intern(data[2:nonce_at].decode())
         nonce = data[nonce_at + 2 :].decode()
     except UnicodeDecodeError:
-        return None  # and the parser says so
+        return None  # The parser then refuses it.
     return Parsed(request=DeltaRequest(type_url=type_url, nonce=nonce), node=None)
 
 
-def _merge(message: Any, data: bytes) -> None:
+def _merge(message: Message, data: bytes) -> None:
     try:
         message.MergeFromString(data)
     except DecodeError as error:
@@ -131,11 +140,11 @@ def _names(names: Iterable[str]) -> frozenset[str]:
     return shared_names(frozenset(map(intern, names)))
 
 
-def _error(message: Any) -> ClientError | None:
+def _error(message: Message) -> ClientError | None:
     if not message.HasField("error_detail"):
         return None
     return ClientError(code=message.error_detail.code, message=message.error_detail.message)
 
 
-def _node(message: Any) -> Node | None:
+def _node(message: Message) -> Node | None:
     return node_from_proto(message.node) if message.HasField("node") else None

@@ -11,6 +11,23 @@ _TYPE_PREFIX = "type.googleapis.com/"
 _VERSION_HEX_DIGITS = 16
 
 
+class Derived:
+    """What is read off one resource or written in front of it, each when it is first needed.
+
+    `sotw_head` and `delta_head` precede the body in a response of the dialect; `_response_encoding`
+    writes them. `endpoints` is the name of a cluster's endpoints ("" if it has none) and `routes`
+    are the names of a listener's routes; `_references` reads them.
+    """
+
+    __slots__ = ("delta_head", "endpoints", "routes", "sotw_head")
+
+    def __init__(self) -> None:
+        self.sotw_head = b""
+        self.delta_head = b""
+        self.endpoints: str | None = None
+        self.routes: tuple[str, ...] | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
     """A named resource, already serialised.
@@ -26,13 +43,7 @@ class Resource:
     version: str
     ttl_s: float | None = None
 
-    # What precedes the body on the wire, kept by `_response_encoding` after its first use.
-    _sotw_head: bytes = field(default=b"", init=False, repr=False, compare=False)
-    _delta_head: bytes = field(default=b"", init=False, repr=False, compare=False)
-    # Of a cluster: the name of its endpoints, "" if it has none; kept by `_references`.
-    _endpoints: str | None = field(default=None, init=False, repr=False, compare=False)
-    # Of a listener: the names of its routes; likewise.
-    _routes: tuple[str, ...] | None = field(default=None, init=False, repr=False, compare=False)
+    _derived: Derived = field(default_factory=Derived, init=False, repr=False, compare=False)
 
     @classmethod
     def pack(cls, message: Message, *, name: str, ttl_s: float | None = None) -> Resource:
@@ -48,5 +59,5 @@ class Resource:
 
 
 def content_version(body: bytes) -> str:
-    """The version of a resource whose serialised content is `body`: equal bytes, equal version."""
+    """Return the version of a resource with this serialised content: equal for equal bytes."""
     return hashlib.sha256(body).hexdigest()[:_VERSION_HEX_DIGITS]

@@ -1,38 +1,55 @@
-"""What clients have, by name: mappings that streams of one shape share, and what follows from one.
+"""Resources by name: what a client has, in mappings that the streams of equal clients share.
 
-Many clients that have the same are to be brought to the same. What they lack and what they have
-afterwards is found out for the first of them, and kept on the mapping they all leave behind, which
-is gone as soon as the last of them has left it.
+Many clients that have the same are to be brought to the same. What one of them lacks, and what it
+has afterwards, is worked out for the first of them and kept on the mapping that all of them are
+moved away from. The mapping, and the results with it, is freed when the last client has been moved.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import NamedTuple
 from weakref import WeakKeyDictionary, ref
 
 from xds_server.protocol._resource import Resource
 
 NO_NAMES: frozenset[str] = frozenset()
-"""One for all: each empty set is 216 bytes, and an idle stream would have half a dozen."""
+"""The one empty set of names: each is 216 bytes, and an idle stream would have half a dozen."""
 
-_known: WeakKeyDictionary[frozenset[str], ref[frozenset[str]]] = WeakKeyDictionary()
+_shared: WeakKeyDictionary[frozenset[str], ref[frozenset[str]]] = WeakKeyDictionary()
 
 
 def shared_names(names: frozenset[str]) -> frozenset[str]:
-    """The set equal to `names` that everybody else has as well.
+    """Return the set equal to `names` that all streams share.
 
     A thousand clients of one shape then have one set, and comparing theirs takes no time.
     """
     if not names:
         return NO_NAMES
-    known = _known.get(names)
+    known = _shared.get(names)
     same = known() if known is not None else None
     if same is None:
-        _known[names] = ref(names)
+        _shared[names] = ref(names)
         return names
     return same
+
+
+class _Difference(NamedTuple):
+    """The last result of `difference`, with the arguments that it is the result for."""
+
+    state: ref[ResourcesByName]
+    complete: bool
+    new: Mapping[str, Resource]
+    gone: frozenset[str]
+
+
+class _Successor(NamedTuple):
+    """The last result of `with_changes`, with its arguments; `new` returns the first of them."""
+
+    new: ref[ResourcesByName] | partial[Mapping[str, Resource]]
+    removed: frozenset[str]
+    after: ref[ResourcesByName]
 
 
 class ResourcesByName(dict[str, Resource]):
@@ -42,42 +59,45 @@ class ResourcesByName(dict[str, Resource]):
 
     def __init__(self, resources: Iterable[tuple[str, Resource]] | Mapping[str, Resource] = ()):
         super().__init__(resources)
-        self._difference: tuple[Any, ...] | None = None
-        self._successor: tuple[Any, ...] | None = None
+        self._difference: _Difference | None = None
+        self._successor: _Successor | None = None
 
     def difference(
         self, state: Mapping[str, Resource], *, complete: bool
     ) -> tuple[Mapping[str, Resource], frozenset[str]]:
-        """What of `state` is new or changed; and what is not in it, if it is `complete`.
+        """Return the resources of `state` that are new or changed, and the names it lacks.
 
-        The first is `state` itself if that is all of it.
+        The first is `state` itself if that is all of it; the second is empty unless `state` is
+        `complete`.
         """
         known = self._difference
-        if known is not None and known[0]() is state and known[1] is complete:
-            return known[2], known[3]
+        if known is not None and known.state() is state and known.complete is complete:
+            return known.new, known.gone
         new = changed(state, self)
         gone = frozenset(self.keys() - state.keys()) if complete and self else NO_NAMES
         if isinstance(state, ResourcesByName) and new is not state:
-            self._difference = (ref(state), complete, new, gone)
+            self._difference = _Difference(ref(state), complete, new, gone)
         return new, gone
 
     def with_changes(self, new: Mapping[str, Resource], removed: frozenset[str]) -> ResourcesByName:
-        """These with `new` and without `removed`."""
+        """Return these with `new` and without `removed`."""
         known = self._successor
-        if known is not None and known[0]() is new and known[1] == removed:
-            successor: ResourcesByName | None = known[2]()
+        if known is not None and known.new() is new and known.removed == removed:
+            successor = known.after()
             if successor is not None:
                 return successor
         after = ResourcesByName(self)
         after.update(new)
         for name in removed:
             after.pop(name, None)
-        # Weak where it may lead on, so that one who stays here does not hold all that come after.
+        # Weak where it may lead on, so that a client that is still here does not keep alive all
+        # the mappings that came after.
         of = ref(new) if isinstance(new, ResourcesByName) else partial(_same, new)
-        self._successor = (of, removed, ref(after))
+        self._successor = _Successor(of, removed, ref(after))
         return after
 
     def without(self, names: frozenset[str]) -> ResourcesByName:
+        """Return these without `names`."""
         return self.with_changes(NO_RESOURCES, names)
 
 
@@ -91,7 +111,7 @@ def _same(mapping: Mapping[str, Resource]) -> Mapping[str, Resource]:
 def changed(
     state: Mapping[str, Resource], client_has: Mapping[str, Resource]
 ) -> Mapping[str, Resource]:
-    """What of `state` the client does not have; the same mapping if that is all of it."""
+    """Return the resources of `state` that the client lacks; the same mapping if it lacks all."""
     if state is client_has:
         return NO_RESOURCES
     if not client_has:

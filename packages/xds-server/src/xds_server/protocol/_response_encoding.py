@@ -1,7 +1,7 @@
-"""Responses put together by hand from bytes that are already packed.
+"""Responses written by hand from bytes that are already packed.
 
-Protobuf fields may come in any order and concatenate, so a response is its resources' shared
-bytes followed by what differs from stream to stream: version and nonce.
+Protobuf fields may come in any order and concatenate, so a response is the bytes of its resources,
+which streams share, followed by those that differ from stream to stream: version and nonce.
 https://protobuf.dev/programming-guides/encoding/
 """
 
@@ -26,7 +26,7 @@ def _varint(value: int) -> bytes:
 
 
 def _head(field: int, length: int) -> bytes:
-    """Tag and length of a length-delimited field; its value follows."""
+    """Return tag and length of a length-delimited field; its value follows."""
     return _varint(field << 3 | 2) + _varint(length)
 
 
@@ -39,12 +39,12 @@ def _text(field: int, value: str) -> bytes:
 
 
 def _any_head(type_url: str, body_length: int) -> bytes:
-    """`google.protobuf.Any` up to its value's first byte."""
+    """Return a `google.protobuf.Any` up to its value's first byte."""
     return _text(1, type_url) + _head(2, body_length)
 
 
 def _duration(seconds: float) -> bytes:
-    """`google.protobuf.Duration`."""
+    """Return a `google.protobuf.Duration`."""
     whole = int(seconds)
     nanos = round((seconds - whole) * 1_000_000_000)
     encoded = b"\x08" + _varint(whole) if whole else b""
@@ -52,7 +52,7 @@ def _duration(seconds: float) -> bytes:
 
 
 def _bare(resource: Resource) -> bytes:
-    """`envoy.service.discovery.v3.Resource` without the body."""
+    """Return an `envoy.service.discovery.v3.Resource` without its body."""
     head = _text(3, resource.name) + _text(1, resource.version)
     if resource.ttl_s is not None:
         head += _field(6, _duration(resource.ttl_s))
@@ -60,16 +60,16 @@ def _bare(resource: Resource) -> bytes:
 
 
 def _wrapped(resource: Resource) -> bytes:
-    """`envoy.service.discovery.v3.Resource` up to the first byte of the body, which is last."""
+    """Return an `envoy.service.discovery.v3.Resource` up to the body, which is last."""
     head = _bare(resource)
     inner = _any_head(resource.type_url, len(resource.body))
     return head + _head(2, len(inner) + len(resource.body)) + inner
 
 
 def _sotw_head(resource: Resource) -> bytes:
-    """What comes before the body in a state-of-the-world response (field 2, an `Any`).
+    """Return the bytes before the body in a state-of-the-world response (field 2, an `Any`).
 
-    A resource with a TTL travels inside a `Resource`, as a bare `Any` has no place for it.
+    A resource with a TTL is sent inside a `Resource`, as a bare `Any` has no place for the TTL.
     """
     if resource.ttl_s is None:
         head = _any_head(resource.type_url, len(resource.body))
@@ -80,39 +80,37 @@ def _sotw_head(resource: Resource) -> bytes:
 
 
 def _delta_head(resource: Resource) -> bytes:
-    """What comes before the body in a delta response (field 2, a `Resource`)."""
+    """Return the bytes before the body in a delta response (field 2, a `Resource`)."""
     head = _wrapped(resource)
     return _head(2, len(head) + len(resource.body)) + head
 
 
 def sotw_body(resources: Iterable[Resource]) -> bytes:
-    """The resources of a `DiscoveryResponse`: what every stream can share."""
+    """Return the resources of a `DiscoveryResponse`: the bytes that streams share."""
     parts: list[bytes] = []
     for resource in resources:
-        head = resource._sotw_head
-        if not head:
-            head = _sotw_head(resource)
-            object.__setattr__(resource, "_sotw_head", head)
-        parts.append(head)
+        derived = resource._derived
+        if not derived.sotw_head:
+            derived.sotw_head = _sotw_head(resource)
+        parts.append(derived.sotw_head)
         parts.append(resource.body)
     return b"".join(parts)
 
 
 def delta_body(resources: Iterable[Resource]) -> bytes:
-    """The resources of a `DeltaDiscoveryResponse`."""
+    """Return the resources of a `DeltaDiscoveryResponse`: the bytes that streams share."""
     parts: list[bytes] = []
     for resource in resources:
-        head = resource._delta_head
-        if not head:
-            head = _delta_head(resource)
-            object.__setattr__(resource, "_delta_head", head)
-        parts.append(head)
+        derived = resource._derived
+        if not derived.delta_head:
+            derived.delta_head = _delta_head(resource)
+        parts.append(derived.delta_head)
         parts.append(resource.body)
     return b"".join(parts)
 
 
 def delta_heartbeat(resources: Iterable[Resource]) -> bytes:
-    """Resources that are as they were and shall not expire: named, without their bodies."""
+    """Return resources that have not changed and shall not expire: named, without their bodies."""
     return b"".join(_field(2, _bare(resource)) for resource in resources)
 
 
@@ -127,13 +125,13 @@ def _delta_tail(type_url: str, version: str, identifier: str) -> bytes:
 
 
 def sotw_tail(*, type_url: str, version: str, nonce: str, identifier: str) -> bytes:
-    """The rest of a `DiscoveryResponse`; all but the nonce is the same for every client."""
+    """Return the rest of a `DiscoveryResponse`; all but the nonce is the same for every client."""
     return _sotw_tail(type_url, version, identifier) + _text(5, nonce)
 
 
 def delta_tail(
     *, type_url: str, version: str, nonce: str, identifier: str, removed: Iterable[str]
 ) -> bytes:
-    """The rest of a `DeltaDiscoveryResponse`."""
+    """Return the rest of a `DeltaDiscoveryResponse`."""
     same = _delta_tail(type_url, version, identifier)
     return b"".join((*(_field(6, name.encode()) for name in removed), same, _text(5, nonce)))

@@ -29,17 +29,17 @@ NAMED_ONLY: Final = frozenset(
 """Types that a client always asks for by name: an empty list of names never means "all"."""
 
 FULL_STATE: Final = frozenset({CLUSTER, LISTENER})
-"""Types of which a state-of-the-world response is complete: what is absent from it is removed."""
+"""Types of which a state-of-the-world response is complete: a client removes what it lacks."""
 
 ABSENCE_NOT_SENT: Final = frozenset({ROUTE, SECRET, RUNTIME})
 """Types of which a delta client is not told that a name it asked for does not exist.
 
-Envoy (1.40) takes that for an answer about a route, stops its clock, and then waits on; it refuses
-any number of runtime layers but one; and a secret that is not there yet is worth waiting for.
+Envoy (1.40) takes that for an answer about a route, stops its timer and waits on; it refuses a
+response with any number of runtime layers but one; and a secret that is missing may still come.
 """
 
 REFER_TO_NOTHING: Final = frozenset({ENDPOINT, SECRET, RUNTIME})
-"""Types that refer to nothing else, so that a change of theirs may overtake changes of others."""
+"""Types whose resources refer to no others, so that their changes may overtake other changes."""
 
 PUSH_ORDER: Final = (CLUSTER, ENDPOINT, LISTENER, SCOPED_ROUTE, ROUTE, VIRTUAL_HOST, SECRET)
 """Make before break: each type comes before the types that refer to it."""
@@ -60,16 +60,16 @@ SHORT_NAMES: Final = {
 
 
 def short_name(type_url: str) -> str:
-    """The type's name in metrics and logs; unknown types share one, so that labels stay few."""
+    """Return the name of a type in metrics; unknown types share one, so that labels stay few."""
     return SHORT_NAMES.get(type_url, "other")
 
 
 def in_push_order(type_urls: Collection[str]) -> tuple[str, ...]:
-    """The types in the order one push sends them; types without a place come last, by name."""
+    """Return the types in the order in which a push sends them; unknown ones come last, by name."""
     return _in_push_order(tuple(type_urls))
 
 
-@lru_cache(maxsize=256)  # asked for in every push to every client
+@lru_cache(maxsize=256)  # called in every push to every client
 def _in_push_order(type_urls: tuple[str, ...]) -> tuple[str, ...]:
     known = [type_url for type_url in PUSH_ORDER if type_url in type_urls]
     return (*known, *sorted(set(type_urls).difference(PUSH_ORDER)))

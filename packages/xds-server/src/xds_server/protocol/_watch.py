@@ -9,17 +9,19 @@ from xds_server.protocol._resources_by_name import ResourcesByName
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
-    """What a client wants of one type: all of it (`wildcard`) and these names."""
+    """What a client wants of one type: all of it (`wildcard`) and the resources of these names."""
 
     type_url: str
     names: frozenset[str] = frozenset()
     wildcard: bool = False
 
-    # The names that end in "/*", without the star; found on first use.
-    _prefixes: tuple[str, ...] | None = field(default=None, init=False, repr=False, compare=False)
+    # Holds the result of `prefixes` after its first call, as the names may be many.
+    _prefixes: list[tuple[str, ...]] = field(
+        default_factory=list, init=False, repr=False, compare=False
+    )
 
     def covers(self, name: str) -> bool:
-        """Whether a resource of this name is wanted; `x/*` among the names wants all below x/."""
+        """Return whether a resource of this name is wanted; the name `x/*` wants all below x/."""
         return (
             self.wildcard
             or name in self.names
@@ -27,15 +29,13 @@ class Watch:
         )
 
     def prefixes(self) -> tuple[str, ...]:
-        """What the names that stand for more than themselves stand for all of."""
-        prefixes = self._prefixes
-        if prefixes is None:
-            prefixes = tuple(name[:-1] for name in self.names if name.endswith("/*"))
-            object.__setattr__(self, "_prefixes", prefixes)
-        return prefixes
+        """Return the beginnings of resource names that the names with `/*` at their end want."""
+        if not self._prefixes:
+            self._prefixes.append(tuple(name[:-1] for name in self.names if name.endswith("/*")))
+        return self._prefixes[0]
 
     def select(self, resources: ResourcesByName) -> ResourcesByName:
-        """Those of `resources` that are wanted; the same mapping if all are.
+        """Return the resources that are wanted; the same mapping if all are.
 
         Takes time in proportion to the names or the resources, whichever are fewer; with
         prefixes, to the resources.

@@ -1,4 +1,4 @@
-"""The fields of a protobuf message, read off the wire: nothing is decoded that is not asked for.
+"""The fields of a protobuf message, read off the wire without decoding the message.
 
 https://protobuf.dev/programming-guides/encoding/
 """
@@ -12,10 +12,10 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 def fields(data: bytes, *, at_most: int = sys.maxsize) -> Iterator[tuple[int, int, int]]:
-    """The top-level fields in their order: number, and where the value begins and ends.
+    """Yield the top-level fields in their order: number, and where the value begins and ends.
 
-    Raises ValueError for what is cut short or no message, and for more than `at_most` fields; what
-    came before has been told then.
+    Raises ValueError for bytes that are cut short or no message, and for more than `at_most`
+    fields, after yielding the fields before.
     """
     at, end = 0, len(data)
     while at < end:
@@ -45,7 +45,7 @@ def fields(data: bytes, *, at_most: int = sys.maxsize) -> Iterator[tuple[int, in
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:
-    """The number at a place, and where it ends. Raises ValueError."""
+    """Return the number at a place, and where it ends. Raises ValueError."""
     try:
         byte = data[at]
         if byte < 0x80:
