@@ -130,3 +130,8 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     except DurationError:
         return
     assert duration >= timedelta()
+
+
+@pytest.mark.parametrize(("text", "hours"), [("30d", 720), ("1d12h", 36), ("0.5d", 12), ("2h", 2)])
+def test_days_are_read_where_they_are_allowed(text: str, hours: int) -> None:
+    assert parse_duration(text, allow_days=True) == timedelta(hours=hours)

@@ -43,7 +43,7 @@ async def test_a_loop_that_sleeps_again_is_woken_as_often_as_time_allows() -> No
     assert ticks == 10
 
 
-async def test_jump_moves_the_wall_clock_and_wakes_nobody() -> None:
+async def test_jump_moves_the_wall_clock_and_wakes_no_sleeper() -> None:
     clock = ManualClock()
     wall, steady = clock.now(), clock.monotonic()
     clock.jump(-3600)

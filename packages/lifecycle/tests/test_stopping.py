@@ -8,7 +8,7 @@ import pytest
 from mesh_lifecycle import drain_within, stop_signals
 
 
-async def test_signal_becomes_a_wish_to_stop_with_its_name() -> None:
+async def test_signal_becomes_a_request_to_stop_with_its_name() -> None:
     with stop_signals(signal.SIGUSR1) as stopping:
         assert not stopping.requested
         os.kill(os.getpid(), signal.SIGUSR1)
@@ -16,7 +16,7 @@ async def test_signal_becomes_a_wish_to_stop_with_its_name() -> None:
         assert stopping.requested
 
 
-async def test_first_reason_is_kept_and_further_wishes_are_counted() -> None:
+async def test_first_reason_is_kept_and_further_requests_are_counted() -> None:
     with stop_signals(signal.SIGUSR1) as stopping:
         stopping.request("quit asked for")
         stopping.request("SIGTERM")

@@ -245,7 +245,7 @@ async def test_files_are_not_read_any_more_when_their_envoy_has_left(socket_dir:
             await envoy.ask("file-root:system", *(f"file-root:/no/{n}" for n in range(90)))
             await envoy.read()
             await until(lambda: len(files.status.states) == 91, what="all are read")
-        files.look()
+        files.read_again()
         await until(lambda: not files.status.states, what="none is read")
 
 

@@ -1,9 +1,9 @@
-"""Keeps a workload's SPIFFE certificate fresh and tells everyone who uses it.
+"""Keeps a workload's SPIFFE certificate fresh, for all parts of a program that use it.
 
-One loop renews and publishes; secret servers, files and TLS contexts subscribe to what it
-publishes. Whoever signs is behind `CertificateAuthority`.
+One loop renews the certificate and publishes it; secret servers, files and TLS contexts subscribe.
+The authority that signs it is anything with the method of `CertificateAuthority`.
 
-What only some programs use is loaded when it is first used.
+Modules that only some programs need are loaded when they are first used.
 """
 
 from importlib import import_module
@@ -24,9 +24,10 @@ from certclient._errors import (
 from certclient.authorities._authority import CertificateAuthority, RetryingAuthority
 from certclient.feed._certificates import CertificateChanges, Certificates, RotationStatus
 from certclient.files._file_certificates import FilesConfig, follow_files, mounted_files
-from certclient.files._file_secrets import FileSecrets, FileState, FileStatus, file_secrets
+from certclient.files._file_secrets import FileSecrets, FileStatus, file_secrets
 from certclient.files._output_files import OutputFilesConfig, output_files, write_files
 from certclient.files._secret_names import FileSecretsConfig
+from certclient.files._secret_reader import FileState
 from certclient.rotation._rotation import RotationConfig, keep_fresh
 from certclient.rotation._schedule import renewal_time
 from certclient.tls._trust_bundle import TrustConfig, TrustingCertificates, with_trust
@@ -65,14 +66,14 @@ __all__ = [
     "RotationConfig",
     "keep_fresh",
     "renewal_time",
-    # issuers
+    # authorities
     "SYSTEM",
     "CertificateAuthority",
     "IstioCaConfig",
     "RetryingAuthority",
     "SystemRoots",
     "istio_ca",
-    # certificates that somebody else renews
+    # certificates that an external source renews
     "FileSecrets",
     "FileSecretsConfig",
     "FileState",
@@ -90,7 +91,7 @@ __all__ = [
     "TrustConfig",
     "TrustingCertificates",
     "with_trust",
-    # who may connect
+    # which peers may connect
     "Authorize",
     "authorize_ids",
     "authorize_namespace",
@@ -134,7 +135,7 @@ _LOADED_WHEN_USED = {
     "grpc_server_credentials": "tls._grpc_credentials",
 }
 
-if not TYPE_CHECKING:  # a type checker would take any name for one of ours
+if not TYPE_CHECKING:  # a type checker would accept any name
 
     def __getattr__(name: str) -> object:
         if (home := _LOADED_WHEN_USED.get(name)) is None:

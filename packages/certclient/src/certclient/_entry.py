@@ -1,12 +1,13 @@
-"""Where the command `certclient` starts, before gRPC is loaded and reads its environment."""
+"""The start of the command `certclient`, before gRPC is loaded and reads its environment."""
 
 import os
 
 
 def main() -> None:
-    """Run the command line; gRPC's core says nothing on stderr unless the user asked for it.
+    """Run the command line, with gRPC's own log off unless the environment enables it.
 
-    It reports each handshake that fails, for its own developers; the command says why in words.
+    gRPC's core logs each failed handshake on stderr for its own developers; the command reports the
+    reason in words.
     """
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     from certclient.command._command import main as run

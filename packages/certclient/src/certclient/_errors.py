@@ -1,41 +1,41 @@
-"""What can go wrong while a certificate is asked for, by what the caller can do about it."""
+"""The errors of this package, by what the caller can do about them."""
 
 
 class CertClientError(Exception):
-    """Root of every error this package raises on purpose."""
+    """Root of all errors that this package raises on purpose."""
 
 
 class InvalidConfig(CertClientError, ValueError):
-    """A setting that can't work; the message says which and what would be right."""
+    """A setting that can't work; the message names it and what would be right."""
 
 
 class AuthorityUnavailable(CertClientError):
-    """The certificate authority could not be asked, or can't answer now: try again later."""
+    """The certificate authority was not reached, or can't answer now: try again later."""
 
 
 class SigningRefused(CertClientError):
-    """The certificate authority answered no: the same request will be refused again."""
+    """The certificate authority refused the request, and would refuse it again."""
 
 
 class CertificateRejected(CertClientError):
-    """A certificate that an authority returned, or that files hold, failed our check: not taken."""
+    """A certificate of an authority or in a file failed a check, and is not used."""
 
 
 class InvalidPem(CertClientError, ValueError):
-    """PEM that is no certificate, key or bundle; or a certificate that is not of its key."""
+    """PEM that is not a certificate, key or bundle, or a certificate that is not of its key."""
 
 
 class SourceUnavailable(CertClientError):
-    """Certificates can't be had from where they should come from: try again later."""
+    """The source of certificates has none that is usable now: try again later."""
 
 
 class HookFailed(CertClientError):
-    """A command or signal that was to follow a renewal did not work."""
+    """The command or signal after a renewal failed."""
 
 
 class RenewalFailed(CertClientError):
-    """A renewal that was waited for did not bring a certificate."""
+    """A renewal that the caller waited for brought no certificate."""
 
 
 class FeedClosed(CertClientError):
-    """Whoever published certificates has stopped; no further one will come."""
+    """The source of certificates was closed; no further one will come."""

@@ -1,13 +1,13 @@
-"""What is counted, under Istio's names, on a registry that is passed in.
+"""Prometheus metrics under Istio's names; needs the extra `metrics`.
 
 outgoing_latency                     seconds spent on requests, added up      request_type="csr"
 num_outgoing_requests                requests to the authority                request_type="csr"
-num_failed_outgoing_requests         those that brought no certificate        request_type="csr"
+num_failed_outgoing_requests         requests that brought no certificate     request_type="csr"
 num_outgoing_retries                 tries after the first                    request_type="csr"
 cert_expiry_seconds                  to the certificate's end; below 0: past  resource_name
-seconds_until_outage                 to the moment without identity, should the issuer stay down
+seconds_until_outage                 until the identity is lost, if no renewal succeeds
 num_file_watcher_failures_total      directories that could not be watched
-num_file_secret_failures_total       files that turned out not to be whole
+num_file_secret_failures_total       files that became invalid
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ _CSR = {"request_type": "csr"}
 
 
 class CertificateMetrics:
-    """Counts what passes through it and looks at what it is shown; exposes it on `registry`."""
+    """Counts requests to authorities and observes certificates; exposes both on `registry`."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class CertificateMetrics:
         registry.register(self)
 
     def metered(self, authority: CertificateAuthority) -> CertificateAuthority:
-        """Count the requests to an authority."""
+        """Return the authority with its requests counted."""
         return _Metered(authority, self)
 
     def count_retry(self) -> None:
@@ -63,25 +63,25 @@ class CertificateMetrics:
     def show(
         self, certificates: Certificates, *, resource_name: str = WORKLOAD_CERTIFICATE
     ) -> None:
-        """Expose when these certificates end."""
+        """Expose when these certificates expire."""
         self._certificates[resource_name] = certificates
 
     def show_files(self, secrets: FileSecrets) -> None:
-        """Expose the failures of a file source."""
+        """Expose how often files were invalid or could not be watched."""
         self._files.append(secrets)
 
     def monotonic(self) -> float:
-        """Return the time that latency is measured by."""
+        """Return the time by which latency is measured."""
         return self._clock.monotonic()
 
     def collect(self) -> Iterator[Metric]:
-        """Answer the registry. A counter appears when it first has something to tell."""
+        """Return the metrics to the registry. A counter appears when it is first above zero."""
         yield from self._counters()
         expiry = self._metric("cert_expiry_seconds", "gauge", "Seconds to the certificate's end.")
         outage = self._metric(
             "seconds_until_outage",
             "gauge",
-            "Seconds to the moment without identity, should the issuer stay down.",
+            "Seconds until the identity is lost, if no renewal succeeds.",
         )
         now = self._clock.now()
         for name, certificates in self._certificates.items():
@@ -116,7 +116,7 @@ class CertificateMetrics:
             ),
             (
                 "num_file_secret_failures",
-                "Certificate files that were not whole.",
+                "Certificate files that became invalid.",
                 sum(status.load_failures for status in statuses),
             ),
         ):
@@ -129,7 +129,7 @@ class CertificateMetrics:
         return Metric(f"{self._prefix}{name}", text, kind)
 
     def _end(self, name: str, certificate: Certificate) -> float:
-        """The chain's end, or that of the last root: without either nobody can be talked to."""
+        """Return when the chain or the last root expires: TLS needs both."""
         known = self._ends.get(name)
         if known is not None and known[0] is certificate:
             return known[1]

@@ -36,7 +36,7 @@ _BACKDATED = timedelta(seconds=60)
 
 
 class Fault(StrEnum):
-    """What may be wrong with an answer."""
+    """A fault in an answer."""
 
     OTHER_KEY = "other key"
     OTHER_IDENTITY = "other identity"
@@ -72,8 +72,8 @@ class _Signer:
 class FakeAuthority:
     """A `CertificateAuthority` with a root of its own.
 
-    It signs whatever identity a request asks for, with validity by `clock`. Each of the setters
-    below holds until the next; `requests` lists every call, in order.
+    It signs any identity that is requested, with validity by `clock`. Each of the setters below
+    applies until the next; `requests` has every call, in order.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class FakeAuthority:
         lifetime: timedelta | None = None,
         intermediates: int = 0,
     ) -> None:
-        """lifetime: issued instead of the one asked for."""
+        """lifetime: issued instead of the requested one."""
         self.requests: list[ReceivedSigningRequest] = []
         self._clock = clock or SystemClock()
         self._lifetime = lifetime
@@ -98,29 +98,29 @@ class FakeAuthority:
 
     @property
     def root_pem(self) -> bytes:
-        """The root that new certificates lead to."""
+        """The root of new certificates."""
         return self._issuers()[0].certificate.public_bytes(Encoding.PEM)
 
     def answer(self) -> None:
-        """Sign again, also what is hanging."""
+        """Sign requests again, also those that hang."""
         self._error = self._fault = self._made = None
         self._hanging = False
         self._released.set()
 
     def fail(self, error: Callable[[], BaseException]) -> None:
-        """Raise what `error` makes, for each request."""
+        """Raise the exception that `error` makes, for each request."""
         self.answer()
         self._error = error
 
     def answer_wrongly(self, fault: Fault) -> None:
-        """Sign with a fault."""
+        """Sign certificates with a fault."""
         self.answer()
         self._fault = fault
 
     def answer_with(
         self, make: Callable[[x509.CertificateSigningRequest], tuple[bytes, ...]]
     ) -> None:
-        """Answer each request with what `make` makes of it, PEM, leaf first and root last."""
+        """Answer each request with the chain that `make` returns, PEM, leaf first and root last."""
         self.answer()
         self._made = make
 
@@ -135,7 +135,7 @@ class FakeAuthority:
         self._signers = ()
 
     def revocation_list(self, *serials: int) -> bytes:
-        """Make a revocation list of these serials, signed by whoever signs the leaves; PEM."""
+        """Make a revocation list of these serials, signed by the issuer of the leaves; PEM."""
         signer, now = self._issuers()[-1], self._now()
         builder = (
             x509.CertificateRevocationListBuilder()
@@ -153,7 +153,7 @@ class FakeAuthority:
         return builder.sign(signer.key, hashes.SHA256()).public_bytes(Encoding.PEM)
 
     async def sign(self, csr_pem: bytes, *, lifetime: timedelta) -> tuple[bytes, ...]:
-        """Sign, or do what was last asked for."""
+        """Sign the request, or do what the last setter says."""
         csr = x509.load_pem_x509_csr(csr_pem)
         self.requests.append(
             ReceivedSigningRequest(csr=csr, lifetime=lifetime, at=self._clock.monotonic())
@@ -240,7 +240,7 @@ class FakeAuthority:
         return builder.sign(signer.key, hashes.SHA256())
 
     def _issuers(self) -> tuple[_Signer, ...]:
-        """Root first, the one that signs leaves last."""
+        """Return the authorities, the root first, the issuer of the leaves last."""
         if not self._signers:
             signers = [_new_root(f"fake root {self._generation}", self._now())]
             for number in range(self._intermediates):
@@ -260,7 +260,7 @@ async def issued(
     key_type: KeyType = KeyType.P256,
     key_encoding: KeyEncoding = KeyEncoding.PKCS8,
 ) -> Certificate:
-    """Make one certificate that is valid now, for files or servers that a test fills by hand."""
+    """Make one certificate that is valid now, for tests that fill files or servers themselves."""
     key = await new_private_key(key_type)
     chain = await authority.sign(signing_request(key, spiffe_id), lifetime=lifetime)
     return accept(

@@ -361,7 +361,9 @@ async def test_a_silent_server_is_given_up_in_time(
     assert len(service.requests) <= 5
 
 
-async def test_nobody_listening_is_unavailable(csr: bytes, free_port: Callable[..., int]) -> None:
+async def test_an_address_without_a_server_is_unavailable(
+    csr: bytes, free_port: Callable[..., int]
+) -> None:
     config = IstioCaConfig(address=f"127.0.0.1:{free_port()}", root_certificate=None)
     with pytest.raises(AuthorityUnavailable, match=r"cannot reach .*: connection refused"):
         await signed_with(config, csr)

@@ -154,7 +154,9 @@ def key_id(pem: bytes) -> str:
     return x509.SubjectKeyIdentifier.from_public_key(key).digest[:6].hex()
 
 
-async def test_nobody_listening_is_told_as_that(free_port: Callable[[], int]) -> None:
+async def test_an_address_without_a_server_is_named_as_the_reason(
+    free_port: Callable[[], int],
+) -> None:
     address = f"127.0.0.1:{free_port()}"
     reason = await refused(IstioCaConfig(address=address, root_certificate=None))
     assert reason == f"cannot reach {address}: connection refused"

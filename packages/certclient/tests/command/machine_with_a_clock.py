@@ -1,4 +1,4 @@
-"""`certclient` on a machine whose clock somebody sets: `machine_with_a_clock.py FILE ARGUMENTS`.
+"""`certclient` with a clock that a file sets: `machine_with_a_clock.py FILE ARGUMENTS`.
 
 FILE holds by how many seconds. Only the wall clock: what passes goes on passing, as on a machine.
 """

@@ -105,6 +105,25 @@ async def test_get_sends_the_token_headers_and_lifetime(
     assert real_authority.requests[0].lifetime == timedelta(minutes=30)
 
 
+async def test_a_lifetime_may_be_given_in_days(real_authority: FakeAuthority) -> None:
+    async with fake_istio_ca(real_authority) as ca:
+        code, *_ = await run("get", *from_ca(ca.address), "--lifetime", "2d")
+    assert code == 0
+    assert real_authority.requests[0].lifetime == timedelta(days=2)
+
+
+async def test_get_that_times_out_between_two_tries_has_the_reason_of_the_first(
+    real_authority: FakeAuthority,
+) -> None:
+    async with fake_istio_ca(real_authority) as ca:
+        ca.answers = [grpc.StatusCode.UNAVAILABLE, None]
+        code, _, err = await run("get", *from_ca(ca.address), "--timeout", "5s")
+    assert code == 1
+    assert err == (
+        f"certclient: no certificate within 5 s: {ca.address} answered UNAVAILABLE: as told\n"
+    )
+
+
 async def test_get_takes_certificates_from_files_and_from_a_workload_api(
     tmp_path: Path, socket_dir: Path, issue: Issue
 ) -> None:
@@ -200,7 +219,7 @@ async def test_get_that_is_stopped_says_so(tmp_path: Path) -> None:
         (("--files", "x", "--on-renew", "'"), "--on-renew"),
         (("--files", "x", "--on-renew", ""), "--on-renew is empty"),
         (("--files", "x", "--mode", "99"), "three octal digits"),
-        (("--files", "x", "--timeout", "soon"), "must be a number and one of s m h d"),
+        (("--files", "x", "--timeout", "soon"), "is not a duration such as 24h"),
         (("--workload-api", "/run/x"), "must be unix:///PATH or tcp://IP:PORT"),
         (("--ca", "x:1", "--spiffe-id", CART, "--plaintext", "--header", "a"), "NAME=VALUE"),
     ],

@@ -10,17 +10,17 @@ async def test_a_slow_subscriber_sees_the_newest_and_every_subscriber_the_last()
     feed = Feed(0)
     seen: dict[int, list[int]] = {1: [], 2: [], 7: []}
 
-    async def subscriber(turns: int) -> None:
+    async def subscriber(pauses: int) -> None:
         version = 0
-        while seen[turns][-1:] != [99]:
+        while seen[pauses][-1:] != [99]:
             version = await feed.wait_newer(version)
-            seen[turns].append(feed.value)
-            for _ in range(turns):
+            seen[pauses].append(feed.value)
+            for _ in range(pauses):
                 await asyncio.sleep(0)
 
     async with asyncio.TaskGroup() as group:
-        for turns in seen:
-            group.create_task(subscriber(turns))
+        for pauses in seen:
+            group.create_task(subscriber(pauses))
         for value in range(1, 100):
             feed.publish(value)
             if value % 3 == 0:

@@ -1,4 +1,4 @@
-"""Certificates in files: what is taken for one end of TLS, and what for a workload's identity."""
+"""Certificates in files: which are accepted as any pair, and which as the workload's."""
 
 import asyncio
 from dataclasses import dataclass, replace
@@ -46,7 +46,7 @@ TAKEN = None
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """pair: what is said of it as `file-cert:`; workload: as the workload's; TAKEN for nothing.
+    """pair, workload: the error as a `file-cert:` pair and as the workload's; TAKEN without one.
 
     A pair that is refused is refused as the workload's too.
     """

@@ -75,7 +75,7 @@ async def following(directory: Path) -> AsyncIterator[FileSecrets]:
 
 async def pair_is(secrets: FileSecrets, certificate: Certificate, name: str = "default") -> None:
     """Wait until a name's pair is this one, and check that no other pair is ever seen broken."""
-    async for _ in secrets.looks():
+    async for _ in secrets.statuses():
         pair = secrets.get(name)
         if isinstance(pair, KeyPair) and pair.serial == certificate.serial:
             assert pair.chain_pem == certificate.chain_pem
@@ -84,7 +84,7 @@ async def pair_is(secrets: FileSecrets, certificate: Certificate, name: str = "d
 
 
 async def error_is(secrets: FileSecrets, text: str, name: str = "default") -> None:
-    async for _ in secrets.looks():
+    async for _ in secrets.statuses():
         if text in (secrets.error(name) or ""):
             return
 
@@ -136,7 +136,7 @@ async def test_a_kubernetes_volume_is_followed_swap_after_swap(
             new = await issue()
             mount(tmp_path, new)
             await pair_is(secrets, new)
-        # Twice in a row, with nobody looking in between.
+        # Twice in a row, without a subscriber waiting in between.
         mount(tmp_path, await issue())
         mount(tmp_path, last := await issue())
         await pair_is(secrets, last)
@@ -218,8 +218,8 @@ async def test_files_that_come_after_the_start_are_noticed(tmp_path: Path, issue
 async def looked_again(secrets: FileSecrets) -> None:
     """Have all files looked at, and wait until that is done."""
     passes = secrets.status.passes
-    secrets.look()
-    async for status in secrets.looks():
+    secrets.read_again()
+    async for status in secrets.statuses():
         if status.passes > passes:
             return
 
@@ -420,7 +420,7 @@ async def test_a_missing_root_file_is_an_error_until_it_comes(tmp_path: Path, is
         with pytest.raises(SourceUnavailable, match=r"later\.pem does not exist"):
             await secrets.fetch(name)
         (tmp_path / "later.pem").write_bytes((await issue()).trust_bundle_pem)
-        async for _ in secrets.looks():
+        async for _ in secrets.statuses():
             if isinstance(secrets.get(name), Roots):
                 break
 
@@ -448,7 +448,7 @@ async def test_a_name_that_no_file_stands_behind_is_told(tmp_path: Path) -> None
     async with following(tmp_path) as secrets:
         for name in ("kubernetes://secret", "nonsense", "file-cert:only-one", "file-root:", ""):
             assert secrets.get(name) is None
-            with pytest.raises(SourceUnavailable, match="no file stands behind"):
+            with pytest.raises(SourceUnavailable, match="is not the name of files"):
                 await secrets.fetch(name)
 
 
@@ -463,8 +463,8 @@ async def test_a_bundle_that_is_being_written_is_awaited_and_in_the_end_taken(
         in_place(tmp_path / ROOT, whole + whole[:200])
         await error_is(secrets, "cut short", "ROOTCA")
         assert isinstance(secrets.get("ROOTCA"), Roots)
-        # Nobody finishes it: what is whole is taken.
-        async for _ in secrets.looks():
+        # The file is never finished, so its complete certificates are used.
+        async for _ in secrets.statuses():
             if secrets.error("ROOTCA") is None:
                 break
         roots = secrets.get("ROOTCA")
@@ -643,9 +643,7 @@ async def test_a_mount_that_hangs_is_told_and_holds_up_no_other_secret(
         each.join()
 
 
-async def test_names_that_nobody_watches_any_more_are_forgotten(
-    tmp_path: Path, issue: Issue
-) -> None:
+async def test_names_without_a_subscriber_are_forgotten(tmp_path: Path, issue: Issue) -> None:
     put(tmp_path, await issue())
     async with following(tmp_path) as secrets:
         kept = f"file-root:{tmp_path / ROOT}"
@@ -653,7 +651,7 @@ async def test_names_that_nobody_watches_any_more_are_forgotten(
         for number in range(500):
             secrets.get(f"file-root:/nowhere/{number}")
         secrets.forget_all_but({kept})
-        secrets.look()
+        secrets.read_again()
         await until(
             lambda: secrets.status.states.keys() == {"default", "ROOTCA", kept},
             what="the others are forgotten",

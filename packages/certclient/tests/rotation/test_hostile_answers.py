@@ -71,7 +71,7 @@ def test_a_certificate_with_bytes_changed_is_refused_or_still_ours(
         ders[which][position % len(before)] = value
     leaf, intermediate, root = (pem(bytes(each)) for each in ders)
     taken = taken_or_refused((leaf, intermediate, root))
-    # A root's own signature is checked by nobody; all else is covered by somebody's.
+    # A root's own signature is never checked; every other byte is covered by a signature.
     assert not taken or which == 2 or bytes(ders[which]) == before
 
 

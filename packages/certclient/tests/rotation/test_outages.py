@@ -166,7 +166,7 @@ async def asked_of(troubled: Troubled, directory: Path) -> Sequence[float]:
     return trouble.asked_at
 
 
-# Two hours of it on a clock that the test turns.
+# Two hours of an outage, by a clock that the test controls.
 
 
 def silent(authority: FakeAuthority) -> None:

@@ -10,6 +10,8 @@ from certclient.rotation._schedule import (
     OUTAGE_RETRY_S,
     REFUSED_RETRY_S,
     Schedule,
+    after_failure,
+    after_success,
     answer_timeout,
     retry_delay,
     seconds_until_due,
@@ -30,7 +32,7 @@ def test_renewal_is_due_when_the_ratio_of_the_lifetime_is_left(ratio: float, min
 def test_an_expired_certificate_is_due_at_once() -> None:
     issued = ISSUED.timestamp()
     schedule = Schedule(issued_at=issued - 7200, renew_at=issued - 1800)
-    assert seconds_until_due(schedule, now=issued, monotonic=0, asked=False) == 0
+    assert seconds_until_due(schedule, now=issued, monotonic=0, requested=False) == 0
 
 
 @given(
@@ -95,11 +97,26 @@ def test_a_silent_authority_leaves_time_for_other_tries(maximum: float, remainin
 
 def test_a_clock_set_back_before_the_issue_is_a_reason_to_renew() -> None:
     schedule = Schedule(issued_at=1e9, renew_at=1e9 + 3600)
-    assert seconds_until_due(schedule, now=1e9 - 5, monotonic=0, asked=False) == 3605
-    assert seconds_until_due(schedule, now=1e9 - 86400, monotonic=0, asked=False) == 0
+    assert seconds_until_due(schedule, now=1e9 - 5, monotonic=0, requested=False) == 3605
+    assert seconds_until_due(schedule, now=1e9 - 86400, monotonic=0, requested=False) == 0
 
 
 def test_an_ask_waits_for_the_spacing_only() -> None:
-    schedule = Schedule(scheduled_after=60, asked_after=1)
-    assert seconds_until_due(schedule, now=0, monotonic=0, asked=True) == 1
-    assert seconds_until_due(schedule, now=0, monotonic=0, asked=False) == 60
+    schedule = Schedule(scheduled_after=60, requested_after=1)
+    assert seconds_until_due(schedule, now=0, monotonic=0, requested=True) == 1
+    assert seconds_until_due(schedule, now=0, monotonic=0, requested=False) == 60
+
+
+def test_after_a_success_a_due_renewal_waits_a_second_and_a_requested_one_does_not() -> None:
+    schedule = after_success(now=1e9, monotonic=100, renews_at=datetime.fromtimestamp(1e9, UTC))
+    assert seconds_until_due(schedule, now=1e9, monotonic=100, requested=False) == 1
+    assert seconds_until_due(schedule, now=1e9, monotonic=100, requested=True) == 0
+
+
+@pytest.mark.parametrize(("delay_s", "requested_s"), [(0.25, 0.25), (30, 1)])
+def test_after_a_failure_a_requested_attempt_waits_for_the_delay_but_at_most_a_second(
+    delay_s: float, requested_s: float
+) -> None:
+    schedule = after_failure(Schedule(), monotonic=100, delay_s=delay_s)
+    assert seconds_until_due(schedule, now=0, monotonic=100, requested=False) == delay_s
+    assert seconds_until_due(schedule, now=0, monotonic=100, requested=True) == requested_s

@@ -177,7 +177,7 @@ def revocation_list(issuer: Made, *serials: int) -> x509.CertificateRevocationLi
 
 
 def fields(**changes: object) -> Edit:
-    """Change what is no extension."""
+    """Change a field of the certificate other than its extensions."""
     return lambda cert: replace(cert, **changes)  # type: ignore[arg-type]
 
 
@@ -211,7 +211,7 @@ def without(kind: type[x509.ExtensionType]) -> Edit:
 
 
 def unknown(oid: str = "1.3.6.1.4.1.55555.1", *, critical: bool) -> Edit:
-    """Add an extension that nobody knows."""
+    """Add an extension that TLS libraries do not know."""
     value = x509.UnrecognizedExtension(x509.ObjectIdentifier(oid), b"\x05\x00")
     return extension(value, critical=critical)
 
@@ -254,7 +254,7 @@ def alternative_names(*names: x509.GeneralName) -> Edit:
 
 
 def further_name(name: x509.GeneralName) -> Edit:
-    """Add an alternative name to those that are there."""
+    """Add a further alternative name."""
 
     def edit(cert: Cert) -> Cert:
         (names,) = (

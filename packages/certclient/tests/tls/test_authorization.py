@@ -1,4 +1,4 @@
-"""Who is let in, over real handshakes: first the trust domain, then the workload."""
+"""Which peers are accepted, over real handshakes: first the trust domain, then the workload."""
 
 import asyncio
 import ssl
@@ -133,7 +133,7 @@ async def test_two_trust_domains_meet_when_each_knows_the_others_roots_and_lets_
             ours, authorize_namespace("shop"), trust_domains=["partner.example"]
         )
         shake(server, client_context(theirs, trust_domains=["cluster.local"]))
-        # A bundle alone lets nobody in.
+        # A bundle alone does not make peers accepted.
         with pytest.raises(ssl.SSLError):
             shake(server_context(ours), client_context(theirs, trust_domains=["cluster.local"]))
         other = server_context(ours, authorize_namespace("x"), trust_domains=["partner.example"])

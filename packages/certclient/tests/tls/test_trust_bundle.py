@@ -80,7 +80,7 @@ def first_of(chain_pem: bytes) -> bytes:
     return x509.load_pem_x509_certificate(chain_pem).public_bytes(Encoding.PEM)
 
 
-async def test_the_same_anchors_in_another_order_are_no_news(
+async def test_the_same_anchors_in_another_order_are_no_change(
     config: RotationConfig, real_authority: FakeAuthority
 ) -> None:
     one, two = FakeAuthority().root_pem, FakeAuthority().root_pem

@@ -225,7 +225,7 @@ ROWS = {
     ),
     "a further DNS name": Row(
         leaf=(further_name(DNS("payments.shop.svc")),),
-        gate="is also for payments.shop.svc, which nobody asked for",
+        gate="is also for payments.shop.svc, which was not requested",
         server=SVID_ONLY,
     ),
     "a further e-mail address": Row(
@@ -433,7 +433,7 @@ ROWS = {
     "a self-signed leaf that is trusted": Row(
         arranged=trusted_leaf,
         gate="the root certificate 1 is no CA certificate",
-        server="whoever names it as the root pins it",
+        server="naming it as the root pins it",
     ),
     "issued by a leaf": Row(
         arranged=leaf_as_issuer, gate="the intermediate certificate 1 is no CA", server=REFUSED

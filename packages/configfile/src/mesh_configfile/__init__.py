@@ -1,8 +1,8 @@
-"""Configuration that people write: YAML with line numbers, and all that is wrong with it at once.
+"""Reads configuration that people write: YAML with line numbers, and all its mistakes at once.
 
-Durations and quantities, too. Nothing heavy is loaded before it is used: a program whose
-configuration is JSON never has YAML's library in its memory. Data of the shape of msgspec's types:
-`mesh_configfile.shapes`, with the extra `shapes`.
+Also reads durations and quantities. No large library is loaded before it is needed: a program whose
+configuration is JSON never loads the YAML library. `mesh_configfile.shapes`, with the extra
+`shapes`, checks data against msgspec's types.
 """
 
 from importlib import import_module
@@ -34,11 +34,11 @@ __all__ = [
     "Value",
     "read_document",
     "read_documents",
-    # bounds
+    # limits
     "MAX_BYTES",
     "MAX_DEPTH",
     "MAX_VALUES",
-    # tell what is wrong
+    # mistakes
     "Problem",
     "field_name",
     "suggestion",
@@ -66,7 +66,7 @@ _LOADED_WHEN_USED = {
     "read_documents": "_yaml",
 }
 
-if not TYPE_CHECKING:  # a type checker would take any name for one of ours
+if not TYPE_CHECKING:  # a type checker would accept any name
 
     def __getattr__(name: str) -> object:
         if (home := _LOADED_WHEN_USED.get(name)) is None:

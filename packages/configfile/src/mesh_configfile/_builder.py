@@ -1,7 +1,7 @@
-"""A document put together from YAML's events, with an own stack and bounds.
+"""Builds documents from the YAML parser's events, with a stack and limits of its own.
 
-PyYAML's composer recurses in C and dies of deep nesting, keeps the last of two equal keys in
-silence, and lets aliases make a large document of a small file.
+PyYAML's composer recurses in C and crashes on deep nesting, silently keeps the last of two equal
+keys, and lets aliases make a large document of a small file.
 """
 
 from dataclasses import dataclass, field
@@ -16,17 +16,17 @@ from mesh_configfile._scalars import STANDARD, ScalarError, meaningless_tag, sca
 
 MAX_DEPTH = 64
 MAX_VALUES = 200_000
-"""In one document; and of all that the aliases of a file repeat."""
+"""The most values of one document, and the most that the aliases of a file may repeat."""
 MAX_PROBLEMS = 100
 
 
 class Unreadable(Exception):
-    """Nothing can be made of the rest of the file; what is wrong stands in `Builder.problems`."""
+    """The rest of the file can't be read; `Builder.problems` has the reason."""
 
 
 @dataclass(slots=True)
 class _Open:
-    """A mapping or sequence whose end has not been seen."""
+    """A mapping or sequence whose end has not been read."""
 
     value: dict[str, Value] | list[Value]
     lines: Lines
@@ -35,9 +35,9 @@ class _Open:
     depth: int = 1
     key: str | None = None
     merges: bool = False
-    """Whether the value to come is that of a `<<`."""
+    """Whether the next value is that of a `<<`."""
     merged: set[str] = field(default_factory=set)
-    """Keys that came by `<<`, which explicit ones replace."""
+    """The keys from a `<<`, which explicit keys replace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class _Anchored:
 
 
 class Builder:
-    """Puts the documents of one file together, event by event."""
+    """Builds the documents of one file, event by event."""
 
     def __init__(self, file: str) -> None:
         self.problems: list[Problem] = []
@@ -66,13 +66,13 @@ class Builder:
         self._right_before = len(self.problems)
 
     def end(self) -> Document | None:
-        """Return the document; None for one that is empty or wrong."""
+        """Return the document; None if it is empty or has a mistake."""
         if self._root is None or self._root.value is None:
             return None
         return self._root if len(self.problems) == self._right_before else None
 
     def open(self, event: yaml.CollectionStartEvent, line: int) -> None:
-        """Take the beginning of a mapping or sequence; raises `Unreadable`."""
+        """Handle the beginning of a mapping or sequence; raises `Unreadable`."""
         self._expect_value(line)
         is_mapping = isinstance(event, yaml.MappingStartEvent)
         if event.tag not in (None, f"{STANDARD}{'map' if is_mapping else 'seq'}"):
@@ -83,14 +83,14 @@ class Builder:
         self._stack.append(_Open(empty, Lines(line), event.anchor))
 
     def close(self) -> None:
-        """Take the end of a mapping or sequence."""
+        """Handle the end of a mapping or sequence."""
         done = self._stack.pop()
         if done.anchor is not None:
             self._anchors[done.anchor] = _Anchored(done.value, done.size, done.depth, done.lines)
         self._add(done.value, done.lines, size=done.size, depth=done.depth)
 
     def scalar(self, event: yaml.ScalarEvent, line: int) -> None:
-        """Take a scalar, or a mapping's key; raises `Unreadable`."""
+        """Handle a scalar or a mapping's key; raises `Unreadable`."""
         top = self._stack[-1] if self._stack else None
         if top is not None and isinstance(top.value, dict) and top.key is None:
             self._key(top, event, line)
@@ -107,7 +107,7 @@ class Builder:
         self._add(value, lines, size=1, depth=0)
 
     def alias(self, anchor: str, line: int) -> None:
-        """Take an alias; raises `Unreadable`."""
+        """Handle an alias; raises `Unreadable`."""
         self._expect_value(line)
         known = self._anchors.get(anchor)
         if known is None:
@@ -123,7 +123,7 @@ class Builder:
         self._add(known.value, lines, size=known.size, depth=known.depth)
 
     def fail(self, line: int, message: str, path: FieldPath = ()) -> NoReturn:
-        """Note what is wrong and raise `Unreadable`."""
+        """Record a problem and raise `Unreadable`."""
         self.problems.append(
             Problem(file=self._file, line=line, field=field_name(path), message=message)
         )
@@ -138,7 +138,7 @@ class Builder:
         if known is not None and event.value not in top.merged:
             advice = "keep one, as <<: [*a, *b]" if top.merges else "keep one"
             self._add_problem(line, f"given twice, first on line {known.at}: {advice}")
-        # A field's line is that of its name.
+        # The line of a field is the line of its name.
         top.lines.add(event.value, Lines(line))
 
     def _add(self, value: Value, lines: Lines, *, size: int, depth: int) -> None:
@@ -161,7 +161,7 @@ class Builder:
             top.key = None
 
     def _merge(self, top: _Open, mapping: dict[str, Value], value: Value, lines: Lines) -> None:
-        """Take over the fields of `<<: *anchor`; the mapping's own and earlier ones win."""
+        """Add the fields of `<<: *anchor`; the mapping's own fields and earlier ones win."""
         sources = value if isinstance(value, list) else [value]
         for index, source in enumerate(sources):
             if not isinstance(source, dict):
@@ -200,7 +200,7 @@ class Builder:
         )
 
     def _path(self) -> FieldPath:
-        """Return the way to the value that is being read."""
+        """Return the path to the value that is being read."""
         path: list[str | int] = []
         for each in self._stack:
             if isinstance(each.value, list):

@@ -1,4 +1,4 @@
-"""One document: plain values, and where each of them stands in the text."""
+"""One document: plain values, and the line of each."""
 
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
@@ -11,23 +11,23 @@ Value = None | bool | int | float | str | list["Value"] | dict[str, "Value"]
 
 
 class Document:
-    """A document of a file. Its lines may be looked up only when somebody asks for one."""
+    """A document of a file. Its lines may be found only when the first of them is requested."""
 
     __slots__ = ("_lines", "file", "value")
 
     def __init__(self, value: Value, *, file: str, lines: "Lines | Callable[[], Lines]") -> None:
-        """file: how problems call it."""
+        """file: its name in problems."""
         self.value = value
         self.file = file
         self._lines = lines
 
     @property
     def line(self) -> int:
-        """Where it begins (from 1)."""
+        """The line at which the document begins (from 1)."""
         return self.tree.at
 
     def line_of(self, path: "FieldPath") -> int:
-        """Return the line of this field, or of the nearest thing around it."""
+        """Return the line of this field, or of the nearest field around it."""
         return self.tree.nearest(path)
 
     def lines(self) -> "Iterator[tuple[FieldPath, int]]":
@@ -35,7 +35,7 @@ class Document:
         return self.tree.walk()
 
     def problem(self, path: "FieldPath", message: str) -> "Problem":
-        """Say that a field is wrong."""
+        """Make a problem of a field of this document."""
         from mesh_configfile._problems import Problem, field_name
 
         return Problem(

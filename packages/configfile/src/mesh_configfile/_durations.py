@@ -1,7 +1,7 @@
 """Durations as Go and Istio write them: `24h`, `1h30m`, `100ms`, `1.5s`.
 
-What protobuf's JSON writes, seconds with a fraction, is among them. Sources: Go's
-time.ParseDuration; google.protobuf.Duration. A duration here is a length of time, never negative.
+This includes protobuf's JSON form, seconds with a fraction. Sources: Go's time.ParseDuration;
+google.protobuf.Duration. A duration is never negative.
 """
 
 from datetime import timedelta
@@ -16,6 +16,7 @@ _UNITS_NS = {
     "m": 60_000_000_000,
     "h": 3_600_000_000_000,
 }
+_UNITS_WITH_DAYS_NS = {**_UNITS_NS, "d": 24 * _UNITS_NS["h"]}
 _LONGEST_NS = 2**63 - 1
 _DIGITS = "0123456789"
 _MAX_CHARACTERS = 100
@@ -25,9 +26,9 @@ LONGEST = timedelta(microseconds=_LONGEST_NS // 1000)
 
 
 class DurationError(ValueError):
-    """Text that is no duration; the message says what would be one.
+    """A text that is no duration; the message has examples.
 
-    hint: what is wrong with this text in particular, `; a day is 24h`; or empty.
+    hint: what is wrong with this text in particular, as `; a day is 24h`; or empty.
     """
 
     def __init__(self, message: str, *, hint: str = "") -> None:
@@ -40,7 +41,7 @@ class DurationBoundsError(DurationError):
 
 
 class Duration(float):
-    """Seconds; a field of a msgspec shape that people write as `10s`."""
+    """Seconds, as the type of a field that is written as `10s`."""
 
     __slots__ = ()
 
@@ -53,15 +54,22 @@ class Duration(float):
 
 
 def parse_duration(
-    text: str, *, least: timedelta = timedelta(), most: timedelta = LONGEST
+    text: str,
+    *,
+    least: timedelta = timedelta(),
+    most: timedelta = LONGEST,
+    allow_days: bool = False,
 ) -> timedelta:
     """Read a duration, rounded up to microseconds, so that only zero is zero.
 
-    Raises `DurationBoundsError` for one that is not from `least` to `most`, and `DurationError`
-    for what is no duration.
+    Raises `DurationBoundsError` for a duration below `least` or above `most`, and `DurationError`
+    for any other text.
+    allow_days: whether `30d` is read as well, which Go and Istio do not have.
     """
     longest_ns = _LONGEST_NS if most >= LONGEST else _in_microseconds(most) * 1000
-    nanoseconds = _nanoseconds(text, _in_microseconds(least) * 1000, longest_ns)
+    nanoseconds = _nanoseconds(
+        text, _in_microseconds(least) * 1000, longest_ns, allow_days=allow_days
+    )
     return timedelta(microseconds=-(-nanoseconds // 1000))
 
 
@@ -74,12 +82,12 @@ def _in_microseconds(duration: timedelta) -> int:
     return duration // timedelta(microseconds=1)
 
 
-def _nanoseconds(text: str, least: int, most: int) -> int:
+def _nanoseconds(text: str, least: int, most: int, *, allow_days: bool = False) -> int:
     stripped = text.strip()
     unsigned = stripped[1:] if stripped.startswith(("+", "-")) else stripped
     if not unsigned or len(unsigned) > _MAX_CHARACTERS:
         raise _no_duration(text)
-    value = 0 if unsigned == "0" else _sum(unsigned, text)
+    value = 0 if unsigned == "0" else _sum(unsigned, text, allow_days=allow_days)
     if stripped.startswith("-"):
         value = -value
     if value > most:
@@ -93,7 +101,8 @@ def _nanoseconds(text: str, least: int, most: int) -> int:
     return value
 
 
-def _sum(rest: str, text: str) -> int:
+def _sum(rest: str, text: str, *, allow_days: bool) -> int:
+    units_ns = _UNITS_WITH_DAYS_NS if allow_days else _UNITS_NS
     value = 0
     while rest:
         number = rest[: len(rest) - len(rest.lstrip(_DIGITS + "."))]
@@ -101,10 +110,10 @@ def _sum(rest: str, text: str) -> int:
         unit = rest[: _unit_length(rest)]
         rest = rest[len(unit) :]
         whole, _, fraction = number.partition(".")
-        if unit not in _UNITS_NS or "." in fraction or not (whole or fraction):
+        if unit not in units_ns or "." in fraction or not (whole or fraction):
             raise _no_duration(text, unit=unit)
-        value += int(whole or "0") * _UNITS_NS[unit]
-        value += int(fraction or "0") * _UNITS_NS[unit] // 10 ** len(fraction)
+        value += int(whole or "0") * units_ns[unit]
+        value += int(fraction or "0") * units_ns[unit] // 10 ** len(fraction)
     return value
 
 

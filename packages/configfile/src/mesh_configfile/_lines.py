@@ -1,13 +1,13 @@
-"""The line of every field of a document, as a tree: what an alias repeats is shared, not copied."""
+"""The line of every field of a document, as a tree that shares the values of aliases."""
 
 from collections.abc import Iterator
 
 FieldPath = tuple[str | int, ...]
-"""The way to a field: keys and list positions from the document's top."""
+"""The path to a field: keys and list positions from the top of the document."""
 
 
 class Lines:
-    """The line (from 1) of a value, and the lines of what is inside it by key or position."""
+    """The line (from 1) of a value, and the lines of the values inside it by key or position."""
 
     __slots__ = ("at", "inside")
 
@@ -16,13 +16,13 @@ class Lines:
         self.inside: dict[str | int, Lines] | None = None
 
     def add(self, part: str | int, lines: "Lines") -> None:
-        """Say where something inside it stands."""
+        """Set the lines of a value inside this one."""
         if self.inside is None:
             self.inside = {}
         self.inside[part] = lines
 
     def nearest(self, path: FieldPath) -> int:
-        """Return the line of this field, or of the nearest thing around it."""
+        """Return the line of this field, or of the nearest field around it."""
         here = self
         for part in path:
             below = here.inside.get(part) if here.inside is not None else None
@@ -32,7 +32,7 @@ class Lines:
         return here.at
 
     def walk(self, path: FieldPath = ()) -> Iterator[tuple[FieldPath, int]]:
-        """Yield every field below, each before what is inside it."""
+        """Yield every field below and its line, each before those inside it."""
         for part, below in (self.inside or {}).items():
             inner = (*path, part)
             yield inner, below.at

@@ -1,4 +1,4 @@
-"""What is wrong with a user's configuration: where it is, what it is, and what would be right."""
+"""A mistake in a user's configuration: its place, what is wrong and what would be right."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ class Problem:
     file: str
     line: int
     field: str = ""
-    """As in `spec.ports[0].number`; empty when the document as a whole is meant."""
+    """As in `spec.ports[0].number`; empty for the document as a whole."""
     message: str
 
     def __str__(self) -> str:

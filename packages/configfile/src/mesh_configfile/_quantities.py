@@ -1,7 +1,7 @@
 """Quantities as Kubernetes writes them: `32Mi`, `1.5Gi`, `500M`.
 
-Source: Kubernetes' resource.Quantity, of which what can be a number of bytes is read: no milli,
-micro and nano, no exponents.
+Source: Kubernetes' resource.Quantity, limited to numbers of bytes: no milli, micro or nano, and no
+exponents.
 """
 
 _UNITS = {
@@ -24,7 +24,7 @@ _MAX_CHARACTERS = 40
 
 
 class QuantityError(ValueError):
-    """Text that is no quantity; the message says what would be one."""
+    """A text that is no quantity; the message has examples."""
 
 
 def parse_bytes(text: str) -> int:

@@ -1,7 +1,7 @@
-"""A text that holds one document, in JSON or YAML.
+"""Reads a text with one document, in JSON or YAML.
 
-Most of what programs are given is JSON, and YAML's library takes memory and time to load: it is
-left alone where the text is strict JSON and nobody asks for a line.
+Most configuration of programs is JSON, and the YAML library takes memory and time to load. So it is
+not loaded if the text is strict JSON and no line is requested.
 """
 
 import json
@@ -21,7 +21,7 @@ _MAX_JSON_DEPTH = 64
 def read_document(source: str | bytes, *, file: str) -> tuple[Document, "tuple[Problem, ...]"]:
     """Read the one document of a text; without one, or with problems, its value is None.
 
-    file: how problems call it. Loads YAML's library only for what is not JSON.
+    file: its name in problems. Loads the YAML library only if the text is not JSON.
     """
     if not source.strip():
         return Document(None, file=file, lines=_first_line), ()
@@ -29,7 +29,7 @@ def read_document(source: str | bytes, *, file: str) -> tuple[Document, "tuple[P
         try:
             return _read_json(source, file), ()
         except ValueError:
-            pass  # YAML's reader says on which line, and what would be right
+            pass  # the YAML reader has the line, and what would be right
     from mesh_configfile._yaml import read_documents
 
     documents, problems = read_documents(source, file=file)
@@ -52,7 +52,7 @@ def _read_json(text: str, file: str) -> Document:
         )
         text.encode()
         if "\\u" in text:
-            json.dumps(value, ensure_ascii=False).encode()  # half of a surrogate pair is no text
+            json.dumps(value, ensure_ascii=False).encode()  # raises for half of a surrogate pair
     except RecursionError:
         raise ValueError("nested too deeply") from None
     if _depth(value) > _MAX_JSON_DEPTH:

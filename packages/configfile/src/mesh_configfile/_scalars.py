@@ -1,4 +1,4 @@
-"""What a scalar of YAML is: YAML 1.1's types, as Kubernetes' tools take them."""
+"""Converts YAML scalars to values by the types of YAML 1.1, as Kubernetes' tools do."""
 
 import math
 from collections.abc import Callable
@@ -10,23 +10,23 @@ from mesh_configfile._document import Value
 
 STANDARD = "tag:yaml.org,2002:"
 _MAX_CHARACTERS = 64
-"""A longer plain scalar is text: no number or boolean has as many."""
+"""A longer plain scalar is text: no number or boolean is as long."""
 
-_RESOLVER: Any = yaml.resolver.Resolver()
-_CONSTRUCTOR: Any = yaml.constructor.SafeConstructor()
-
-
-def _text(node: Any) -> Any:
-    return node.value
+_RESOLVER: Any = yaml.resolver.Resolver()  # its methods have no types
+_CONSTRUCTOR = yaml.constructor.SafeConstructor()
 
 
-_CONSTRUCT: dict[str, Callable[[Any], Any]] = {
+def _text(node: yaml.ScalarNode) -> str:
+    return str(node.value)
+
+
+_CONSTRUCT: dict[str, Callable[[yaml.ScalarNode], Value]] = {
     f"{STANDARD}null": lambda _: None,
     f"{STANDARD}bool": _CONSTRUCTOR.construct_yaml_bool,
     f"{STANDARD}int": _CONSTRUCTOR.construct_yaml_int,
     f"{STANDARD}float": _CONSTRUCTOR.construct_yaml_float,
     f"{STANDARD}str": _text,
-    # Kubernetes keeps times as text.
+    # Kubernetes reads times as text.
     f"{STANDARD}timestamp": _text,
     f"{STANDARD}value": _text,
     f"{STANDARD}merge": _text,
@@ -34,14 +34,14 @@ _CONSTRUCT: dict[str, Callable[[Any], Any]] = {
 
 
 class ScalarError(Exception):
-    """A scalar that can't be read; the message says what would be right."""
+    """A scalar that is not valid; the message says what would be right."""
 
 
 def scalar_value(event: yaml.ScalarEvent) -> Value:
-    """Return what a scalar stands for; raises `ScalarError`."""
+    """Return the value of a scalar; raises `ScalarError`."""
     tag = event.tag
     if tag is None:
-        # "1:30" is a whole number in YAML 1.1 and never meant as one.
+        # "1:30" is an integer in YAML 1.1, and no user means one.
         if not event.implicit[0] or len(event.value) > _MAX_CHARACTERS or ":" in event.value:
             return str(event.value)
         tag = _RESOLVER.resolve(yaml.ScalarNode, event.value, event.implicit)
@@ -49,7 +49,7 @@ def scalar_value(event: yaml.ScalarEvent) -> Value:
     if construct is None:
         raise ScalarError(meaningless_tag(tag))
     try:
-        value: Value = construct(yaml.ScalarNode(tag, event.value))
+        value = construct(yaml.ScalarNode(tag, event.value))
     except (ValueError, KeyError, IndexError):
         raise ScalarError(f"{event.value[:80]!r} does not fit its tag {tag}") from None
     if isinstance(value, float) and not math.isfinite(value):
@@ -58,5 +58,5 @@ def scalar_value(event: yaml.ScalarEvent) -> Value:
 
 
 def meaningless_tag(tag: str) -> str:
-    """Say that a tag is not read."""
+    """Return the error for a tag that is not supported."""
     return f"the tag {tag} has no meaning here: remove it"

@@ -1,4 +1,4 @@
-"""YAML text, read from libyaml's events: every document of a file, or all that is wrong with it."""
+"""Reads YAML text by libyaml's events: every document of a file, and all mistakes."""
 
 import re
 from collections.abc import Iterator
@@ -19,9 +19,9 @@ _LOADER = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
 def read_documents(
     source: str | bytes, *, file: str
 ) -> tuple[tuple[Document, ...], tuple[Problem, ...]]:
-    """Read every document of a file that is not empty, and all that is wrong with the others.
+    """Read every document of a file that is not empty, and return all mistakes.
 
-    After a mistake of syntax the documents before it are still given. file: how problems call it.
+    The documents before a syntax error are returned as well. file: its name in problems.
     """
     builder = Builder(file)
     documents: list[Document] = []
@@ -34,7 +34,7 @@ def read_documents(
 
 
 def read_lines(text: str) -> Lines:
-    """Return the lines of a text's first document; of what is not YAML, no more than the first."""
+    """Return the lines of a text's first document; only the first line if the text is not YAML."""
     documents, _ = read_documents(text, file="")
     return documents[0].tree if documents else Lines(1)
 
@@ -54,7 +54,7 @@ def _decoded(source: str | bytes, builder: Builder) -> str:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         builder.fail(line, "not UTF-8 text; save the file as UTF-8")
-    # YAML's printable characters: libyaml tells of others without their line.
+    # YAML's printable characters. For others libyaml's error has no line.
     if wrong := re.search("[^\t\n\r -~\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", text):
         builder.fail(
             _line_at(text, wrong.start()),
@@ -83,11 +83,11 @@ def _documents(text: str, builder: Builder) -> Iterator[Document]:
                     if (document := builder.end()) is not None:
                         yield document
                 case _:
-                    pass  # where the stream begins and ends
+                    pass  # the beginning or end of the stream
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         what = ", ".join(filter(None, (error.context, error.problem)))
-        # The end of a text without a last line break is told as the line after it.
+        # For the end of a text without a last line break, libyaml has the line after it.
         lines = len(f"{text}.".splitlines())
         builder.fail(
             min(mark.line + 1, lines) if mark is not None else 1,
@@ -96,7 +96,7 @@ def _documents(text: str, builder: Builder) -> Iterator[Document]:
 
 
 def _hint(text: str, mark: yaml.Mark | None) -> str:
-    """Say what would be right where libyaml's words do not."""
+    """Return what would be right, where libyaml's message does not say it."""
     if mark is not None and text[mark.index : mark.index + 1] == "\t":
         return "; indent with spaces, not tabs"
     return ""

@@ -1,12 +1,13 @@
-"""Does plain data have the shape of a msgspec type? Finds every difference, not only the first.
+"""Checks whether data has the shape of a msgspec type, and finds every difference.
 
-msgspec's decoder stops at the first mistake and names it as a programmer would; people edit YAML
-and want all of theirs, in their words. What passes here is then decoded by msgspec, strictly.
+msgspec's decoder stops at the first mistake and describes it in terms of Python's types. Users who
+edit YAML want to see all mistakes, in terms of YAML. Data without differences is then decoded by
+msgspec, strictly.
 """
 
 import functools
 from collections.abc import Iterator
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 from msgspec import inspect
@@ -22,32 +23,32 @@ Finding = tuple[FieldPath, str]
 _S = TypeVar("_S")
 
 
-def _decode_hook(wanted: type[Any], value: object) -> object:
-    """Make the types that msgspec does not know."""
+def _decode_hook(wanted: type[object], value: object) -> object:
+    """Make values of the types that msgspec does not know."""
     if wanted is Duration and isinstance(value, str):
         return Duration.parse(value)
     raise NotImplementedError(f"no way to read a {wanted.__name__}")
 
 
 def decode(value: Value, shape: type[_S]) -> _S:
-    """Make a `shape` of data that `differences` found right."""
+    """Convert data without `differences` to the type `shape`."""
     return msgspec.convert(value, shape, strict=True, dec_hook=_decode_hook)
 
 
 def differences(
     value: Value, shape: type[msgspec.Struct], path: FieldPath = ()
 ) -> Iterator[Finding]:
-    """Yield the place of everything that is not as the type says, with what would be right."""
+    """Yield the place of each difference from the type, with what would be right."""
     yield from _check(value, _type_info(shape), path)
 
 
 @functools.cache
 def _type_info(shape: type[msgspec.Struct]) -> inspect.Type:
-    """Look a type up once: it takes longer than to check a value with it."""
+    """Return msgspec's description of a type, cached: making it takes longer than using it."""
     return inspect.type_info(shape)
 
 
-def _check(  # noqa: PLR0912  (one case a kind of type)
+def _check(  # noqa: PLR0912 - one case for each kind of type
     value: Value, wanted: inspect.Type, path: FieldPath
 ) -> Iterator[Finding]:
     match wanted:
@@ -74,7 +75,7 @@ def _check(  # noqa: PLR0912  (one case a kind of type)
 
 
 def _only_type(types: tuple[inspect.Type, ...]) -> inspect.Type:
-    """Return the one type of an `X | None`, the only union that our shapes use."""
+    """Return the type X of an `X | None`, the only kind of union in our shapes."""
     (kind,) = (each for each in types if not isinstance(each, inspect.NoneType))
     return kind
 

@@ -1,6 +1,6 @@
-"""Start, retry, be ready, stop: the life of an asyncio service.
+"""The lifecycle of an asyncio service: starting, retrying, readiness, stopping and logging.
 
-Standard library only, and knows nothing of what the service does.
+Uses the standard library only, and nothing of what the service does.
 """
 
 from mesh_lifecycle._background import ServiceEnded, in_background
@@ -17,7 +17,7 @@ __all__ = [
     "SystemClock",
     # retry
     "Backoff",
-    # be ready
+    # readiness
     "Condition",
     "Readiness",
     # run
@@ -28,7 +28,7 @@ __all__ = [
     "Stopping",
     "drain_within",
     "stop_signals",
-    # say what happens
+    # logging
     "LogLevelError",
     "configure_logging",
 ]

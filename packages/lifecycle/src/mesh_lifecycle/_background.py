@@ -1,7 +1,7 @@
-"""A service coroutine that runs for as long as a block does.
+"""Runs a service coroutine for as long as a block runs.
 
-asyncio's TaskGroup waits for its tasks; a service must instead be stopped when the block that
-needs it ends, and must end that block when it stops by itself.
+asyncio's TaskGroup waits for its tasks. A service must instead be stopped at the end of the block
+that needs it, and that block must end if the service stops by itself.
 """
 
 import asyncio
@@ -10,17 +10,18 @@ from types import TracebackType
 
 
 class ServiceEnded(Exception):
-    """A service that should run for ever returned."""
+    """A service that should run until it is stopped has returned."""
 
 
 class in_background:  # noqa: N801 - it reads as one thing done, and is never passed around
     """Run `service` beside the block, and cancel it when the block is left.
 
-    If the service ends first, the block is cancelled at its next await, and what ended the
-    service (its error, or `ServiceEnded` if it returned) is raised from the `async with`. An error
-    of the block, and a cancel that is not ours, go before it.
+    If the service ends first, the block is cancelled at its next await, and the `async with` raises
+    the service's error, or `ServiceEnded` if it returned. An error of the block, or a cancellation
+    from outside, takes precedence.
 
-    A class, as each stream of a server may have one and a generator takes three times the memory.
+    This is a class, because each stream of a server may have one, and a generator takes three times
+    the memory.
     """
 
     __slots__ = ("_body", "_interrupted", "_leaving", "_name", "_service", "_task")
@@ -57,22 +58,22 @@ class in_background:  # noqa: N801 - it reads as one thing done, and is never pa
         _raised: BaseException | None,
         _traceback: TracebackType | None,
     ) -> bool:
-        del _raised, _traceback  # They would hold this frame, and this frame them.
+        del _raised, _traceback  # They would reference this frame, and this frame them.
         self._leaving = True
         ended_first = self._task.done()
         cancelled = kind is not None and issubclass(kind, asyncio.CancelledError)
-        ours = cancelled and self._take_back()
+        ours = cancelled and self._uncancel()
         self._task.cancel()
         error: BaseException | None = None
         try:
             try:
-                # Suspends even if the task is done, which takes in a cancel of ours still pending.
+                # Suspends even if the task is done, so that a pending cancellation of ours arrives.
                 await asyncio.wait([self._task])
             except asyncio.CancelledError:
-                if not self._take_back():
+                if not self._uncancel():
                     raise
             else:
-                self._take_back()  # of a block that made another error of it
+                self._uncancel()  # for a block that raised another error instead
             finally:
                 error = self._end()
             if ended_first and (kind is None or ours):
@@ -81,15 +82,15 @@ class in_background:  # noqa: N801 - it reads as one thing done, and is never pa
                 )
             return False
         finally:
-            del error  # It would hold this frame, and this frame the error.
+            del error  # It would reference this frame, and this frame the error.
 
-    def _take_back(self) -> bool:
-        """Take our cancel of the block back; tell if there was one, and nobody else's."""
+    def _uncancel(self) -> bool:
+        """Undo our cancellation of the block; return whether it was the only one."""
         interrupted, self._interrupted = self._interrupted, False
         return interrupted and self._body.uncancel() == 0
 
     def _end(self) -> BaseException | None:
-        """Let go of the service; reading its error keeps asyncio from reporting it as well."""
+        """Drop the service and return its error, which asyncio then does not report as unread."""
         task = self._task
         del self._task
         return task.exception() if task.done() and not task.cancelled() else None

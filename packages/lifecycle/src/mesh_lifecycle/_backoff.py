@@ -1,6 +1,6 @@
-"""How long to wait between tries, as a pure iterator.
+"""The delays between retries, as a pure iterator.
 
-The caller's loop decides what is tried again and what is final; this only says when.
+The caller's loop decides which failures are retried; this module decides when.
 """
 
 import random
@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backoff:
-    """Exponential delays with a ceiling and random spread.
+    """Exponential delays with a maximum and jitter.
 
-    initial_s: the first delay, before the spread.
-    maximum_s: no delay is longer than this, spread included.
+    initial_s: the first delay, before the jitter.
+    maximum_s: no delay is longer than this, jitter included.
     multiplier: each delay is this many times the one before.
     jitter: a delay d becomes a random value in [d * (1 - jitter), d * (1 + jitter)].
     """

@@ -1,4 +1,4 @@
-"""Time as a value that can be handed in, so that rules about time are tested without waiting."""
+"""The clock as a parameter, so that tests of timing need not wait."""
 
 import asyncio
 import time
@@ -6,16 +6,16 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Where a service gets the time from and how it waits."""
+    """Gives a service the time, and lets it wait."""
 
     def now(self) -> float:
         """Wall-clock time in seconds since the Unix epoch; may jump."""
 
     def monotonic(self) -> float:
-        """Seconds on a clock that never goes back; its zero means nothing."""
+        """Seconds on a clock that never goes back; its zero is arbitrary."""
 
     async def sleep(self, seconds: float) -> None:
-        """Wait for at least `seconds`; zero or less only gives way to other tasks."""
+        """Wait for at least `seconds`; zero or less only lets other tasks run."""
 
 
 class SystemClock:

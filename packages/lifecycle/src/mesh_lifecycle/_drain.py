@@ -1,4 +1,4 @@
-"""A bound on a piece of shutting down that must not hold up the rest."""
+"""A time limit for one step of a shutdown, so that it does not delay the others."""
 
 import asyncio
 import logging
@@ -9,7 +9,7 @@ log = logging.getLogger(__name__)
 
 
 class Draining:
-    """How much of the time is left, and whether it ran out."""
+    """The time that is left for draining, and whether it has run out."""
 
     def __init__(self, deadline: float) -> None:
         self._deadline = deadline
@@ -17,18 +17,18 @@ class Draining:
 
     @property
     def remaining_s(self) -> float:
-        """Seconds left, never below zero; hand it on to what is stopped next."""
-        if self.expired:  # timers may fire a hair before their time
+        """The seconds that are left, never below zero; also a limit for the next steps."""
+        if self.expired:  # a timer may fire slightly early
             return 0.0
         return max(0.0, self._deadline - asyncio.get_running_loop().time())
 
 
 @asynccontextmanager
 async def drain_within(timeout_s: float, *, what: str) -> AsyncIterator[Draining]:
-    """Run the block for at most `timeout_s` seconds, then cancel it, warn and go on.
+    """Run the block for at most `timeout_s` seconds, then cancel it, log a warning and go on.
 
-    Unlike `asyncio.timeout`, running out is not an error: the value's `expired` tells. A
-    cancellation from outside passes through.
+    Unlike with `asyncio.timeout`, the end of the time is not an error; `expired` is then True. A
+    cancellation from outside is not caught.
     """
     draining = Draining(asyncio.get_running_loop().time() + timeout_s)
     timeout = asyncio.timeout(timeout_s)

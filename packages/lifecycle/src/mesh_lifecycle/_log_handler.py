@@ -1,7 +1,8 @@
-"""Writes log records where they belong, and when that can't take them, says so later.
+"""Writes log records to a stream, and reports later how many the stream refused.
 
-Python's own handler writes a traceback of two dozen lines for each record that a full disk refuses,
-to the same disk, and keeps what it could not write until the process ends with exit code 120.
+For each record that a full disk refuses, Python's own handler writes a traceback of two dozen lines
+to the same disk. It also keeps the record in its buffer, and the process then ends with exit code
+120.
 """
 
 import logging
@@ -10,7 +11,7 @@ from typing import TextIO
 
 
 class LogHandler(logging.Handler):
-    """Writes each record at once; what is refused is lost, counted, and told with the next one."""
+    """Writes each record at once; a refused one is lost, counted, and reported after the next."""
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__()
@@ -20,10 +21,10 @@ class LogHandler(logging.Handler):
         self._is_mid_line = False
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a record; never raises for what the stream does."""
+        """Write a record; never raises for an error of the stream."""
         try:
             line = self.format(record)
-        except Exception:  # noqa: BLE001 - whatever a record's arguments do
+        except Exception:  # noqa: BLE001 - a record's arguments may raise anything
             self.handleError(record)
             return
         try:
@@ -43,7 +44,7 @@ class LogHandler(logging.Handler):
         return record
 
     def _write(self, line: str) -> None:
-        """Write a line to the descriptor: a buffer would keep what is refused."""
+        """Write a line to the descriptor, because a buffer would keep a refused record."""
         descriptor = _descriptor(self._stream)
         if descriptor is None:
             self._stream.write(f"{line}\n")
@@ -58,10 +59,10 @@ class LogHandler(logging.Handler):
 
 
 def _descriptor(stream: TextIO) -> int | None:
-    """Return where an open stream writes to; None for one in memory. Raises ValueError, OSError."""
+    """Return the stream's descriptor; None if it is in memory. Raises ValueError, OSError."""
     try:
         descriptor = stream.fileno()
     except OSError:  # io.UnsupportedOperation, which is a ValueError too
         return None
-    stream.flush()  # what others wrote comes first
+    stream.flush()  # so that earlier writes of other code come first
     return descriptor

@@ -1,4 +1,4 @@
-"""Log lines for people or, as JSON, for machines; called by commands only."""
+"""Configures logging, as text or as JSON; only commands call it."""
 
 import json
 import logging
@@ -25,7 +25,7 @@ _STANDARD = frozenset(logging.LogRecord("", 0, "", 0, "", (), None).__dict__) | 
 
 
 class LogLevelError(ValueError):
-    """A log level specification that can't be read."""
+    """A text that is no valid specification of log levels."""
 
 
 def configure_logging(
@@ -33,7 +33,7 @@ def configure_logging(
 ) -> None:
     """Send this process's log records to `stream` (default stderr), replacing earlier handlers.
 
-    A record that the stream refuses, as when a disk is full, is lost; how many were is told later.
+    A record that the stream refuses, as when a disk is full, is lost; their number is logged later.
 
     levels: a level (`info`), or a comma list of `logger:level` with `default:level` or a bare
         level for the rest. Levels: debug, info, warn, error, fatal, none.

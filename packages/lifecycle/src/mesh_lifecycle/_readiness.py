@@ -1,7 +1,7 @@
-"""Is the service ready, and if not, what is it waiting for?
+"""Whether a service is ready, and if not, which conditions are missing.
 
-Ready is when every registered condition is set and nobody asked the service to stop. Each condition
-says in words why it is not set.
+A service is ready when every registered condition is set and no stop was requested. A condition
+that is not set has a reason in words.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from mesh_lifecycle._signals import Stopping
 
 
 class Condition:
-    """One thing that must hold before the service is ready."""
+    """One condition for the service to be ready."""
 
     def __init__(self, name: str, readiness: "Readiness") -> None:
         self.name = name
@@ -20,7 +20,7 @@ class Condition:
 
     @property
     def reason(self) -> str | None:
-        """Why this does not hold, or None when it does."""
+        """Why the condition is not set; None if it is."""
         return self._reason
 
     def set(self) -> None:
@@ -33,9 +33,9 @@ class Condition:
 
 
 class Readiness:
-    """The conditions of one service; with none registered it is ready.
+    """The conditions of one service, which is ready if none is registered.
 
-    stopping: once a stop is requested, the service is not ready any more, and that is the reason.
+    stopping: once a stop is requested, the service is no longer ready, with that as its reason.
     """
 
     def __init__(self, stopping: Stopping | None = None) -> None:
@@ -63,7 +63,7 @@ class Readiness:
         return self._first_ready_at
 
     def reasons(self) -> tuple[str, ...]:
-        """`name: reason` for each condition that does not hold, in order of registration."""
+        """`name: reason` for each condition that is not set, in order of registration."""
         if self._stopping is not None and self._stopping.requested:
             return (f"stopping: {self._stopping.reason}",)
         return tuple(

@@ -1,4 +1,4 @@
-"""Signals as an awaitable wish to stop, with its reason."""
+"""Turns signals into a request to stop that a program can wait for."""
 
 import asyncio
 import signal
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 
 class Stopping:
-    """Whether this process was asked to stop, by whom, and how often."""
+    """The request to stop this process: whether it was made, why, and how often."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
@@ -20,12 +20,12 @@ class Stopping:
 
     @property
     def reason(self) -> str | None:
-        """What asked first: a signal's name, or the text given to `request`."""
+        """The reason of the first request: a signal's name, or the text given to `request`."""
         return self._reason
 
     @property
     def count(self) -> int:
-        """How many times it was asked; a second time usually means hurry."""
+        """The number of requests; a second one usually means to stop immediately."""
         return self._count
 
     def request(self, reason: str) -> None:
@@ -35,7 +35,7 @@ class Stopping:
         self._event.set()
 
     async def wait(self) -> str:
-        """Wait until asked to stop; returns the reason."""
+        """Wait for a request to stop; returns its reason."""
         await self._event.wait()
         return self._reason or ""
 

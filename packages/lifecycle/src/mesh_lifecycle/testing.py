@@ -1,4 +1,4 @@
-"""A clock that moves only when told to."""
+"""A clock that tests control."""
 
 import asyncio
 import heapq
@@ -22,7 +22,7 @@ class ManualClock:
 
     @property
     def sleeping(self) -> tuple[float, ...]:
-        """How many seconds each waiting sleeper has still to wait, soonest first."""
+        """The seconds that each sleeper has still to wait, soonest first."""
         waiting = sorted(entry for entry in self._sleepers if not entry[2].done())
         return tuple(wake_at - self._monotonic for wake_at, _, _ in waiting)
 
@@ -35,11 +35,11 @@ class ManualClock:
         await woken
 
     def jump(self, seconds: float) -> None:
-        """Set the wall clock on or back, as NTP or an operator does; nobody wakes."""
+        """Set the wall clock forward or back, as NTP or an operator does; wakes no sleeper."""
         self._now += seconds
 
     async def advance(self, seconds: float) -> None:
-        """Let `seconds` pass, waking each sleeper at its own time and letting it run."""
+        """Move the clock by `seconds`, waking each sleeper at its time and letting it run."""
         end = self._monotonic + seconds
         await self.settle()
         while self._sleepers and self._sleepers[0][0] <= end:
@@ -52,7 +52,7 @@ class ManualClock:
         await self.settle()
 
     async def settle(self) -> None:
-        """Give every ready task several turns, so that woken code reaches its next wait."""
+        """Let every ready task run several steps, so that woken code reaches its next wait."""
         for _ in range(20):
             await asyncio.sleep(0)
 

@@ -1,4 +1,4 @@
-"""Whoever signs certificates, and the rule by which one that is busy is asked again."""
+"""The interface of certificate authorities, and a decorator that retries their requests."""
 
 import logging
 import random
@@ -19,14 +19,15 @@ class CertificateAuthority(Protocol):
     async def sign(self, csr_pem: bytes, *, lifetime: timedelta) -> tuple[bytes, ...]:
         """Return PEM certificates: leaf first, root last.
 
-        Raises SigningRefused when asking again is no use, AuthorityUnavailable when it may be.
+        Raises SigningRefused if the same request would be refused again, AuthorityUnavailable if a
+        retry may help.
         """
 
 
 class RetryingAuthority:
-    """Asks again while the authority is unavailable, a few times and quickly.
+    """Retries a request a few times, quickly, while the authority is unavailable.
 
-    What outlasts these tries is for the caller's own, much slower, retry.
+    An outage that outlasts these tries is left to the caller's own, much slower, retry.
     """
 
     def __init__(
@@ -37,23 +38,30 @@ class RetryingAuthority:
         backoff: Backoff,
         clock: Clock | None = None,
         on_retry: Callable[[], None] | None = None,
+        on_failed_try: Callable[[str], None] | None = None,
     ) -> None:
-        """on_retry: called before each try after the first."""
+        """on_retry: called before each try after the first.
+
+        on_failed_try: called with the reason of each failed try that is followed by another.
+        """
         self._authority = authority
         self._tries = tries
         self._backoff = backoff
         self._clock = clock or SystemClock()
         self._on_retry = on_retry
+        self._on_failed_try = on_failed_try
 
     async def sign(self, csr_pem: bytes, *, lifetime: timedelta) -> tuple[bytes, ...]:
-        """Return what the authority returns; raises what its last try raised."""
+        """Return what the authority returns; raises what the last try raised."""
         delays = islice(self._backoff.delays(random.Random()), self._tries - 1)
         for attempt, delay_s in enumerate(delays, start=1):
             try:
                 return await self._authority.sign(csr_pem, lifetime=lifetime)
             except AuthorityUnavailable as error:
+                if self._on_failed_try is not None:
+                    self._on_failed_try(str(error))
                 log.debug(
-                    "signing request failed, asking again",
+                    "signing request failed, trying again",
                     extra={"attempt": attempt, "reason": str(error), "next_attempt_in_s": delay_s},
                 )
             await self._clock.sleep(delay_s)

@@ -1,7 +1,7 @@
-"""A client certificate that may not be there yet, or no longer be good.
+"""Reads a client certificate that may not exist yet, or may have expired.
 
-A machine that was given a certificate when it was set up shows it; one that was not, or whose
-certificate ran out, is known by its token instead. So nothing here is an error.
+A machine that got a certificate at its installation shows it to the authority. A machine without
+one, or with an expired one, is identified by its token instead. So nothing here is an error.
 """
 
 from datetime import UTC, datetime

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING
 
 import grpc
 import grpc.aio
@@ -14,13 +14,18 @@ from certclient.authorities._authority import CertificateAuthority
 from mesh_protos import CREATE_CERTIFICATE
 from mesh_protos.ca_pb2 import IstioCertificateRequest, IstioCertificateResponse
 
+if TYPE_CHECKING:
+    Context = grpc.aio.ServicerContext[IstioCertificateRequest, IstioCertificateResponse]
+
 
 @dataclass(slots=True, kw_only=True)
 class FakeIstioCa:
-    """What it saw, and what it is to answer before it signs; made by `fake_istio_ca`.
+    """Records the requests, and signs each after the answers that are queued; made by
+    `fake_istio_ca`.
 
-    answers: taken one a request; None is silence until the caller gives up.
-    asked_at: when requests came, by the loop's clock. metadata: theirs.
+    answers: one is used for each request: a status to fail with, or None to never answer.
+    asked_at: the times of the requests, by the event loop's clock.
+    metadata: the metadata of the requests.
     """
 
     authority: CertificateAuthority
@@ -38,11 +43,13 @@ class FakeIstioCa:
     async def create_certificate(
         self,
         request: IstioCertificateRequest,
-        context: Any,
+        context: "Context",
     ) -> IstioCertificateResponse:
         """Handle one request."""
         self.asked_at.append(asyncio.get_running_loop().time())
-        self.metadata.append({key: str(value) for key, value in context.invocation_metadata()})
+        self.metadata.append(
+            {key: str(value) for key, value in context.invocation_metadata() or ()}
+        )
         self.asked.set()
         self.asked = asyncio.Event()
         if self.answers:

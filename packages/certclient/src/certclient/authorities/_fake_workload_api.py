@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING
 
 import grpc
 import grpc.aio
@@ -18,23 +18,29 @@ from cryptography.hazmat.primitives.serialization import (
 from certclient.authorities._workload_api_messages import (
     FETCH_X509_SVID,
     SECURITY_HEADER,
-    message_class,
+    request_class,
+    response_class,
 )
 from certclient.x509._certificate import Certificate
 
+if TYPE_CHECKING:
+    from certclient.authorities._workload_api_messages import X509SvidRequest, X509SvidResponse
+
+    Context = grpc.aio.ServicerContext[X509SvidRequest, X509SvidResponse]
+
 
 class FakeWorkloadApi:
-    """Sends what it was last given to every stream; made by `fake_workload_api`."""
+    """Sends the newest response to every stream; made by `fake_workload_api`."""
 
     def __init__(self) -> None:
         self.streams = 0
-        self._response: Any = None
+        self._response: X509SvidResponse | None = None
         self._refusal: tuple[grpc.StatusCode, str] | None = None
         self._changed = asyncio.Event()
 
     def serve(self, *certificates: Certificate, hints: tuple[str, ...] = ()) -> None:
-        """Send these from now on, with a revocation list each, to those who listen already too."""
-        response = message_class("X509SVIDResponse")()
+        """Send these identities, with their revocation lists, to open and to new streams."""
+        response = response_class()()
         for number, certificate in enumerate(certificates):
             key = load_pem_private_key(certificate.private_key_pem, password=None)
             response.svids.add(
@@ -51,14 +57,14 @@ class FakeWorkloadApi:
         self._wake()
 
     def serve_raw(self, **fields: bytes | str) -> None:
-        """Send one identity made of these fields, whatever they hold."""
-        response = message_class("X509SVIDResponse")()
+        """Send one identity of these fields, which may be invalid."""
+        response = response_class()()
         response.svids.add(**fields)
         self._response, self._refusal = response, None
         self._wake()
 
     def refuse(self, code: grpc.StatusCode, details: str) -> None:
-        """End every stream, and each new one, with this."""
+        """End every open and new stream with this status."""
         self._refusal = code, details
         self._wake()
 
@@ -66,10 +72,12 @@ class FakeWorkloadApi:
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 
-    async def fetch(self, request: object, context: Any) -> AsyncIterator[Any]:
+    async def fetch(
+        self, request: "X509SvidRequest", context: "Context"
+    ) -> "AsyncIterator[X509SvidResponse]":
         """Handle one stream."""
         del request
-        if SECURITY_HEADER not in tuple(context.invocation_metadata()):
+        if SECURITY_HEADER not in tuple(context.invocation_metadata() or ()):
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "security header missing")
         self.streams += 1
         while True:
@@ -88,8 +96,8 @@ async def fake_workload_api(address: str) -> AsyncIterator[FakeWorkloadApi]:
     server = grpc.aio.server()
     method = grpc.unary_stream_rpc_method_handler(
         api.fetch,
-        request_deserializer=message_class("X509SVIDRequest").FromString,
-        response_serializer=message_class("X509SVIDResponse").SerializeToString,
+        request_deserializer=request_class().FromString,
+        response_serializer=response_class().SerializeToString,
     )
     _, service, name = FETCH_X509_SVID.split("/")
     server.add_generic_rpc_handlers(

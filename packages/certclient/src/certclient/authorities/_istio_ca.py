@@ -1,8 +1,8 @@
 """Certificates from the Istio CA API: `IstioCertificateService.CreateCertificate`.
 
-Every try dials anew and reads root, client certificate and token from their files, so whatever
-was renewed on disk is used by the next try. Renewals are hours apart: a connection kept between
-them would cost more than the handshake it saves.
+Every try opens a connection and reads root, client certificate and token from their files, so what
+was renewed on disk is used by the next try. Renewals are hours apart: keeping a connection between
+them would cost more than the handshake that it saves.
 """
 
 import logging
@@ -52,7 +52,7 @@ _RETRYABLE = frozenset(
         grpc.StatusCode.UNAVAILABLE,
     }
 )
-_ABOUT_US = frozenset({grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED})
+_ABOUT_CREDENTIALS = frozenset({grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED})
 _PROBE_TIMEOUT_S = 2.0
 _TRIES = 5
 _TRY_BACKOFF = Backoff(initial_s=0.1, maximum_s=2.0, multiplier=2.0, jitter=0.1)
@@ -60,7 +60,7 @@ _NO_RECONNECT_MS = 600_000
 _MAX_FILE_BYTES = 1 << 20
 _MAX_REASON = 300
 _MAX_RESPONSE_BYTES = MAX_ANSWER_BYTES + (64 << 10)
-"""What is longer is not read at all; the rest is for what protobuf puts around the chain."""
+"""Longer answers are not read. The 64 KiB are for protobuf's encoding around the chain."""
 
 _HEADER_NAME = re.compile(r"[a-z0-9_.-]+")
 _HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
@@ -68,13 +68,14 @@ _HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IstioCaConfig:
-    """How to reach an Istio certificate authority and what to show it.
+    """How to reach an Istio certificate authority, and the credentials to show it.
 
     address: "host:port".
     root_certificate: file of the roots that the server is checked against, SYSTEM for the
         machine's, None for plaintext: the token then travels in the clear.
     server_name: the name in the server's certificate; None for the host of `address`.
-    server_name_setting: what the user sets `server_name` by, for the text of a name mismatch.
+    server_name_setting: the setting that users change `server_name` by, for the error of a name
+        mismatch.
     token_path: file of a bearer token; if the file is missing the call goes without one.
     client_certificate_path, client_key_path: shown to the server when both are there and valid.
     cluster_id: sent as ClusterID when not empty.
@@ -97,7 +98,7 @@ class IstioCaConfig:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The files that are read for each try: for `keep_fresh(depends_on=)`."""
+        """The files that each try reads: for `keep_fresh(depends_on=)`."""
         roots = self.root_certificate
         named = (
             *(system_root_files() if isinstance(roots, SystemRoots) else (roots,)),
@@ -125,28 +126,36 @@ async def istio_ca(
     *,
     clock: Clock | None = None,
     on_retry: Callable[[], None] | None = None,
+    on_failed_try: Callable[[str], None] | None = None,
     further_roots: FurtherRoots | None = None,
 ) -> AsyncIterator[CertificateAuthority]:
-    """Open a client of the Istio CA API that asks up to five times when told to come back.
+    """Open a client of the Istio CA API that tries up to five times while the authority is
+    unavailable.
 
-    on_retry: called before each try after the first, as a metric likes it.
-    further_roots: asked for each connection, given the root file's content, which roots the server
-        is trusted by besides; PEM. Not asked for plaintext and the machine's roots.
+    on_retry: called before each try after the first, for a metric.
+    on_failed_try: called with the reason of each failed try that is followed by another.
+    further_roots: called for each connection with the root file's content; returns further roots,
+        PEM, to verify the server by. Not called for plaintext and the machine's roots.
     """
     clock = clock or SystemClock()
     one_try = _IstioCa(config, clock=clock, further_roots=further_roots)
     tries = RetryingAuthority(
-        one_try, tries=_TRIES, backoff=_TRY_BACKOFF, clock=clock, on_retry=on_retry
+        one_try,
+        tries=_TRIES,
+        backoff=_TRY_BACKOFF,
+        clock=clock,
+        on_retry=on_retry,
+        on_failed_try=on_failed_try,
     )
-    yield _Explaining(tries, config, further_roots)
+    yield _WithReason(tries, config, further_roots)
 
 
 class _NotReached(AuthorityUnavailable):
-    """There was no connection, or it ended; gRPC says why as prose for its own developers."""
+    """There was no connection, or it broke. gRPC's reason is prose for its own developers."""
 
 
-class _Explaining:
-    """Says in words why the authority could not be reached, once all tries have failed."""
+class _WithReason:
+    """Finds out why the authority could not be reached, once all tries have failed."""
 
     def __init__(
         self,
@@ -162,12 +171,12 @@ class _Explaining:
         try:
             return await self._authority.sign(csr_pem, lifetime=lifetime)
         except _NotReached as error:
-            reason = await self._why()
+            reason = await self._reason()
             if reason is None:
                 raise
             raise AuthorityUnavailable(f"cannot reach {self._config.address}: {reason}") from error
 
-    async def _why(self) -> str | None:
+    async def _reason(self) -> str | None:
         config = self._config
         host, _, port = config.address.rpartition(":")
         if not port.isdecimal():
@@ -186,7 +195,7 @@ class _Explaining:
 
 
 class _IstioCa:
-    """One try: dial, ask, hang up."""
+    """Makes one try: connects, sends the request and disconnects."""
 
     def __init__(
         self, config: IstioCaConfig, *, clock: Clock, further_roots: FurtherRoots | None
@@ -194,7 +203,7 @@ class _IstioCa:
         self._config = config
         self._further_roots = further_roots
         self._clock = clock
-        self._faulty_token_told = False
+        self._token_fault_logged = False
 
     async def sign(self, csr_pem: bytes, *, lifetime: timedelta) -> tuple[bytes, ...]:
         request = IstioCertificateRequest(
@@ -202,9 +211,9 @@ class _IstioCa:
         )
         request.metadata["CertSigner"] = self._config.cert_signer
         token = await _token(self._config.token_path)
-        self._tell_of_token(token)
+        self._log_token_fault(token)
         metadata = _call_metadata(self._config, token)
-        async with await _dial(self._config, self._further_roots) as channel:
+        async with await _new_channel(self._config, self._further_roots) as channel:
             create_certificate = channel.unary_unary(
                 CREATE_CERTIFICATE,
                 request_serializer=IstioCertificateRequest.SerializeToString,
@@ -224,21 +233,21 @@ class _IstioCa:
             )
         return chain
 
-    def _tell_of_token(self, token: str | None) -> None:
-        """Say before the call what the authority is going to say; once, until the token is good.
+    def _log_token_fault(self, token: str | None) -> None:
+        """Log a token that the authority will probably refuse; once, until the token is valid.
 
-        The call is made all the same: it may know us by our client certificate, and its clock
-        counts, not ours.
+        The call is made all the same: the authority may accept our client certificate, and its
+        clock decides, not ours.
         """
         if self._config.token_path is None:
             return
         fault = _token_fault(token, now=self._clock.now())
-        if fault is not None and not self._faulty_token_told:
+        if fault is not None and not self._token_fault_logged:
             log.warning(
-                "the token for the certificate authority does not look good",
+                "the token for the certificate authority is not valid",
                 extra={"token": str(self._config.token_path), "reason": f"it {fault}"},
             )
-        self._faulty_token_told = fault is not None
+        self._token_fault_logged = fault is not None
 
     def _translated(
         self, error: grpc.aio.AioRpcError, token: str | None
@@ -246,14 +255,14 @@ class _IstioCa:
         code = error.code()
         details = (error.details() or "no details")[:_MAX_REASON]
         reason = f"{self._config.address} answered {code.name}: {details}"
-        if code in _ABOUT_US:
-            reason += f" ({self._shown(token)})"
+        if code in _ABOUT_CREDENTIALS:
+            reason += f" ({self._credentials(token)})"
         if code is grpc.StatusCode.UNAVAILABLE:
             return _NotReached(reason)
         return (AuthorityUnavailable if code in _RETRYABLE else SigningRefused)(reason)
 
-    def _shown(self, token: str | None) -> str:
-        """What we proved ourselves by, in words, to compare with what the authority takes."""
+    def _credentials(self, token: str | None) -> str:
+        """Describe the credentials that were sent, to compare with what the authority accepts."""
         path = self._config.token_path
         if path is None:
             said = "no token was sent"
@@ -265,12 +274,14 @@ class _IstioCa:
         return said if certificate is None else f"{said}; client certificate {certificate}"
 
 
-async def _dial(config: IstioCaConfig, further_roots: FurtherRoots | None) -> grpc.aio.Channel:
+async def _new_channel(
+    config: IstioCaConfig, further_roots: FurtherRoots | None
+) -> grpc.aio.Channel:
     options: list[tuple[str, str | int]] = [
         ("grpc.enable_retries", 0),
         ("grpc.use_local_subchannel_pool", 1),
-        # gRPC's core may outlive the channel for a while, and would dial again a second after its
-        # connection failed: nobody's try, and outside of every backoff.
+        # gRPC's core may outlive the channel for a while, and would connect again a second after a
+        # failure, outside of every backoff.
         ("grpc.initial_reconnect_backoff_ms", _NO_RECONNECT_MS),
         ("grpc.max_reconnect_backoff_ms", _NO_RECONNECT_MS),
         ("grpc.max_receive_message_length", _MAX_RESPONSE_BYTES),
@@ -297,7 +308,7 @@ async def _dial(config: IstioCaConfig, further_roots: FurtherRoots | None) -> gr
 async def _trusted(
     source: Path | SystemRoots | None, further_roots: FurtherRoots | None
 ) -> Trusted | None:
-    """What the server is verified by; None for plaintext."""
+    """Return the roots that the server is verified by; None for plaintext."""
     if source is None:
         return None
     if isinstance(source, Path):
@@ -339,7 +350,7 @@ def _call_metadata(config: IstioCaConfig, token: str | None) -> list[tuple[str, 
 
 
 async def _token(path: Path | None) -> str | None:
-    """The token; None if there is no file of it, empty if there is nothing in it."""
+    """Return the token; None without its file, empty if the file is."""
     if path is None:
         return None
     try:

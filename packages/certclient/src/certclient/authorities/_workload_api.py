@@ -1,16 +1,16 @@
-"""Certificates from the SPIFFE Workload API, SPIRE's or any: one stream, each message the whole
-state.
+"""Certificates from the SPIFFE Workload API, as SPIRE serves it.
 
-Bundles of federated trust domains are not used: one bundle for all of them would let each vouch
-for the others' names.
+The API is one stream, and each message is the whole state. Bundles of federated trust domains are
+not
+used: one bundle for all of them would let each sign for the others' names.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar
 
 import grpc
 import grpc.aio
@@ -29,15 +29,21 @@ from certclient._errors import (
 from certclient.authorities._workload_api_messages import (
     FETCH_X509_SVID,
     SECURITY_HEADER,
-    message_class,
+    request_class,
+    response_class,
 )
 from certclient.feed._certificates import Certificates
-from certclient.feed._source_publisher import Follower
+from certclient.feed._source_publisher import SourcePublisher
 from certclient.x509._acceptance import accept
 from certclient.x509._certificate import Certificate
 from certclient.x509._keys import PrivateKey
 from mesh_identity import InvalidSpiffeId, SpiffeId
 from mesh_lifecycle import Backoff, Clock, SystemClock, in_background
+
+if TYPE_CHECKING:
+    from certclient.authorities._workload_api_messages import X509Svid, X509SvidResponse
+
+T = TypeVar("T")
 
 _MAX_MESSAGE_BYTES = 4 << 20
 _MAX_CERTIFICATES = 100
@@ -46,17 +52,17 @@ _MAX_REASON = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadApiConfig:
-    """Where the API is, and which of the identities it offers is wanted.
+    """Where the API is, and which of its identities to use.
 
     address: "unix:///path/to.sock" or "tcp://127.0.0.1:PORT", as in SPIFFE_ENDPOINT_SOCKET.
-    spiffe_id, hint: take the identity of this name, or this hint; without either, the first.
+    spiffe_id, hint: use the identity of this name, or this hint; without either, the first.
     backoff: the delays between failed attempts to open the stream.
     """
 
     address: str
     spiffe_id: SpiffeId | None = None
     hint: str | None = None
-    backoff: Backoff = Backoff(initial_s=0.5, maximum_s=15.0)  # noqa: RUF009 - it is frozen
+    backoff: Backoff = field(default_factory=lambda: Backoff(initial_s=0.5, maximum_s=15.0))
 
     def __post_init__(self) -> None:
         _target(self.address)
@@ -68,82 +74,84 @@ async def follow_workload_api(
 ) -> AsyncIterator[Certificates]:
     """Publish the certificates that the API sends, each checked as an authority's answer is.
 
-    Does not wait for the first and does not fail when the API is away: see `wait_for_first` and
-    `last_error`. `request_renewal` opens the stream anew, which brings the newest.
+    Does not wait for the first and does not fail while the API is unavailable: see
+    `wait_for_first` and `last_error`. `request_renewal` opens a new stream, which brings the
+    newest.
     """
     client = _Client(config, clock or SystemClock())
     async with in_background(client.run(), name="workload API"):
         try:
-            yield client.follower.certificates
+            yield client.publisher.certificates
         finally:
-            client.follower.close()
+            client.publisher.close()
 
 
 class _Client:
     def __init__(self, config: WorkloadApiConfig, clock: Clock) -> None:
         self._config = config
         self._clock = clock
-        self._asked = asyncio.Event()
+        self._requested = asyncio.Event()
         self._delays = config.backoff.delays()
-        self.follower = Follower(clock, ask=self._asked.set)
+        self.publisher = SourcePublisher(clock, on_request=self._requested.set)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
-            group.create_task(self.follower.watch_expiry(), name="certificate expiry")
+            group.create_task(self.publisher.withdraw_when_expired(), name="certificate expiry")
             group.create_task(self._streaming(), name="workload API stream")
 
     async def _streaming(self) -> None:
         while True:
-            self._asked.clear()
-            reason = await self._unless_asked(self._stream())
+            self._requested.clear()
+            reason = await self._until_requested(self._stream())
             if reason is not None:
-                self.follower.fail(reason)
-                await self._unless_asked(self._clock.sleep(next(self._delays)))
+                self.publisher.report_failure(reason)
+                await self._until_requested(self._clock.sleep(next(self._delays)))
 
-    async def _unless_asked(self, work: Any) -> str | None:
-        """Run to the end, or until somebody asks for a renewal; then there is no reason."""
-        task: asyncio.Task[str | None] = asyncio.create_task(work, name="workload API turn")
-        asked = asyncio.create_task(self._asked.wait(), name="workload API request")
+    async def _until_requested(self, work: Coroutine[object, object, T]) -> T | None:
+        """Return the result of `work`; None if a renewal is requested before it ends."""
+        task = asyncio.create_task(work, name="workload API stream or pause")
+        requested = asyncio.create_task(self._requested.wait(), name="workload API request")
         try:
-            await asyncio.wait((task, asked), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((task, requested), return_when=asyncio.FIRST_COMPLETED)
             return task.result() if task.done() else None
         finally:
             task.cancel()
-            asked.cancel()
-            await asyncio.gather(task, asked, return_exceptions=True)
+            requested.cancel()
+            await asyncio.gather(task, requested, return_exceptions=True)
 
     async def _stream(self) -> str:
-        """Take what comes until the stream ends; return why it did."""
+        """Publish each message until the stream ends; return why it ended."""
         address = self._config.address
         options = [("grpc.max_receive_message_length", _MAX_MESSAGE_BYTES)]
-        # A channel a stream: one that is kept backs off on its own terms, for up to two minutes.
+        # A new channel for each stream: a channel has a backoff of its own, of up to two minutes.
         async with grpc.aio.insecure_channel(_target(address), options=options) as channel:
             fetch = channel.unary_stream(
                 FETCH_X509_SVID,
-                request_serializer=message_class("X509SVIDRequest").SerializeToString,
-                response_deserializer=message_class("X509SVIDResponse").FromString,
+                request_serializer=request_class().SerializeToString,
+                response_deserializer=response_class().FromString,
             )
-            request = message_class("X509SVIDRequest")()
             try:
-                async for response in fetch(request, metadata=(SECURITY_HEADER,)):
-                    self._take(response)
+                async for response in fetch(request_class()(), metadata=(SECURITY_HEADER,)):
+                    self._publish(response)
             except grpc.aio.AioRpcError as error:
                 details = (error.details() or "no details")[:_MAX_REASON]
                 return f"workload API at {address} answered {error.code().name}: {details}"
         return f"workload API at {address} ended the stream"
 
-    def _take(self, response: Any) -> None:
+    def _publish(self, response: "X509SvidResponse") -> None:
         now = datetime.fromtimestamp(self._clock.now(), UTC)
         try:
             certificate = certificate_of(response, self._config, now)
         except (CertClientError, InvalidSpiffeId) as error:
-            self.follower.fail(str(error))
+            self.publisher.report_failure(str(error))
         else:
             self._delays = self._config.backoff.delays()
-            self.follower.take(certificate)
+            self.publisher.publish(certificate)
 
 
-def certificate_of(response: Any, config: WorkloadApiConfig, now: datetime) -> Certificate:
+def certificate_of(
+    response: "X509SvidResponse", config: WorkloadApiConfig, now: datetime
+) -> Certificate:
     """Make a certificate of an X509SVIDResponse; raises CertClientError or InvalidSpiffeId."""
     svid = _chosen(list(response.svids), config)
     try:
@@ -162,14 +170,14 @@ def certificate_of(response: Any, config: WorkloadApiConfig, now: datetime) -> C
         key=_supported(key),
         spiffe_id=SpiffeId.parse(svid.spiffe_id),
         now=now,
-        # Whoever registered the workload may have given it host names, which nobody tells us.
+        # The workload's registration may give it host names, which we don't know.
         further_names=True,
         revocation_lists=crls,
     )
     return replace(certificate, crl_pem=b"".join(each.public_bytes(Encoding.PEM) for each in crls))
 
 
-def _chosen(svids: list[Any], config: WorkloadApiConfig) -> Any:
+def _chosen(svids: "Sequence[X509Svid]", config: WorkloadApiConfig) -> "X509Svid":
     for svid in svids:
         if config.spiffe_id is not None and svid.spiffe_id != str(config.spiffe_id):
             continue
@@ -192,12 +200,14 @@ def _pem(der: bytes) -> bytes:
 
 
 def _split(ders: bytes) -> list[bytes]:
-    """Take certificates apart that follow each other with nothing in between."""
+    """Split DER certificates that follow each other without a separator."""
     found: list[bytes] = []
     while ders:
         length = _length(ders)
         if not 0 < length <= len(ders) or len(found) == _MAX_CERTIFICATES:
-            raise InvalidPem("the workload API sent a chain or bundle that cannot be taken apart")
+            raise InvalidPem(
+                "the workload API sent a chain or bundle that is not a sequence of certificates"
+            )
         found.append(ders[:length])
         ders = ders[length:]
     if not found:

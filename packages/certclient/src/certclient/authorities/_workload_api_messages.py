@@ -6,26 +6,61 @@ https://github.com/spiffe/spiffe/blob/main/standards/workloadapi.proto
 """
 
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
+if TYPE_CHECKING:
+    from google.protobuf.internal.containers import (
+        RepeatedCompositeFieldContainer,
+        RepeatedScalarFieldContainer,
+    )
+    from google.protobuf.message import Message
+
+    class X509Svid(Message):
+        """One identity: DER, and an optional hint."""
+
+        spiffe_id: str
+        x509_svid: bytes
+        x509_svid_key: bytes
+        bundle: bytes
+        hint: str
+
+    class X509SvidRequest(Message):
+        """Asks for all identities of the caller."""
+
+    class X509SvidResponse(Message):
+        """The identities, and revocation lists as DER."""
+
+        svids: RepeatedCompositeFieldContainer[X509Svid]
+        crl: RepeatedScalarFieldContainer[bytes]
+
+
 FETCH_X509_SVID = "/SpiffeWorkloadAPI/FetchX509SVID"
 SECURITY_HEADER = ("workload.spiffe.io", "true")
-"""Every call must carry it, so that no browser or proxy can be talked into making one."""
+"""Every call must carry it, so that no browser or proxy can be tricked into making one."""
 
 _Field = descriptor_pb2.FieldDescriptorProto
 
 
 @cache
-def message_class(name: str) -> Any:
-    """Return X509SVIDRequest, X509SVIDResponse or X509SVID."""
-    descriptor = _pool().FindMessageTypeByName(name)
-    return message_factory.GetMessageClass(descriptor)
+def request_class() -> "type[X509SvidRequest]":
+    """Return the class of the request."""
+    return cast("type[X509SvidRequest]", _message_class("X509SVIDRequest"))
 
 
 @cache
-def _pool() -> Any:
+def response_class() -> "type[X509SvidResponse]":
+    """Return the class of the response."""
+    return cast("type[X509SvidResponse]", _message_class("X509SVIDResponse"))
+
+
+def _message_class(name: str) -> "type[Message]":
+    return message_factory.GetMessageClass(_pool().FindMessageTypeByName(name))
+
+
+@cache
+def _pool() -> descriptor_pool.DescriptorPool:
     file = descriptor_pb2.FileDescriptorProto(name="workload.proto", syntax="proto3")
     file.message_type.add(name="X509SVIDRequest")
     response = file.message_type.add(name="X509SVIDResponse")

@@ -1,4 +1,4 @@
-"""The `certclient` command: one certificate, or certificates for as long as it runs."""
+"""The `certclient` command: `get` fetches one certificate, `watch` keeps it fresh."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ from certclient.command._hooks import run_hooks
 from certclient.command._options import AuthoritySource, CommandConfig, Source, parse
 from certclient.feed._certificates import Certificates, RotationStatus
 from certclient.files._file_certificates import FilesConfig, follow_files
-from certclient.files._output_files import write_files_aside, write_until_done
+from certclient.files._output_files import write_files_in_thread, write_until_done
 from certclient.rotation._rotation import keep_fresh
 from certclient.tls._trust_bundle import TrustConfig, TrustingCertificates, with_trust
 from certclient.x509._certificate import Certificate
@@ -28,11 +28,11 @@ log = logging.getLogger("certclient")
 
 
 def main(clock: Clock | None = None) -> None:
-    """Run the command line and leave the program with its exit code.
+    """Run the command line and exit the program with its exit code.
 
-    clock: what certificates are renewed and judged by; None for the machine's.
+    clock: the clock by which certificates are renewed and checked; None for the machine's.
     """
-    # A core file would hold the key. Hooks inherit the limit, which nothing forbids them to raise.
+    # A core file would have the key in it. The limit applies to hooks too, which may raise it.
     _, hard = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
     config = parse(sys.argv[1:], os.environ)
@@ -41,14 +41,14 @@ def main(clock: Clock | None = None) -> None:
     try:
         sys.exit(asyncio.run(run(config, clock or SystemClock())))
     except BrokenPipeError:
-        # Whoever read us has gone. Python would complain once more when it closes the stream.
+        # The reader of our output has gone. Python would report it again when it closes the stream.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
 
 
 async def _get(config: CommandConfig, clock: Clock) -> int:
     with stop_signals() as stopping:
-        async with _opened(config, clock) as certificates:
+        async with _opened(config, clock) as (certificates, failed_tries):
             first = asyncio.create_task(
                 _first_or_final(certificates, waits=config.waits), name="first certificate"
             )
@@ -65,9 +65,10 @@ async def _get(config: CommandConfig, clock: Clock) -> int:
                 stopped.cancel()
                 await asyncio.gather(first, stopped, return_exceptions=True)
             if certificate is None:
-                return _fail(config, _why_none(config, certificates, stopping.reason))
+                reason = certificates.last_error or failed_tries.newest
+                return _fail(config, _why_none(config, certificates, reason, stopping.reason))
             if isinstance(certificates, TrustingCertificates):
-                # Without the lists or roots that were asked for, it is not what was asked for.
+                # A certificate without the requested roots or revocation lists is a failure.
                 if faults := await certificates.first_faults():
                     return _fail(config, "; ".join(faults))
                 certificate = certificates.latest or certificate
@@ -75,7 +76,7 @@ async def _get(config: CommandConfig, clock: Clock) -> int:
 
 
 async def _first_or_final(certificates: Certificates, *, waits: bool) -> Certificate | None:
-    """Return the first certificate; None when there is no point in waiting for one."""
+    """Return the first certificate; None when waiting any longer would not help."""
     async for status in certificates.statuses():
         if status.certificate is not None or _is_final(status, waits=waits):
             return status.certificate
@@ -86,8 +87,10 @@ def _is_final(status: RotationStatus, *, waits: bool) -> bool:
     return status.refused or (not waits and status.last_error is not None)
 
 
-def _why_none(config: CommandConfig, certificates: Certificates, stopped: str | None) -> str:
-    reason = certificates.last_error or "the issuer has not answered"
+def _why_none(
+    config: CommandConfig, certificates: Certificates, reason: str | None, stopped: str | None
+) -> str:
+    reason = reason or "the issuer has not answered"
     if stopped is not None:
         return f"stopped by {stopped} before there was a certificate: {reason}"
     if _is_final(certificates.status, waits=config.waits):
@@ -98,8 +101,8 @@ def _why_none(config: CommandConfig, certificates: Certificates, stopped: str | 
 async def _deliver_once(config: CommandConfig, certificate: Certificate) -> int:
     try:
         if config.output is not None:
-            await write_files_aside(config.output, certificate)
-        _tell(config, certificate)
+            await write_files_in_thread(config.output, certificate)
+        _print_certificate(config, certificate)
         await _hooks(config, certificate)
     except BrokenPipeError:
         raise
@@ -114,9 +117,9 @@ async def _deliver_once(config: CommandConfig, certificate: Certificate) -> int:
 async def _watch(config: CommandConfig, clock: Clock) -> int:
     with stop_signals(signal.SIGTERM, signal.SIGINT) as stopping:
         async with (
-            _opened(config, clock) as certificates,
+            _opened(config, clock) as (certificates, _),
             in_background(_deliver(config, certificates, clock), name="delivery"),
-            in_background(_tell_errors(config, certificates), name="errors"),
+            in_background(_print_errors(config, certificates), name="errors"),
         ):
             await stopping.wait()
     return 0
@@ -125,26 +128,26 @@ async def _watch(config: CommandConfig, clock: Clock) -> int:
 async def _deliver(config: CommandConfig, certificates: Certificates, clock: Clock) -> None:
     async for certificate in certificates.changes():
         if certificate is None:
-            _say(config, {"event": "expired"}, "certificate expired and was not renewed")
+            _print(config, {"event": "expired"}, "certificate expired and was not renewed")
             continue
         if config.output is not None and not await write_until_done(
             config.output, certificates, certificate, clock
         ):
             continue
-        _tell(config, certificate)
+        _print_certificate(config, certificate)
         try:
             await _hooks(config, certificate)
         except HookFailed as error:
-            _say(config, {"event": "hook failed", "reason": str(error)}, f"hook failed: {error}")
+            _print(config, {"event": "hook failed", "reason": str(error)}, f"hook failed: {error}")
     await asyncio.Event().wait()
 
 
-async def _tell_errors(config: CommandConfig, certificates: Certificates) -> None:
-    told: str | None = None
+async def _print_errors(config: CommandConfig, certificates: Certificates) -> None:
+    printed: str | None = None
     async for status in certificates.statuses():
-        if status.last_error is not None and status.last_error != told:
-            _say(config, {"event": "error", "reason": status.last_error}, status.last_error)
-        told = status.last_error
+        if status.last_error is not None and status.last_error != printed:
+            _print(config, {"event": "error", "reason": status.last_error}, status.last_error)
+        printed = status.last_error
     await asyncio.Event().wait()
 
 
@@ -153,22 +156,42 @@ async def _hooks(config: CommandConfig, certificate: Certificate) -> None:
     await run_hooks(config.hook, certificate, directory=directory)
 
 
+class _FailedTries:
+    """Remembers why the newest try of an attempt failed, while the attempt still goes on.
+
+    Only a finished attempt has its reason in the status. An attempt has several tries, so the
+    timeout may come between them.
+    """
+
+    newest: str | None = None
+
+    def add(self, reason: str) -> None:
+        self.newest = reason
+
+
 @asynccontextmanager
-async def _opened(config: CommandConfig, clock: Clock) -> AsyncIterator[Certificates]:
+async def _opened(
+    config: CommandConfig, clock: Clock
+) -> AsyncIterator[tuple[Certificates, _FailedTries]]:
+    failed_tries = _FailedTries()
     async with AsyncExitStack() as stack:
-        certificates = await _issuer(stack, config.source, clock)
+        certificates = await _issuer(stack, config.source, clock, failed_tries)
         if config.trust != TrustConfig():
             certificates = await stack.enter_async_context(
                 with_trust(certificates, config.trust, clock=clock)
             )
-        yield certificates
+        yield certificates, failed_tries
 
 
-async def _issuer(stack: AsyncExitStack, source: Source, clock: Clock) -> Certificates:
+async def _issuer(
+    stack: AsyncExitStack, source: Source, clock: Clock, failed_tries: _FailedTries
+) -> Certificates:
     enter = stack.enter_async_context
     match source:
         case AuthoritySource():
-            authority = await enter(istio_ca(source.authority, clock=clock))
+            authority = await enter(
+                istio_ca(source.authority, clock=clock, on_failed_try=failed_tries.add)
+            )
             return await enter(
                 keep_fresh(
                     source.rotation, authority, clock=clock, depends_on=source.authority.files
@@ -182,7 +205,7 @@ async def _issuer(stack: AsyncExitStack, source: Source, clock: Clock) -> Certif
             assert_never(source)
 
 
-def _tell(config: CommandConfig, certificate: Certificate) -> None:
+def _print_certificate(config: CommandConfig, certificate: Certificate) -> None:
     serial, until = f"{certificate.serial:x}", certificate.not_after
     facts: dict[str, object] = {
         "event": "certificate",
@@ -192,21 +215,21 @@ def _tell(config: CommandConfig, certificate: Certificate) -> None:
         "not_after": until.isoformat(),
         "directory": str(config.output.directory) if config.output is not None else None,
     }
-    _say(
+    _print(
         config,
         facts,
         f"{certificate.spiffe_id} serial {serial} valid until {until:%Y-%m-%d %H:%M:%S} UTC",
     )
 
 
-def _say(config: CommandConfig, facts: dict[str, object], sentence: str) -> None:
+def _print(config: CommandConfig, facts: dict[str, object], sentence: str) -> None:
     sys.stdout.write((json.dumps(facts) if config.as_json else sentence) + "\n")
     sys.stdout.flush()
 
 
 def _fail(config: CommandConfig, reason: str) -> int:
     if config.as_json:
-        _say(config, {"event": "error", "reason": reason}, reason)
+        _print(config, {"event": "error", "reason": reason}, reason)
     else:
         sys.stderr.write(f"certclient: {reason}\n")
     return 1

@@ -1,4 +1,4 @@
-"""What is done for a program that uses the files and has to be told that they are new."""
+"""Notifies a program of new certificate files, by a command or a signal."""
 
 import logging
 import os
@@ -19,11 +19,11 @@ _MAX_PID_FILE_BYTES = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookConfig:
-    """What to do after each certificate: run a command, send a signal, or both.
+    """The hooks after each new certificate: a command, a signal, or both.
 
     command: its words; run without a shell, with CERTCLIENT_SPIFFE_ID, CERTCLIENT_SERIAL,
         CERTCLIENT_NOT_AFTER and CERTCLIENT_DIRECTORY in its environment.
-    signal, pid_file: sent to the process whose number the file holds.
+    signal, pid_file: the signal is sent to the process whose number is in the file.
     """
 
     command: tuple[str, ...] = ()
@@ -35,7 +35,7 @@ class HookConfig:
 async def run_hooks(
     config: HookConfig, certificate: Certificate, *, directory: Path | None
 ) -> None:
-    """Do all of it; raises HookFailed with what went wrong first, after trying the rest."""
+    """Run all hooks; raises HookFailed with the first failure, after trying the others."""
     failures = []
     if config.command:
         try:

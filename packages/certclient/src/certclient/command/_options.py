@@ -1,4 +1,4 @@
-"""The `certclient` command's options, and what they mean as configuration."""
+"""The options of the `certclient` command, and the configuration made of them."""
 
 import argparse
 import re
@@ -18,22 +18,20 @@ from certclient.files._output_files import OutputFilesConfig
 from certclient.rotation._rotation import RotationConfig
 from certclient.tls._trust_bundle import TrustConfig
 from certclient.x509._keys import KeyEncoding, KeyType
+from mesh_configfile import DurationError, parse_duration
 from mesh_identity import SYSTEM, InvalidSpiffeId, SpiffeId, SystemRoots
-
-_UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
 
 _EXIT_CODES = """\
 exit codes:
   0  done (get); stopped by SIGTERM or SIGINT (watch)
-  1  no certificate was to be had, or not in time, or its files or its hook failed (get)
+  1  no certificate, or not in time, or its files or its hook failed (get)
   2  the options are wrong
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthoritySource:
-    """The Istio CA API."""
+    """Certificates from the Istio CA API."""
 
     authority: IstioCaConfig
     rotation: RotationConfig
@@ -44,7 +42,10 @@ Source = AuthoritySource | FilesConfig | WorkloadApiConfig
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandConfig:
-    """All that the command was told."""
+    """The whole configuration of one run of the command.
+
+    waits: whether `get` waits until the timeout for an issuer that fails.
+    """
 
     once: bool
     source: Source
@@ -58,7 +59,7 @@ class CommandConfig:
 
 
 def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> CommandConfig:
-    """Read the command line; leaves the program with 2 and one sentence if it is wrong."""
+    """Read the command line; exits the program with 2 and one sentence if it is wrong."""
     parser = _parser()
     options = parser.parse_args(arguments)
     try:
@@ -69,7 +70,9 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> CommandConfig
 
 def _config(options: argparse.Namespace, environ: Mapping[str, str]) -> CommandConfig:
     if (options.signal is None) != (options.pid_file is None):
-        raise InvalidConfig("--signal and --pid-file go together: the file names who gets it")
+        raise InvalidConfig(
+            "--signal and --pid-file go together: the file has the number of the process"
+        )
     return CommandConfig(
         once=options.command == "get",
         source=_source(options, environ),
@@ -82,7 +85,7 @@ def _config(options: argparse.Namespace, environ: Mapping[str, str]) -> CommandC
         ),
         as_json=options.json,
         timeout_s=options.timeout.total_seconds(),
-        # Files and a workload API come when they come; an authority is there or not.
+        # Files and a workload API may become available at any time; an authority is expected to be.
         waits=options.wait or options.ca is None,
         log_level=options.log_level,
     )
@@ -99,7 +102,7 @@ def _source(options: argparse.Namespace, environ: Mapping[str, str]) -> Source:
         if value is not None
     ]
     if len(chosen) > 1:
-        raise InvalidConfig(f"{' and '.join(chosen)} name two issuers, one is needed")
+        raise InvalidConfig(f"{' and '.join(chosen)} name two issuers, only one can be used")
     if options.ca is not None:
         return _authority_source(options)
     if options.files is not None:
@@ -149,7 +152,7 @@ def _authority_source(options: argparse.Namespace) -> AuthoritySource:
 
 
 def _root_certificate(chosen: str | None) -> Path | SystemRoots | None:
-    """Return where the roots are."""
+    """Return the file of the roots, or SYSTEM; None for plaintext."""
     if chosen is None:
         return None
     return SYSTEM if chosen == "SYSTEM" else Path(chosen)
@@ -175,10 +178,10 @@ def _words(command: str | None) -> tuple[str, ...]:
 
 
 def _duration(text: str) -> timedelta:
-    match = _DURATION.fullmatch(text)
-    if match is None:
-        raise argparse.ArgumentTypeError(f"{text!r} must be a number and one of s m h d, as 24h")
-    return timedelta(seconds=float(match[1]) * _UNITS_S[match[2]])
+    try:
+        return parse_duration(text, allow_days=True)
+    except DurationError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _mode(text: str) -> int:
@@ -197,7 +200,7 @@ def _signal(text: str) -> signal.Signals:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="certclient",
-        description="Gets a workload's certificate, keeps it fresh, and tells who uses it.",
+        description="Gets a workload's certificate, keeps it fresh, and notifies its users.",
         epilog=_EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -226,7 +229,7 @@ def _add_source(parser: argparse.ArgumentParser) -> None:
         "--files",
         type=Path,
         metavar="DIRECTORY",
-        help="cert-chain.pem, key.pem and root-cert.pem that somebody else renews",
+        help="cert-chain.pem, key.pem and root-cert.pem that another program renews",
     )
     group.add_argument(
         "--workload-api",
@@ -234,8 +237,8 @@ def _add_source(parser: argparse.ArgumentParser) -> None:
         help="a SPIFFE Workload API, as unix:///run/spire/agent.sock; $SPIFFE_ENDPOINT_SOCKET",
     )
     group = parser.add_argument_group("identity and trust")
-    group.add_argument("--spiffe-id", metavar="URI", help="the identity to ask for, or to take")
-    group.add_argument("--hint", help="take the workload API's identity of this hint")
+    group.add_argument("--spiffe-id", metavar="URI", help="the identity to request, or to select")
+    group.add_argument("--hint", help="select the workload API's identity of this hint")
     group.add_argument(
         "--trust-anchors", type=Path, metavar="FILE", help="further roots for the bundle"
     )
@@ -266,10 +269,16 @@ def _add_authority(parser: argparse.ArgumentParser) -> None:
         help="how long one call may take, 10s",
     )
     group.add_argument(
-        "--lifetime", type=_duration, default=timedelta(hours=24), help="24h unless told otherwise"
+        "--lifetime",
+        type=_duration,
+        default=timedelta(hours=24),
+        help="the lifetime to request, 24h",
     )
     group.add_argument(
-        "--grace-ratio", type=float, default=0.5, help="the part of it left at renewal, 0.5"
+        "--grace-ratio",
+        type=float,
+        default=0.5,
+        help="the part of the lifetime that is left at renewal, 0.5",
     )
     group.add_argument("--key-type", type=KeyType, choices=list(KeyType), default=KeyType.P256)
     group.add_argument(
@@ -287,24 +296,24 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--mode", type=_mode, default=0o600, help="of each file, 0600")
     group.add_argument(
-        "--atomic", action="store_true", help="the three files change as one, through links"
+        "--atomic", action="store_true", help="the three files change at one moment, through links"
     )
     group.add_argument("--on-renew", metavar="COMMAND", help="run it after each certificate")
     group.add_argument("--signal", type=_signal, metavar="NAME", help="send it, as HUP ...")
     group.add_argument(
         "--pid-file", type=Path, metavar="FILE", help="... to the process that this file names"
     )
-    group.add_argument("--json", action="store_true", help="say what happens as lines of JSON")
+    group.add_argument("--json", action="store_true", help="print each event as a line of JSON")
     group.add_argument(
         "--timeout",
         type=_duration,
         default=timedelta(seconds=60),
-        help="how long get waits, 60s",
+        help="how long get waits at most, 60s",
     )
     group.add_argument(
         "--wait",
         action="store_true",
-        help="get asks a CA again that can't be reached, until --timeout; else it says why at once",
+        help="get retries until --timeout if the CA can't be reached, instead of failing at once",
     )
     group.add_argument(
         "--log-level", choices=("debug", "info", "warning", "error"), default="error"

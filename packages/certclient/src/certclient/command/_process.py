@@ -1,8 +1,8 @@
-"""One program run to its end, and ended with all it started if it takes too long.
+"""Runs a program to its end, and kills it with its children if it takes too long.
 
-`subprocess` starts it in C. uvloop's own way runs Python between fork and exec, where collecting
-an object of grpc.aio waits for a thread that only the parent has: the program would never begin.
-A pidfd tells the end to any event loop; Linux has it from 5.3 on.
+`subprocess` starts it, because it forks in C. uvloop runs Python code between fork and exec, where
+collecting an object of grpc.aio waits for a thread that exists only in the parent: the program
+would never start. A pidfd, which Linux has from 5.3 on, reports the end to any event loop.
 """
 
 import asyncio
@@ -21,16 +21,16 @@ async def run_to_end(
 ) -> int:
     """Run a program without a shell and return its code, negative for a signal.
 
-    It leads a session of its own, which is ended with it if this is cancelled or the time is up.
-    What it prints goes to our standard error: standard output is for those who read it.
+    It leads a session of its own, which is killed with it at the timeout or if the caller is
+    cancelled. Its output goes to our standard error: our standard output has our own events only.
 
-    Raises OSError when it cannot be run, TimeoutError after having ended it.
+    Raises OSError if it can't be started, TimeoutError after it was killed.
     """
     process = subprocess.Popen(  # noqa: ASYNC220 - blocks from fork to exec, as every way does
         words, env=environment, stdin=subprocess.DEVNULL, stdout=2, start_new_session=True
     )
     try:
-        with _end_of(process) as ended:
+        with _watch_end(process) as ended:
             try:
                 async with asyncio.timeout(timeout_s):
                     await ended.wait()
@@ -44,7 +44,7 @@ async def run_to_end(
 
 
 @contextmanager
-def _end_of(process: subprocess.Popen[bytes]) -> Iterator[asyncio.Event]:
+def _watch_end(process: subprocess.Popen[bytes]) -> Iterator[asyncio.Event]:
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
     pidfd = os.pidfd_open(process.pid)
 
@@ -61,7 +61,7 @@ def _end_of(process: subprocess.Popen[bytes]) -> Iterator[asyncio.Event]:
 
 
 async def _end(process: subprocess.Popen[bytes], ended: asyncio.Event) -> None:
-    """Ask the session to end; whoever stays is left to `_kill`."""
+    """Send SIGTERM to the session and wait a while; `_kill` ends the processes that remain."""
     _signal_session(process, SIGTERM)
     with suppress(TimeoutError):
         async with asyncio.timeout(_STOP_S):
@@ -70,13 +70,13 @@ async def _end(process: subprocess.Popen[bytes], ended: asyncio.Event) -> None:
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
     _signal_session(process, SIGKILL)
-    # Without awaiting, so that no second cancellation leaves a zombie. Only a kernel that holds
-    # the process in a system call can delay it.
+    # Without awaiting, so that a second cancellation leaves no zombie. Only a process that hangs in
+    # a system call takes time to end.
     with suppress(subprocess.TimeoutExpired):
         process.wait(_KILLED_S)
 
 
 def _signal_session(process: subprocess.Popen[bytes], number: Signals) -> None:
-    # Not reaped yet, so its number cannot be another's.
+    # It was not reaped yet, so no other process has its number.
     with suppress(ProcessLookupError):
         os.killpg(process.pid, number)

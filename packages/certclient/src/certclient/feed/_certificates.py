@@ -1,4 +1,4 @@
-"""What subscribers hold: the newest certificate, and word of the next."""
+"""The newest certificate and the changes to come, as subscribers see them."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
@@ -13,14 +13,15 @@ from certclient.x509._certificate import Certificate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RotationStatus:
-    """Where rotation stands, as one coherent snapshot.
+    """The state of rotation, as one coherent snapshot.
 
-    certificate: the valid one, None before the first and after the last expired.
+    certificate: the valid one; None before the first and after the last expired.
     renews_at: when renewal is due; None without a certificate.
-    last_error: why the newest attempt failed; None once one succeeds.
-    refused: the newest attempt was answered, and the answer was no good: the same request will
-        hardly fare better soon.
-    attempts, failed_attempts: all so far; those that failed since the last success.
+    last_error: why the newest attempt failed; None after a success.
+    refused: the newest attempt got an answer, and it was a refusal or not usable: the same request
+        will probably fail again.
+    attempts: the number of attempts so far.
+    failed_attempts: the number of failures since the last success.
     """
 
     certificate: Certificate | None = None
@@ -32,25 +33,25 @@ class RotationStatus:
 
 
 class Certificates:
-    """The newest certificate and the news of the next: what subscribers hold."""
+    """Gives subscribers the newest certificate, and each change to it."""
 
-    def __init__(self, feed: Feed[RotationStatus], *, ask: Callable[[], None]) -> None:
+    def __init__(self, feed: Feed[RotationStatus], *, on_request: Callable[[], None]) -> None:
         self._feed = feed
-        self._ask = ask
+        self._on_request = on_request
 
     @property
     def status(self) -> RotationStatus:
-        """Everything known now."""
+        """The whole state, as one snapshot."""
         return self._feed.value
 
     @property
     def latest(self) -> Certificate | None:
-        """The valid certificate; None before the first and after it expired unrenewed."""
+        """The valid certificate; None before the first and after the last expired."""
         return self._feed.value.certificate
 
     @property
     def last_error(self) -> str | None:
-        """Why the newest attempt failed; None once one succeeds."""
+        """Why the newest attempt failed; None after a success."""
         return self._feed.value.last_error
 
     async def wait_for_first(self) -> Certificate:
@@ -61,16 +62,17 @@ class Certificates:
         return certificate
 
     def changes(self) -> "CertificateChanges":
-        """Iterate over the certificates from now on, the newest at once if there is one.
+        """Iterate over the certificates: the newest first, if there is one, then each new one.
 
-        None tells that the certificate expired and there is no other. A slow reader sees the
-        newest only, and always the last. Ends when rotation is stopped.
+        None means that the certificate expired and there is no other. A slow reader gets the newest
+        only, and always the last. The iteration ends when rotation stops.
         """
         return CertificateChanges(self._feed)
 
     async def statuses(self) -> AsyncIterator[RotationStatus]:
-        """Yield each status from now on, failed attempts included; coalesced, never missing the
-        last. Ends when rotation is stopped.
+        """Yield the status after each attempt, successful or failed.
+
+        A slow reader gets the newest only, and always the last. Ends when rotation stops.
         """
         version = -1
         with suppress(FeedClosed):
@@ -79,17 +81,17 @@ class Certificates:
                 yield self._feed.value
 
     def request_renewal(self) -> None:
-        """Ask for a new certificate soon; joins the attempt that is under way, if one is."""
-        self._ask()
+        """Request a new certificate without waiting for it; joins an attempt that is under way."""
+        self._on_request()
 
     async def renew(self) -> Certificate:
-        """Ask for a new certificate and wait for it; raises RenewalFailed with the reason.
+        """Request a new certificate and wait for it; raises RenewalFailed with the reason.
 
-        Everybody who asks while an attempt is under way shares its outcome.
+        All callers that request one while an attempt is under way share its outcome.
         """
         before = self._feed.value.attempts
         version = self._feed.version
-        self._ask()
+        self._on_request()
         while (status := self._feed.value).attempts == before:
             version = await self._feed.wait_newer(version)
         if status.last_error is not None or status.certificate is None:

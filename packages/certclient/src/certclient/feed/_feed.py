@@ -1,6 +1,6 @@
-"""One value that changes, and everybody who wants to know.
+"""Publishes one value that changes to any number of subscribers.
 
-A subscriber that is slow sees the newest value, not every one; it never misses the last.
+A slow subscriber gets the newest value, not every one, and never misses the last.
 """
 
 import asyncio
@@ -12,7 +12,10 @@ T = TypeVar("T")
 
 
 class Feed(Generic[T]):
-    """The newest value, its number, and a way to wait for a newer one. One event loop only."""
+    """Holds the newest value and its number, and lets subscribers wait for a newer one.
+
+    For one event loop only.
+    """
 
     def __init__(self, value: T) -> None:
         self._value = value
@@ -27,7 +30,7 @@ class Feed(Generic[T]):
 
     @property
     def version(self) -> int:
-        """How many values were published so far."""
+        """The number of values published so far."""
         return self._version
 
     def publish(self, value: T) -> None:
@@ -42,14 +45,14 @@ class Feed(Generic[T]):
         self._wake()
 
     def _wake(self) -> None:
-        # A fresh event for whoever waits from now on, so that nobody has to clear a shared one.
+        # Subscribers that wait from now on get a new event, so that none has to clear a shared one.
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 
     async def wait_newer(self, version: int) -> int:
         """Wait until there is a value newer than `version`; return its number.
 
-        Raises FeedClosed when there is none and none will come.
+        Raises FeedClosed if there is none and the feed is closed.
         """
         while self._version <= version:
             if self._closed:

@@ -1,6 +1,6 @@
-"""Certificates that somebody else renews: what they share is publishing and expiry.
+"""Publishes certificates that an external source renews: files or a Workload API.
 
-Like rotation, it keeps what is valid when the source fails, and withdraws what expired.
+As with rotation, a valid certificate stays when the source fails, and is withdrawn when it expires.
 """
 
 import logging
@@ -16,35 +16,36 @@ from mesh_lifecycle import Clock
 log = logging.getLogger("certclient")
 
 
-class Follower:
-    """Publishes what a source gives. `ask` makes the source look again."""
+class SourcePublisher:
+    """Publishes the certificates and the errors of one source."""
 
-    def __init__(self, clock: Clock, *, ask: Callable[[], None]) -> None:
+    def __init__(self, clock: Clock, *, on_request: Callable[[], None]) -> None:
+        """on_request: makes the source give its newest certificate again."""
         self._clock = clock
         self._feed = Feed(RotationStatus())
-        self.certificates = Certificates(self._feed, ask=ask)
+        self.certificates = Certificates(self._feed, on_request=on_request)
 
-    def take(self, certificate: Certificate, *, error: str | None = None) -> None:
-        """Publish a certificate, unless it expired or is the one that is known.
+    def publish(self, certificate: Certificate, *, error: str | None = None) -> None:
+        """Publish a certificate, unless it has expired or is the current one.
 
-        error: what is wrong with the source all the same.
+        error: what is wrong with the source although it has a certificate.
         """
         if remaining_s(certificate, self._clock) <= 0:
-            self.fail(error or f"the certificate expired at {certificate.not_after}")
+            self.report_failure(error or f"the certificate expired at {certificate.not_after}")
             return
         status = self._feed.value
-        known = status.certificate == certificate
+        unchanged = status.certificate == certificate
         if error is not None and error != status.last_error:
             log.warning("certificate source failed", extra={"reason": error})
         self._feed.publish(
             RotationStatus(
-                certificate=status.certificate if known else certificate,
+                certificate=status.certificate if unchanged else certificate,
                 last_error=error,
                 attempts=status.attempts + 1,
                 failed_attempts=status.failed_attempts + 1 if error is not None else 0,
             )
         )
-        if not known:
+        if not unchanged:
             log.info(
                 "certificate taken over",
                 extra={
@@ -54,8 +55,8 @@ class Follower:
                 },
             )
 
-    def fail(self, reason: str) -> None:
-        """Tell that the source has nothing good now; what is valid stays."""
+    def report_failure(self, reason: str) -> None:
+        """Publish that the source has no usable certificate; a valid one stays."""
         status = self._feed.value
         if reason != status.last_error:
             log.warning("certificate source failed", extra={"reason": reason})
@@ -68,7 +69,7 @@ class Follower:
             )
         )
 
-    async def watch_expiry(self) -> None:
+    async def withdraw_when_expired(self) -> None:
         """Withdraw the certificate when it expires; runs for ever."""
         while True:
             certificate = self._feed.value.certificate
@@ -82,5 +83,5 @@ class Follower:
                 log_expired(certificate, reason=self._feed.value.last_error)
 
     def close(self) -> None:
-        """Tell subscribers that nothing more will come."""
+        """End the subscriptions: no further certificate will be published."""
         self._feed.close()

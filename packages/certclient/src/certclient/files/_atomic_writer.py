@@ -1,6 +1,6 @@
-"""Several files that change as one: a directory a generation, and a link that is renamed.
+"""Changes several files at one moment: each generation is a directory, and one link is renamed.
 
-The layout is the one Kubernetes gives mounted secrets. What watches for those finds it familiar:
+The layout is that of Kubernetes' mounted secrets, which programs know how to watch:
 
     cert-chain.pem -> ..data/cert-chain.pem
     ..data -> ..generation-x7f3
@@ -14,23 +14,22 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from certclient.files._output_files import CURRENT, holds
+from certclient.files._output_files import CURRENT, has_content
 
-_CURRENT = CURRENT
 _PREFIX = "..generation-"
 
 
 def write_generation(
     directory: Path, contents: Mapping[str, bytes], *, mode: int
 ) -> tuple[str, ...]:
-    """Make `contents` the files of `directory`, all at one moment; return the names that changed.
+    """Replace the files of `directory` at one moment; return the names whose content changed.
 
-    The generation before stays until the next, for readers that are on their way through it.
-    Raises OSError; then what was there before still is.
+    The generation before stays until the next, for readers that have resolved the link to it.
+    Raises OSError; the files are then unchanged.
     """
-    current = directory / _CURRENT
+    current = directory / CURRENT
     changed = tuple(
-        name for name, content in contents.items() if not holds(current / name, content)
+        name for name, content in contents.items() if not has_content(current / name, content)
     )
     before = _target(current)
     if not changed:
@@ -46,18 +45,18 @@ def write_generation(
             raise
         _remove_others(directory, keep={generation.name, before})
     for name in contents:
-        if _target(directory / name) != f"{_CURRENT}/{name}":
-            _link(directory / name, f"{_CURRENT}/{name}")
+        if _target(directory / name) != f"{CURRENT}/{name}":
+            _link(directory / name, f"{CURRENT}/{name}")
     return changed
 
 
 def remove_generations(directory: Path) -> None:
-    """Leave no generation, and so no key in one, where files are no longer written so.
+    """Remove all generations, and the keys in them, when files are no longer written this way.
 
-    A link `..data` to anything else is somebody else's.
+    A link `..data` that leads to anything else was made by another program and stays.
     """
-    if (_target(directory / _CURRENT) or "").startswith(_PREFIX):
-        (directory / _CURRENT).unlink()
+    if (_target(directory / CURRENT) or "").startswith(_PREFIX):
+        (directory / CURRENT).unlink()
         _remove_others(directory, keep=set())
 
 
@@ -71,12 +70,12 @@ def _fill(generation: Path, contents: Mapping[str, bytes], mode: int) -> None:
             os.fsync(file.fileno())
         path.chmod(mode)
     if mode & 0o077:
-        # Files that others may read are of no use in a directory that they may not enter.
+        # Users who may read the files must be able to enter their directory.
         generation.chmod(0o755)
 
 
 def _link(path: Path, target: str) -> None:
-    """Make `path` a link, in place of whatever file or link it was."""
+    """Make `path` a link, replacing a file or link of that name."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.link")
     temporary.unlink(missing_ok=True)
     temporary.symlink_to(target)

@@ -1,4 +1,4 @@
-"""Mounted files as an issuer of certificates, for all that takes `Certificates`."""
+"""Follows a certificate, its key and its roots in files, and publishes them as `Certificates`."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -11,7 +11,7 @@ from cryptography import x509
 
 from certclient._errors import CertificateRejected
 from certclient.feed._certificates import Certificates
-from certclient.feed._source_publisher import Follower
+from certclient.feed._source_publisher import SourcePublisher
 from certclient.files._file_secrets import FileSecrets, file_secrets
 from certclient.files._secret_names import TRUST_BUNDLE, WORKLOAD_CERTIFICATE, FileSecretsConfig
 from certclient.x509._acceptance import accepted_path
@@ -35,7 +35,7 @@ _WELL_KNOWN = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilesConfig:
-    """Where somebody else puts the certificate, its key and the roots, and renews them."""
+    """The files in which another program puts the certificate, its key and the roots."""
 
     certificate_path: Path
     key_path: Path
@@ -51,11 +51,11 @@ class FilesConfig:
 def mounted_files(
     base: Path, *, is_file: Callable[[Path], bool] = Path.is_file
 ) -> FilesConfig | None:
-    """Return the certificate that is mounted where Istio looks for one below `base`.
+    """Return the files of a certificate that is mounted below `base`, where Istio looks for one.
 
-    That is the workload's SPIFFE credentials, by Istio's names or by GKE's, and then `etc/certs`.
-    Only a place where all three files are counts; None if there is none. is_file: looks; by itself
-    it waits for as long as the file system takes.
+    The places are the workload's SPIFFE credentials, by Istio's names or by GKE's, and then
+    `etc/certs`. Returns the first place where all three files exist; None without one.
+    is_file: tells whether a file exists; the default waits as long as the file system takes.
     """
     for directory, names in _WELL_KNOWN:
         certificate, key, root = (base / directory / name for name in names)
@@ -68,10 +68,10 @@ def mounted_files(
 async def follow_files(
     config: FilesConfig, *, clock: Clock | None = None
 ) -> AsyncIterator[Certificates]:
-    """Publish what the files hold, whenever chain, key and roots are all good.
+    """Publish the certificate in the files whenever chain, key and roots are all valid.
 
     The leaf must have one SPIFFE id and lead to one of the roots. Does not wait for the files: see
-    `wait_for_first`.
+    `Certificates.wait_for_first`.
     """
     chosen = clock or SystemClock()
     sources = FileSecretsConfig(
@@ -80,66 +80,69 @@ async def follow_files(
         root_path=config.root_path,
     )
     async with file_secrets(sources, clock=chosen) as secrets:
-        follower = Follower(chosen, ask=secrets.look)
-        async with in_background(_following(secrets, follower, chosen), name="certificate files"):
+        publisher = SourcePublisher(chosen, on_request=secrets.read_again)
+        async with in_background(
+            _publish_changes(secrets, publisher, chosen), name="certificate files"
+        ):
             try:
-                yield follower.certificates
+                yield publisher.certificates
             finally:
-                follower.close()
+                publisher.close()
 
 
-async def _following(secrets: FileSecrets, follower: Follower, clock: Clock) -> None:
-    published = _Published(follower)
+async def _publish_changes(secrets: FileSecrets, publisher: SourcePublisher, clock: Clock) -> None:
+    combined = _PairWithRoots(publisher)
     async with asyncio.TaskGroup() as group:
-        group.create_task(follower.watch_expiry(), name="certificate expiry")
-        async for _ in secrets.looks():
-            published.take(secrets, datetime.fromtimestamp(clock.now(), UTC))
+        group.create_task(publisher.withdraw_when_expired(), name="certificate expiry")
+        async for _ in secrets.statuses():
+            combined.publish(secrets, datetime.fromtimestamp(clock.now(), UTC))
 
 
-class _Published:
-    """Publishes what is good, even while the files hold something that is not.
+class _PairWithRoots:
+    """Publishes the newest roots with the newest pair that is valid under them.
 
-    Roots are taken as they come: somebody may have taken one away for a reason, and then it must
-    not be trusted for as long as our own chain leads to it. The pair is only taken when it is good
-    under the roots that are there; until one is, the last one stays.
+    New roots are used at once, whatever the pair: a root that was removed must not be trusted any
+    longer, even if our own chain leads to it. A new pair is used only if it leads to one of the
+    roots in the file; until then the last one stays.
     """
 
-    def __init__(self, follower: Follower) -> None:
-        self._follower = follower
-        self._taken: tuple[bytes, bytes] | None = None
+    def __init__(self, publisher: SourcePublisher) -> None:
+        self._publisher = publisher
+        self._used: tuple[bytes, bytes] | None = None
 
-    def take(self, secrets: FileSecrets, now: datetime) -> None:
-        """Publish what the files hold, and what is wrong with it."""
-        # A look reads the roots last, so they are never older than the pair they come with.
+    def publish(self, secrets: FileSecrets, now: datetime) -> None:
+        """Publish the current pair and roots, and what is wrong with the files."""
+        # Roots are read after pairs, so these roots are never older than this pair.
         pair, roots = secrets.get(WORKLOAD_CERTIFICATE), secrets.get(TRUST_BUNDLE)
         errors = [secrets.error(name) for name in (WORKLOAD_CERTIFICATE, TRUST_BUNDLE)]
-        certificate = self._follower.certificates.latest
+        certificate = self._publisher.certificates.latest
         if (
             isinstance(pair, KeyPair)
             and isinstance(roots, Roots)
-            and (certificate is None or self._taken != (pair.chain_pem, roots.roots_pem))
+            and (certificate is None or self._used != (pair.chain_pem, roots.roots_pem))
         ):
             try:
                 certificate = certificate_of(pair, roots.roots_pem, now=now)
-            except (InvalidSpiffeId, CertificateRejected) as error:
-                self._taken = None
-                errors.append(str(error))
+            except (InvalidSpiffeId, CertificateRejected) as rejected:
+                self._used = None
+                errors.append(str(rejected))
                 if certificate is not None:
                     certificate = replace(certificate, trust_bundle_pem=roots.roots_pem)
             else:
-                self._taken = (pair.chain_pem, roots.roots_pem)
-        told = "; ".join(filter(None, errors)) or None
+                self._used = (pair.chain_pem, roots.roots_pem)
+        error = "; ".join(filter(None, errors)) or None
         if certificate is not None:
-            self._follower.take(certificate, error=told)
-        elif told is not None:
-            self._follower.fail(told)
+            self._publisher.publish(certificate, error=error)
+        elif error is not None:
+            self._publisher.report_failure(error)
 
 
 def certificate_of(pair: KeyPair, trust_bundle_pem: bytes, *, now: datetime) -> Certificate:
-    """Make a certificate of a pair whose leaf names one SPIFFE id, checked as one that is issued.
+    """Make a certificate of a pair whose leaf has one SPIFFE id, checked as an authority's answer
+    is.
 
-    Raises InvalidSpiffeId or CertificateRejected. Names of other kinds may be there, and a key
-    usage may be missing: whoever runs the files' PKI decides.
+    Raises InvalidSpiffeId or CertificateRejected. Unlike an authority's answer, the leaf may have
+    names of other kinds and no key usage: the PKI that the files come from decides that.
     """
     if len(pair.uris) != 1:
         raise InvalidSpiffeId(f"the certificate has {len(pair.uris)} URIs, one SPIFFE id is needed")
@@ -156,7 +159,7 @@ def certificate_of(pair: KeyPair, trust_bundle_pem: bytes, *, now: datetime) -> 
     checked = accepted_path(
         path, roots, private_key_pem=pair.private_key_pem, spiffe_id=spiffe_id, now=now
     )
-    # As the files have them: in them, roots may be pinned that are no CA certificates.
+    # The chain and roots as in the files: roots that are no CA certificates may be pinned there.
     return replace(
         checked,
         chain_pem=pair.chain_pem,

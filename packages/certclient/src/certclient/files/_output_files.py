@@ -1,7 +1,8 @@
-"""The certificate as files, for programs that read `cert-chain.pem`, `key.pem`, `root-cert.pem`.
+"""Writes the certificate to files: `cert-chain.pem`, `key.pem` and `root-cert.pem`.
 
-Each file is replaced by a rename, so a reader sees the old or the new one and never a part. The
-order is roots, key, chain: a program that reloads when the chain changes finds its key in place.
+Each file is replaced by a rename, so a reader gets the old or the new one and never a part. The
+order is roots, key, chain: a program that reloads when the chain changes finds the new key already
+there.
 """
 
 import asyncio
@@ -21,18 +22,18 @@ from mesh_lifecycle import Backoff, Clock, SystemClock, in_background
 log = logging.getLogger("certclient")
 
 CURRENT = "..data"
-"""The link to the generation of an atomic output."""
+"""The link to the newest generation, with `atomic`."""
 _TRY_AGAIN = Backoff(initial_s=0.5, maximum_s=15.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputFilesConfig:
-    """Where to write.
+    """Where and how to write the files.
 
-    mode: of each file, set again whenever one is replaced.
+    mode: of each file, set again whenever a file is replaced.
     atomic: the files are links into a directory that is replaced as a whole, so that key, chain
-        and roots change as one; a program that opens them through one directory handle, or reads
-        `..data` once, never sees two generations.
+        and roots change at one moment. A program that opens them through one directory handle, or
+        reads the link `..data` once, never gets two generations.
     """
 
     directory: Path
@@ -44,31 +45,33 @@ class OutputFilesConfig:
 async def output_files(
     config: OutputFilesConfig, certificates: Certificates, *, clock: Clock | None = None
 ) -> AsyncIterator[None]:
-    """Keep the files as fresh as the certificate for as long as the block runs.
+    """Write each new certificate to the files for as long as the block runs.
 
-    A certificate that expired unrenewed stays on disk: nobody accepts it any more. What can't be
-    written is logged and tried again.
+    An expired certificate stays on disk, where it does no harm: no peer accepts it. A failure to
+    write is logged and tried again.
     """
-    keeping = _keep(config, certificates, clock or SystemClock())
-    async with in_background(keeping, name="certificate files"):
+    writing = _write_changes(config, certificates, clock or SystemClock())
+    async with in_background(writing, name="certificate files"):
         yield
 
 
-async def _keep(config: OutputFilesConfig, certificates: Certificates, clock: Clock) -> None:
+async def _write_changes(
+    config: OutputFilesConfig, certificates: Certificates, clock: Clock
+) -> None:
     async for certificate in certificates.changes():
         if certificate is not None:
             await write_until_done(config, certificates, certificate, clock)
-    # Only reached when rotation stopped first; whoever nested the blocks is about to leave ours.
+    # Reached only if rotation stopped first, when the caller is about to leave this block too.
     await asyncio.Event().wait()
 
 
 async def write_until_done(
     config: OutputFilesConfig, certificates: Certificates, certificate: Certificate, clock: Clock
 ) -> bool:
-    """Write, and try again while that fails; False if a newer certificate came meanwhile."""
+    """Write the files, with retries; return False if a newer certificate came meanwhile."""
     for attempt, delay_s in enumerate(_TRY_AGAIN.delays(), start=1):
         try:
-            changed = await write_files_aside(config, certificate)
+            changed = await write_files_in_thread(config, certificate)
         except OSError as error:
             log.warning(
                 "certificate files not written, trying again",
@@ -88,10 +91,12 @@ async def write_until_done(
     return False
 
 
-async def write_files_aside(config: OutputFilesConfig, certificate: Certificate) -> tuple[str, ...]:
-    """Do what `write_files` does; a directory whose mount hangs is given up after a while.
+async def write_files_in_thread(
+    config: OutputFilesConfig, certificate: Certificate
+) -> tuple[str, ...]:
+    """Do what `write_files` does, in a thread; raises ReadTimedOut if the directory's mount hangs.
 
-    What hangs there goes on when the mount answers, and before anything later is written.
+    A write that hangs goes on when the mount answers, and before any later write starts.
     """
     return await run_in_thread(
         partial(write_files, config, certificate),
@@ -101,7 +106,7 @@ async def write_files_aside(config: OutputFilesConfig, certificate: Certificate)
 
 
 def write_files(config: OutputFilesConfig, certificate: Certificate) -> tuple[str, ...]:
-    """Write what differs from what is there; return the names that changed. Raises OSError."""
+    """Write the files whose content differs; return the names of these. Raises OSError."""
     config.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     contents = {
         "root-cert.pem": certificate.trust_bundle_pem,
@@ -110,7 +115,7 @@ def write_files(config: OutputFilesConfig, certificate: Certificate) -> tuple[st
     }
     if config.atomic:
         from certclient.files._atomic_writer import (
-            write_generation,  # here, for the same reason as below
+            write_generation,  # here, because most programs that import this module write no files
         )
 
         return write_generation(config.directory, contents, mode=config.mode)
@@ -127,13 +132,13 @@ def write_files(config: OutputFilesConfig, certificate: Certificate) -> tuple[st
 
 
 def _replace(path: Path, content: bytes, mode: int) -> bool:
-    # A link leads into a generation, which nobody keeps fresh without `atomic`.
-    if not path.is_symlink() and holds(path, content):
+    # A link leads into a generation, which is only kept up to date with `atomic`.
+    if not path.is_symlink() and has_content(path, content):
         path.chmod(mode)
         return False
-    import tempfile  # here: it brings much, and most programs that import us write no files
+    import tempfile  # here, for the same reason
 
-    # mkstemp makes the file 0600 from the first moment, whatever the umask.
+    # mkstemp creates the file with mode 0600, whatever the umask.
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     temporary = Path(name)
     try:
@@ -149,8 +154,8 @@ def _replace(path: Path, content: bytes, mode: int) -> bool:
     return True
 
 
-def holds(path: Path, content: bytes) -> bool:
-    """Whether a regular file is there that holds this and no more. Raises OSError."""
+def has_content(path: Path, content: bytes) -> bool:
+    """Return whether `path` is a regular file of exactly this content. Raises OSError."""
     try:
         return read_bytes(path, max_bytes=len(content)) == content
     except (FileNotFoundError, UnfitFile):

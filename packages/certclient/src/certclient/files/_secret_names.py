@@ -1,4 +1,4 @@
-"""The names that Envoy asks secrets by, and the files each stands for.
+"""The names by which Envoy requests secrets, and the files of each name.
 
 `default` is the workload's pair, `ROOTCA` its trust bundle; `file-cert:CERT~KEY`,
 `file-root:PATH` and `file-root:system` name files themselves. These are Istio's names;
@@ -18,11 +18,11 @@ _MAX_NAME = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSecretsConfig:
-    """Where `default` and `ROOTCA` come from; None for a name that files do not serve.
+    """The files of `default` and `ROOTCA`; None for a name that files do not serve.
 
-    output_directory: where our own output is written. Files in it are never taken as input: that
-    would make us believe whatever we wrote last, for ever.
-    system_root_paths: where the machine may keep its roots; the first file that is there counts.
+    output_directory: where our own output is written. Files in it are never taken as input: we
+        would believe for ever what we wrote last.
+    system_root_paths: where the machine may have its roots; the first file that exists is used.
     """
 
     certificate_path: Path | None = None
@@ -34,7 +34,7 @@ class FileSecretsConfig:
 
 @dataclass(frozen=True, slots=True)
 class PairFiles:
-    """A chain and its key."""
+    """The files of a chain and of its key."""
 
     certificate: Path
     key: Path
@@ -42,7 +42,7 @@ class PairFiles:
 
 @dataclass(frozen=True, slots=True)
 class RootFile:
-    """A trust bundle: the first of these that is there."""
+    """The file of a trust bundle: the first of these that exists."""
 
     root: Path
     or_else: tuple[Path, ...] = ()
@@ -50,7 +50,7 @@ class RootFile:
 
 @dataclass(frozen=True, slots=True)
 class RevocationFile:
-    """Revocation lists."""
+    """The file of revocation lists."""
 
     crl: Path
 
@@ -59,17 +59,17 @@ SecretFiles = PairFiles | RootFile | RevocationFile
 
 
 def root_name(path: Path) -> str:
-    """Return the name of a file of roots."""
+    """Return the secret's name for a file of roots."""
     return f"file-root:{path}"
 
 
 def revocation_name(path: Path) -> str:
-    """Return the name of a file of revocation lists."""
+    """Return the secret's name for a file of revocation lists."""
     return f"file-crl:{path}"
 
 
 def files_of(name: str, config: FileSecretsConfig) -> SecretFiles | None:
-    """Return the files behind a name; None when it names none."""
+    """Return the files of a secret's name; None if it is not the name of files."""
     if len(name) > _MAX_NAME or "\0" in name:
         return None
     return _named(name, config)

@@ -1,7 +1,7 @@
-"""Trying again when somebody mends what the last attempt failed for.
+"""Retries a failed attempt as soon as one of the files that it depends on changes.
 
-A token that is mounted anew, a root that is put in its place: whoever does it looks at the workload
-and waits. Files are watched only while attempts fail, so that a workload that is well pays nothing.
+An operator who mounts a new token or replaces a root file waits for the workload to recover. The
+files are watched only while attempts fail, so a healthy workload pays nothing.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,26 +9,26 @@ from pathlib import Path
 
 from certclient.feed._certificates import Certificates
 
-_LOOK_S = 30.0
+_RESOLVE_AGAIN_S = 30.0
 
 
 async def retry_on_change(
-    certificates: Certificates, files: Sequence[Path], *, again: Callable[[], None]
+    certificates: Certificates, files: Sequence[Path], *, retry: Callable[[], None]
 ) -> None:
-    """Call `again` for each change to `files` while the newest attempt failed; runs for ever."""
+    """Call `retry` for each change to `files` while the newest attempt failed; runs for ever."""
     async for status in certificates.statuses():
         if status.last_error is not None:
-            await _while_failing(certificates, files, again)
+            await _while_failing(certificates, files, retry)
 
 
 async def _while_failing(
-    certificates: Certificates, files: Sequence[Path], again: Callable[[], None]
+    certificates: Certificates, files: Sequence[Path], retry: Callable[[], None]
 ) -> None:
-    from mesh_filewatch import watching  # here: most workloads never need it
+    from mesh_filewatch import watching  # here, because most workloads never need it
 
     async with watching() as watch:
         while certificates.last_error is not None:
-            # Before the waiting, and anew each time: a link may lead elsewhere by now.
+            # Each time, because a link on the way may lead elsewhere by now.
             await watch.follow(files)
-            if await watch.wait(_LOOK_S) and certificates.last_error is not None:
-                again()
+            if await watch.wait(_RESOLVE_AGAIN_S) and certificates.last_error is not None:
+                retry()

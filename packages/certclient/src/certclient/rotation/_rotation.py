@@ -1,7 +1,8 @@
-"""One loop that renews and publishes; everybody who uses the certificate is a subscriber.
+"""The loop that renews a certificate and publishes it to all subscribers.
 
-The loop looks at the clock; an attempt is a task of its own, so that an authority that never
-answers can't keep an expired certificate in use. What both decide by is in `_schedule`.
+The loop reads the clock and decides, by the functions of `_schedule`, when an attempt starts. Each
+attempt is a task of its own, so that an authority that never answers can't keep an expired
+certificate in use.
 """
 
 import asyncio
@@ -28,6 +29,10 @@ from certclient.rotation._retry_on_change import retry_on_change
 from certclient.rotation._schedule import (
     CLOCK_STEP_S,
     Schedule,
+    after_clock_step,
+    after_expiry,
+    after_failure,
+    after_success,
     answer_timeout,
     renewal_time,
     retry_delay,
@@ -43,18 +48,15 @@ log = logging.getLogger("certclient")
 
 T = TypeVar("T")
 
-# The least time between two attempts, whatever a certificate's lifetime or a caller asks for.
-_SPACING_S = 1.0
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RotationConfig:
-    """What certificate to keep, and how early and how patiently to renew it.
+    """Which certificate to request, and when to renew it.
 
-    lifetime: what the authority is asked for; it may give less. Below ten seconds there is no
-        time left to try again.
+    lifetime: requested of the authority, which may give less. Below ten seconds no time is left for
+        a second attempt.
     grace_ratio: the part of the lifetime that is left when renewal starts, 0 to 1.
-    jitter: renewal starts up to this part of the lifetime earlier or later, so that workloads
+    jitter: renewal starts up to this part of the lifetime earlier or later, so that workloads that
         started together do not renew together.
     backoff: the delays between failed attempts; shortened when the certificate's end is near.
     answer_timeout_s: the longest one attempt may take, the authority's own retries included.
@@ -90,12 +92,12 @@ async def keep_fresh(
     rng: random.Random | None = None,
     depends_on: Collection[Path] = (),
 ) -> AsyncIterator[Certificates]:
-    """Get a certificate, and a new one before each expires, for as long as the block runs.
+    """Request a certificate, and a new one before each expires, for as long as the block runs.
 
-    Does not wait for the first and does not fail when there is none: see
+    Does not wait for the first certificate and does not fail without one: see
     `Certificates.wait_for_first` and `last_error`.
-    depends_on: files that decide whether the authority says yes, as `IstioCaConfig.files`. While
-        attempts fail these are watched, and a change to one is a reason to try again at once.
+    depends_on: files that an attempt may fail for, as `IstioCaConfig.files`. While attempts fail
+        these are watched, and a change to one starts the next attempt at once.
     """
     rotation = _Rotation(
         config, authority, clock=clock or SystemClock(), rng=rng or random.Random()
@@ -104,7 +106,7 @@ async def keep_fresh(
         await stack.enter_async_context(in_background(rotation.run(), name="certificate rotation"))
         if depends_on:
             retrying = retry_on_change(
-                rotation.certificates, tuple(depends_on), again=rotation.try_anew
+                rotation.certificates, tuple(depends_on), retry=rotation.retry_now
             )
             await stack.enter_async_context(in_background(retrying, name="retry on change"))
         try:
@@ -131,55 +133,53 @@ class _Rotation:
         self._delays = config.backoff.delays(rng)
         self._pending_key: PrivateKey | None = None
         self._attempting = False
-        self._asked = False
-        self._anew = False
+        self._requested = False
+        self._retry_after_attempt = False
         self._wake = asyncio.Event()
-        self.certificates = Certificates(self._feed, ask=self._ask)
+        self.certificates = Certificates(self._feed, on_request=self._request)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as attempts:
             while True:
-                self._expire_if_over()
+                self._withdraw_if_expired()
                 due_s = self._seconds_until_due()
                 if due_s <= 0 and not self._attempting:
-                    self._begin(attempts)
+                    self._start_attempt(attempts)
                 await self._pause(due_s)
 
     def close(self) -> None:
         self._feed.close()
 
-    def _ask(self) -> None:
+    def _request(self) -> None:
         if not self._attempting:
-            self._asked = True
+            self._requested = True
             self._wake.set()
 
-    def try_anew(self) -> None:
-        """Try again, because what the last attempt failed for may have changed.
+    def retry_now(self) -> None:
+        """Start an attempt, because the reason for the last failure may have gone.
 
-        An attempt that is under way may have begun before the change, so if it fails there is
-        another.
+        An attempt that is under way may have started before the change, so another follows if it
+        fails.
         """
         if self._attempting:
-            self._anew = True
+            self._retry_after_attempt = True
         else:
-            self._ask()
+            self._request()
 
-    # when
-
-    def _begin(self, attempts: asyncio.TaskGroup) -> None:
+    def _start_attempt(self, attempts: asyncio.TaskGroup) -> None:
         self._attempting = True
-        self._asked = False
-        attempts.create_task(self._renew(), name="certificate renewal")
+        self._requested = False
+        attempts.create_task(self._attempt(), name="certificate renewal")
 
-    async def _renew(self) -> None:
+    async def _attempt(self) -> None:
         try:
-            await self._attempt()
+            await self._renew()
         finally:
-            # Before anyone hears of the outcome: asking again is a new wish then.
+            # Before subscribers get the outcome, so that a request they make then is a new one.
             self._attempting = False
-            anew, self._anew = self._anew, False
-            if anew and self._feed.value.last_error is not None:
-                self._asked = True
+            retry, self._retry_after_attempt = self._retry_after_attempt, False
+            if retry and self._feed.value.last_error is not None:
+                self._requested = True
             self._wake.set()
 
     def _seconds_until_due(self) -> float:
@@ -187,18 +187,18 @@ class _Rotation:
             self._schedule,
             now=self._clock.now(),
             monotonic=self._clock.monotonic(),
-            asked=self._asked,
+            requested=self._requested,
         )
 
     async def _pause(self, due_s: float) -> None:
-        """Sleep until something is due or asked for, or it is time to look at the clock."""
+        """Sleep until an attempt is due or requested, or it is time to read the clock again."""
         seconds = CHECK_INTERVAL_S
         if not self._attempting:
             seconds = min(seconds, due_s)
         if (certificate := self._feed.value.certificate) is not None:
             seconds = min(seconds, remaining_s(certificate, self._clock))
         offset = self._clock.now() - self._clock.monotonic()
-        if self._asked:
+        if self._requested:
             await self._clock.sleep(seconds)
         else:
             with suppress(TimeoutError):
@@ -207,22 +207,20 @@ class _Rotation:
         step = self._clock.now() - self._clock.monotonic() - offset
         if abs(step) > CLOCK_STEP_S:
             log.info("wall clock stepped or machine slept", extra={"step_s": round(step, 3)})
-            self._schedule = replace(self._schedule, scheduled_after=float("-inf"))
+            self._schedule = after_clock_step(self._schedule)
 
-    def _expire_if_over(self) -> None:
+    def _withdraw_if_expired(self) -> None:
         certificate = self._feed.value.certificate
         if certificate is not None and remaining_s(certificate, self._clock) <= 0:
-            self._expire(certificate)
+            self._withdraw(certificate)
 
-    # what
-
-    async def _attempt(self) -> None:
+    async def _renew(self) -> None:
         config = self._config
         remaining = remaining_s(self._feed.value.certificate, self._clock)
         timeout_s = answer_timeout(config.answer_timeout_s, remaining_s=remaining)
         try:
-            # A key that no certificate was issued for yet serves the next attempt too: making
-            # an RSA key every few seconds of an outage would be dear.
+            # A key without a certificate is used for the next attempt too: generating an RSA key
+            # every few seconds of an outage would cost too much.
             key = self._pending_key or await new_private_key(config.key_type)
             self._pending_key = key
             request = signing_request(key, config.spiffe_id)
@@ -247,7 +245,7 @@ class _Rotation:
         except CertClientError as error:
             self._failed(str(error), refused=False)
         except Exception as error:
-            # The authority is a caller's object: a bug in it must not end rotation.
+            # The authority is the caller's object, and a bug in it must not end rotation.
             log.exception("certificate authority client failed unexpectedly")
             self._failed(f"unexpected {type(error).__name__}", refused=True)
         else:
@@ -256,8 +254,8 @@ class _Rotation:
 
     def _succeeded(self, certificate: Certificate) -> None:
         now, monotonic = self._clock.now(), self._clock.monotonic()
-        # The lifetime counts from when we got it: authorities date certificates back, and with
-        # short lifetimes half of the dated-back span may be over at once.
+        # The lifetime is counted from now: authorities backdate certificates, and half of a short
+        # lifetime that is backdated may be over at once.
         renews_at = renewal_time(
             datetime.fromtimestamp(now, UTC),
             certificate.not_after,
@@ -266,11 +264,7 @@ class _Rotation:
             self._rng,
         )
         self._delays = self._config.backoff.delays(self._rng)
-        self._schedule = Schedule(
-            issued_at=now,
-            renew_at=renews_at.timestamp(),
-            scheduled_after=monotonic + _SPACING_S,
-        )
+        self._schedule = after_success(now=now, monotonic=monotonic, renews_at=renews_at)
         self._feed.publish(
             RotationStatus(
                 certificate=certificate,
@@ -298,11 +292,7 @@ class _Rotation:
             refused=refused,
             spread=self._rng.random(),
         )
-        self._schedule = replace(
-            self._schedule,
-            scheduled_after=monotonic + delay,
-            asked_after=monotonic + min(delay, _SPACING_S),
-        )
+        self._schedule = after_failure(self._schedule, monotonic=monotonic, delay_s=delay)
         attempt = status.failed_attempts + 1
         self._feed.publish(
             replace(
@@ -329,8 +319,8 @@ class _Rotation:
             },
         )
 
-    def _expire(self, certificate: Certificate) -> None:
-        self._schedule = replace(self._schedule, issued_at=None, renew_at=None)
+    def _withdraw(self, certificate: Certificate) -> None:
+        self._schedule = after_expiry(self._schedule)
         self._feed.publish(replace(self._feed.value, certificate=None, renews_at=None))
         log_expired(certificate, reason=self._feed.value.last_error)
 
@@ -338,9 +328,9 @@ class _Rotation:
 async def _within(
     clock: Clock, seconds: float, work: Coroutine[object, object, T], *, name: str
 ) -> T:
-    """Wait for `work` no longer than `seconds` of `clock`; raises TimeoutError.
+    """Return the result of `work`; raises TimeoutError after `seconds` of `clock`.
 
-    asyncio.timeout would do the same on the loop's clock, which a test can't turn.
+    asyncio.timeout does the same on the event loop's clock, which tests can't control.
     """
     task = asyncio.create_task(work, name=name)
     timer = asyncio.create_task(clock.sleep(seconds), name=f"timer of {name}")
@@ -349,7 +339,7 @@ async def _within(
         if not task.done():
             raise TimeoutError
         if task.cancelled():
-            # Passed on, it would look like a cancel of ours and end the caller without a trace.
+            # Raised as it is, it would look like a cancellation of the caller.
             raise RuntimeError(f"{name} was cancelled from within")
         return task.result()
     finally:

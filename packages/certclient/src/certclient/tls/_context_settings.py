@@ -1,23 +1,23 @@
-"""What may be set on a TLS context that follows a rotation: it holds on every connection, or is
-refused.
+"""Which settings a TLS context that follows a rotation accepts.
 
-Connections are made by inner contexts, one for each certificate, so a setting must be carried over
-to these. What would take the check of the peer away, or bring in a certificate or a root from
-elsewhere, is refused, and so is whatever a later Python adds and nobody has thought about here.
+Inner contexts, one for each certificate, make the connections, so a setting must be copied to each
+of them. A setting is refused if it would disable the check of the peer, or add a certificate or a
+root from elsewhere. So are settings that a later Python adds and this module does not know.
 """
 
 import ssl
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from certclient._errors import InvalidConfig
 
-CARRIED_CALLS = frozenset({"set_alpn_protocols", "set_ciphers", "set_ecdh_curve"})
-"""Methods whose last call is made again on each inner context."""
+REPEATED_CALLS = frozenset({"set_alpn_protocols", "set_ciphers", "set_ecdh_curve"})
+"""Methods whose last call is repeated on each inner context."""
 
-ASKED_OF_INNER = frozenset({"cert_store_stats", "get_ca_certs", "session_stats"})
-"""Methods that tell what only the inner context knows."""
+ANSWERED_BY_INNER = frozenset(
+    {"cert_store_stats", "get_ca_certs", "session_stats", "wrap_bio", "wrap_socket"}
+)
+"""Methods that are answered by the inner context."""
 
 REFUSED_CALLS: Mapping[str, str] = {
     "load_cert_chain": "the certificate comes from the source that the context follows",
@@ -32,8 +32,8 @@ REFUSED_CALLS: Mapping[str, str] = {
     "set_psk_server_callback": "with a shared key no certificate would be asked for",
 }
 
-_CARRIED = (
-    # verify_mode first: check_hostname wants it
+_COPIED = (
+    # verify_mode first, because check_hostname depends on it
     "verify_mode",
     "check_hostname",
     "_host_flags",  # what hostname_checks_common_name sets
@@ -43,16 +43,14 @@ _CARRIED = (
     "post_handshake_auth",
     "keylog_filename",
 )
-_SET_BY_NAME = frozenset({*_CARRIED, "hostname_checks_common_name", "num_tickets", "options"})
+_SET_BY_NAME = frozenset({*_COPIED, "hostname_checks_common_name", "num_tickets", "options"})
 _KNOWN_METHODS = frozenset(
-    {"get_ciphers", "set_servername_callback", "wrap_bio", "wrap_socket"}
-    | CARRIED_CALLS
-    | ASKED_OF_INNER
+    {"get_ciphers", "set_servername_callback"} | REPEATED_CALLS | ANSWERED_BY_INNER
 )
 
 
-def refusal(context: ssl.SSLContext, name: str, value: Any) -> str | None:  # noqa: PLR0911
-    """Why this attribute may not have this value, as a sentence; None if it may."""
+def refusal(context: ssl.SSLContext, name: str, value: object) -> str | None:  # noqa: PLR0911
+    """Return why this attribute may not have this value; None if it may."""
     server = context.protocol == ssl.PROTOCOL_TLS_SERVER
     match name:
         case "verify_mode" if value != ssl.CERT_REQUIRED:
@@ -60,12 +58,12 @@ def refusal(context: ssl.SSLContext, name: str, value: Any) -> str | None:  # no
         case "minimum_version" | "maximum_version" if not _is_modern(value):
             return "TLS 1.2 is the oldest version that is spoken: TLSv1_2 and TLSv1_3 can be set"
         case "check_hostname" if server and value:
-            return "a client has no host name: say who may connect by its SPIFFE id"
+            return "a client has no host name: authorize it by its SPIFFE id"
         case "post_handshake_auth" if server and value:
             return "a client shows its certificate in the handshake, where it is checked"
         case "num_tickets" if value:
             return "each connection is checked in full: sessions are not resumed"
-        case "options" if server and not value & ssl.OP_NO_TICKET:
+        case "options" if server and not _has_no_ticket(value):
             return "each connection is checked in full: OP_NO_TICKET must stay"
         case "sni_callback" if value is not None:
             return "there is one certificate, the workload's, and none to choose by name"
@@ -76,12 +74,16 @@ def refusal(context: ssl.SSLContext, name: str, value: Any) -> str | None:  # no
         case "sni_callback" | "_msg_callback":
             return None
         case _ if name not in _SET_BY_NAME:
-            return "it is not known here, so it would not hold on the connections made"
+            return "this setting is not known here, so it would not apply to the connections"
         case _:
             return None
 
 
-def _is_modern(version: int) -> bool:
+def _has_no_ticket(options: object) -> bool:
+    return isinstance(options, int) and bool(options & ssl.OP_NO_TICKET)
+
+
+def _is_modern(version: object) -> bool:
     return version in {
         ssl.TLSVersion.TLSv1_2,
         ssl.TLSVersion.TLSv1_3,
@@ -89,9 +91,9 @@ def _is_modern(version: int) -> bool:
     }
 
 
-def carry_over(outer: ssl.SSLContext, inner: ssl.SSLContext) -> None:
-    """Set on an inner context all that is set on the outer one."""
-    for name in _CARRIED:
+def copy_settings(outer: ssl.SSLContext, inner: ssl.SSLContext) -> None:
+    """Copy all settings of the outer context to an inner one."""
+    for name in _COPIED:
         value = getattr(outer, name)
         if getattr(inner, name) != value:
             setattr(inner, name, value)
@@ -99,14 +101,16 @@ def carry_over(outer: ssl.SSLContext, inner: ssl.SSLContext) -> None:
         inner.num_tickets = 0
     if inner.options != outer.options:
         with warnings.catch_warnings():
-            # Whoever set an old option has been told once; it is the same one.
+            # The program was warned of a deprecated option when it set the outer context's.
             warnings.simplefilter("ignore", DeprecationWarning)
             inner.options = outer.options
 
 
 def refused_method(name: str) -> Callable[..., None]:
-    """A method that raises InvalidConfig with the reason."""
-    why = REFUSED_CALLS.get(name, "it is not known here, so it would not hold on the connections")
+    """Return a method that raises InvalidConfig with the reason."""
+    why = REFUSED_CALLS.get(
+        name, "this method is not known here, so it would not apply to the connections"
+    )
 
     def refuse(self: object, *args: object, **kwargs: object) -> None:
         del self, args, kwargs
@@ -116,7 +120,7 @@ def refused_method(name: str) -> Callable[..., None]:
 
 
 def methods_to_refuse() -> tuple[str, ...]:
-    """All of this Python's that are not known to hold, whatever their names."""
+    """Return the methods of this Python's SSLContext that this module does not know."""
     return tuple(
         name
         for name in dir(ssl.SSLContext)

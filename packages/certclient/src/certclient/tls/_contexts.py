@@ -1,12 +1,13 @@
 """TLS contexts that follow the rotation, for any program that takes an `ssl.SSLContext`.
 
-A context hands each new connection to an inner context made of the newest certificate and roots.
-Reloading one context would not do: OpenSSL can add a root to it, and never take one away.
+A context passes each new connection to an inner context, which is made of the newest certificate
+and roots. Reloading one context would not do: OpenSSL can add a root to a context, and never remove
+one.
 """
 
 import ssl
-from collections.abc import Callable, Collection, Iterable
-from typing import Any, Self
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Protocol, Self
 
 from cryptography import x509
 
@@ -21,9 +22,9 @@ from certclient.tls._authorization import (
     peer_rule,
 )
 from certclient.tls._context_settings import (
-    ASKED_OF_INNER,
-    CARRIED_CALLS,
-    carry_over,
+    ANSWERED_BY_INNER,
+    REPEATED_CALLS,
+    copy_settings,
     methods_to_refuse,
     refusal,
     refused_method,
@@ -39,13 +40,15 @@ def server_context(
     *,
     trust_domains: Collection[str] = (),
 ) -> ssl.SSLContext:
-    """Make a server's context: shows our certificate, and wants one of each client.
+    """Make a server's context: it shows our certificate and requires one of each client.
 
-    Lets in peers of our own trust domain, and of `trust_domains` if their roots are known; of
-    these, if given, those that `authorize` says yes to. Host names are not looked at.
-    What is set on the context holds on each new connection; what could not, raises InvalidConfig.
-    For asyncio and what builds on it; a blocking server that listens on a wrapped socket would
-    keep the certificate of the moment it started.
+    Accepts peers of our own trust domain, and of `trust_domains` if their roots are known. If
+    `authorize` is given, it is called with the SPIFFE id of each of these and decides. Host names
+    are not checked.
+    What is set on the context applies to each new connection; a setting that can't raises
+    InvalidConfig.
+    For asyncio and libraries built on it: a blocking server that listens on a wrapped socket would
+    keep the certificate that was the newest when it started.
     """
     rule = peer_rule(authorize, trust_domains)
     return _FollowingContext(ssl.PROTOCOL_TLS_SERVER, certificates, rule)
@@ -57,7 +60,7 @@ def client_context(
     *,
     trust_domains: Collection[str] = (),
 ) -> ssl.SSLContext:
-    """Make a client's context: shows our certificate, and checks the server by its SPIFFE id.
+    """Make a client's context: it shows our certificate and checks the server's SPIFFE id.
 
     The arguments are those of `server_context`.
     """
@@ -65,10 +68,20 @@ def client_context(
     return _FollowingContext(ssl.PROTOCOL_TLS_CLIENT, certificates, rule)
 
 
-class _PeerChecked(ssl.SSLObject):
-    """A connection whose handshake includes the question who the peer is."""
+class _OpenSslConnection(Protocol):
+    """The part of the C object behind `ssl` that has no public method before Python 3.13."""
 
-    _sslobj: Any
+    def get_verified_chain(self) -> Sequence["_OpenSslCertificate"] | None: ...
+
+
+class _OpenSslCertificate(Protocol):
+    def public_bytes(self) -> str: ...
+
+
+class _PeerChecked(ssl.SSLObject):
+    """A connection that checks the peer's SPIFFE id in its handshake."""
+
+    _sslobj: "_OpenSslConnection"
 
     def do_handshake(self) -> None:
         super().do_handshake()
@@ -78,7 +91,7 @@ class _PeerChecked(ssl.SSLObject):
 class _PeerCheckedSocket(ssl.SSLSocket):
     """The same for a blocking socket."""
 
-    _sslobj: Any
+    _sslobj: "_OpenSslConnection"
 
     def do_handshake(self, block: bool = False) -> None:  # noqa: FBT001, FBT002 - ssl's signature
         super().do_handshake(block)
@@ -86,7 +99,7 @@ class _PeerCheckedSocket(ssl.SSLSocket):
 
 
 class _InnerContext(ssl.SSLContext):
-    """One certificate's context."""
+    """The context of one certificate."""
 
     rule: PeerRule
     anchors: Anchors
@@ -113,7 +126,7 @@ class _RefusedSocket(ssl.SSLSocket):
 
 
 class _RefusingContext(ssl.SSLContext):
-    """What there is while there is no certificate."""
+    """Makes connections that fail; used while there is no certificate."""
 
     sslobject_class = _Refused
     sslsocket_class = _RefusedSocket
@@ -123,9 +136,9 @@ def _no_certificate() -> ssl.SSLError:
     return ssl.SSLError(ssl.SSL_ERROR_SSL, "there is no valid workload certificate")
 
 
-def _check_peer(context: ssl.SSLContext, der: bytes | None, connection: Any) -> None:
+def _check_peer(context: ssl.SSLContext, der: bytes | None, connection: _OpenSslConnection) -> None:
     if not isinstance(context, _InnerContext):
-        raise TypeError("a checked connection was made by a context that checks nobody")
+        raise TypeError("a checked connection was made by a context without peer rules")
     try:
         spiffe_id = _spiffe_id(der or b"")
     except (
@@ -142,10 +155,11 @@ def _check_peer(context: ssl.SSLContext, der: bytes | None, connection: Any) -> 
         raise _refusal(reason)
 
 
-def _verified_chain(connection: Any) -> tuple[bytes, ...]:
-    """The chain that OpenSSL found, DER, leaf first and root last.
+def _verified_chain(connection: _OpenSslConnection) -> tuple[bytes, ...]:
+    """Return the chain that OpenSSL verified, DER, leaf first and root last.
 
-    `get_verified_chain` is public from Python 3.13 on; what it calls has been there since 3.10.
+    `SSLObject.get_verified_chain` is public from Python 3.13 on; the method below it has existed
+    since 3.10.
     """
     chain = connection.get_verified_chain() or ()
     return tuple(ssl.PEM_cert_to_DER_cert(each.public_bytes()) for each in chain)
@@ -165,7 +179,7 @@ def _spiffe_id(der: bytes) -> SpiffeId:
 
 
 class _FollowingContext(ssl.SSLContext):
-    """Takes settings as any context does, and has each connection made by the newest inner one."""
+    """Takes settings as any context does, and lets the newest inner context make connections."""
 
     def __new__(cls, protocol: int, certificates: Certificates, rule: PeerRule) -> Self:
         del certificates, rule
@@ -183,31 +197,18 @@ class _FollowingContext(ssl.SSLContext):
         self.check_hostname = False
         self.verify_mode = ssl.CERT_REQUIRED
         if protocol == ssl.PROTOCOL_TLS_SERVER:
-            # Whether a peer may connect is asked each time, of its whole chain.
+            # Each connection is authorized by its whole chain, so none may resume a session.
             self.num_tickets = 0
             self.options |= ssl.OP_NO_TICKET
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         if name in _OWN:
-            object.__setattr__(self, name, value)
+            super().__setattr__(name, value)
             return
         if (reason := refusal(self, name, value)) is not None:
             raise InvalidConfig(f"{name} can't be {value!r} on a context that follows: {reason}")
         super().__setattr__(name, value)
         self._inner = None
-
-    def wrap_bio(
-        self,
-        incoming: ssl.MemoryBIO,
-        outgoing: ssl.MemoryBIO,
-        server_side: bool = False,  # noqa: FBT001, FBT002 - ssl's signature
-        server_hostname: str | bytes | None = None,
-        session: ssl.SSLSession | None = None,
-    ) -> ssl.SSLObject:
-        return self._newest().wrap_bio(incoming, outgoing, server_side, server_hostname, session)
-
-    def wrap_socket(self, *args: object, **kwargs: object) -> ssl.SSLSocket:
-        return self._newest().wrap_socket(*args, **kwargs)  # type: ignore[arg-type]
 
     def _newest(self) -> ssl.SSLContext:
         certificate = self._certificates.latest
@@ -225,7 +226,7 @@ class _FollowingContext(ssl.SSLContext):
         inner.rule = self._rule
         inner.anchors = anchors(bundles)
         inner.own_trust_domain = certificate.spiffe_id.trust_domain
-        carry_over(self, inner)
+        copy_settings(self, inner)
         for name, arguments in self._calls.items():
             getattr(inner, name)(*arguments)
         _load_trust(inner, b"".join(bundles.values()), certificate.crl_pem)
@@ -236,38 +237,38 @@ class _FollowingContext(ssl.SSLContext):
 _OWN = frozenset({"_side", "_certificates", "_rule", "_calls", "_made_of", "_inner"})
 
 
-def _carried(name: str) -> Callable[..., None]:
-    def call(self: _FollowingContext, *given: object, **named: object) -> None:
-        # A copy: what is iterated over may be empty afterwards, or be changed later.
+def _repeated_on_inner(name: str) -> Callable[..., None]:
+    def call_both(self: _FollowingContext, *given: object, **named: object) -> None:
+        # Copied, because an iterator may be used once only, and a list may change later.
         arguments = tuple(
             each if isinstance(each, str) or not isinstance(each, Iterable) else tuple(each)
             for each in (*given, *named.values())
         )
-        getattr(ssl.SSLContext, name)(self, *arguments)  # complains of what can't be
+        getattr(ssl.SSLContext, name)(self, *arguments)  # raises for invalid arguments
         self._calls[name] = arguments
         self._inner = None
 
-    return call
+    return call_both
 
 
-def _asked(name: str) -> Callable[..., object]:
-    def ask(self: _FollowingContext, *arguments: object, **named: object) -> object:
+def _answered_by_inner(name: str) -> Callable[..., object]:
+    def call_inner(self: _FollowingContext, *arguments: object, **named: object) -> object:
         answer: object = getattr(self._newest(), name)(*arguments, **named)
         return answer
 
-    return ask
+    return call_inner
 
 
-for _name in CARRIED_CALLS:
-    setattr(_FollowingContext, _name, _carried(_name))
-for _name in ASKED_OF_INNER:
-    setattr(_FollowingContext, _name, _asked(_name))
+for _name in REPEATED_CALLS:
+    setattr(_FollowingContext, _name, _repeated_on_inner(_name))
+for _name in ANSWERED_BY_INNER:
+    setattr(_FollowingContext, _name, _answered_by_inner(_name))
 for _name in methods_to_refuse():
     setattr(_FollowingContext, _name, refused_method(_name))
 
 
 def _load_trust(context: ssl.SSLContext, roots_pem: bytes, crl_pem: bytes) -> None:
-    """Trust the roots, and check leaves against the revocation lists if there are any."""
+    """Trust the roots; check leaves against the revocation lists, if there are any."""
     with memory_file(roots_pem + crl_pem) as path:
         context.load_verify_locations(path)
     if crl_pem:

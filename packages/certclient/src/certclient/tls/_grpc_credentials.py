@@ -1,17 +1,18 @@
-"""Mutual TLS for grpc.aio that follows the rotation, as far as grpcio lets it.
+"""Mutual TLS for grpc.aio that follows the rotation, as far as grpcio allows.
 
-A server asks for its certificate anew for each connection. A channel's credentials are fixed when
-it is made, and grpcio checks host names, which SPIFFE certificates do not have: so a channel
-here speaks plaintext to a socket of our own, behind which TLS is done by `client_context`.
+grpcio's server requests its certificate for each connection. A channel's credentials are fixed when
+it is made, and grpcio checks host names, which SPIFFE certificates do not have. So a channel of
+this module speaks plaintext to a local socket, behind which `client_context` does TLS.
 """
 
 import asyncio
 import inspect
+import ssl
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import grpc
 import grpc.aio
@@ -22,21 +23,36 @@ from certclient.tls._contexts import client_context
 from certclient.x509._certificate import Certificate
 from mesh_identity import SpiffeId
 
-_CHUNK = 1 << 16
+if TYPE_CHECKING:
+    _Context = grpc.aio.ServicerContext[object, object]
+    _Behaviour = Callable[[object, _Context], object]
+    _Handler = grpc.RpcMethodHandler[object, object]
+    _ServerInterceptor = grpc.aio.ServerInterceptor[object, object]
+else:
+    _ServerInterceptor = grpc.aio.ServerInterceptor
+
+_CHUNK_BYTES = 1 << 16
+_HANDLER_KINDS: "Mapping[str, Callable[..., _Handler]]" = {
+    "unary_unary": grpc.unary_unary_rpc_method_handler,
+    "unary_stream": grpc.unary_stream_rpc_method_handler,
+    "stream_unary": grpc.stream_unary_rpc_method_handler,
+    "stream_stream": grpc.stream_stream_rpc_method_handler,
+}
+"""The ways to make each kind of handler, by the attribute that has its function."""
 
 
 async def grpc_server_credentials(certificates: Certificates) -> grpc.ServerCredentials:
-    """Make credentials that show the newest certificate and want one of each client.
+    """Make credentials that show the newest certificate and require one of each client.
 
-    Waits for the first. Clients are verified by the roots of our own trust domain alone; who the
-    client is says `grpc_authorizer`. grpcio knows no revocation lists here; and once the
-    certificate has expired unrenewed, it goes on showing the expired one.
+    Waits for the first certificate. Clients are verified by the roots of our own trust domain
+    alone; `grpc_authorizer` checks their SPIFFE ids. grpcio does not check revocation lists here,
+    and goes on showing a certificate that has expired without being renewed.
     """
     first = await certificates.wait_for_first()
     shown = first
 
     def newest() -> grpc.ServerCertificateConfiguration | None:
-        # Called from a thread of grpcio's for each connection; None is "as before".
+        # grpcio calls it in a thread of its own for each connection; None means no change.
         nonlocal shown
         certificate = certificates.latest
         if certificate is None or certificate is shown:
@@ -60,40 +76,43 @@ def _configuration(certificate: Certificate) -> grpc.ServerCertificateConfigurat
 
 def grpc_authorizer(
     certificates: Certificates, authorize: Authorize | None = None
-) -> "grpc.aio.ServerInterceptor[Any, Any]":
-    """Make an interceptor that lets through the calls of peers of our own trust domain.
+) -> "grpc.aio.ServerInterceptor[object, object]":
+    """Make an interceptor that accepts the calls of peers of our own trust domain.
 
-    Of these, if given, those that `authorize` says yes to. Other trust domains are left out:
-    grpcio does not tell which root a peer's certificate leads to.
-    grpcio can refuse calls, not connections. For handlers that are coroutines or asynchronous
-    generators; others are refused when they are called.
+    If `authorize` is given, it is called with the SPIFFE id of each of these and decides. Other
+    trust domains are refused: grpcio does not tell which root a peer's certificate leads to. grpcio
+    can refuse calls, not connections. For handlers that are coroutine functions or asynchronous
+    generator functions; calls of others are refused.
     """
     return _Authorizer(certificates, PeerRule(authorize=authorize))
 
 
-class _Authorizer(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # no generic at run time
+class _Authorizer(_ServerInterceptor):
     def __init__(self, certificates: Certificates, rule: PeerRule) -> None:
         self._certificates = certificates
         self._rule = rule
 
     async def intercept_service(
         self,
-        continuation: Callable[[Any], Awaitable[Any]],
-        handler_call_details: Any,
-    ) -> Any:
+        continuation: "Callable[[grpc.HandlerCallDetails], Awaitable[_Handler]]",
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> "_Handler":
+        # None, despite its type, for a method that the server does not have.
         handler = await continuation(handler_call_details)
-        if handler is None:
-            return None
-        for kind in ("unary_unary", "unary_stream", "stream_unary", "stream_stream"):
-            behaviour = getattr(handler, kind)
+        for kind, make_handler in _HANDLER_KINDS.items():
+            behaviour: _Behaviour | None = getattr(handler, kind, None)
             if behaviour is not None:
-                return handler._replace(**{kind: self._checked(behaviour)})
+                return make_handler(
+                    self._checked(behaviour),
+                    request_deserializer=handler.request_deserializer,
+                    response_serializer=handler.response_serializer,
+                )
         return handler
 
-    def _checked(self, behaviour: Callable[..., Any]) -> Callable[..., Any]:
+    def _checked(self, behaviour: "_Behaviour") -> "_Behaviour":
         if inspect.isasyncgenfunction(behaviour):
 
-            async def stream(request: Any, context: Any) -> AsyncIterator[Any]:
+            async def stream(request: object, context: "_Context") -> AsyncIterator[object]:
                 await self._check(context)
                 async for response in behaviour(request, context):
                     yield response
@@ -102,13 +121,13 @@ class _Authorizer(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # no g
         if not inspect.iscoroutinefunction(behaviour):
             raise TypeError("an authorised gRPC handler must be a coroutine function")
 
-        async def call(request: Any, context: Any) -> Any:
+        async def call(request: object, context: "_Context") -> object:
             await self._check(context)
             return await behaviour(request, context)
 
         return call
 
-    async def _check(self, context: Any) -> None:
+    async def _check(self, context: "_Context") -> None:
         uris = [value.decode() for value in context.auth_context().get("peer_spiffe_id", ())]
         reason = self._refusal(uris)
         if reason is not None:
@@ -122,7 +141,7 @@ class _Authorizer(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # no g
             (uri,) = uris
             peer = SpiffeId.parse(uri)
         except ValueError:
-            return f"{', '.join(uris) or 'nobody known'} may not call"
+            return f"{', '.join(uris) or 'a client without a SPIFFE id'} may not call"
         if self._rule.refusal(peer, own_trust_domain=own.spiffe_id.trust_domain) is not None:
             return f"{peer} may not call"
         return None
@@ -135,13 +154,13 @@ async def grpc_channel(
     *,
     authorize: Authorize | None = None,
     trust_domains: Collection[str] = (),
-    options: Sequence[tuple[str, Any]] = (),
+    options: Sequence[tuple[str, object]] = (),
 ) -> AsyncIterator[grpc.aio.Channel]:
     """Open a channel to "HOST:PORT" that shows the newest certificate on each new connection.
 
-    A server of another trust domain than ours and `trust_domains`, or one that `authorize` does not
-    want, is left in the handshake; calls then fail with UNAVAILABLE. Costs one copy of each byte,
-    in this process.
+    If the server is of another trust domain than ours and `trust_domains`, or `authorize` refuses
+    it, the handshake fails, and calls fail with UNAVAILABLE. Each byte is copied once more in this
+    process.
     """
     host, _, port = target.rpartition(":")
     context = client_context(certificates, authorize, trust_domains=trust_domains)
@@ -149,7 +168,7 @@ async def grpc_channel(
     async with AsyncExitStack() as stack:
         directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="certclient-"))
         tunnel = _Tunnel(host.strip("[]"), int(port), context)
-        path = Path(directory, "s")  # the directory is 0700, so nobody else gets to the socket
+        path = Path(directory, "s")  # in a directory of mode 0700, so other users can't connect
         server = await asyncio.start_unix_server(tunnel.serve, path)
         stack.push_async_callback(tunnel.close, server)
         yield await stack.enter_async_context(
@@ -160,7 +179,7 @@ async def grpc_channel(
 
 
 class _Tunnel:
-    def __init__(self, host: str, port: int, context: Any) -> None:
+    def __init__(self, host: str, port: int, context: ssl.SSLContext) -> None:
         self._host, self._port, self._context = host, port, context
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
@@ -176,12 +195,12 @@ class _Tunnel:
             writer.close()
             await writer.wait_closed()
         except OSError:
-            pass  # grpcio sees its connection end, tries again and tells its caller
+            pass  # grpcio sees the end of its connection, retries and reports it
         except asyncio.CancelledError:
-            # Only `close` cancels, and asyncio's server would log it as a failure.
+            # Only `close` cancels, and asyncio's server would log the cancellation as a failure.
             pass
         finally:
-            # Closing waits for grpcio to read what is left; once cancelled nobody wants that.
+            # Closing would wait for grpcio to read the rest, even after a cancellation.
             writer.transport.abort()
 
     async def _splice(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -195,15 +214,15 @@ class _Tunnel:
         except* OSError:
             pass
         finally:
-            # An orderly end of TLS waits for the other side's answer, up to half a minute; HTTP/2
-            # says itself when a connection ends.
+            # An orderly end of TLS waits for the peer, up to half a minute. HTTP/2 has its own
+            # message for the end of a connection.
             far_writer.transport.abort()
 
     async def close(self, server: asyncio.Server) -> None:
         """End the server and its connections.
 
-        From Python 3.12 on a server waits for its connections, and one whose far end never answers
-        the handshake does not end by itself: so they are ended before the server is waited for.
+        From Python 3.12 on, `wait_closed` waits for the connections, and one whose peer never
+        answers the handshake does not end by itself. So they are ended first.
         """
         server.close()
         self._closed = True
@@ -215,8 +234,8 @@ class _Tunnel:
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Copy until either end closes; then both directions end."""
-    while chunk := await reader.read(_CHUNK):
+    """Copy until either end closes; then raise, which ends the other direction too."""
+    while chunk := await reader.read(_CHUNK_BYTES):
         writer.write(chunk)
         await writer.drain()
     raise ConnectionResetError("the other end closed")

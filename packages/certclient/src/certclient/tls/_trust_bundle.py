@@ -1,8 +1,8 @@
-"""What is trusted beyond the authority's own roots, and what is revoked.
+"""Adds roots to the trust bundle, and revocation lists, beyond those of the authority.
 
-A layer over any `Certificates`: what it publishes has extra anchors in the trust bundle and
-revocation lists beside it. Leaf, bundle and lists are one value, so no subscriber can get a leaf
-before the bundle that it needs.
+`with_trust` wraps any `Certificates` and publishes the same certificates with more in their trust
+bundle. Leaf, bundle and lists are one value, so no subscriber can get a leaf before the bundle that
+it needs.
 """
 
 import asyncio
@@ -27,13 +27,13 @@ log = logging.getLogger("certclient")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrustConfig:
-    """Files that add to what is trusted, followed when they change; None for none.
+    """Files of further roots and revocation lists, read again when they change; None for none.
 
-    anchors_path: further roots of our own trust domain, PEM. They speak for no other.
-    crl_path: revocation lists, PEM; once there are any, a peer whose issuer has no list among them
+    anchors_path: further roots of our own trust domain, PEM, and of no other.
+    crl_path: revocation lists, PEM. Once there are any, a peer whose issuer has no list among them
         is refused.
-    federated: other trust domains and the file of each one's roots, PEM. They speak for no other
-        trust domain than theirs, and let nobody in: see `trust_domains` of the TLS contexts.
+    federated: other trust domains and the file of each one's roots, PEM, which verify ids of that
+        trust domain only. Peers are accepted only as `trust_domains` of the TLS contexts says.
     """
 
     anchors_path: Path | None = None
@@ -45,7 +45,7 @@ class TrustConfig:
             checked_trust_domain(name)
 
     def secret_names(self) -> tuple[str, ...]:
-        """Return the names under which `FileSecrets` has what the files hold."""
+        """Return the names under which `FileSecrets` has the content of the files."""
         roots = [path for path in (self.anchors_path,) if path is not None]
         roots += [path for _, path in self.federated]
         lists = (self.crl_path,) if self.crl_path is not None else ()
@@ -53,49 +53,48 @@ class TrustConfig:
 
 
 class TrustingCertificates(Certificates):
-    """Certificates with more trust; made by `with_trust`."""
+    """Certificates with further roots and revocation lists; made by `with_trust`."""
 
-    def __init__(self, below: Certificates, feed: Feed[RotationStatus], *, clock: Clock) -> None:
-        super().__init__(feed, ask=below.request_renewal)
+    def __init__(self, source: Certificates, feed: Feed[RotationStatus], *, clock: Clock) -> None:
+        super().__init__(feed, on_request=source.request_renewal)
         self._clock = clock
-        self._below = below
+        self._source = source
         self._own = feed
-        self._given = self._from_file = self._crl = b""
+        self._set_anchors = self._from_file = self._crl = b""
         self._federated: tuple[tuple[str, bytes], ...] = ()
         self._made_of: tuple[object, ...] | None = None
         self._made: Certificate | None = None
         self._faults: asyncio.Future[tuple[str, ...]] = asyncio.get_running_loop().create_future()
 
     async def first_faults(self) -> tuple[str, ...]:
-        """Say what was wrong with the named files when they were first read; waits for that."""
+        """Wait until the files were first read; return what was wrong with them."""
         return await asyncio.shield(self._faults)
 
     def set_anchors(self, anchors_pem: bytes) -> None:
-        """Trust these roots as well, in place of those set before; the same again is no news.
+        """Trust these further roots of our own trust domain, in place of those set before.
 
-        They are further roots of our own trust domain, and speak for no other.
-
-        Subscribers get the new bundle at once, and a renewal is asked for, because the authority
-        may sign by another root now. Empty for none; raises InvalidPem if
-        not one root in it is good. What is expired or no CA certificate is left out and logged.
+        Setting the same roots again does nothing. Otherwise subscribers get the new bundle at once,
+        and a renewal is requested, because the authority may sign by another root now. Empty for
+        none; raises InvalidPem if no root in it is valid. Expired roots and certificates that are
+        no CA's are left out and logged.
         """
         anchors = b""
         if anchors_pem.strip():
             now = datetime.fromtimestamp(self._clock.now(), UTC)
             read = read_roots(anchors_pem, now=now, authorities_only=True)
             anchors = read.roots_pem
-            if read.skipped and anchors != self._given:
+            if read.skipped and anchors != self._set_anchors:
                 log.warning(
                     "roots left out of the trust bundle", extra={"reasons": list(read.skipped[:10])}
                 )
-        if anchors == self._given:
+        if anchors == self._set_anchors:
             return
-        self._given = anchors
+        self._set_anchors = anchors
         self._combine()
-        self._below.request_renewal()
+        self._source.request_renewal()
 
-    def _take_files(self, secrets: FileSecrets, config: TrustConfig) -> None:
-        """Use what the files hold now."""
+    def _read_files(self, secrets: FileSecrets, config: TrustConfig) -> None:
+        """Use the current content of the files."""
         if config.anchors_path is not None:
             roots = secrets.get(root_name(config.anchors_path))
             self._from_file = roots.roots_pem if isinstance(roots, Roots) else b""
@@ -112,9 +111,9 @@ class TrustingCertificates(Certificates):
             self._faults.set_result(tuple(filter(None, map(secrets.error, names))))
 
     def _combine(self) -> None:
-        """Publish the status from below with what is added here, if that is any news."""
-        status = self._below.status
-        parts = (status.certificate, self._given, self._from_file, self._crl, self._federated)
+        """Publish the source's status with the added roots and lists, if that makes a change."""
+        status = self._source.status
+        parts = (status.certificate, self._set_anchors, self._from_file, self._crl, self._federated)
         if parts != self._made_of:
             self._made_of, self._made = parts, self._combined(status.certificate)
         combined = replace(status, certificate=self._made)
@@ -122,13 +121,13 @@ class TrustingCertificates(Certificates):
             self._own.publish(combined)
 
     def _combined(self, certificate: Certificate | None) -> Certificate | None:
-        added = self._given or self._from_file or self._crl or self._federated
+        added = self._set_anchors or self._from_file or self._crl or self._federated
         if certificate is None or not added:
             return certificate
         return replace(
             certificate,
             trust_bundle_pem=merged_roots(
-                certificate.trust_bundle_pem, self._given, self._from_file
+                certificate.trust_bundle_pem, self._set_anchors, self._from_file
             ),
             crl_pem=certificate.crl_pem + self._crl,
             federated_bundles=(*self._federated, *certificate.federated_bundles),
@@ -139,9 +138,9 @@ class TrustingCertificates(Certificates):
 async def with_trust(
     certificates: Certificates, config: TrustConfig | None = None, *, clock: Clock | None = None
 ) -> AsyncIterator[TrustingCertificates]:
-    """Add anchors and revocation lists to everything that `certificates` publishes.
+    """Add roots and revocation lists to every certificate that `certificates` publishes.
 
-    A named file that is not there yet adds nothing until it is; what is wrong with it is logged.
+    A file that does not exist yet adds nothing until it does. What is wrong with a file is logged.
     """
     config = config or TrustConfig()
     feed = Feed(RotationStatus())
@@ -151,7 +150,7 @@ async def with_trust(
         if config != TrustConfig():
             source = file_secrets(FileSecretsConfig(), clock=clock)
             secrets = await stack.enter_async_context(source)
-            combined._take_files(secrets, config)
+            combined._read_files(secrets, config)
         else:
             combined._faults.set_result(())
         combined._combine()
@@ -170,13 +169,13 @@ async def _follow(
     config: TrustConfig,
 ) -> None:
     async def from_files(secrets: FileSecrets) -> None:
-        async for _ in secrets.looks():
-            combined._take_files(secrets, config)
+        async for _ in secrets.statuses():
+            combined._read_files(secrets, config)
 
     async with asyncio.TaskGroup() as group:
         if secrets is not None:
             group.create_task(from_files(secrets), name="trust files")
         async for _ in certificates.statuses():
             combined._combine()
-    # Only reached when both ended first; whoever nested the blocks is about to leave ours.
+    # Reached only if the source ended first, when the caller is about to leave this block too.
     await asyncio.Event().wait()

@@ -1,8 +1,8 @@
-"""The check that every answer of a certificate authority passes before anyone sees it.
+"""Checks every answer of a certificate authority before it is published.
 
-What the certificate says by itself comes first, in sentences that name the certificate and the
-field; then the order of the chain; and at last a TLS library is asked, by a handshake in memory as
-server and as client.
+First each certificate is checked by itself, with errors that name the certificate and the field;
+then the order of the chain; and last a TLS library checks it, by a handshake in memory as server
+and as client.
 """
 
 import logging
@@ -47,11 +47,11 @@ def accept(
 ) -> Certificate:
     """Make a `Certificate` of an authority's answer; raises CertificateRejected with the reason.
 
-    chain: PEM, leaf first, root last. An element may hold several certificates: the first is the
-    leaf, those of the last element are the roots. Roots that are no CA certificates or
-    expired are left out and logged.
-    further_names: whether the leaf may have names beside its SPIFFE id.
-    revocation_lists: those that came with the answer.
+    chain: PEM, leaf first, root last. An element may have several certificates: the first of all is
+        the leaf, those of the last element are the roots. Roots that are no CA certificates or have
+        expired are left out and logged.
+    further_names: whether the leaf may have names besides its SPIFFE id.
+    revocation_lists: the lists that came with the answer.
     """
     issued, found_roots = _parse(chain)
     leaf = path_element(issued[0], "the returned certificate")
@@ -92,9 +92,9 @@ def accepted_path(
     spiffe_id: SpiffeId,
     now: datetime,
 ) -> Certificate:
-    """Make a `Certificate` of what is in order by itself; raises CertificateRejected.
+    """Make a `Certificate` of certificates that are each valid; raises CertificateRejected.
 
-    Asked last: do the certificates lead to a root, and would TLS peers that trust it agree?
+    Checks that they lead to a root, and that TLS peers which trust the root would accept them.
     """
     check_order(path, roots, now)
     chain_pem, roots_pem = _pem(path), _pem(roots)
@@ -114,7 +114,7 @@ def accepted_path(
 def _parse(
     chain: Sequence[bytes],
 ) -> tuple[tuple[x509.Certificate, ...], tuple[x509.Certificate, ...]]:
-    """Return what was issued, leaf first, and the roots."""
+    """Return the issued certificates, leaf first, and the roots."""
     if len(chain) < 2:
         raise CertificateRejected(
             f"the returned chain has {len(chain)} elements, a leaf and a root are needed"
@@ -122,9 +122,9 @@ def _parse(
     size = sum(map(len, chain))
     if size > MAX_ANSWER_BYTES:
         raise CertificateRejected(
-            f"the returned chain has {size} bytes, over {MAX_ANSWER_BYTES} are no real one"
+            f"the returned chain has {size} bytes, more than {MAX_ANSWER_BYTES} are not accepted"
         )
-    # Counted before anything is parsed. A root among the issued ones is none too many.
+    # Counted before anything is parsed. One of the issued certificates may be a root.
     for what, limit, parts in (
         ("certificates before the roots", _MAX_ISSUED + 1, chain[:-1]),
         ("roots", _MAX_ROOTS, chain[-1:]),
@@ -132,11 +132,11 @@ def _parse(
         count = max(len(parts), sum(part.count(_BEGIN) for part in parts))
         if count > limit:
             raise CertificateRejected(
-                f"the returned chain has {count} {what}, over {limit} are no real one"
+                f"the returned chain has {count} {what}, more than {limit} are not accepted"
             )
     *issued, roots = (_parse_pem(index, pem) for index, pem in enumerate(chain))
     leaf, *intermediates = (certificate for part in issued for certificate in part)
-    # An authority that hands out its root twice means nothing by it.
+    # Some authorities send their root twice; it is not an intermediate.
     return (leaf, *(each for each in intermediates if each not in roots)), tuple(roots)
 
 
@@ -162,7 +162,7 @@ def _check_not_revoked(
 ) -> None:
     """Raise CertificateRejected if a list that came with the chain revokes part of it.
 
-    Who signed the list does not matter: whoever sent both says that peers will refuse the chain.
+    The list's signature is not checked: the sender of both says that peers will refuse the chain.
     """
     for element in path:
         serial = element.certificate.serial_number

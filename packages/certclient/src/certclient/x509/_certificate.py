@@ -1,4 +1,4 @@
-"""The value that everything else here makes, keeps, checks or hands on."""
+"""The certificate as a value, with its key and its trust bundle."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -12,8 +12,8 @@ class Certificate:
 
     chain_pem: leaf first, no root. trust_bundle_pem: the roots peers are checked against.
     crl_pem: revocation lists for peers' chains, PEM; empty for none.
-    federated_bundles: other trust domains and their roots, PEM; each bundle is for peers of its own
-        trust domain alone, as trust_bundle_pem is for peers of ours.
+    federated_bundles: other trust domains and their roots, PEM. Each bundle verifies peers of its
+        own trust domain only, as trust_bundle_pem verifies peers of ours.
     not_after: when the chain stops being valid (the earliest end among leaf and intermediates).
     Times are aware and UTC.
     """

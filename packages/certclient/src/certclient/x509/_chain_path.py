@@ -1,8 +1,8 @@
-"""The order of a certificate path: who issued whom, until when, with which keys.
+"""Checks the order of a certificate chain: which certificate issued which, validity, and keys.
 
-A chain is followed as it stands: each certificate must be issued by the next, and one of them by a
-root. There is no search for a path and nothing to be led astray. What follows from names, lengths
-and purposes along the path is left to the trial handshake.
+A chain is checked in the order in which it was sent: each certificate must be issued by the next,
+and one of them by a root. There is no search for a path that could be misled. Names, lengths and
+purposes along the path are left to the trial handshake.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,8 +20,8 @@ from cryptography.x509.oid import ExtensionOID
 from certclient._errors import CertificateRejected
 
 CLOCK_SKEW = timedelta(seconds=60)
-"""A certificate that begins this little in the future is taken: its issuer's clock is ahead. There
-is no such mercy at its end: peers have none."""
+"""A certificate that begins this far in the future is accepted, as its issuer's clock may be ahead.
+There is no such tolerance at its end, because peers have none."""
 
 UNREADABLE = (
     ValueError,
@@ -33,11 +33,11 @@ UNREADABLE = (
     x509.UnsupportedGeneralNameType,
     Warning,
 )
-"""What cryptography raises when it reads what is no certificate. A negative serial is a warning,
-soon an error; a name's unknown tag is a KeyError in older versions."""
+"""The exceptions that cryptography raises for malformed certificates. A negative serial is a
+warning that will become an error; an unknown tag in a name is a KeyError in older versions."""
 
 _MIN_RSA_BITS, _MAX_RSA_BITS = 2048, 8192
-"""Above 8192 bits Go's TLS takes no key, and checking one takes a while."""
+"""Go's TLS refuses keys above 8192 bits, and verifying with them is slow."""
 _CURVES = (ec.SECP256R1, ec.SECP384R1, ec.SECP521R1)
 _HASHES = (hashes.SHA256, hashes.SHA384, hashes.SHA512)
 _UNDERSTOOD = frozenset(
@@ -53,15 +53,15 @@ _UNDERSTOOD = frozenset(
         ExtensionOID.INHIBIT_ANY_POLICY,
     }
 )
-"""The extensions that BoringSSL and OpenSSL both take when they are critical."""
+"""The extensions that BoringSSL and OpenSSL both accept when they are critical."""
 
 E = TypeVar("E", bound=x509.ExtensionType)
 
 
 class PathElement(NamedTuple):
-    """A certificate of which every part that is used here can be read.
+    """A certificate that was parsed completely.
 
-    name: how sentences call it, "the root certificate 2".
+    name: its name in error messages, as "the root certificate 2".
     """
 
     name: str
@@ -70,7 +70,7 @@ class PathElement(NamedTuple):
     key: CertificatePublicKeyTypes
 
     def extension(self, kind: type[E]) -> E | None:
-        """Return what an extension says; None without it."""
+        """Return the extension's value; None without it."""
         try:
             return self.extensions.get_extension_for_class(kind).value
         except x509.ExtensionNotFound:
@@ -78,9 +78,9 @@ class PathElement(NamedTuple):
 
 
 def path_element(certificate: x509.Certificate, name: str, *, is_root: bool = False) -> PathElement:
-    """Read a certificate and judge what it says by itself, its times apart.
+    """Parse a certificate and check it by itself, except for its times; raises CertificateRejected.
 
-    Raises CertificateRejected. A root's own signature is not looked at: nobody checks it.
+    is_root: the signature's algorithm is not checked, because no peer verifies a root's signature.
     """
     try:
         extensions = certificate.extensions
@@ -123,9 +123,9 @@ def _key_problem(key: CertificatePublicKeyTypes) -> str | None:
         case ec.EllipticCurvePublicKey(curve=curve):
             return None if isinstance(curve, _CURVES) else f"a key on the curve {curve.name}"
         case ed25519.Ed25519PublicKey():
-            return None  # As an issuer's; a leaf's is the key that we made, or that `ssl` can use.
+            return None  # of an issuer; a leaf's key is one that we made, or that `ssl` can use
         case _:
-            return "a key of a kind that TLS peers do not take"
+            return "a key of a kind that TLS peers do not accept"
 
 
 def check_times(element: PathElement, now: datetime) -> None:
@@ -177,9 +177,10 @@ def usable_roots(
 def ordered_path(
     leaf: PathElement, others: Iterable[x509.Certificate], roots: Sequence[PathElement]
 ) -> tuple[PathElement, ...]:
-    """Return the leaf and those that lead from it towards a root, of others in any order.
+    """Return the leaf and the intermediates that lead from it to a root.
 
-    What does not belong to the path is left out of it, unread if it cannot be read.
+    others: intermediates in any order. Certificates that do not belong to the path, or that can't
+        be read, are left out.
     """
     path, left = [leaf], list(others)
     while left and all(_issuing_problem(path[-1], root) is not None for root in roots):
@@ -200,7 +201,7 @@ def ordered_path(
 def check_order(issued: Sequence[PathElement], roots: Sequence[PathElement], now: datetime) -> None:
     """Raise CertificateRejected unless each is issued by the next, and one of them by a root.
 
-    A root that is yet to begin vouches for nobody.
+    A root that is not valid yet does not count.
     """
     for child, parent in pairwise(issued):
         if (problem := _issuing_problem(child, parent)) is not None:
@@ -222,7 +223,7 @@ def check_order(issued: Sequence[PathElement], roots: Sequence[PathElement], now
 
 
 def _issuing_problem(child: PathElement, parent: PathElement) -> str | None:
-    """Say why a certificate is not issued by another; None if it is."""
+    """Return why a certificate is not issued by another; None if it is."""
     if (problem := _authority_problem(parent)) is not None:
         return problem
     if child.certificate.issuer != parent.certificate.subject:

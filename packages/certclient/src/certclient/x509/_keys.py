@@ -24,7 +24,7 @@ class KeyType(StrEnum):
 
 
 class KeyEncoding(StrEnum):
-    """How the private key is written as PEM."""
+    """The PEM format of the private key."""
 
     PKCS8 = "pkcs8"
     """PRIVATE KEY, for every algorithm."""
@@ -33,7 +33,7 @@ class KeyEncoding(StrEnum):
 
 
 async def new_private_key(key_type: KeyType) -> PrivateKey:
-    """Make a key. An RSA key takes up to seconds and is made in a thread."""
+    """Generate a key. An RSA key takes up to seconds and is generated in a thread."""
     match key_type:
         case KeyType.P256:
             return ec.generate_private_key(ec.SECP256R1())

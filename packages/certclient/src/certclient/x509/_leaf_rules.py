@@ -1,7 +1,7 @@
-"""What a leaf certificate must be to serve as a workload's, or as a file's that Envoy asks for.
+"""The rules for leaf certificates: of workloads, and of other pairs in files that Envoy requests.
 
-The rules are those of RFC 5280 and of the X509-SVID standard of SPIFFE, sections 2 to 5; where they
-are stricter than every TLS peer, the README's table says which way was chosen.
+The rules are those of RFC 5280 and of SPIFFE's X509-SVID standard, sections 2 to 5. The README's
+table has them, also where TLS peers are less strict.
 """
 
 from collections.abc import Set as AbstractSet
@@ -14,7 +14,7 @@ from certclient.x509._chain_path import PathElement
 from mesh_identity import SpiffeId
 
 SERVER_AND_CLIENT = frozenset({ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH})
-_USE_NAMES = {
+_PURPOSE_NAMES = {
     ExtendedKeyUsageOID.SERVER_AUTH: "serverAuth",
     ExtendedKeyUsageOID.CLIENT_AUTH: "clientAuth",
 }
@@ -23,7 +23,7 @@ _USE_NAMES = {
 def check_svid(leaf: PathElement, spiffe_id: SpiffeId, *, further_names: bool) -> None:
     """Check a workload's certificate; raises CertificateRejected.
 
-    further_names: its issuer may have put further names beside the SPIFFE id, of other kinds.
+    further_names: whether the leaf may have names of other kinds besides the SPIFFE id.
     """
     _check_identity(leaf, spiffe_id, further_names=further_names)
     if leaf.extension(x509.KeyUsage) is None:
@@ -32,7 +32,7 @@ def check_svid(leaf: PathElement, spiffe_id: SpiffeId, *, further_names: bool) -
 
 
 def check_workload(leaf: PathElement) -> None:
-    """Check a certificate that is shown as a server and as a client; raises CertificateRejected."""
+    """Check a certificate for use as server and as client; raises CertificateRejected."""
     constraints = leaf.extension(x509.BasicConstraints)
     if constraints is not None and constraints.ca:
         raise CertificateRejected(
@@ -43,15 +43,15 @@ def check_workload(leaf: PathElement) -> None:
     if uses is not None and (missing := SERVER_AND_CLIENT - uses):
         raise CertificateRejected(
             f"{leaf.name} is not for use as server and client: its extended key usage has no "
-            + " and no ".join(sorted(_USE_NAMES[each] for each in missing))
+            + " and no ".join(sorted(_PURPOSE_NAMES[each] for each in missing))
         )
 
 
-def check_file_leaf(leaf: PathElement) -> None:
-    """Check a certificate for one end of TLS at least; raises CertificateRejected.
+def check_pair_leaf(leaf: PathElement) -> None:
+    """Check a certificate for use as server or as client; raises CertificateRejected.
 
-    A self-signed one may be CA:TRUE, as `openssl req -x509` makes them: it vouches for nobody that
-    does not trust it by itself.
+    A self-signed one may be CA:TRUE, as `openssl req -x509` makes it: only peers that trust this
+    very certificate accept anything it signs.
     """
     constraints = leaf.extension(x509.BasicConstraints)
     self_signed = leaf.certificate.issuer == leaf.certificate.subject
@@ -85,7 +85,7 @@ def _check_identity(leaf: PathElement, spiffe_id: SpiffeId, *, further_names: bo
     others = [name for name in names if not isinstance(name, x509.UniformResourceIdentifier)]
     if others and not further_names:
         shown = ", ".join(str(name.value)[:100] for name in others[:5])
-        raise CertificateRejected(f"{leaf.name} is also for {shown}, which nobody asked for")
+        raise CertificateRejected(f"{leaf.name} is also for {shown}, which was not requested")
 
 
 def _check_usage(leaf: PathElement, *, self_signed: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Content with a path that never touches a disk, for `ssl`, which reads keys from files only."""
+"""Gives content in memory a path, for `ssl`, which reads keys only from files."""
 
 import os
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def memory_file(content: bytes) -> Iterator[str]:
-    """Give content a path for as long as the block lasts."""
+    """Yield a path to the content, which is valid for as long as the block runs."""
     descriptor = os.memfd_create("workload certificate")
     try:
         with os.fdopen(os.dup(descriptor), "wb") as file:

@@ -1,7 +1,7 @@
-"""PEM as found in the wild, read into values that can't be wrong.
+"""Reads key pairs, roots and revocation lists from PEM files, whatever tool wrote them.
 
-Byte order marks, CRLF, text around the blocks, the key before the certificate, a missing last
-newline: all of these are met in files that people mount. What comes out is canonical.
+Byte order marks, CRLF, text around the blocks, a key before its certificate, and a missing last
+newline all occur in files that people mount. The PEM that is returned is canonical.
 """
 
 import base64
@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.serialization import (
 from certclient._errors import CertificateRejected, InvalidPem
 from certclient.x509._chain_path import UNREADABLE, check_times, path_element, read_authority
 from certclient.x509._keys import PrivateKey
-from certclient.x509._leaf_rules import check_file_leaf
+from certclient.x509._leaf_rules import check_pair_leaf
 
 MAX_PEM_BYTES = 1 << 20
 _MAX_BLOCKS = 1000
@@ -35,7 +35,7 @@ _CERTIFICATE_LABELS = frozenset({"CERTIFICATE", "X509 CERTIFICATE", "TRUSTED CER
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyPair:
-    """A key and the chain that belongs to it, leaf first; PEM, each block ending in a newline."""
+    """A key and its chain, leaf first; PEM, each block ending in a newline."""
 
     private_key_pem: bytes = field(repr=False)
     chain_pem: bytes = field(repr=False)
@@ -49,7 +49,7 @@ class KeyPair:
 class Roots:
     """Trusted roots as PEM: each once, in an order that does not depend on the source's.
 
-    skipped: why some of what was there is not among them.
+    skipped: the reasons for which certificates were left out.
     """
 
     roots_pem: bytes = field(repr=False)
@@ -71,22 +71,25 @@ class _Block:
 
 @dataclass(frozen=True, slots=True)
 class _Blocks:
-    """unfinished: the last block has no end, as while a file is being written."""
+    """The blocks of a text.
+
+    unfinished: the last block has no end, as while a file is being written.
+    """
 
     found: tuple[_Block, ...]
     unfinished: bool
 
 
 def is_unfinished(content: bytes) -> bool:
-    """Say whether the last block has a beginning and no end."""
+    """Return whether the last block has a beginning and no end."""
     return _blocks(content).unfinished
 
 
 def read_pair(chain: bytes, key: bytes, *, now: datetime) -> KeyPair:
-    """Read a chain and its key; raises InvalidPem when no TLS peer could take them now.
+    """Read a chain and its key; raises InvalidPem if TLS could not use them now.
 
-    The leaf is the certificate of the key, wherever it stands; the others keep their order. That
-    it leads to a root is not asked: the roots are for peers, and may be of another PKI.
+    The leaf is the certificate of the key, wherever it is in the file; the others keep their order.
+    The leaf need not lead to a root: the roots verify peers, and may be of another PKI.
     """
     private_key = _private_key(key)
     certificates = _certificates(chain)
@@ -95,9 +98,9 @@ def read_pair(chain: bytes, key: bytes, *, now: datetime) -> KeyPair:
     if leaf is None:
         raise InvalidPem("the key is not the key of the certificate")
     try:
-        judged = path_element(leaf, "the certificate")
-        check_file_leaf(judged)
-        check_times(judged, now)
+        checked = path_element(leaf, "the certificate")
+        check_pair_leaf(checked)
+        check_times(checked, now)
     except CertificateRejected as error:
         raise InvalidPem(str(error)) from error
     ordered = [leaf, *(each for each in certificates if each != leaf)]
@@ -112,11 +115,12 @@ def read_pair(chain: bytes, key: bytes, *, now: datetime) -> KeyPair:
 
 
 def read_roots(content: bytes, *, now: datetime, authorities_only: bool = False) -> Roots:
-    """Read trusted roots; raises InvalidPem when not one of them is good.
+    """Read trusted roots; raises InvalidPem if none is valid.
 
-    Left out and told in `skipped`: what can't be read, a negative serial, what is expired.
-    authorities_only: leave out what is no CA certificate, or of a weak key, as well. Files may pin
-    a certificate that is no CA; nobody else may.
+    Certificates that can't be read, have a negative serial or have expired are left out and named
+    in `skipped`.
+    authorities_only: leave out certificates that are no CA's or have a weak key, too. Only roots in
+        files may be certificates that are no CA's.
     """
     roots: set[bytes] = set()
     skipped: list[str] = []
@@ -146,11 +150,11 @@ def read_roots(content: bytes, *, now: datetime, authorities_only: bool = False)
 
 
 def read_revocation_lists(content: bytes) -> RevocationLists:
-    """Read revocation lists; raises InvalidPem if there is none or one of them is not whole."""
+    """Read revocation lists; raises InvalidPem if there is none, or one is cut short."""
     blocks = _blocks(content)
     ders = {block.der for block in blocks.found if block.label == "X509 CRL"}
     if not ders or blocks.unfinished:
-        raise InvalidPem("no whole PEM revocation list in it")
+        raise InvalidPem("no complete PEM revocation list in it")
     pems = []
     for der in ders:
         try:
@@ -191,7 +195,7 @@ def uris_of(certificate: x509.Certificate) -> tuple[str, ...]:
 
 
 def spki(key: PublicKeyTypes) -> bytes:
-    """Return a public key in the one form in which keys are compared."""
+    """Return a public key as SubjectPublicKeyInfo, the form in which keys are compared."""
     return key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
 
 
@@ -203,13 +207,13 @@ def _text(content: bytes) -> bytes:
 
 def _blocks(content: bytes) -> _Blocks:
     if len(content) > MAX_PEM_BYTES:
-        raise InvalidPem(f"over {MAX_PEM_BYTES} bytes, which no real chain or bundle is")
+        raise InvalidPem(f"more than {MAX_PEM_BYTES} bytes, which are not read")
     text = _text(content)
     found: list[_Block] = []
     position = 0
     while (begin := _BEGIN.search(text, position)) is not None:
         if len(found) == _MAX_BLOCKS:
-            raise InvalidPem(f"over {_MAX_BLOCKS} PEM blocks")
+            raise InvalidPem(f"more than {_MAX_BLOCKS} PEM blocks")
         end_line = b"-----END " + begin[1] + b"-----"
         end = text.find(end_line, begin.end())
         following = _BEGIN.search(text, begin.end())
@@ -221,7 +225,7 @@ def _blocks(content: bytes) -> _Blocks:
             continue
         found.append(_Block(begin[1].decode(), _decoded(text[begin.end() : end])))
         position = end + len(end_line)
-    # A last line cut within "-----BEGIN CERTIFICATE-----" is one that is being written.
+    # A last line that ends within "-----BEGIN CERTIFICATE-----" is being written.
     lines = text[position:].splitlines()
     unfinished = bool(lines) and lines[-1].startswith(b"-") and b"-----END" not in lines[-1]
     return _Blocks(tuple(found), unfinished=unfinished)

@@ -1,8 +1,8 @@
-"""A TLS handshake of a certificate with itself, in memory, as server and as client at once.
+"""Checks a certificate by a TLS handshake with itself, in memory, as server and as client.
 
-Whether peers take a path is for a TLS library to say, so one is asked: OpenSSL, which judges like
-the BoringSSL of Envoy and gRPC. It finds the path, checks signatures, path lengths, name
-constraints of all kinds, policies, and purposes (those that intermediates are limited to as well).
+Whether peers accept a chain is best decided by a TLS library. OpenSSL is used, which decides as the
+BoringSSL of Envoy and gRPC does. It finds the path, and checks signatures, path lengths, name
+constraints of all kinds, policies, and purposes, also those that intermediates are limited to.
 `docs/decisions/0010-trial-handshake.md` says why not cryptography's verifier.
 """
 
@@ -13,16 +13,18 @@ from certclient._errors import CertificateRejected
 from certclient.x509._memory_file import memory_file
 
 _NO_CHECK_TIME = 0x200000
-"""The clock is the caller's, which OpenSSL would not ask: it looks at the times itself."""
+"""X509_V_FLAG_NO_CHECK_TIME: the caller checks the times, by its own clock."""
 _PARTIAL_CHAIN = 0x80000
-"""A trusted certificate ends the path, whether or not it is self-signed, as in Envoy."""
+"""X509_V_FLAG_PARTIAL_CHAIN: a trusted certificate ends the path even if it is not self-signed, as
+in Envoy."""
 _POLICY_CHECK = 0x80
-"""A path that requires policies and has none fails with BoringSSL, and is let pass by OpenSSL."""
+"""X509_V_FLAG_POLICY_CHECK: by default BoringSSL refuses a path without the policies that it
+requires, and OpenSSL does not."""
 _MAX_FLIGHTS = 10
 
 
 def check_handshake(*, private_key_pem: bytes, chain_pem: bytes, roots_pem: bytes) -> None:
-    """Shake hands; raises CertificateRejected with what one side has against the other.
+    """Raise CertificateRejected with the reason if either side refuses the other's certificate.
 
     chain_pem: leaf first. Takes about as long as four signatures with the key.
     """
@@ -37,19 +39,19 @@ def check_handshake(*, private_key_pem: bytes, chain_pem: bytes, roots_pem: byte
         "server": client.wrap_bio(to_client, to_server),
         "client": server.wrap_bio(to_server, to_client, server_side=True),
     }
-    # Each side is the judge of the other: the client says whether it is good for a server.
+    # Each side checks the other: the client checks the certificate as a server's.
     for _ in range(_MAX_FLIGHTS):
-        for judged, judge in tuple(sides.items()):
+        for checked, checker in tuple(sides.items()):
             try:
-                judge.do_handshake()
+                checker.do_handshake()
             except ssl.SSLWantReadError:
                 continue
             except ssl.SSLError as error:
-                _refuse(judged, error)
-            del sides[judged]
+                _refuse(checked, error)
+            del sides[checked]
         if not sides:
             return
-    raise CertificateRejected("a TLS handshake with it comes to no end")
+    raise CertificateRejected("a TLS handshake with it does not finish")
 
 
 def _context(protocol: int, key_pair: str, roots_pem: bytes) -> ssl.SSLContext:
@@ -62,9 +64,9 @@ def _context(protocol: int, key_pair: str, roots_pem: bytes) -> ssl.SSLContext:
     return context
 
 
-def _refuse(judged: str, error: ssl.SSLError) -> NoReturn:
+def _refuse(checked: str, error: ssl.SSLError) -> NoReturn:
     raise CertificateRejected(
-        f"TLS peers would refuse it as a {judged}: {_reason(error)}"
+        f"TLS peers would refuse it as a {checked}: {_reason(error)}"
     ) from error
 
 
