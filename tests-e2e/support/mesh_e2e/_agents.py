@@ -11,6 +11,7 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -102,10 +103,17 @@ class Agent:
         return True
 
     async def status(self) -> Mapping[str, Any]:
-        """What the agent says of itself."""
+        """Returns the agent's status; waits until all of its parts have started."""
         target = Target(host=self.address, port=15020, url="/debug/status")
-        code, body = await send(target)
-        assert code == 200, body
+        code, body = 0, b""
+
+        async def started() -> bool:
+            nonlocal code, body
+            code, body = await send(target)
+            return code != HTTPStatus.SERVICE_UNAVAILABLE
+
+        await until(started, what="the agent's parts to start")
+        assert code == HTTPStatus.OK, body
         told: Mapping[str, Any] = json.loads(body)
         return told
 

@@ -24,7 +24,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # which would take what stands in brackets for its own
+    rich_markup_mode=None,  # it would take text in brackets for markup
 )
 
 
@@ -109,7 +109,7 @@ def check(
         for line in str(error).splitlines():
             say(errors, f"mesh-local: {line}")
         raise typer.Exit(1) from None
-    # Whichever addresses it will get: what is right does not depend on them.
+    # Any block will do: whether the configuration is right does not depend on addresses.
     plan = plan_mesh(mesh, Block(number=BLOCKS[0]))
     findings = check_mesh(plan, allow_unsupported=allow_unsupported)
     for note in findings.notes:

@@ -1,4 +1,4 @@
-"""What can go wrong, each with the sentence its reader needs."""
+"""The errors of this package; each message is a sentence for the user."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,7 +19,7 @@ class StateError(MeshLocalError):
 
 
 class ConfigurationError(MeshLocalError):
-    """Configuration with which the control plane would not start; a line for each mistake."""
+    """The control plane would not start with this configuration; a line for each mistake."""
 
 
 class NotReady(MeshLocalError):

@@ -59,15 +59,15 @@ async def running_mesh(
     *,
     on_exit: OnExit = OnExit.RESTART,
     environ: Mapping[str, str] | None = None,
-    hurry: asyncio.Event | None = None,
+    kill_now: asyncio.Event | None = None,
     allow_unsupported: bool = False,
 ) -> AsyncIterator[RunningMesh]:
     """Run a mesh for as long as the block lasts; the control plane is ready when it begins.
 
     on_exit: what happens when one of its processes ends by itself.
     environ: the environment to give on; this process's own by default.
-    hurry: once set, stopping means killing.
-    allow_unsupported: configuration that Istio has and we have not yet is let pass.
+    kill_now: once set, stopping means killing.
+    allow_unsupported: accept configuration that Istio has and this mesh does not have yet.
 
     Stopping takes the file's `drain` and 15 s more at most; what still runs then is killed.
 
@@ -75,7 +75,7 @@ async def running_mesh(
     it does not become ready, `ProcessEnded` from the block.
     """
     environ = os.environ if environ is None else environ
-    hurry = hurry or asyncio.Event()
+    kill_now = kill_now or asyncio.Event()
     issuer = TokenIssuer(state.tokens, JWT_ISSUER)
     apps = {
         each.name: spec
@@ -86,14 +86,14 @@ async def running_mesh(
     write_everything(plan, state, issuer)
     proxied = {each.name: asyncio.Event() for each in plan.instances}
 
-    def app_gate(spec: ProcessSpec) -> asyncio.Event:
+    def agent_ready(spec: ProcessSpec) -> asyncio.Event:
         return proxied[spec.name]
 
     async with AsyncExitStack() as stack:
         enter = stack.enter_async_context
         stop_s = plan.file.drain.total_seconds() + STOP_BEYOND_DRAIN_S
-        start_deadline = stack.enter_context(_stop_deadline(hurry, stop_s))
-        run = partial(running, on_exit=on_exit, hurry=hurry, guard=await enter(guarding()))
+        start_deadline = stack.enter_context(_stop_deadline(kill_now, stop_s))
+        run = partial(running, on_exit=on_exit, kill_now=kill_now, guard=await enter(guarding()))
         await enter(_keeping_credentials_fresh(plan, state, issuer))
         spec = processes.control_plane_process(
             plan, state, environ, allow_unsupported=allow_unsupported
@@ -102,13 +102,13 @@ async def running_mesh(
         await _wait_control_plane(plan, control_plane)
         serving = {each.name for each in plan.instances if each.serves}
         servers = await enter(
-            run([spec for name, spec in apps.items() if name in serving], gate=app_gate)
+            run([spec for name, spec in apps.items() if name in serving], may_start=agent_ready)
         )
         agents = await enter(
             run([processes.agent_process(plan, each, state, environ) for each in plan.instances])
         )
         sources = await enter(
-            run([spec for name, spec in apps.items() if name not in serving], gate=app_gate)
+            run([spec for name, spec in apps.items() if name not in serving], may_start=agent_ready)
         )
         mesh = _mesh_of(plan, state, control_plane, agents, apps=(*servers, *sources))
         await enter(in_background(_watch_all(mesh, proxied), name="workload-watch"))
@@ -152,12 +152,12 @@ def _mesh_of(
 
 
 @contextmanager
-def _stop_deadline(hurry: asyncio.Event, seconds: float) -> Iterator[Callable[[], None]]:
-    """Give a function that starts the one clock of the whole stop; when it ends, kill."""
+def _stop_deadline(kill_now: asyncio.Event, seconds: float) -> Iterator[Callable[[], None]]:
+    """Yields a function that starts the timer of the whole stop; at its end, `kill_now` is set."""
     loop = asyncio.get_running_loop()
     timers: list[asyncio.TimerHandle] = []
     try:
-        yield lambda: timers.append(loop.call_later(seconds, hurry.set))
+        yield lambda: timers.append(loop.call_later(seconds, kill_now.set))
     finally:
         for timer in timers:
             timer.cancel()
@@ -195,7 +195,7 @@ async def _watch_all(mesh: RunningMesh, proxied: Mapping[str, asyncio.Event]) ->
 
 
 async def _watch_configuration(mesh: RunningMesh) -> None:
-    """Keep up to date what the control plane says of its configuration."""
+    """Keep the control plane's findings up to date; never returns."""
     places = Places(mesh.plan.file, config=mesh.state.config, mesh_config=mesh.state.mesh_config)
     while True:
         findings = await fetch_findings(mesh.plan, places)
@@ -213,13 +213,13 @@ async def _watch(mesh: RunningMesh, workload: RunningWorkload, proxied: asyncio.
             proxied.set()
         if proxied.is_set():
             workload.app_answers = await _accepts(instance)
-        mesh.note_look()
+        mesh.workload_updated()
         await asyncio.sleep(_WATCH_S if workload.not_ready is None else _POLL_S)
 
 
 async def _accepts(instance: Instance) -> bool:
     if not instance.workload.command:
-        return True  # the user's own to start, whenever he likes
+        return True  # the user starts it
     for port in instance.workload.ports:
         try:
             async with asyncio.timeout(1.0):

@@ -1,4 +1,4 @@
-"""A mesh while it runs: its processes, and the last look at each workload."""
+"""A mesh while it runs: its processes, and the newest status of each workload."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from mesh_local.state._folder import StateFolder
 class RunningWorkload:
     """One replica while it runs.
 
-    status: the last look at its agent; None while the agent does not answer.
+    status: the newest status of its agent; None while the agent does not answer.
     app_answers: whether its program accepts connections on all of its ports.
     """
 
@@ -26,21 +26,21 @@ class RunningWorkload:
 
     @property
     def ended(self) -> Child | None:
-        """A process of it that ended, whether it is started again or not."""
+        """A process of the workload that ended, whether it is started again or not."""
         for child in (self.agent, self.app):
             if child is not None and child.state in (ChildState.ENDED, ChildState.RESTARTING):
                 return child
         return None
 
     @property
-    def hopeless(self) -> bool:
-        """Whether it stays as it is: one of its processes ended and is not started again."""
+    def ended_for_good(self) -> bool:
+        """Whether one of its processes ended and is not started again."""
         ended = self.ended
         return ended is not None and ended.state is ChildState.ENDED
 
     @property
     def not_ready(self) -> str | None:
-        """Why it can't be used yet; None when it can."""
+        """Why the workload can't be used yet; None if it can."""
         if (ended := self.ended) is not None:
             said = "".join(last_lines(ended.spec.log, 1))
             return f"{ended.spec.name} ended ({ended.last_exit})" + (f": {said}" if said else "")
@@ -54,8 +54,8 @@ class RunningWorkload:
         return None
 
     @property
-    def to_blame(self) -> Child:
-        """The process whose log tells why it is not ready."""
+    def failed_process(self) -> Child:
+        """The process in whose log the reason is, if the workload is not ready."""
         agent_is_well = self.status is not None and self.status.ready
         return self.ended or (self.app if agent_is_well and self.app is not None else self.agent)
 
@@ -69,8 +69,8 @@ class RunningMesh:
     control_plane: Child
     workloads: tuple[RunningWorkload, ...]
     findings: tuple[str, ...] = ()
-    """What the control plane last said of its configuration: wrong, not reached, without effect."""
-    _looked: asyncio.Event = field(default_factory=asyncio.Event)
+    """The control plane's newest findings: configuration that is wrong, unreachable, unused."""
+    _updated: asyncio.Event = field(default_factory=asyncio.Event)
 
     def workload(self, name: str) -> RunningWorkload:
         """Return the replica with this name, or the first of the workload with this name."""
@@ -79,9 +79,9 @@ class RunningMesh:
                 return each
         raise KeyError(name)
 
-    def note_look(self) -> None:
-        """Say that a workload was looked at, so that those who wait look again."""
-        self._looked.set()
+    def workload_updated(self) -> None:
+        """Wake `wait_ready`: a workload's status may have changed."""
+        self._updated.set()
 
     @property
     def children(self) -> tuple[Child, ...]:
@@ -95,10 +95,10 @@ class RunningMesh:
         try:
             async with asyncio.timeout(timeout_s):
                 while any(each.not_ready for each in self.workloads):
-                    if any(each.hopeless for each in self.workloads):
-                        break  # time changes nothing any more
-                    self._looked.clear()
-                    await self._looked.wait()
+                    if any(each.ended_for_good for each in self.workloads):
+                        break  # waiting would change nothing
+                    self._updated.clear()
+                    await self._updated.wait()
         except TimeoutError:
             pass
         for each in sorted(self.workloads, key=lambda each: each.ended is None):
@@ -106,5 +106,5 @@ class RunningMesh:
                 raise NotReady(
                     f"workload {each.instance.full_name} is not ready after "
                     f"{loop.time() - started:.0f} s: {reason}",
-                    log=each.to_blame.spec.log,
+                    log=each.failed_process.spec.log,
                 )

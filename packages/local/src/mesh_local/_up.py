@@ -1,4 +1,4 @@
-"""`mesh-local up`: run a mesh and show it until told to stop, or check it once and go."""
+"""`mesh-local up`: runs a mesh and shows it until it is stopped, or runs its checks once."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator
@@ -23,7 +23,7 @@ from mesh_local.state._folder import StateFolder
 
 ONCE_READY_S = 90.0
 _REFRESH_S = 0.5
-_HURRY_POLL_S = 0.1
+_SECOND_STOP_POLL_S = 0.1
 
 
 class Stopped(MeshLocalError):
@@ -42,9 +42,9 @@ async def up(
     with prepared(file, folder) as (plan, state), _own_log(state):
         say(console, f"starting the mesh {file.name}; its logs are in {state.logs}")
         try:
-            async with _until_stopped(console) as hurry:
+            async with _until_stopped(console) as kill_now:
                 running = running_mesh(
-                    plan, state, hurry=hurry, allow_unsupported=allow_unsupported
+                    plan, state, kill_now=kill_now, allow_unsupported=allow_unsupported
                 )
                 async with running as mesh:
                     await _show(mesh, console)
@@ -74,12 +74,12 @@ async def once(
     started = loop.time()
     with prepared(file, folder) as (plan, state), _own_log(state):
         say(console, f"Starting the mesh {file.name}; its logs are in {state.logs}")
-        async with _until_stopped(console) as hurry:
+        async with _until_stopped(console) as kill_now:
             running = running_mesh(
                 plan,
                 state,
                 on_exit=OnExit.FAIL,
-                hurry=hurry,
+                kill_now=kill_now,
                 allow_unsupported=allow_unsupported,
             )
             async with running as mesh:
@@ -120,9 +120,9 @@ def _say_all(console: Console, lines: Iterable[str]) -> None:
 async def _until_stopped(console: Console) -> AsyncIterator[asyncio.Event]:
     """Run the block until SIGINT or SIGTERM, then cancel it and raise `Stopped`.
 
-    Gives an event that is set when the user asks a second time.
+    Yields an event that is set when the user asks a second time.
     """
-    hurry = asyncio.Event()
+    kill_now = asyncio.Event()
     with stop_signals() as stopping:
 
         async def stop() -> None:
@@ -130,16 +130,16 @@ async def _until_stopped(console: Console) -> AsyncIterator[asyncio.Event]:
             say(console, f"stopping in order ({reason}); ask once more to stop at once")
             raise Stopped(f"stopped by {reason} before the checks were done")
 
-        async with in_background(_notice_hurry(stopping, hurry), name="stop-hurry"):
+        async with in_background(_notice_second_stop(stopping, kill_now), name="second-stop"):
             async with in_background(stop(), name="stop-request"):
-                yield hurry
+                yield kill_now
 
 
-async def _notice_hurry(stopping: Stopping, hurry: asyncio.Event) -> None:
+async def _notice_second_stop(stopping: Stopping, kill_now: asyncio.Event) -> None:
     while True:
-        await asyncio.sleep(_HURRY_POLL_S)
+        await asyncio.sleep(_SECOND_STOP_POLL_S)
         if stopping.count > 1:
-            hurry.set()
+            kill_now.set()
 
 
 @contextmanager

@@ -23,7 +23,7 @@ class WorkloadAddresses:
     """The addresses of one workload."""
 
     inbound: str
-    """Where others reach it, and where its agent's and Envoy's own ports are."""
+    """Where other workloads reach it, and where its agent and its Envoy listen."""
     app: str
     outbound: str
 
@@ -89,9 +89,9 @@ def choose_block(
 
 
 def is_free(host: str, port: int) -> bool:
-    """Whether a server could listen there now; raises `AddressError` if the host is not ours."""
+    """Returns whether a server could listen there; raises `AddressError` for an unusable host."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        # As servers do: without it, connections that ended a minute ago would count.
+        # Servers set it too: without it, connections that ended a minute ago would count.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))

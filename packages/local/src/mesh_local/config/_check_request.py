@@ -10,7 +10,7 @@ _PRINTABLE = re.compile(r"[!-~]+")
 
 
 class RequestError(ValueError):
-    """Text that is no request, saying what would be one."""
+    """A text is no request; the message says what would be one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class Request:
 
     @property
     def authority(self) -> str:
-        """What goes into the Host header."""
+        """The value of the Host header."""
         return self.host if self.port == 80 else f"{self.host}:{self.port}"
 
     @property

@@ -1,7 +1,6 @@
-"""A mesh file, read strictly: every value in it makes sense, alone and beside the others.
+"""Reads a mesh file strictly: the YAML, then each field's type, then rules between fields.
 
-The form first, then each field's shape, then what must hold between the fields; of each kind, all
-mistakes are told at once, with their lines.
+At each of these steps all mistakes are told at once, with their lines.
 """
 
 import difflib
@@ -11,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 from mesh_configfile import (
     MAX_BYTES,
@@ -48,7 +46,7 @@ _LONGEST = timedelta(hours=8760)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckPlan:
-    """A check whose request was read."""
+    """A check, and its request parsed."""
 
     check: Check
     request: Request
@@ -56,7 +54,7 @@ class CheckPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeshFile:
-    """What a mesh file says."""
+    """A mesh file whose values have been checked."""
 
     path: Path
     name: str
@@ -64,13 +62,13 @@ class MeshFile:
     certificate_lifetime: timedelta
     drain: timedelta
     workloads: tuple[Workload, ...]
-    config: tuple[dict[str, Any], ...] = ()
+    config: tuple[dict[str, object], ...] = ()
     config_dir: Path | None = None
     checks: tuple[CheckPlan, ...] = ()
     directory: Path = field(default=Path())
     """Where relative paths in the file start."""
     lines: Mapping[str, int] = field(default_factory=dict, repr=False)
-    """Of each field, as `workloads[0].ports[1]` is spelled."""
+    """The line of each field, by names such as `workloads[0].ports[1]`."""
 
 
 def load_mesh_file(path: Path) -> MeshFile:
@@ -275,18 +273,18 @@ class _Reading:
 
 
 def instance_names(workload: Workload) -> tuple[str, ...]:
-    """One name a replica: the workload's own when there is only one."""
+    """Returns a name for each replica: the workload's own if there is only one."""
     if workload.replicas == 1:
         return (workload.name,)
     return tuple(f"{workload.name}-{number}" for number in range(1, workload.replicas + 1))
 
 
 def service_host(workload: Workload) -> str:
-    """The full host name of the service that a workload is behind."""
+    """Returns the full host name of the workload's service."""
     return f"{workload.name}.{workload.namespace}.svc.cluster.local"
 
 
 def service_names(workload: Workload) -> tuple[str, ...]:
-    """Every name by which other workloads may call the service."""
+    """Returns every name by which other workloads may call the service."""
     name, namespace = workload.name, workload.namespace
     return (name, f"{name}.{namespace}", f"{name}.{namespace}.svc", service_host(workload))

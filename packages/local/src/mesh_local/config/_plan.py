@@ -1,4 +1,4 @@
-"""What a mesh file becomes on this machine: who runs where, under which name and identity."""
+"""The plan of a mesh: each replica's name, addresses and identity on this machine."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from mesh_local.config._shapes import Workload
 SECURE_PORT = 15012
 PLAINTEXT_PORT = 15010
 HTTP_PORTS = (8080, 15080, 18080)
-"""The control plane's, best first: others like 8080 too, and on all addresses of a machine."""
+"""The control plane's, best first: other programs often take 8080 on all addresses."""
 MONITORING_PORT = 15014
 STATUS_PORT = 15020
 CONTROL_PLANE_NAME = "istiod.istio-system.svc"
@@ -47,7 +47,7 @@ class MeshPlan:
 
     @property
     def dns_port(self) -> int | None:
-        """The port of each workload's own address where names are answered; None: nowhere."""
+        """The port at which each agent answers DNS; None if none does."""
         return self.file.mesh.dns_port or None
 
     @property
@@ -72,7 +72,7 @@ class MeshPlan:
 
 
 def plan_mesh(file: MeshFile, block: Block, *, http_port: int = HTTP_PORTS[0]) -> MeshPlan:
-    """Give every replica its addresses, in the file's order."""
+    """Returns the plan: every replica gets addresses, in the file's order."""
     instances = tuple(_instances(file, block))
     return MeshPlan(file=file, block=block, instances=instances, http_port=http_port)
 
@@ -99,7 +99,7 @@ def _instances(file: MeshFile, block: Block) -> Iterator[Instance]:
 
 
 def needed_endpoints(plan: MeshPlan) -> Iterable[Endpoint]:
-    """Yield every address and port that something in the mesh must be able to listen on."""
+    """Yields every address and port that a program of the mesh will listen on."""
     for port in (PLAINTEXT_PORT, SECURE_PORT, MONITORING_PORT):
         yield plan.block.control_plane, port
     service_ports = {port.port for each in plan.file.workloads for port in each.ports}

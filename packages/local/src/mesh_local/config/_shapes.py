@@ -1,4 +1,4 @@
-"""The fields of a mesh file. Names in YAML are camelCase; what is not listed is an error."""
+"""The fields of a mesh file. Names in YAML are camelCase; any other field is an error."""
 
 from enum import StrEnum
 from typing import Annotated, Any
@@ -13,7 +13,7 @@ class _Shape(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
 
 
 class Protocol(StrEnum):
-    """What a port speaks; decides whether Envoy sees requests or only bytes."""
+    """The protocol of a port; decides whether Envoy sees requests or only bytes."""
 
     HTTP = "http"
     HTTP2 = "http2"
@@ -24,7 +24,7 @@ class Protocol(StrEnum):
 
 
 class MutualTls(StrEnum):
-    """What a workload's Envoy accepts from others."""
+    """Which connections a workload's Envoy accepts: `STRICT` is mutual TLS only."""
 
     STRICT = "STRICT"
     PERMISSIVE = "PERMISSIVE"
@@ -66,7 +66,7 @@ class Workload(_Shape, frozen=True):
 
 
 class Expectation(_Shape, frozen=True):
-    """What an answer must be like; a check passes when everything given here holds."""
+    """The expected answer; a check passes when everything given here holds."""
 
     status: Annotated[int, msgspec.Meta(ge=100, le=599)] | None = None
     text: str | None = None
@@ -75,7 +75,7 @@ class Expectation(_Shape, frozen=True):
 
 
 class Check(_Shape, frozen=True):
-    """One request and what must come of it."""
+    """One request and the expected answer."""
 
     name: str
     from_: str = msgspec.field(name="from")
@@ -84,7 +84,7 @@ class Check(_Shape, frozen=True):
 
 
 class MeshShape(_Shape, frozen=True):
-    """A whole mesh file, before its values were looked at together."""
+    """The fields of a mesh file, before the rules between fields are checked."""
 
     workloads: tuple[Workload, ...]
     mesh: Mesh = Mesh()

@@ -1,1 +1,1 @@
-"""What `mesh-local` prints: the table of workloads and the report of each check."""
+"""The output of `mesh-local`: the table of workloads and the report of each check."""

@@ -1,4 +1,4 @@
-"""What `--once` tells: which way each request went and what was seen, for someone new to it."""
+"""The report of `--once`: the way of each check's request, the identities seen, the answer."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -12,7 +12,7 @@ _BODY_CHARACTERS = 300
 
 
 def mesh_lines(mesh: RunningMesh, now: datetime) -> Iterator[str]:
-    """Introduce the mesh: who runs where, under which identity."""
+    """The lines about the mesh: each workload's addresses, identity and certificate."""
     settings = mesh.plan.file.mesh
     yield f"The mesh {mesh.plan.file.name} runs; mutual TLS is {settings.mtls}."
     yield f"  control plane at {mesh.plan.discovery_address}"
@@ -34,14 +34,14 @@ def mesh_lines(mesh: RunningMesh, now: datetime) -> Iterator[str]:
 def check_lines(
     number: int, result: CheckResult, mesh: RunningMesh, now: datetime
 ) -> Iterator[str]:
-    """Tell one check: the request, its way, the identity seen, the answer."""
+    """The lines about one check: the request, its way, the identity seen, the answer."""
     verdict = "passed" if result.passed else "FAILED"
     yield f"Check {number}: {result.plan.check.name}: {verdict}"
-    yield from (f"  {step}" for step in _way(result, mesh, now))
+    yield from (f"  {step}" for step in _steps(result, mesh, now))
     yield from (f"  wrong: {failure}" for failure in result.failures)
 
 
-def _way(result: CheckResult, mesh: RunningMesh, now: datetime) -> Iterator[str]:
+def _steps(result: CheckResult, mesh: RunningMesh, now: datetime) -> Iterator[str]:
     request, route = result.plan.request, f"{result.route[0]}:{result.route[1]}"
     match result.plan.check.from_:
         case name if name == USER:
@@ -64,7 +64,7 @@ def _way(result: CheckResult, mesh: RunningMesh, now: datetime) -> Iterator[str]
 
 
 def _hop(hop: Hop, mesh: RunningMesh, now: datetime) -> Iterator[str]:
-    """Tell a mutual-TLS connection from the header that the called side's Envoy set."""
+    """The lines about a mutual-TLS connection, from the header that the called Envoy set."""
     caller, callee = workload_of(hop.caller, mesh.plan), workload_of(hop.callee, mesh.plan)
     if caller is not None and callee is not None:
         yield (

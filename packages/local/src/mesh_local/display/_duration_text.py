@@ -1,10 +1,10 @@
-"""How long something takes or lasts, for people."""
+"""Durations as text for people."""
 
 from datetime import timedelta
 
 
 def brief(duration: timedelta) -> str:
-    """Two units at most: `1d 3h`, `59m 12s`, `8s`; "expired" when nothing is left."""
+    """Returns two units at most: `1d 3h`, `59m 12s`, `8s`; "expired" when nothing is left."""
     seconds = int(duration.total_seconds())
     if seconds <= 0:
         return "expired"
@@ -19,5 +19,5 @@ def brief(duration: timedelta) -> str:
 
 
 def milliseconds(seconds: float) -> str:
-    """Write a short time: `3.2 ms`, `1.4 s`."""
+    """Returns a short time: `3.2 ms`, `1.4 s`."""
     return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds * 1000:.1f} ms"

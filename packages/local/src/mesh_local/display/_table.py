@@ -1,5 +1,6 @@
-"""A running mesh as a table for people: one line a workload, each fact in the agent's own words,
-and below it what does not fit into columns.
+"""The table of a running mesh: one row a workload, in the words of its agent's status.
+
+Addresses, reasons and commands, which don't fit into columns, are listed below it.
 """
 
 from collections.abc import Iterator
@@ -23,9 +24,9 @@ _DNS_PORT = 53
 
 
 def mesh_view(mesh: RunningMesh, now: datetime) -> RenderableType:
-    """Everything that `mesh-local up` shows; `now` is aware.
+    """Returns everything that `mesh-local up` shows; `now` is aware.
 
-    What people copy from it stands in lines of its own, so that no column breaks it.
+    Texts that people copy are on lines of their own, so that no column breaks them.
     """
     table = Table(
         title=f"mesh {mesh.plan.file.name}", title_justify="left", box=box.SIMPLE_HEAD, expand=False
@@ -53,7 +54,7 @@ def mesh_view(mesh: RunningMesh, now: datetime) -> RenderableType:
 
 
 def place_lines(workload: RunningWorkload, dns_port: int | None) -> Iterator[str]:
-    """Who a workload is, where its program listens and where it finds names, a line each."""
+    """The lines about a workload: its identity, where its program listens, where its names are."""
     instance = workload.instance
     yield f"{instance.full_name} is {instance.spiffe_id}"
     for port in instance.workload.ports:
@@ -64,7 +65,7 @@ def place_lines(workload: RunningWorkload, dns_port: int | None) -> Iterator[str
 
 
 def dns_command(instance: Instance, port: int) -> str:
-    """Write the command that asks a workload's agent for a name."""
+    """Returns the command that asks a workload's agent for a name."""
     option = "" if port == _DNS_PORT else f" -p {port}"
     return f"dig +short @{instance.addresses.inbound}{option}"
 
@@ -82,7 +83,7 @@ def _state_lines(mesh: RunningMesh) -> Iterator[str]:
 
 
 def request_to_try(plan: MeshPlan) -> str | None:
-    """Write a command that sends a request from one workload to another, through both Envoys."""
+    """Returns a command that sends a request from one workload to another, or None."""
     proxy_port = plan.file.mesh.http_proxy_port
     called = next(
         (
@@ -105,7 +106,7 @@ def request_to_try(plan: MeshPlan) -> str | None:
 
 
 def certificate_cell(status: AgentStatus | None, now: datetime) -> str:
-    """The serial's beginning and the time left."""
+    """Returns the serial's beginning and the time left."""
     if status is None or status.serial is None or status.not_after is None:
         return "none yet"
     left = brief(status.not_after - now)
@@ -114,7 +115,7 @@ def certificate_cell(status: AgentStatus | None, now: datetime) -> str:
 
 
 def control_plane_cell(status: AgentStatus | None) -> str:
-    """Whether configuration flows, and what is wrong with it if something is."""
+    """Returns whether the agent is connected to the control plane, and its error if any."""
     if status is None:
         return "unknown"
     connected = "connected" if status.xds_connected else "not connected"
@@ -122,7 +123,7 @@ def control_plane_cell(status: AgentStatus | None) -> str:
 
 
 def envoy_cell(workload: RunningWorkload) -> str:
-    """Envoy's state, or its agent's when that does not run."""
+    """Returns Envoy's state, or the agent's if the agent does not run."""
     if workload.agent.state is not ChildState.RUNNING:
         return f"agent {_process(workload.agent)}"
     if workload.status is None or workload.status.envoy_state is None:
@@ -133,7 +134,7 @@ def envoy_cell(workload: RunningWorkload) -> str:
 
 
 def program_cell(workload: RunningWorkload) -> str:
-    """The state of the workload's own program."""
+    """Returns the state of the workload's own program."""
     return "yours to start" if workload.app is None else _process(workload.app)
 
 

@@ -1,1 +1,1 @@
-"""What a running mesh is asked: agents' status, the control plane's findings, the checks."""
+"""Requests to a running mesh: agents' status, the control plane's findings, the checks."""

@@ -1,4 +1,4 @@
-"""What a workload's agent says of itself (its `GET /debug/status`)."""
+"""The status of a workload's agent, from its `GET /debug/status`."""
 
 import json
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from mesh_local.observation._http import NoAnswer, fetch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentStatus:
-    """One look at an agent; what it has not got yet is None.
+    """An agent's status at one time; None stands for what it does not have yet.
 
     serial: hexadecimal, as certificate tools print it.
     xds_error: why a piece of configuration was refused or the control plane is not reached.
@@ -30,7 +30,7 @@ class AgentStatus:
 
 
 async def fetch_status(host: str, *, timeout_s: float = 2.0) -> AgentStatus | None:
-    """Ask the agent at this address; None if it does not answer."""
+    """Returns the status of the agent at this address; None if it does not answer."""
     try:
         answer = await fetch(host, STATUS_PORT, target="/debug/status", timeout_s=timeout_s)
     except NoAnswer:
@@ -44,7 +44,7 @@ async def fetch_status(host: str, *, timeout_s: float = 2.0) -> AgentStatus | No
 
 
 def read_status(document: dict[str, Any]) -> AgentStatus:
-    """Take what matters here out of an agent's answer."""
+    """Returns the part of the answer that is shown here."""
     certificate = document.get("certificate") or {}
     xds = document.get("xds") or {}
     envoy = document.get("envoy") or {}

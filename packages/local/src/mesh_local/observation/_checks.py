@@ -1,4 +1,4 @@
-"""A mesh file's checks: each sends one request as somebody would, and judges what came of it."""
+"""Runs a mesh file's checks: each sends one request and compares the answer."""
 
 import re
 from dataclasses import dataclass
@@ -24,10 +24,10 @@ class Hop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:
-    """What a check saw; it passed when nothing failed.
+    """The outcome of a check; it passed if there are no failures.
 
-    route: where the request was sent: a host and port of this machine.
-    hop: the mutual TLS that the answer tells of, if it does.
+    route: the host and port of this machine that the request was sent to.
+    hop: the mutual-TLS connection that the answer shows, if it shows one.
     """
 
     plan: CheckPlan
@@ -43,7 +43,7 @@ class CheckResult:
 
 
 async def run_check(check: CheckPlan, mesh: MeshPlan) -> CheckResult:
-    """Send a check's request and compare what came back with what was expected."""
+    """Send a check's request and compare the answer with the expected one."""
     host, port, target = _route(check, mesh)
     answer, refusal = None, None
     try:
@@ -67,7 +67,7 @@ async def run_check(check: CheckPlan, mesh: MeshPlan) -> CheckResult:
 
 
 def _route(check: CheckPlan, mesh: MeshPlan) -> tuple[str, int, str]:
-    """Where to connect and what to ask for: an Envoy's HTTP proxy is asked for whole URLs."""
+    """Returns host, port and request target; Envoy's HTTP proxy takes whole URLs as target."""
     request = check.request
     if check.check.from_ in (USER, OUTSIDER):
         addresses = mesh.serving(request.host, request.port)[0].addresses
@@ -78,7 +78,7 @@ def _route(check: CheckPlan, mesh: MeshPlan) -> tuple[str, int, str]:
 
 
 def judge(expect: Expectation, answer: Answer | None, refusal: str | None) -> list[str]:
-    """Name everything that is not as expected."""
+    """Returns a sentence for everything that is not as expected."""
     if answer is None:
         return [] if expect.refused else [f"expected an answer, but the request failed: {refusal}"]
     if expect.refused:
@@ -101,10 +101,10 @@ def judge(expect: Expectation, answer: Answer | None, refusal: str | None) -> li
 
 
 def find_hop(answer: Answer) -> Hop | None:
-    """Find the x-forwarded-client-cert that the called program got, where it shows it.
+    """Returns the hop in the x-forwarded-client-cert that the called program got and repeats.
 
     A program under test repeats the header in its answer, as a header or anywhere in the body.
-    Envoy appends to it, so what stands before the last element is only the caller's word.
+    Envoy appends to it: only the last element is Envoy's, those before it are the caller's.
     """
     for text in (answer.headers.get(FORWARDED_CERTIFICATE, ""), answer.body):
         if found := _HOP.findall(text):

@@ -1,7 +1,7 @@
-"""A mesh's configuration before and while it is served: what is wrong, where its writer looks.
+"""The mistakes in a mesh's configuration, by the file and line where the user wrote it.
 
 The control plane reads files that are generated from the mesh file, and the user's own through a
-link; what it says of them is told with the places where people wrote it.
+link. Its findings name the generated files; they are shown with the user's file and line instead.
 """
 
 import json
@@ -25,7 +25,7 @@ _FIELD = r"(?:: (?P<field>[A-Za-z][\w.\-\[\]]*)(?=: ))?"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """What is wrong with a mesh's configuration, one sentence each, with its place.
+    """The findings about a mesh's configuration, one sentence each, with file and line.
 
     problems: mistakes; the control plane would not start.
     unreachable: configuration that is valid, but that no request can reach.
@@ -38,7 +38,7 @@ class Findings:
 
 
 class Places:
-    """Where people wrote what the control plane reads in its directory."""
+    """Maps places in generated files to the places where the user wrote them."""
 
     def __init__(self, file: MeshFile, *, config: Path, mesh_config: Path) -> None:
         self._file = file
@@ -53,8 +53,8 @@ class Places:
             f"{mesh_config}:": f"{file.path} (mesh):",
         }
 
-    def told(self, text: str) -> str:
-        """Return the same text with the user's own places in it."""
+    def with_user_places(self, text: str) -> str:
+        """Returns the text with the user's places in it."""
         for generated, own in self._own.items():
             text = text.replace(generated, own)
         return self._place.sub(self._written, text)
@@ -73,20 +73,20 @@ class Places:
         return f"{self._file.path}:{self._line(top)}" + (f": {top}" if field else "")
 
     def _line(self, field: str) -> int:
-        """Return the line of this field of the mesh file, or of the nearest thing around it."""
+        """Returns the line of this field of the mesh file, or of the nearest field around it."""
         while field and field not in self._file.lines:
             field = re.sub(r"(\.?[^.\[]+|\[\d+\])$", "", field)
         return self._file.lines.get(field, 1)
 
 
 def _shown(path: Path) -> str:
-    """Spell a path as it is seen from here."""
+    """Returns the path relative to the working directory, if it is below it."""
     here = Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def check_mesh(plan: MeshPlan, *, allow_unsupported: bool = False) -> Findings:
-    """Read a mesh's configuration as its control plane would; nothing is started."""
+    """Returns what a control plane would find wrong with the configuration; starts nothing."""
     with tempfile.TemporaryDirectory(prefix="mesh-local-check-") as folder:
         config, mesh_config = Path(folder) / "config", Path(folder) / MESH_CONFIG
         write_configuration(plan, config=config, mesh_config=mesh_config)
@@ -95,9 +95,9 @@ def check_mesh(plan: MeshPlan, *, allow_unsupported: bool = False) -> Findings:
             config, mesh_config=mesh_config, allow_unsupported=allow_unsupported
         )
         return Findings(
-            problems=tuple(places.told(str(each)) for each in checked.problems),
-            unreachable=tuple(places.told(str(each)) for each in checked.unreachable),
-            notes=tuple(places.told(str(each)) for each in checked.notes),
+            problems=tuple(places.with_user_places(str(each)) for each in checked.problems),
+            unreachable=tuple(places.with_user_places(str(each)) for each in checked.unreachable),
+            notes=tuple(places.with_user_places(str(each)) for each in checked.notes),
         )
 
 
@@ -109,13 +109,13 @@ def refuse_mistakes(plan: MeshPlan, *, allow_unsupported: bool) -> None:
 
 
 async def fetch_findings(plan: MeshPlan, places: Places) -> tuple[str, ...] | None:
-    """Ask the control plane what is wrong with its configuration; None if it does not answer."""
+    """Returns the running control plane's findings; None if it does not answer."""
     try:
         answer = await fetch(
             plan.block.control_plane, ports.MONITORING_PORT, target="/debug/status", timeout_s=2.0
         )
         document = json.loads(answer.body)
-        return tuple(places.told(line) for line in _lines(document))
+        return tuple(places.with_user_places(line) for line in _lines(document))
     except (NoAnswer, ValueError, KeyError, TypeError):
         return None
 

@@ -1,4 +1,4 @@
-"""One HTTP request at a time, over a connection of its own."""
+"""A small HTTP client: each request has a connection of its own."""
 
 import asyncio
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ class NoAnswer(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What came back; header names are lower-case."""
+    """An HTTP response; header names are lower-case."""
 
     status: int
     headers: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""The mesh's processes: each kept running, its output in a file, none outliving this program.
+"""Runs the mesh's processes: starts each again when it ends, and writes its output to a file.
 
 Every process leads a session of its own, so that Ctrl-C in a terminal reaches only this program,
 which then stops the others in order.
@@ -28,7 +28,7 @@ _LAST_LINES_BYTES = 16 * 1024
 
 
 class OnExit(StrEnum):
-    """What happens when a process ends by itself."""
+    """The choice between restarting, failing and leaving it when a process ends by itself."""
 
     RESTART = "restart"
     FAIL = "fail"
@@ -36,7 +36,7 @@ class OnExit(StrEnum):
 
 
 class ChildState(StrEnum):
-    """Where a process is in its life."""
+    """The states of a process."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -52,8 +52,8 @@ class Child:
         spec: ProcessSpec,
         *,
         on_exit: OnExit,
-        gate: asyncio.Event,
-        hurry: asyncio.Event,
+        may_start: asyncio.Event,
+        kill_now: asyncio.Event,
         guard: Guard,
     ) -> None:
         self.spec = spec
@@ -62,8 +62,8 @@ class Child:
         self.restarts = 0
         self.last_exit: str | None = None
         self._on_exit = on_exit
-        self._gate = gate
-        self._hurry = hurry
+        self._may_start = may_start
+        self._kill_now = kill_now
         self._guard = guard
         self._ended = asyncio.Event()
 
@@ -71,7 +71,7 @@ class Child:
         """Run the process until cancelled, then stop it; raises `ProcessEnded` for FAIL."""
         loop = asyncio.get_running_loop()
         delays = _BACKOFF.delays()
-        await self._gate.wait()
+        await self._may_start.wait()
         while True:
             started = loop.time()
             code = await self._run()
@@ -81,7 +81,7 @@ class Child:
                     f"{self.spec.name} ended by itself ({self.last_exit})", log=self.spec.log
                 )
             if self._on_exit is OnExit.LEAVE:
-                await self._rest()
+                await self._stay_ended()
             self._kill_group()
             if loop.time() - started > _STEADY_S:
                 delays = _BACKOFF.delays()
@@ -95,11 +95,11 @@ class Child:
             await asyncio.sleep(delay)
 
     async def wait_ended(self) -> str:
-        """Wait until the process has ended and is left so; returns how it ended."""
+        """Wait until the process has ended and is not started again; returns how it ended."""
         await self._ended.wait()
         return self.last_exit or ""
 
-    async def _rest(self) -> None:
+    async def _stay_ended(self) -> None:
         self.state = ChildState.ENDED
         self._ended.set()
         try:
@@ -143,17 +143,17 @@ class Child:
                 # An agent stops its Envoy itself, after draining it.
                 process.terminate()
             ended = asyncio.ensure_future(process.wait())
-            hurry = asyncio.ensure_future(self._hurry.wait())
+            kill_now = asyncio.ensure_future(self._kill_now.wait())
             try:
                 await asyncio.wait(
-                    (ended, hurry),
+                    (ended, kill_now),
                     timeout=self.spec.stop_timeout_s,
                     return_when=asyncio.FIRST_COMPLETED,
                 )
             finally:
-                hurry.cancel()
+                kill_now.cancel()
                 ended.cancel()
-                await asyncio.wait((ended, hurry))
+                await asyncio.wait((ended, kill_now))
             if process.returncode is None:
                 log.warning("process did not stop, killing it", extra={"child": self.spec.name})
         finally:
@@ -163,7 +163,7 @@ class Child:
         log.info("process stopped", extra={"child": self.spec.name, "exit": self.last_exit})
 
     def _kill_group(self) -> None:
-        """Leave nothing of what the process started."""
+        """Kill every process that is left in the group."""
         if self.pid is not None:
             signal_group(self.pid, signal.SIGKILL)
             self._guard.forget(self.pid)
@@ -174,26 +174,26 @@ async def running(
     specs: Iterable[ProcessSpec],
     *,
     on_exit: OnExit,
-    hurry: asyncio.Event,
+    kill_now: asyncio.Event,
     guard: Guard,
-    gate: Callable[[ProcessSpec], asyncio.Event] | None = None,
+    may_start: Callable[[ProcessSpec], asyncio.Event] | None = None,
 ) -> AsyncIterator[tuple[Child, ...]]:
     """Run processes beside the block; leaving it stops them all at once.
 
-    gate: gives the event that a process waits for before it starts.
-    hurry: once set, stopping means killing.
-    guard: kills them should this program be killed.
+    may_start: returns the event that a process waits for before it starts.
+    kill_now: once set, stopping means killing.
+    guard: kills the processes if this program is killed.
 
     Raises `ProcessEnded` from the block when one ends and `on_exit` is FAIL.
     """
-    open_gate = asyncio.Event()
-    open_gate.set()
+    started = asyncio.Event()
+    started.set()
     children = tuple(
         Child(
             spec,
             on_exit=on_exit,
-            gate=gate(spec) if gate is not None else open_gate,
-            hurry=hurry,
+            may_start=may_start(spec) if may_start is not None else started,
+            kill_now=kill_now,
             guard=guard,
         )
         for spec in specs
@@ -230,7 +230,7 @@ def signal_group(pid: int, number: signal.Signals) -> None:
 
 
 def describe_exit(code: int) -> str:
-    """Put an exit status in words."""
+    """Returns an exit status in words."""
     if code >= 0:
         return f"exit code {code}"
     try:
@@ -240,7 +240,7 @@ def describe_exit(code: int) -> str:
 
 
 def last_lines(path: Path, count: int = 15) -> tuple[str, ...]:
-    """Read the end of a log; an unreadable or empty one has no lines."""
+    """Returns the last lines of a log; an unreadable or empty one has none."""
     try:
         with path.open("rb") as file:
             size = file.seek(0, os.SEEK_END)

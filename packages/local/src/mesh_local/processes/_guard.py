@@ -1,4 +1,4 @@
-"""Makes sure that nothing which a mesh's processes start outlives this program."""
+"""Kills the process groups of a mesh when this program has been killed."""
 
 import asyncio
 import logging
@@ -13,23 +13,23 @@ _PROCESS = Path(__file__).with_name("_guard_process.py")
 
 
 class Guard:
-    """Told of every process group that runs, by its leader's pid."""
+    """Keeps a second process informed of every process group that runs, by its leader's pid."""
 
-    def __init__(self, told: asyncio.StreamWriter) -> None:
-        self._told = told
+    def __init__(self, process_input: asyncio.StreamWriter) -> None:
+        self._input = process_input
 
     def watch(self, pid: int) -> None:
         """Have this group killed if this program dies."""
         self._tell(f"+{pid}\n")
 
     def forget(self, pid: int) -> None:
-        """Say that the group is gone; its number may become another's."""
+        """No longer kill this group: it has ended, and its number may be used again."""
         self._tell(f"-{pid}\n")
 
     def _tell(self, line: str) -> None:
-        # A guard that somebody killed is missed only if this program is killed as well.
+        # A guard that was killed itself is needed only if this program is killed as well.
         with suppress(OSError, RuntimeError):
-            self._told.write(line.encode())
+            self._input.write(line.encode())
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""Kill what a killed mesh-local leaves; run as a script.
+"""Kills the process groups that a killed mesh-local leaves; run as a script.
 
 Reads `+PID` and `-PID` lines, which tell of process groups that run and that ended. When the
 input ends, which it does however the writer ends, it kills the groups that are left. Linux kills
@@ -11,7 +11,7 @@ import sys
 
 
 def main() -> None:
-    """Keep account until the input ends, then kill what is left."""
+    """Follow the groups until the input ends, then kill those that are left."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     groups: set[int] = set()

@@ -1,8 +1,8 @@
-"""Which programs a mesh runs, with which arguments and environment.
+"""The programs that a mesh runs, with their arguments and environment.
 
-The control plane and the agents get a small environment of their own: what the user's shell
-happens to hold (proxies, other meshes' settings) must not change how a mesh behaves. Workload
-programs get the user's environment, and what they need to find the mesh.
+The control plane and the agents get a small environment of their own: variables of the user's shell
+(proxies, other meshes' settings) must not change how a mesh behaves. Workload programs get the
+user's environment, and the variables by which they find the mesh.
 """
 
 import json
@@ -37,7 +37,7 @@ _PASSED_ON = (
 
 
 class Role(StrEnum):
-    """What a process is in the mesh; decides when it starts and how it stops."""
+    """The roles of processes in the mesh; a role decides when it starts and how it stops."""
 
     CONTROL_PLANE = "control plane"
     AGENT = "agent"
@@ -67,7 +67,7 @@ def control_plane_process(
     *,
     allow_unsupported: bool = False,
 ) -> ProcessSpec:
-    """The control plane: configuration from the state folder, all ports on one address."""
+    """Returns the control plane's process: configuration from the state folder, one address."""
     host = plan.block.control_plane
     lifetime = f"{plan.file.certificate_lifetime.total_seconds():g}s"
     options = {
@@ -105,7 +105,7 @@ def control_plane_process(
 def agent_process(
     plan: MeshPlan, instance: Instance, state: StateFolder, environ: Mapping[str, str]
 ) -> ProcessSpec:
-    """A workload's agent, which starts its Envoy; it runs in a directory of its own."""
+    """Returns a workload's agent, which starts its Envoy; it runs in a directory of its own."""
     addresses = instance.addresses
     drain = plan.file.drain.total_seconds()
     proxy_config = {
@@ -150,7 +150,7 @@ def agent_process(
 def app_process(
     plan: MeshPlan, instance: Instance, state: StateFolder, environ: Mapping[str, str]
 ) -> ProcessSpec | None:
-    """The workload's own program; None when the user runs it himself.
+    """Returns the workload's own program; None if the user starts it.
 
     Raises `MeshLocalError` if there is no such program.
     """
@@ -176,7 +176,7 @@ def app_process(
 
 
 def app_environment(plan: MeshPlan, instance: Instance) -> dict[str, str]:
-    """What a workload's program is told; the README lists it for users."""
+    """Returns the variables that a workload's program gets; the README lists them for users."""
     addresses = instance.addresses
     given = {
         "HOST": addresses.app,
@@ -202,7 +202,7 @@ def app_environment(plan: MeshPlan, instance: Instance) -> dict[str, str]:
 
 
 def find_program(name: str, directory: Path, search_path: str) -> str | None:
-    """Find what a command's first word names: a path (from its directory), or a name in PATH."""
+    """Returns the program that a command's first word names: a path, or a name in PATH."""
     if "/" in name:
         return shutil.which(str(directory / name))
     return shutil.which(name, path=search_path)

@@ -28,7 +28,7 @@ ENVOY_FILES = Path("etc/istio/proxy")
 
 @dataclass(frozen=True, slots=True)
 class StateFolder:
-    """Where everything of one mesh lies."""
+    """The paths in the state folder of one mesh."""
 
     path: Path
 
@@ -62,7 +62,7 @@ class StateFolder:
 
 @contextmanager
 def opened(path: Path) -> Iterator[StateFolder]:
-    """Make the folder and hold it against other runs; old logs and generated files go.
+    """Make the folder, lock it against other runs, and remove old logs and generated files.
 
     Raises `StateError` when the folder can't be made or another run has it.
     """
@@ -97,7 +97,7 @@ def opened(path: Path) -> Iterator[StateFolder]:
 def _prepare(folder: StateFolder) -> None:
     from envoy_supervisor import release_directory
 
-    # Of a run that was killed: its Envoys died with it.
+    # Left by a run that was killed: its Envoys ended with it.
     for directory in (folder.path / "workloads").glob(f"*/{ENVOY_FILES}"):
         release_directory(directory)
     for stale in (folder.config, folder.logs, folder.path / "workloads"):
@@ -108,7 +108,7 @@ def _prepare(folder: StateFolder) -> None:
 
 
 def write_file(path: Path, content: str | bytes, *, mode: int = 0o600) -> None:
-    """Put a file in place as a whole: readers see the old content or the new."""
+    """Write a file so that readers see either the old content or the new."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     data = content.encode() if isinstance(content, str) else content
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")

@@ -1,7 +1,6 @@
-"""The mesh as Istio configuration, which is what the control plane reads."""
+"""The mesh as Istio configuration, which the control plane reads."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 import yaml
 
@@ -12,11 +11,11 @@ from mesh_local.config._shapes import Workload
 ROOT_NAMESPACE = "istio-system"
 APP_LABEL = "app"
 
-Document = Mapping[str, Any]
+Document = Mapping[str, object]
 
 
 def mesh_config(plan: MeshPlan) -> Document:
-    """The mesh-wide settings (Istio's MeshConfig)."""
+    """Returns the mesh-wide settings (Istio's MeshConfig)."""
     mesh = plan.file.mesh
     return {
         "trustDomain": mesh.trust_domain,
@@ -30,7 +29,7 @@ def mesh_config(plan: MeshPlan) -> Document:
 
 
 def mesh_documents(plan: MeshPlan) -> tuple[Document, ...]:
-    """Everything that follows from the workloads and the mesh settings."""
+    """Returns all documents that follow from the workloads and the mesh settings."""
     return (
         *policy_documents(plan),
         *(
@@ -42,12 +41,12 @@ def mesh_documents(plan: MeshPlan) -> tuple[Document, ...]:
 
 
 def policy_documents(plan: MeshPlan) -> tuple[Document, ...]:
-    """What follows from the mesh settings."""
+    """Returns the documents that follow from the mesh settings."""
     return (_peer_authentication(plan),)
 
 
 def workload_documents(plan: MeshPlan, workload: Workload) -> tuple[Document, ...]:
-    """What follows from one workload: its service, if it has one, and its replicas."""
+    """Returns the documents of one workload: its service, if it has one, and its replicas."""
     return (
         *([_service_entry(workload)] if workload.ports else []),
         *(_workload_entry(each) for each in plan.instances_of(workload.name)),
@@ -55,12 +54,12 @@ def workload_documents(plan: MeshPlan, workload: Workload) -> tuple[Document, ..
 
 
 def instance_labels(instance: Instance) -> dict[str, str]:
-    """The labels by which services and policies select a replica."""
+    """Returns the labels by which services and policies select a replica."""
     return {APP_LABEL: instance.workload.name, **instance.workload.labels}
 
 
 def to_yaml(documents: Iterable[Document]) -> str:
-    """Write documents as one YAML text."""
+    """Returns the documents as one YAML text."""
     text: str = yaml.dump_all(
         documents, Dumper=_Dumper, sort_keys=False, explicit_start=True, default_flow_style=False
     )

@@ -1,4 +1,4 @@
-"""The roots that workloads know their control plane by, as the authority hands them out now.
+"""The roots by which workloads verify their control plane, as the authority has them now.
 
 On Kubernetes the control plane keeps them in a config map of every namespace; here they are a file
 in each workload's directory, which agents read anew at each connection.
@@ -18,16 +18,16 @@ _MAX_ROOTS_BYTES = 1 << 20
 
 
 def write_roots(roots_pem: bytes, plan: MeshPlan, state: StateFolder) -> None:
-    """Give every workload these roots."""
+    """Write these roots into every workload's directory."""
     for instance in plan.instances:
         write_file(state.workload(instance.name) / ROOT_CERTIFICATE, roots_pem)
 
 
 async def keep_roots_fresh(plan: MeshPlan, state: StateFolder) -> None:
-    """Hand on what the authority's directory holds whenever that changes, for ever.
+    """Copy the authority's roots to the workloads whenever they change; never returns.
 
-    A new root must be with everyone before the control plane's own certificate is below it: what
-    `mesh-discovery replace-root --spread` gives is time for that.
+    Every workload must have a new root before the control plane's own certificate leads to it;
+    `mesh-discovery replace-root --spread` leaves time for that.
     """
     file = state.ca / _AUTHORITY_ROOTS
     known: bytes | None = None
@@ -37,11 +37,17 @@ async def keep_roots_fresh(plan: MeshPlan, state: StateFolder) -> None:
             try:
                 roots = await fetch_bytes(file, max_bytes=_MAX_ROOTS_BYTES)
                 if roots != known:
-                    hand_on = partial(write_roots, roots, plan, state)
-                    await run_in_thread(hand_on, path=state.path / "any", key="roots")
+                    copying = partial(write_roots, roots, plan, state)
+                    await run_in_thread(copying, path=state.path / "any", key="roots")
                     if known is not None:
-                        log.info("roots changed, workloads got them", extra={"file": str(file)})
+                        log.info(
+                            "changed roots were copied to the workloads",
+                            extra={"file": str(file)},
+                        )
                 known = roots
             except OSError as error:
-                log.warning("roots can't be handed on", extra={"reason": str(error)})
+                log.warning(
+                    "roots can't be copied to the workloads",
+                    extra={"reason": str(error)},
+                )
             await watch.wait()

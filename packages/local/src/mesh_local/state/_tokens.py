@@ -1,5 +1,6 @@
-"""The workloads' tokens: who a workload is, to the control plane's CA, on a machine without
-Kubernetes. Written before anything starts and renewed long before they expire.
+"""The workloads' tokens, by which agents prove to the control plane's CA who they are.
+
+They are written before anything starts and renewed long before they expire.
 """
 
 from datetime import timedelta
@@ -26,7 +27,7 @@ def write_tokens(issuer: TokenIssuer, plan: MeshPlan, state: StateFolder) -> Non
 async def keep_tokens_fresh(
     issuer: TokenIssuer, plan: MeshPlan, state: StateFolder, *, clock: Clock
 ) -> None:
-    """Renew the tokens at half of their lifetime, for ever; agents read them anew at each use."""
+    """Renew the tokens at half of their lifetime; agents read them at each use. Never returns."""
     while True:
         await clock.sleep(LIFETIME.total_seconds() / 2)
         write_tokens(issuer, plan, state)

@@ -44,7 +44,7 @@ def write_everything(plan: MeshPlan, state: StateFolder, issuer: TokenIssuer) ->
 
 
 def write_configuration(plan: MeshPlan, *, config: Path, mesh_config: Path) -> None:
-    """Write what the control plane reads, each document that people wrote in a file of its own."""
+    """Write the control plane's files; each document that a user wrote has a file of its own."""
     write_file(mesh_config, to_yaml([mesh_config_document(plan)]))
     write_file(config / "mesh-local.yaml", to_yaml(policy_documents(plan)))
     for workload in plan.file.workloads:

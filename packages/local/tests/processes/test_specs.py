@@ -82,7 +82,7 @@ def test_a_workload_without_a_command_is_the_user_s_to_start(plan: MeshPlan) -> 
 
 
 def test_a_command_that_is_not_there_is_named(plan: MeshPlan) -> None:
-    with pytest.raises(MeshLocalError, match=r'workload frontend: there is no program "./front'):
+    with pytest.raises(MeshLocalError, match=r'workload frontend: there is no program "./frontend'):
         app_process(plan, plan.instances[2], STATE, USER_ENVIRONMENT)
 
 

@@ -130,7 +130,7 @@ def test_a_field_of_the_mesh_file_is_found_by_its_nearest_line(file: Path) -> No
     places = Places(mesh, config=Path("/s/config"), mesh_config=Path("/s/mesh-config.yaml"))
 
     assert [
-        places.told(each)
+        places.with_user_places(each)
         for each in (
             "/s/config/from-mesh-file/0.yaml:9: spec.ports[0].number: x",
             "/s/config/from-mesh-file/0.yaml:1: a second one",
@@ -158,7 +158,7 @@ async def control_plane(file: MeshFile, folder: Path) -> AsyncIterator[tuple[Mes
             running(
                 [control_plane_process(plan, state, {})],
                 on_exit=OnExit.FAIL,
-                hurry=asyncio.Event(),
+                kill_now=asyncio.Event(),
                 guard=guard,
             ) as (child,),
         ):
@@ -188,7 +188,9 @@ async def test_a_control_plane_that_has_ended_is_not_waited_for(file: Path) -> N
         )
         async with (
             guarding() as guard,
-            running([spec], on_exit=OnExit.LEAVE, hurry=asyncio.Event(), guard=guard) as (child,),
+            running([spec], on_exit=OnExit.LEAVE, kill_now=asyncio.Event(), guard=guard) as (
+                child,
+            ),
         ):
             with pytest.raises(NotReady, match=r"does not start \(exit code 3\)") as caught:
                 await _wait_control_plane(plan, child)

@@ -58,8 +58,8 @@ def child(guard: Guard, tmp_path: Path) -> Callable[..., Child]:
         made = Child(
             spec,
             on_exit=OnExit.RESTART,
-            gate=asyncio.Event(),
-            hurry=asyncio.Event(),
+            may_start=asyncio.Event(),
+            kill_now=asyncio.Event(),
             guard=guard,
         )
         made.state = state
@@ -125,7 +125,7 @@ def test_no_address_is_broken_in_a_narrow_terminal(mesh: RunningMesh) -> None:
     assert "  curl -x http://127.64.3.3:15002 http://backend.shop:8080/\n" in text
 
 
-def test_the_story(mesh: RunningMesh, golden: Golden) -> None:
+def test_the_report_of_the_checks(mesh: RunningMesh, golden: Golden) -> None:
     backend, web = (mesh.plan.instances[index].spiffe_id for index in (0, 2))
     mesh.workloads[2].status = HEALTHY
     told = Answer(status=200, headers={}, body="hello\n" + "x" * 400, elapsed_s=0.0123)
@@ -159,7 +159,7 @@ def test_the_story(mesh: RunningMesh, golden: Golden) -> None:
     lines = list(mesh_lines(mesh, NOW))
     for number, result in enumerate(results, start=1):
         lines += check_lines(number, result, mesh, NOW)
-    golden("story.txt", "\n".join(lines) + "\n")
+    golden("check_report.txt", "\n".join(lines) + "\n")
 
 
 def test_a_workload_says_what_it_waits_for(mesh: RunningMesh) -> None:

@@ -15,7 +15,7 @@ from mesh_local.processes._guard import Guard, guarding
 from mesh_local.processes._specs import ProcessSpec, Role
 from mesh_testkit import until
 
-LAUNCHER = Path(__file__).parents[1] / "src" / "mesh_local" / "processes" / "_launch.py"
+LAUNCHER = Path(__file__).parents[2] / "src" / "mesh_local" / "processes" / "_launch.py"
 
 MakeSpec = Callable[..., ProcessSpec]
 
@@ -62,7 +62,9 @@ async def test_a_process_runs_beside_the_block_and_stops_with_it(
     make_spec: MakeSpec, guard: Guard
 ) -> None:
     spec = make_spec(SLEEP)
-    async with running([spec], on_exit=OnExit.FAIL, hurry=asyncio.Event(), guard=guard) as (child,):
+    async with running([spec], on_exit=OnExit.FAIL, kill_now=asyncio.Event(), guard=guard) as (
+        child,
+    ):
         await until(lambda: last_lines(spec.log) == ("here",), what="its first words")
         assert child.pid is not None
         pid = child.pid
@@ -76,9 +78,9 @@ async def test_a_process_waits_at_its_gate(make_spec: MakeSpec, guard: Guard) ->
     async with running(
         [make_spec(SLEEP)],
         on_exit=OnExit.FAIL,
-        hurry=asyncio.Event(),
+        kill_now=asyncio.Event(),
         guard=guard,
-        gate=lambda _: gate,
+        may_start=lambda _: gate,
     ) as (child,):
         assert child.state is ChildState.WAITING
         gate.set()
@@ -90,14 +92,14 @@ async def test_a_process_that_must_not_end_ends_the_block(
 ) -> None:
     spec = make_spec("print('why'); raise SystemExit(3)")
     with pytest.raises(ProcessEnded, match=r"program ended by itself \(exit code 3\)") as caught:
-        async with running([spec], on_exit=OnExit.FAIL, hurry=asyncio.Event(), guard=guard):
+        async with running([spec], on_exit=OnExit.FAIL, kill_now=asyncio.Event(), guard=guard):
             await asyncio.Event().wait()
     assert last_lines(caught.value.log) == ("why",)
 
 
 async def test_a_process_is_started_again(make_spec: MakeSpec, guard: Guard) -> None:
     async with running(
-        [make_spec(SLEEP)], on_exit=OnExit.RESTART, hurry=asyncio.Event(), guard=guard
+        [make_spec(SLEEP)], on_exit=OnExit.RESTART, kill_now=asyncio.Event(), guard=guard
     ) as (child,):
         await until(lambda: child.state is ChildState.RUNNING, what="it to run")
         first = child.pid
@@ -116,7 +118,7 @@ async def test_a_process_left_as_it_ended_is_not_started_again(
     async with running(
         [make_spec("raise SystemExit(0)")],
         on_exit=OnExit.LEAVE,
-        hurry=asyncio.Event(),
+        kill_now=asyncio.Event(),
         guard=guard,
     ) as (child,):
         assert await child.wait_ended() == "exit code 0"
@@ -125,16 +127,18 @@ async def test_a_process_left_as_it_ended_is_not_started_again(
 
 async def test_a_process_that_does_not_stop_is_killed(make_spec: MakeSpec, guard: Guard) -> None:
     spec = make_spec(STUBBORN, stop_timeout_s=0.2)
-    async with running([spec], on_exit=OnExit.FAIL, hurry=asyncio.Event(), guard=guard) as (child,):
+    async with running([spec], on_exit=OnExit.FAIL, kill_now=asyncio.Event(), guard=guard) as (
+        child,
+    ):
         await until(lambda: last_lines(spec.log) == ("here",), what="its first words")
     assert child.last_exit == "killed by SIGKILL"
 
 
-async def test_hurry_kills_what_would_take_its_time(make_spec: MakeSpec, guard: Guard) -> None:
-    spec, hurry = make_spec(STUBBORN, stop_timeout_s=600), asyncio.Event()
-    async with running([spec], on_exit=OnExit.FAIL, hurry=hurry, guard=guard) as (child,):
+async def test_kill_now_kills_what_would_take_its_time(make_spec: MakeSpec, guard: Guard) -> None:
+    spec, kill_now = make_spec(STUBBORN, stop_timeout_s=600), asyncio.Event()
+    async with running([spec], on_exit=OnExit.FAIL, kill_now=kill_now, guard=guard) as (child,):
         await until(lambda: last_lines(spec.log) == ("here",), what="its first words")
-        hurry.set()
+        kill_now.set()
     assert child.last_exit == "killed by SIGKILL"
 
 
@@ -143,7 +147,7 @@ async def test_what_a_process_started_stops_with_it(
     make_spec: MakeSpec, guard: Guard, role: Role
 ) -> None:
     spec = make_spec(WITH_CHILD, role=role)
-    async with running([spec], on_exit=OnExit.FAIL, hurry=asyncio.Event(), guard=guard):
+    async with running([spec], on_exit=OnExit.FAIL, kill_now=asyncio.Event(), guard=guard):
         await until(lambda: bool(last_lines(spec.log)), what="its child")
         grandchild = int(last_lines(spec.log)[0].split()[1])
         assert alive(grandchild)

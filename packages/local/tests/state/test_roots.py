@@ -33,7 +33,7 @@ async def test_workloads_get_the_roots_that_the_authority_hands_out_now(
             await are_held(roots)
         file.unlink()
         await until(
-            lambda: "roots can't be handed on" in caplog.messages,
+            lambda: "roots can't be copied to the workloads" in caplog.messages,
             what="that there are none is told",
         )
         assert held(plan, state) == {b"new"}
