@@ -121,7 +121,7 @@ async def test_envoys_are_replaced_and_a_killed_one_recovers_under_load(
             assert load.report.failures == []
 
             now = await until_status(
-                backend, lambda now: now["envoy"]["kept_sockets"], what="its sockets to be held"
+                backend, lambda now: now["envoy"]["retained_sockets"], what="its sockets to be held"
             )
             agent, killed = backend.agent.pid, now["envoy"]["pid"]
             killed_at = loop.time()

@@ -50,7 +50,7 @@ STATUS = {
         "refused": 0,
         "crashes": 0,
         "retiring": 1,
-        "kept_sockets": 4,
+        "retained_sockets": 4,
         "handed_over": 0,
         "last_crash": None,
         "last_refusal": None,

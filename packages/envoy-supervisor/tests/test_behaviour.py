@@ -166,7 +166,7 @@ async def test_an_envoy_that_dies_while_draining_ends_the_wait(fake: Fake) -> No
     assert (await envoy.wait_exit()).signal == signal.SIGKILL
 
 
-async def test_a_second_wish_to_stop_skips_the_waiting(fake: Fake) -> None:
+async def test_a_second_request_to_stop_skips_the_waiting(fake: Fake) -> None:
     config, _ = fake(FakeEnvoy(connections=(1,)), termination_drain=timedelta(hours=1))
     started = asyncio.get_running_loop().create_future()
 

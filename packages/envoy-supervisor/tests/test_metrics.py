@@ -54,7 +54,7 @@ async def test_what_happens_to_envoy_can_be_read_off(
             "retiring": 0,
             "restarts_total": 0,
             "restarts_refused_total": 0,
-            "kept_sockets": 0,
+            "retained_sockets": 0,
             "crashes_total": 0,
             "sockets_handed_over_total": 0,
         }

@@ -257,8 +257,8 @@ def test_a_bootstrap_of_the_users_own_stands_in_for_ours(load: Load, workload: P
     (workload / "own.json").write_text('{"admin": {}}')
     envoy = load({"ISTIO_BOOTSTRAP": "own.json"}).envoy
     assert envoy.bootstrap == workload / "own.json"
-    assert not envoy.listener_changes_told, "its listeners may come from elsewhere"
-    assert load().envoy.listener_changes_told
+    assert not envoy.listener_changes_reported, "its listeners may come from elsewhere"
+    assert load().envoy.listener_changes_reported
 
 
 def test_an_override_is_laid_over_the_bootstrap(load: Load, workload: Path) -> None:

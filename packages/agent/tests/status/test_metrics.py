@@ -123,7 +123,7 @@ def test_the_stream_is_told_as_it_stands() -> None:
 def test_envoy_is_in_one_state() -> None:
     values: dict[str, Any] = dict.fromkeys(each.name for each in fields(EnvoyStatus))
     values.update(
-        epoch=2, restarts=3, refused=4, crashes=5, retiring=1, kept_sockets=6, handed_over=7
+        epoch=2, restarts=3, refused=4, crashes=5, retiring=1, retained_sockets=6, handed_over=7
     )
     status = EnvoyStatus(**{**values, "state": EnvoyState.READY})
     assert read(metrics.envoy_metrics(status)) == {
@@ -136,7 +136,7 @@ def test_envoy_is_in_one_state() -> None:
         "mesh_agent_envoy_restarts_total": 3,
         "mesh_agent_envoy_restarts_refused_total": 4,
         "mesh_agent_envoy_crashes_total": 5,
-        "mesh_agent_envoy_kept_sockets": 6,
+        "mesh_agent_envoy_retained_sockets": 6,
         "mesh_agent_envoy_sockets_handed_over_total": 7,
     }
 

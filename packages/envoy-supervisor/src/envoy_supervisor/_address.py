@@ -1,4 +1,4 @@
-"""Where something listens: an IP address and port, or a Unix socket."""
+"""The address of a server: an IP address and port, or a Unix socket."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnixAddress:
-    """A Unix socket. Relative paths are relative to Envoy's working directory, which is ours."""
+    """A Unix socket. Relative paths begin at the working directory, which Envoy shares."""
 
     path: Path
 
@@ -44,7 +44,7 @@ class UnixAddress:
 
 
 def envoy_address(address: Address | UnixAddress) -> dict[str, JSON]:
-    """The address as `envoy.config.core.v3.Address` in JSON."""
+    """Returns the address as `envoy.config.core.v3.Address` in JSON."""
     match address:
         case Address(host=host, port=port):
             return {"socket_address": {"address": host, "port_value": port}}

@@ -1,4 +1,4 @@
-"""Tasks beside everything else: they end by themselves, or all together."""
+"""Background tasks of one owner: they end by themselves, or all together."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ log = logging.getLogger(__name__)
 
 
 class Background:
-    """Owns its tasks; one that fails is logged, and the others go on."""
+    """Owns its tasks. One that fails is logged, and the others go on."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, work: Coroutine[object, object, None], *, name: str) -> asyncio.Task[None]:
-        """Run it until it is done, or until `cancel`."""
+        """Runs `work` until it is done, or until `cancel`."""
         task = asyncio.create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._on_done)
         return task
 
     async def cancel(self) -> None:
-        """End all of them, and wait until they have ended."""
+        """Ends all tasks, and waits until they have ended."""
         for task in self._tasks:
             task.cancel()
         if self._tasks:

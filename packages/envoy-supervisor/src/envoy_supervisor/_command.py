@@ -1,4 +1,4 @@
-"""`python -m envoy_supervisor run -c bootstrap.json`: Envoy, supervised, from a shell."""
+"""The command: `python -m envoy_supervisor run -c bootstrap.json` runs a supervised Envoy."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _TEMPORARY = "envoy-supervisor-"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns its exit status."""
+    """Runs the command and returns its exit status."""
     options = _parser().parse_args(arguments)
     configure_logging(options.log_level, as_json=options.log_as_json)
     _sweep(Path(tempfile.gettempdir()))
@@ -44,14 +44,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if ended is None:
         return 0
     print(f"envoy-supervisor: {ended.reason}", file=sys.stderr)  # noqa: T201
-    # As a shell would tell it.
+    # The status that a shell shows for a signal.
     return 128 + ended.signal if ended.signal is not None else ended.code or 0
 
 
 async def _run(config: EnvoyConfig, *, follow: bool) -> Exit | None:
-    """Supervise until a signal comes or Envoy has ended for good; None if it was a signal.
+    """Supervises until a signal comes or Envoy has ended for good; returns None for a signal.
 
-    A second signal means hurry: then nothing is waited for any more.
+    After a second signal no connection is waited for any more.
     """
     with stop_signals() as stopping:
         body = asyncio.current_task()
@@ -77,17 +77,17 @@ async def _supervise(config: EnvoyConfig, stopping: Stopping, *, follow: bool) -
         await stack.enter_async_context(
             in_background(_restart_on_hangup(envoy, hangup), name="hangup")
         )
-        wish = asyncio.create_task(stopping.wait(), name="stop request")
+        stop_request = asyncio.create_task(stopping.wait(), name="stop request")
         end = asyncio.create_task(envoy.wait_exit(), name="envoy exit")
         try:
-            await asyncio.wait({wish, end}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({stop_request, end}, return_when=asyncio.FIRST_COMPLETED)
             if not stopping.requested:
                 return end.result()
             log.info("stopping", extra={"reason": stopping.reason})
         finally:
-            wish.cancel()
+            stop_request.cancel()
             end.cancel()
-            await asyncio.wait({wish, end})
+            await asyncio.wait({stop_request, end})
     return None
 
 
@@ -100,7 +100,7 @@ async def _cancel_at_second(stopping: Stopping, body: asyncio.Task[object]) -> N
 
 @contextmanager
 def _hangups() -> Iterator[asyncio.Event]:
-    """SIGHUP as an event, from before Envoy is started: by default it would end us."""
+    """Provides SIGHUP as an event, from before Envoy is started: by default it ends a process."""
     loop = asyncio.get_running_loop()
     wanted = asyncio.Event()
     loop.add_signal_handler(signal.SIGHUP, wanted.set)
@@ -111,7 +111,7 @@ def _hangups() -> Iterator[asyncio.Event]:
 
 
 async def _restart_on_hangup(envoy: Envoy, wanted: asyncio.Event) -> None:
-    """SIGHUP: look at the files now."""
+    """Looks at the files on each SIGHUP."""
     while True:
         await wanted.wait()
         wanted.clear()
@@ -119,7 +119,7 @@ async def _restart_on_hangup(envoy: Envoy, wanted: asyncio.Event) -> None:
 
 
 def _sweep(directory: Path) -> None:
-    """Remove what earlier runs left that were killed."""
+    """Removes the directories of earlier runs that were killed."""
     for path in directory.glob(f"{_TEMPORARY}*-*"):
         try:
             pid = path.name.removeprefix(_TEMPORARY).split("-")[0]
@@ -127,7 +127,7 @@ def _sweep(directory: Path) -> None:
                 release_stale(path)
                 shutil.rmtree(path)
         except OSError as error:
-            log.debug("left where it is", extra={"path": str(path), "error": str(error)})
+            log.debug("a directory is left", extra={"path": str(path), "error": str(error)})
 
 
 def _config(options: argparse.Namespace, temporary: Path) -> EnvoyConfig:
@@ -140,7 +140,7 @@ def _config(options: argparse.Namespace, temporary: Path) -> EnvoyConfig:
         parent_shutdown_time=timedelta(seconds=options.parent_shutdown_s),
         drain_direction=DrainDirection.ALL,
         hot_restart=options.hot_restart,
-        keep_sockets=options.keep_sockets,
+        retain_sockets=options.retain_sockets,
         crashes=CrashPolicy(budget=options.crash_budget),
         log_level=options.envoy_log_level,
         concurrency=options.concurrency,
@@ -167,7 +167,12 @@ def _parser() -> argparse.ArgumentParser:
     add("--parent-shutdown-s", type=_seconds, default=60.0, metavar="S", help="old Envoy's (60)")
     add("--crash-budget", type=int, default=5, metavar="N", help="new starts in 2 min (5); 0: none")
     add("--no-hot-restart", dest="hot_restart", action="store_false", help="never hand over")
-    add("--no-keep-sockets", dest="keep_sockets", action="store_false", help="refuse when crashed")
+    add(
+        "--no-retain-sockets",
+        dest="retain_sockets",
+        action="store_false",
+        help="refuse when crashed",
+    )
     add("--no-follow", dest="follow", action="store_false", help="ignore changes of files")
     add("--watch", type=Path, action="append", default=[], metavar="FILE", help="follow this too")
     add("--concurrency", type=int, default=0, metavar="N", help="Envoy's worker threads")

@@ -1,4 +1,4 @@
-"""How Envoy is run: everything but what stands in its bootstrap."""
+"""How Envoy is run: everything but the content of its bootstrap."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class CrashPolicy:
     """What to do when Envoy ends by itself.
 
     budget: how many crashes within `window_s` are answered by a new start; one more and the
-        supervisor gives up with the last crash's reason, so that whoever runs it can act. Zero
+        supervisor gives up with the last crash's reason, so that its caller can act. Zero
         never starts again.
     window_s: how long a crash counts.
     backoff: the wait before a new start; the first crash in the window is answered at once.
@@ -76,12 +76,12 @@ class EnvoyConfig:
     crashes: whether and how often an Envoy that ended by itself is started again.
     pre_drain_pause: when stopping, serve on as before for this long first, in addition to
         termination_drain; for callers that are slow to hear that this proxy leaves.
-    keep_sockets: when Envoy has died, let new connections wait for the next Envoy instead of being
-        refused: the supervisor holds Envoy's listening sockets (TCP and Unix) open beside it. Needs
-        hot_restart and crashes; nothing is held while Envoy drains.
-    listener_changes_told: promises calls of `Envoy.listeners_changing` and `listeners_changed`.
-        Without it, sockets are kept only for a bootstrap whose listeners are all static: one that
-        Envoy closes by order of a control plane must not be held.
+    retain_sockets: when Envoy has died, let new connections wait for the next Envoy instead of
+        being refused: the supervisor holds Envoy's listening sockets (TCP and Unix) open beside it.
+        Needs hot_restart and crashes; no socket is retained while Envoy drains.
+    listener_changes_reported: promises calls of `Envoy.listeners_changing` and `listeners_changed`.
+        Without it, sockets are retained only for a bootstrap whose listeners are all static: one
+        that Envoy closes by order of a control plane must not be held open.
     log_level: Envoy's own level: trace, debug, info, warning, error, critical or off.
     component_log_level: levels by component, as in `upstream:debug,misc:error`.
     concurrency: worker threads; 0 is one for each processor.
@@ -107,8 +107,8 @@ class EnvoyConfig:
     parent_shutdown_time: timedelta = timedelta(seconds=60)
     restart_timeout: timedelta = timedelta(seconds=60)
     crashes: CrashPolicy = _CRASHES
-    keep_sockets: bool = True
-    listener_changes_told: bool = False
+    retain_sockets: bool = True
+    listener_changes_reported: bool = False
     log_level: str = "warning"
     component_log_level: str = ""
     concurrency: int = 0

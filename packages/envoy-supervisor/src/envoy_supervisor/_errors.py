@@ -1,4 +1,4 @@
-"""What can go wrong, one class for each thing a caller can act on."""
+"""The errors of this package, one class for each case that a caller can act on."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ class EnvoySupervisorError(Exception):
 
 
 class EnvoyNotFound(EnvoySupervisorError):
-    """No usable Envoy executable; the message says where it was looked for."""
+    """No usable Envoy executable was found; the message says where it was looked for."""
 
 
 class BootstrapError(EnvoySupervisorError):
-    """A value that cannot stand in a bootstrap; the message names the field."""
+    """A value that a bootstrap cannot have; the message names the field."""
 
 
 class EnvoyExited(EnvoySupervisorError):
-    """Envoy ended while something was still expected of it; `exit` says why it ended."""
+    """Envoy ended before the caller's condition was met; `exit` says why."""
 
     def __init__(self, exit: Exit) -> None:
         super().__init__(exit.reason)
@@ -26,7 +26,7 @@ class EnvoyExited(EnvoySupervisorError):
 
 
 class RestartRefused(EnvoySupervisorError):
-    """The new configuration or binary does not work; what ran before goes on."""
+    """The new configuration or binary does not work; the old one runs on."""
 
 
 class EnvoyNotReady(EnvoySupervisorError):

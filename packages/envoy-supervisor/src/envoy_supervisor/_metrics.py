@@ -1,13 +1,13 @@
-"""What can be seen of supervised Envoys from outside, on a registry that is passed in.
+"""Metrics of a supervised Envoy, on a registry that is passed in.
 
 envoy_state                      1 for the state it is in, 0 for the others      state
-envoy_epoch                      hot restarts that led to the serving process, in its family
+envoy_epoch                      hot restarts that led to the serving process, since a start
 envoy_retiring                   old processes that still finish requests
 envoy_kept_sockets               listening sockets that are held open in case Envoy dies
 envoy_start_time_seconds         when the serving process started, Unix time; absent without one
 envoy_restarts_total             hot restarts that succeeded
 envoy_restarts_refused_total     restarts that were refused or given up
-envoy_crashes_total              ends that nobody asked for
+envoy_crashes_total              ends that were not asked for
 envoy_sockets_handed_over_total  sockets on which connections waited for a new Envoy after a crash
 """
 
@@ -26,7 +26,7 @@ from envoy_supervisor._envoy import EnvoyStatus
 
 
 class HasStatus(Protocol):
-    """What is shown: an `Envoy`, or whatever stands for one."""
+    """An `Envoy`, or another object with its status."""
 
     @property
     def status(self) -> EnvoyStatus:
@@ -34,7 +34,7 @@ class HasStatus(Protocol):
 
 
 class EnvoyMetrics:
-    """Exposes what it is shown on `registry`; nothing before. Each value is read when asked for."""
+    """Exposes the Envoy given to `show` on `registry`. Values are read when they are collected."""
 
     def __init__(self, registry: CollectorRegistry, *, prefix: str = "mesh_agent_") -> None:
         self._prefix = prefix
@@ -42,11 +42,11 @@ class EnvoyMetrics:
         registry.register(self)
 
     def show(self, envoy: HasStatus) -> None:
-        """Expose this Envoy from now on, instead of the one before."""
+        """Exposes this Envoy from now on, instead of the one before."""
         self._envoy = envoy
 
     def collect(self) -> Iterator[Metric]:
-        """Answer the registry, from one snapshot."""
+        """Yields the metrics, all from one snapshot."""
         if self._envoy is None:
             return
         status = self._envoy.status
@@ -59,7 +59,11 @@ class EnvoyMetrics:
         gauges: list[tuple[str, str, float]] = [
             ("epoch", "How many hot restarts led to the serving process.", status.epoch),
             ("retiring", "Old processes that still finish requests.", status.retiring),
-            ("kept_sockets", "Listening sockets held in case Envoy dies.", status.kept_sockets),
+            (
+                "retained_sockets",
+                "Listening sockets held in case Envoy dies.",
+                status.retained_sockets,
+            ),
         ]
         if status.pid is not None and (started := start_time(status.pid)) is not None:
             gauges.append(("start_time_seconds", "When the serving process started.", started))
@@ -68,10 +72,10 @@ class EnvoyMetrics:
         for name, text, count in (
             ("restarts", "Hot restarts that succeeded.", status.restarts),
             ("restarts_refused", "Restarts that were refused or given up.", status.refused),
-            ("crashes", "Ends that nobody asked for.", status.crashes),
+            ("crashes", "Ends that were not asked for.", status.crashes),
             (
                 "sockets_handed_over",
-                "Sockets on which connections waited for a new Envoy.",
+                "HotRestartSockets on which connections waited for a new Envoy.",
                 status.handed_over,
             ),
         ):
@@ -79,7 +83,7 @@ class EnvoyMetrics:
 
 
 def start_time(pid: int, *, proc: Path = Path("/proc")) -> float | None:
-    """When a process was started, as Unix time; None if there is none of that number."""
+    """Returns when a process was started, as Unix time; None if there is none of that number."""
     try:
         process = (proc / str(pid) / "stat").read_bytes()
         machine = (proc / "stat").read_bytes()

@@ -1,4 +1,4 @@
-"""Hot restart when files change: what makes a running Envoy follow its configuration."""
+"""Hot restarts Envoy when its files change."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 def followed_files(config: EnvoyConfig) -> tuple[Path, ...]:
-    """The files whose change means another Envoy: bootstrap, binary, what the bootstrap names."""
+    """Returns the files whose change means a restart: bootstrap, binary and watched files."""
     bootstrap = (config.bootstrap,) if isinstance(config.bootstrap, Path) else ()
     return (*bootstrap, config.binary, *config.watched_files)
 
@@ -27,7 +27,7 @@ async def restart_on_change(
     minimum_delay_s: float = 2.0,
     clock: Clock | None = None,
 ) -> None:
-    """Restart Envoy each time one of its files has changed. Runs until cancelled.
+    """Restarts Envoy each time one of its files has changed. Runs until cancelled.
 
     minimum_delay_s: from one restart to the next; changes within it become one.
 
@@ -42,7 +42,7 @@ async def restart_on_change(
 
 
 async def restart_or_log(envoy: Envoy) -> None:
-    """Restart if something changed; what is wrong with it goes to the log."""
+    """Restarts Envoy if a file has changed; logs why it could not."""
     try:
         if await envoy.restart():
             log.info("envoy was replaced", extra={"pid": envoy.pid, "epoch": envoy.status.epoch})

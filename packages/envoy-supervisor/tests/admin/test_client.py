@@ -36,7 +36,7 @@ async def admin(
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
 
 
-async def test_nobody_there_is_not_ready_and_an_error(free_port: Callable[[], int]) -> None:
+async def test_no_server_there_is_not_ready_and_an_error(free_port: Callable[[], int]) -> None:
     client = AdminClient(Address(host="127.0.0.1", port=free_port()))
     assert not await client.ready()
     with pytest.raises(AdminError, match=r"GET 127\.0\.0\.1:.*/server_info: .*refused"):

@@ -113,7 +113,7 @@ def secrets(authority: Authority) -> FakeSecrets:
 
 
 @pytest.mark.parametrize("identity", [COLLECTOR, "spiffe://cluster.local/ns/shop/sa/other"])
-async def test_metrics_go_to_the_collector_of_the_mesh_and_to_nobody_else(
+async def test_metrics_go_to_the_collector_of_the_mesh_and_to_no_other(
     identity: str,
     bootstrap: BootstrapConfig,
     without_control_plane: WithoutControlPlane,

@@ -158,7 +158,7 @@ async def test_only_exact_pages_read_by_get_or_head_ever_arrive(
     assert {target.partition("?")[0] for _, target in upstream.arrived} == ALLOWED
 
 
-async def test_the_admin_interface_itself_obeys_nobody_through_the_metrics_port(
+async def test_the_admin_interface_obeys_no_order_through_the_metrics_port(
     bootstrap_config: BootstrapConfig,
     free_port: FreePort,
     without_control_plane: WithoutControlPlane,

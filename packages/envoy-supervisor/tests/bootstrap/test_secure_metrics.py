@@ -1,4 +1,4 @@
-"""Metrics for callers with a certificate of the mesh, and for nobody else: on the real Envoy."""
+"""Metrics for callers with a certificate of the mesh only: on the real Envoy."""
 
 from __future__ import annotations
 

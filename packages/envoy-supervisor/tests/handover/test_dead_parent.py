@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from envoy_supervisor.handover._dead_parent import StandIn, answer, nothing_kept
-from envoy_supervisor.handover._hot_restart_files import Sockets, sockets
+from envoy_supervisor.handover._dead_parent import DeadParentResponder, no_sockets, respond
+from envoy_supervisor.handover._hot_restart_files import HotRestartSockets, hot_restart_sockets
 from envoy_supervisor.handover._messages import (
     NO_SOCKET,
     Request,
@@ -20,6 +20,7 @@ from envoy_supervisor.handover._messages import (
     no_statistics,
     read_passed_socket,
 )
+from envoy_supervisor.handover._retained_sockets import SocketName
 
 STATS_REQUEST = (4).to_bytes(8, "big") + b"\x0a\x02\x1a\x00"
 DRAIN_REQUEST = (4).to_bytes(8, "big") + b"\x0a\x02\x22\x00"
@@ -28,7 +29,7 @@ TERMINATE_REQUEST = (4).to_bytes(8, "big") + b"\x0a\x02\x2a\x00"
 
 def test_questions_are_answered_and_orders_are_not() -> None:
     said = {
-        subject: answer(Request(subject=subject), claim=nothing_kept, since=7)
+        subject: respond(Request(subject=subject), pass_socket=no_sockets, since=7)
         for subject in Subject
     }
     assert {subject for subject, reply in said.items() if reply is None} == {
@@ -42,34 +43,41 @@ def test_questions_are_answered_and_orders_are_not() -> None:
     assert admin.datagram == admin_is_shut_down(started=7)
 
 
-def test_a_socket_that_was_kept_goes_with_the_answer() -> None:
-    def claim(address: str, worker: int) -> int | None:
-        return 9 if (address, worker) == ("tcp://127.0.0.1:80", 1) else None
+def test_a_retained_socket_goes_with_the_answer() -> None:
+    def pass_socket(name: SocketName) -> int | None:
+        return 9 if name == SocketName(address="tcp://127.0.0.1:80", worker=1) else None
 
-    def passed(address: str, worker: int, *, elsewhere: bool = False) -> tuple[int | None, bool]:
+    def passed(
+        address: str, worker: int, *, other_network_namespace: bool = False
+    ) -> tuple[int | None, bool]:
         request = Request(
-            subject=Subject.PASS_LISTEN_SOCKET, address=address, worker=worker, elsewhere=elsewhere
+            subject=Subject.PASS_LISTEN_SOCKET,
+            address=address,
+            worker=worker,
+            other_network_namespace=other_network_namespace,
         )
-        reply = answer(request, claim=claim, since=0)
+        reply = respond(request, pass_socket=pass_socket, since=0)
         assert reply is not None
         return read_passed_socket(reply.datagram), bool(reply.control)
 
     assert passed("tcp://127.0.0.1:80", 1) == (9, True)
     assert passed("tcp://127.0.0.1:80", 0) == (NO_SOCKET, False)
     # The same address in another network namespace is another address.
-    assert passed("tcp://127.0.0.1:80", 1, elsewhere=True) == (NO_SOCKET, False)
+    assert passed("tcp://127.0.0.1:80", 1, other_network_namespace=True) == (NO_SOCKET, False)
 
 
 async def test_a_child_gets_its_answers_until_it_ends_its_parent(socket_dir: Path) -> None:
     file = socket_dir / "id"
-    assert sockets(file, 0) is None
+    assert hot_restart_sockets(file, 0) is None
     file.write_text("1")
-    at = sockets(file, 0)
-    assert at == Sockets(parent=socket_dir / "id_parent_10", child=socket_dir / "id_child_11")
-    live = asyncio.Event()
+    at = hot_restart_sockets(file, 0)
+    assert at == HotRestartSockets(
+        parent=socket_dir / "id_parent_10", child=socket_dir / "id_child_11"
+    )
+    serves = asyncio.Event()
     loop = asyncio.get_running_loop()
     with (
-        socket.create_server(("127.0.0.1", 0)) as kept,
+        socket.create_server(("127.0.0.1", 0)) as retained,
         socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as dead,
         socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as child,
     ):
@@ -77,8 +85,10 @@ async def test_a_child_gets_its_answers_until_it_ends_its_parent(socket_dir: Pat
         dead.close()
         child.bind(str(at.child))
         child.setblocking(False)
-        substitute = StandIn(at, claim=lambda *_: kept.fileno(), live=live.set)
-        substitute.open()
+        responder = DeadParentResponder(
+            at, pass_socket=lambda _: retained.fileno(), on_child_serves=serves.set
+        )
+        responder.open()
         try:
             child.sendto(b"", str(at.parent))
             child.sendto(STATS_REQUEST, str(at.parent))
@@ -86,37 +96,37 @@ async def test_a_child_gets_its_answers_until_it_ends_its_parent(socket_dir: Pat
             child.sendto(ask_for_socket("tcp://127.0.0.1:80", 0), str(at.parent))
             await readable(child)
             datagram, passed, _, _ = socket.recv_fds(child, 100, 1)
-            assert read_passed_socket(datagram) == kept.fileno()
-            assert os.fstat(passed[0]).st_ino == os.fstat(kept.fileno()).st_ino
+            assert read_passed_socket(datagram) == retained.fileno()
+            assert os.fstat(passed[0]).st_ino == os.fstat(retained.fileno()).st_ino
             os.close(passed[0])
             child.sendto(DRAIN_REQUEST, str(at.parent))
-            await live.wait()
+            await serves.wait()
             child.sendto(TERMINATE_REQUEST, str(at.parent))
             with pytest.raises(ConnectionRefusedError):
                 while True:
                     child.sendto(TERMINATE_REQUEST, str(at.parent))
                     await asyncio.sleep(0)
         finally:
-            substitute.close()
+            responder.close()
     for path in socket_dir.iterdir():
         path.unlink()
 
 
 async def test_a_child_that_may_have_asked_in_vain_is_answered_unasked(socket_dir: Path) -> None:
-    at = Sockets(parent=socket_dir / "id_parent_10", child=socket_dir / "id_child_11")
+    at = HotRestartSockets(parent=socket_dir / "id_parent_10", child=socket_dir / "id_child_11")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as child:
         child.bind(str(at.child))
         child.setblocking(False)
-        substitute = StandIn(at, owed=True)
-        substitute.open()
+        responder = DeadParentResponder(at, child_serves_already=True)
+        responder.open()
         try:
             assert child.recv(100) == no_statistics()
             assert at.parent.stat().st_mode & 0o777 == 0o600
         finally:
-            substitute.close()
+            responder.close()
     at.child.unlink()
-    substitute.open()  # though there is nobody
-    substitute.close()
+    responder.open()  # though no child is there
+    responder.close()
     assert {path.name for path in socket_dir.iterdir()} == {at.parent.name}
     at.parent.unlink()
 

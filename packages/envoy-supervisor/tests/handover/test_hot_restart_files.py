@@ -7,20 +7,20 @@ import socket
 from pathlib import Path
 
 from envoy_supervisor.handover._hot_restart_files import (
-    can_go_on,
-    forget_failed_child,
+    can_continue_series,
+    clear_failed_child_mark,
     id_file,
     read_base_id,
-    release,
+    release_series,
     release_stale,
     socket_number,
     socket_path,
 )
 
-NOBODY = 2**22 + 1  # more than any process id there can be
+NO_PROCESS = 2**22 + 1  # more than any process id there can be
 
 
-def family(directory: Path, memory: Path, name: str, base_id: int) -> Path:
+def series(directory: Path, memory: Path, name: str, base_id: int) -> Path:
     file = directory / name
     file.write_text(str(base_id))
     (memory / f"envoy_shared_memory_{base_id}0").write_bytes(b"")
@@ -36,20 +36,20 @@ def test_what_a_family_leaves_is_removed(tmp_path: Path) -> None:
     run, memory = tmp_path / "run", tmp_path / "shm"
     run.mkdir()
     memory.mkdir()
-    family(run, memory, "base-id-7-1", 10)
-    file = family(run, memory, "base-id-7-0", 12)
-    release(file, shared_memory=memory)
+    series(run, memory, "base-id-7-1", 10)
+    file = series(run, memory, "base-id-7-0", 12)
+    release_series(file, shared_memory=memory)
     assert names(run, memory) == {"base-id-7-1", "base-id-7-1_parent_1", "envoy_shared_memory_100"}
-    release(file, shared_memory=memory)
+    release_series(file, shared_memory=memory)
 
 
 def test_only_what_dead_supervisors_left_is_stale(tmp_path: Path) -> None:
     run, memory = tmp_path / "run", tmp_path / "shm"
     run.mkdir()
     memory.mkdir()
-    family(run, memory, f"base-id-{NOBODY}-0", 1)
-    family(run, memory, f"base-id-{os.getpid()}-3", 2)
-    living = family(run, memory, f"base-id-{os.getppid()}-0", 3)
+    series(run, memory, f"base-id-{NO_PROCESS}-0", 1)
+    series(run, memory, f"base-id-{os.getpid()}-3", 2)
+    living = series(run, memory, f"base-id-{os.getppid()}-0", 3)
     (run / "other").write_bytes(b"")
     release_stale(run, shared_memory=memory)
     assert names(run, memory) == {
@@ -67,7 +67,7 @@ def test_the_mark_of_a_failed_child_is_taken_away_and_nothing_else(tmp_path: Pat
     segment = tmp_path / "envoy_shared_memory_50"
     locks = bytes(range(88))
     segment.write_bytes((104).to_bytes(8, "little") + locks + (3).to_bytes(8, "little"))
-    forget_failed_child(file, shared_memory=tmp_path)
+    clear_failed_child_mark(file, shared_memory=tmp_path)
     assert segment.read_bytes() == ((104).to_bytes(8, "little") + locks + (2).to_bytes(8, "little"))
 
 
@@ -77,20 +77,20 @@ def test_an_unknown_layout_is_left_alone(tmp_path: Path) -> None:
     segment = tmp_path / "envoy_shared_memory_50"
     for content in (b"", (112).to_bytes(8, "little") + b"\1" * 104, b"\1" * 104):
         segment.write_bytes(content)
-        forget_failed_child(file, shared_memory=tmp_path)
+        clear_failed_child_mark(file, shared_memory=tmp_path)
         assert segment.read_bytes() == content
-    forget_failed_child(tmp_path / "missing", shared_memory=tmp_path)
+    clear_failed_child_mark(tmp_path / "missing", shared_memory=tmp_path)
 
 
 def test_a_family_goes_on_only_with_its_shared_memory(tmp_path: Path) -> None:
     file = tmp_path / "id"
-    assert not can_go_on(file, shared_memory=tmp_path)
+    assert not can_continue_series(file, shared_memory=tmp_path)
     file.write_text("5")
-    assert not can_go_on(file, shared_memory=tmp_path)
+    assert not can_continue_series(file, shared_memory=tmp_path)
     (tmp_path / "envoy_shared_memory_50").write_bytes(b"\0" * 96)
-    assert not can_go_on(file, shared_memory=tmp_path)
+    assert not can_continue_series(file, shared_memory=tmp_path)
     (tmp_path / "envoy_shared_memory_50").write_bytes(b"\0" * 104)
-    assert can_go_on(file, shared_memory=tmp_path)
+    assert can_continue_series(file, shared_memory=tmp_path)
 
 
 def test_sockets_are_numbered_as_envoy_does() -> None:

@@ -41,7 +41,7 @@ def test_a_namespace_of_its_own_is_told() -> None:
     body = b"\x0a" + bytes([len(address)]) + address
     request = read_request(framed(b"\x0a" + bytes([len(body)]) + body))
     assert request is not None
-    assert request.elsewhere
+    assert request.other_network_namespace
 
 
 def test_answers_are_written_as_envoy_writes_them() -> None:

@@ -1,4 +1,4 @@
-"""Sockets that are held beside Envoy, and how Envoy is asked for them."""
+"""HotRestartSockets that are held beside Envoy, and how Envoy is asked for them."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from hypothesis import strategies as st
 
 from envoy_supervisor._json import JSON
 from envoy_supervisor.admin._listeners import listening_addresses
-from envoy_supervisor.handover._fetch_sockets import held_sockets
-from envoy_supervisor.handover._hot_restart_files import Sockets
+from envoy_supervisor.handover._fetch_sockets import fetch_listening_sockets
+from envoy_supervisor.handover._hot_restart_files import HotRestartSockets
 from envoy_supervisor.handover._messages import NO_SOCKET, passed_socket, read_request
-from envoy_supervisor.handover._retained_sockets import HeldSockets, Place
-from envoy_supervisor.processes._child_process import Process, spawn
+from envoy_supervisor.handover._retained_sockets import RetainedSockets, SocketName
+from envoy_supervisor.processes._subprocess import Subprocess, spawn
 
-FIRST = Place(address="tcp://127.0.0.1:80", worker=0)
-SECOND = Place(address="tcp://127.0.0.1:80", worker=1)
+FIRST = SocketName(address="tcp://127.0.0.1:80", worker=0)
+SECOND = SocketName(address="tcp://127.0.0.1:80", worker=1)
 
 
-def held_of_this_process(*listening: socket.socket) -> HeldSockets:
-    held = HeldSockets(pid=os.getpid())
+def held_of_this_process(*listening: socket.socket) -> RetainedSockets:
+    held = RetainedSockets(pid=os.getpid())
     for worker, server in enumerate(listening):
-        place = Place(address=FIRST.address, worker=worker)
+        place = SocketName(address=FIRST.address, worker=worker)
         assert held.add(place, os.dup(server.fileno()), server.fileno())
     return held
 
@@ -36,26 +36,26 @@ def test_workers_that_share_a_socket_are_held_once() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         held = held_of_this_process(server, server)
         assert len(held) == 1
-        assert held.claim(FIRST.address, 0) == held.claim(FIRST.address, 1)
+        assert held.pass_on(FIRST) == held.pass_on(SECOND)
         held.close()
         assert len(held) == 0
-        assert held.claim(FIRST.address, 0) is None
+        assert held.pass_on(FIRST) is None
 
 
 def test_only_what_was_asked_for_stays() -> None:
     local = ("127.0.0.1", 0)
     with socket.create_server(local) as one, socket.create_server(local) as two:
         held = held_of_this_process(one, two)
-        assert held.claim(FIRST.address, 1) is not None
-        assert held.claimed == 1
-        held.close_unclaimed()
+        assert held.pass_on(SECOND) is not None
+        assert held.passed == 1
+        held.close_not_passed()
         assert len(held) == 1
-        assert held.claim(FIRST.address, 0) is None
+        assert held.pass_on(FIRST) is None
         held.close()
 
 
 def test_what_does_not_listen_is_not_held() -> None:
-    held = HeldSockets(pid=os.getpid())
+    held = RetainedSockets(pid=os.getpid())
     with socket.socket() as idle:
         assert not held.add(FIRST, os.dup(idle.fileno()), idle.fileno())
     reading, writing = os.pipe()
@@ -68,39 +68,39 @@ def test_it_shows_when_the_other_side_has_closed_one() -> None:
     server = socket.create_server(("127.0.0.1", 0))
     with socket.create_server(("127.0.0.1", 0)) as stays:
         held = held_of_this_process(stays, server)
-        assert held.still_theirs()
+        assert held.envoy_has_all()
         number = server.detach()
         with Path("/dev/null").open("rb") as other:
             os.dup2(other.fileno(), number)
-        assert not held.still_theirs()
+        assert not held.envoy_has_all()
         os.close(number)
-        assert not held.still_theirs()
+        assert not held.envoy_has_all()
         held.close()
 
 
 def test_an_envoy_that_has_died_has_closed_none_on_purpose() -> None:
     server = socket.create_server(("127.0.0.1", 0))
-    held = HeldSockets(pid=2**22 + 1)
+    held = RetainedSockets(pid=2**22 + 1)
     assert held.add(FIRST, server.detach(), 20)
-    assert held.still_theirs()
+    assert held.envoy_has_all()
     held.close()
 
 
 def test_another_process_goes_on_with_what_it_has() -> None:
     with socket.create_server(("127.0.0.1", 0)) as has:
         gone = socket.create_server(("127.0.0.1", 0))
-        held = HeldSockets(pid=1)
+        held = RetainedSockets(pid=1)
         assert held.add(FIRST, os.dup(has.fileno()), 0)
         assert held.add(SECOND, gone.detach(), 0)
         # This process has both as well, by our own doing; a descriptor is found for each.
-        held.belong_to(os.getpid())
+        held.keep_those_of(os.getpid())
         assert len(held) == 2
-        assert held.still_theirs()
-        assert held.claim(FIRST.address, 0) is not None
-        nobody = 2**22 + 1
-        held.belong_to(nobody)
+        assert held.envoy_has_all()
+        assert held.pass_on(FIRST) is not None
+        no_process = 2**22 + 1
+        held.keep_those_of(no_process)
         assert len(held) == 0
-        assert held.claim(FIRST.address, 0) is None
+        assert held.pass_on(FIRST) is None
 
 
 def test_addresses_are_named_as_envoys_name_them() -> None:
@@ -124,10 +124,10 @@ def test_addresses_are_named_as_envoys_name_them() -> None:
         "tcp://192.0.2.1:82",
         "unix:///run/c",
     )
-    elsewhere: JSON = {
+    other_network_namespace: JSON = {
         "local_address": at("127.0.0.1", 80, network_namespace_filepath="/run/netns/x")
     }
-    assert listening_addresses({"listener_statuses": [*statuses, elsewhere]}) == ()
+    assert listening_addresses({"listener_statuses": [*statuses, other_network_namespace]}) == ()
 
 
 JSON_VALUES: st.SearchStrategy[JSON] = st.recursive(
@@ -147,18 +147,18 @@ def test_any_answer_can_be_read(value: JSON) -> None:
 
 
 class Parent:
-    """Answers as an Envoy, when told to."""
+    """AdminAnswered as an Envoy, when told to."""
 
-    def __init__(self, at: Sockets) -> None:
+    def __init__(self, at: HotRestartSockets) -> None:
         self.at = at
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         self.socket.bind(str(at.parent))
 
-    async def question(self) -> Place:
+    async def question(self) -> SocketName:
         datagram = await asyncio.get_running_loop().sock_recv(self.socket, 4096)
         request = read_request(datagram)
         assert request is not None
-        return Place(address=request.address, worker=request.worker)
+        return SocketName(address=request.address, worker=request.worker)
 
     def answer(self, datagram: bytes, *passed: int) -> None:
         rights = [
@@ -170,14 +170,14 @@ class Parent:
 
 @pytest.fixture
 async def parent(socket_dir: Path) -> AsyncIterator[Parent]:
-    parent = Parent(Sockets(parent=socket_dir / "parent", child=socket_dir / "child"))
+    parent = Parent(HotRestartSockets(parent=socket_dir / "parent", child=socket_dir / "child"))
     yield parent
     parent.socket.close()
     parent.at.parent.unlink()
 
 
 @pytest.fixture
-async def process() -> AsyncIterator[Process]:
+async def process() -> AsyncIterator[Subprocess]:
     process = spawn(["sleep", "3600"])
     process.listen(lambda _: None, lambda: None)
     yield process
@@ -185,21 +185,25 @@ async def process() -> AsyncIterator[Process]:
 
 
 async def asked(
-    at: Sockets, process: Process, *, most: int = 9, wanted: Callable[[], bool] = lambda: True
-) -> HeldSockets | None:
-    return await held_sockets(
+    at: HotRestartSockets,
+    process: Subprocess,
+    *,
+    most: int = 9,
+    wanted: Callable[[], bool] = lambda: True,
+) -> RetainedSockets | None:
+    return await fetch_listening_sockets(
         at, [FIRST.address], pid=process.pid, exited=process.exited, most=most, wanted=wanted
     )
 
 
 async def test_each_worker_is_asked_for_until_there_is_none(
-    parent: Parent, process: Process
+    parent: Parent, process: Subprocess
 ) -> None:
     asking = asyncio.create_task(asked(parent.at, process))
     local = ("127.0.0.1", 0)
     with socket.create_server(local) as one, socket.create_server(local) as two:
         for worker, server in enumerate([one, two]):
-            assert await parent.question() == Place(address=FIRST.address, worker=worker)
+            assert await parent.question() == SocketName(address=FIRST.address, worker=worker)
             parent.answer(passed_socket(server.fileno()), server.fileno())
         assert (await parent.question()).worker == 2
         parent.answer(passed_socket(NO_SOCKET))
@@ -207,12 +211,12 @@ async def test_each_worker_is_asked_for_until_there_is_none(
         assert held is not None
         assert len(held) == 2
         held.pid = os.getpid()
-        assert held.still_theirs()
+        assert held.envoy_has_all()
         held.close()
     assert not parent.at.child.exists()
 
 
-async def test_who_has_asked_stays_to_hear_the_answer(parent: Parent, process: Process) -> None:
+async def test_who_has_asked_stays_to_hear_the_answer(parent: Parent, process: Subprocess) -> None:
     """Envoy aborts if it cannot deliver one."""
     wanted = [True]
     asking = asyncio.create_task(asked(parent.at, process, wanted=lambda: wanted[0]))
@@ -227,7 +231,7 @@ async def test_who_has_asked_stays_to_hear_the_answer(parent: Parent, process: P
 
 @pytest.mark.parametrize("said", [b"", b"\0" * 8 + b"\x18\x01"], ids=["nothing", "not understood"])
 async def test_an_answer_that_is_none_ends_it(
-    parent: Parent, process: Process, said: bytes
+    parent: Parent, process: Subprocess, said: bytes
 ) -> None:
     asking = asyncio.create_task(asked(parent.at, process))
     await parent.question()
@@ -235,19 +239,21 @@ async def test_an_answer_that_is_none_ends_it(
     assert await asking is None
 
 
-async def test_an_envoy_that_dies_is_not_waited_for(parent: Parent, process: Process) -> None:
+async def test_an_envoy_that_dies_is_not_waited_for(parent: Parent, process: Subprocess) -> None:
     asking = asyncio.create_task(asked(parent.at, process))
     await parent.question()
     await process.kill()
     assert await asking is None
 
 
-async def test_an_envoy_that_is_not_there_is_not_asked(socket_dir: Path, process: Process) -> None:
-    at = Sockets(parent=socket_dir / "parent", child=socket_dir / "child")
+async def test_an_envoy_that_is_not_there_is_not_asked(
+    socket_dir: Path, process: Subprocess
+) -> None:
+    at = HotRestartSockets(parent=socket_dir / "parent", child=socket_dir / "child")
     assert await asked(at, process) is None
 
 
-async def test_no_more_than_so_many_are_held(parent: Parent, process: Process) -> None:
+async def test_no_more_than_so_many_are_held(parent: Parent, process: Subprocess) -> None:
     asking = asyncio.create_task(asked(parent.at, process, most=1))
     with socket.create_server(("127.0.0.1", 0)) as server:
         await parent.question()

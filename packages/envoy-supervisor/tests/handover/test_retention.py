@@ -25,7 +25,7 @@ from envoy_supervisor import (
     RestartRefused,
     running,
 )
-from envoy_supervisor.handover._retention import LOOK_S
+from envoy_supervisor.handover._retention_decisions import CHECK_INTERVAL_S
 from mesh_lifecycle import Backoff, Clock, SystemClock
 from mesh_testkit import PATIENCE_S, until
 from supervised import (
@@ -62,7 +62,7 @@ class QuickLooks(SystemClock):
     """Looks after what is held without waiting long between."""
 
     async def sleep(self, seconds: float) -> None:
-        await super().sleep(0.02 if seconds == LOOK_S else seconds)
+        await super().sleep(0.02 if seconds == CHECK_INTERVAL_S else seconds)
 
 
 @every_envoy
@@ -167,7 +167,7 @@ async def test_every_kind_of_address_lets_connections_wait(
         await holds(envoy, 7)
         os.kill(envoy.pid, signal.SIGKILL)
         await crashed(envoy, 2)
-        # Nobody is there now.
+        # No process is there now.
         assert envoy.status.pid is None
         clients = [
             await asyncio.open_connection("127.0.0.1", ports[0]),
@@ -189,11 +189,11 @@ async def test_every_kind_of_address_lets_connections_wait(
 async def test_nothing_is_kept_when_it_is_switched_off(
     proxy_config: ProxyConfig, application: SlowApplication, free_port: FreePort
 ) -> None:
-    config = proxy_config(free_port(), application.port, keep_sockets=False)
+    config = proxy_config(free_port(), application.port, retain_sockets=False)
     async with serving(config) as envoy:
         await killed(envoy)
         assert envoy.status.epoch == 0
-        assert envoy.status.kept_sockets == envoy.status.handed_over == 0
+        assert envoy.status.retained_sockets == envoy.status.handed_over == 0
 
 
 async def test_an_envoy_that_cannot_take_over_is_followed_by_one_that_starts_anew(
@@ -266,10 +266,10 @@ async def test_a_configuration_that_is_bad_by_now_ends_it(
         os.kill(envoy.pid, signal.SIGKILL)
         ended = await envoy.wait_exit()
         assert ended.cause is ExitCause.BAD_CONFIGURATION
-        # The killed one, its heir, and one that had nothing to take over.
+        # The killed one, its child, and one that had nothing to take over.
         assert envoy.status.crashes == 3
         assert is_refused(port)
-        assert envoy.status.kept_sockets == 0
+        assert envoy.status.retained_sockets == 0
 
 
 async def test_a_crash_loop_uses_up_its_budget(
@@ -287,7 +287,7 @@ async def test_a_crash_loop_uses_up_its_budget(
             await crashed(envoy, kill)
         assert (await envoy.wait_exit()).signal == signal.SIGKILL
         assert is_refused(port)
-        assert envoy.status.kept_sockets == 0
+        assert envoy.status.retained_sockets == 0
     assert [*config.directory.glob("base-id-*")] == []
 
 
@@ -299,10 +299,10 @@ async def test_nothing_is_held_while_envoy_drains(
     async with serving(config) as envoy:
         await holds(envoy, 1)
         await envoy.drain()
-        assert envoy.status.kept_sockets == 0
+        assert envoy.status.retained_sockets == 0
         await killed(envoy)
         assert envoy.status.epoch == 0
-        assert envoy.status.kept_sockets == 0
+        assert envoy.status.retained_sockets == 0
 
 
 @asynccontextmanager
@@ -500,7 +500,7 @@ async def test_a_listener_that_is_removed_refuses_connections(
     # Without a socket for each worker, a socket that is held would keep it from coming back.
     second["enable_reuse_port"] = False
     file = tmp_path / "listeners.json"
-    config = with_dynamic_listeners(config, file, listener_changes_told=True)
+    config = with_dynamic_listeners(config, file, listener_changes_reported=True)
 
     async def updates(envoy: Envoy) -> int:
         name = "listener_manager.lds.update_success"
@@ -509,7 +509,7 @@ async def test_a_listener_that_is_removed_refuses_connections(
     async def send(envoy: Envoy, listeners: list[Any]) -> None:
         before = await updates(envoy)
         envoy.listeners_changing()
-        assert envoy.status.kept_sockets == 0
+        assert envoy.status.retained_sockets == 0
         publish(file, listeners)
 
         async def is_updated() -> bool:
@@ -541,7 +541,7 @@ async def test_a_listener_that_is_removed_refuses_connections(
             envoy.listeners_changing()
             await envoy.wait_ready(PATIENCE_S)
             assert envoy.status.handed_over == 2 + 3
-            assert envoy.status.kept_sockets == 0
+            assert envoy.status.retained_sockets == 0
             envoy.listeners_changed()
             await holds(envoy, 3)
             await back.more()
@@ -573,4 +573,4 @@ async def test_sockets_that_envoy_closed_unasked_are_let_go(
         await envoy.admin.drain_listeners()
         await holds(envoy, 0)
         assert is_refused(port)
-        assert "envoy has closed listening sockets that were held for it" in caplog.messages
+        assert "envoy has closed listening sockets that were retained" in caplog.messages

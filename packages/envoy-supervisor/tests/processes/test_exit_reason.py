@@ -21,7 +21,7 @@ def lines(*output: bytes) -> list[LogLine]:
 
 
 @pytest.mark.parametrize(
-    ("returncode", "output", "told_to", "cause", "words"),
+    ("returncode", "output", "asked_to_exit", "cause", "words"),
     [
         (0, (), True, ExitCause.STOPPED, "envoy was stopped"),
         (0, (), False, ExitCause.STOPPED, "exited by itself"),
@@ -41,11 +41,11 @@ def lines(*output: bytes) -> list[LogLine]:
 def test_the_reason_is_one_sentence_with_envoys_own_words(
     returncode: int,
     output: tuple[bytes, ...],
-    told_to: bool,  # noqa: FBT001
+    asked_to_exit: bool,  # noqa: FBT001
     cause: ExitCause,
     words: str,
 ) -> None:
-    outcome = explain_exit(returncode, lines(*output), told_to=told_to)
+    outcome = explain_exit(returncode, lines(*output), asked_to_exit=asked_to_exit)
     assert outcome.cause is cause
     assert words in outcome.reason
     assert "\n" not in outcome.reason

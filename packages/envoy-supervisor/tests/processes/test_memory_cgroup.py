@@ -52,11 +52,11 @@ def unified(tmp_path: Path) -> Unified:
 def test_a_kill_is_told_with_its_figures(unified: Unified) -> None:
     unified.group("pod", limit=128 * MIB, peak=127 * MIB, kills=2)
     memory = unified.watch("/pod")
-    before = explain_exit(-9, [], told_to=False, memory=memory)
+    before = explain_exit(-9, [], asked_to_exit=False, memory=memory)
     assert before.cause is ExitCause.KILLED
     assert "limit 128 MiB, peak 127 MiB" in before.reason
     unified.group("pod", limit=128 * MIB, peak=128 * MIB, kills=3)
-    after = explain_exit(-9, [], told_to=False, memory=memory)
+    after = explain_exit(-9, [], asked_to_exit=False, memory=memory)
     assert after.cause is ExitCause.OUT_OF_MEMORY
     assert "ran out (limit 128 MiB, peak 128 MiB)" in after.reason
 
@@ -71,7 +71,7 @@ def test_a_kill_is_told_with_its_figures(unified: Unified) -> None:
         ((64 * MIB, 32 * MIB, 96 * MIB), "limit 32 MiB, peak 2 MiB"),
         ((32 * MIB, 64 * MIB, 96 * MIB), "limit 32 MiB, peak 1 MiB"),
     ],
-    ids=["nobody", "own", "parent", "grandparent", "the parent's is least", "the topmost is least"],
+    ids=["none", "own", "parent", "grandparent", "the parent's is least", "the topmost is least"],
 )
 def test_the_tightest_limit_counts_wherever_it_stands(
     unified: Unified, limits: tuple[int | None, ...], figures: str
@@ -93,10 +93,10 @@ def test_a_kill_for_a_limit_further_up_is_seen(unified: Unified) -> None:
     # Somebody else below the same limit is killed; then it is our turn, and the kernel counts it
     # in the victim's own cgroup and in all above.
     unified.group("pods", limit=64 * MIB, peak=64 * MIB, kills=5)
-    assert explain_exit(-9, [], told_to=False, memory=memory).cause is ExitCause.KILLED
+    assert explain_exit(-9, [], asked_to_exit=False, memory=memory).cause is ExitCause.KILLED
     unified.group("pods", limit=64 * MIB, peak=64 * MIB, kills=6)
     unified.group("pods/envoy", kills=1)
-    told = explain_exit(-9, [], told_to=False, memory=memory)
+    told = explain_exit(-9, [], asked_to_exit=False, memory=memory)
     assert told.cause is ExitCause.OUT_OF_MEMORY
     assert "limit 64 MiB, peak 64 MiB" in told.reason
 

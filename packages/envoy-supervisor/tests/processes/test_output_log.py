@@ -49,7 +49,7 @@ def test_any_bytes_cut_anywhere_are_the_same_lines(pieces: list[bytes]) -> None:
         cut.feed(piece)
     whole.close()
     cut.close()
-    assert whole.kept == cut.kept
+    assert whole.recent == cut.recent
 
 
 def test_a_line_without_end_takes_bounded_memory() -> None:
@@ -57,8 +57,8 @@ def test_a_line_without_end_takes_bounded_memory() -> None:
     for _ in range(100):
         output.feed(b"x" * 10_000)
     output.close()
-    assert len(output.kept) == 1
-    assert len(output.kept[0].text) < MAX_LINE_BYTES + 100
+    assert len(output.recent) == 1
+    assert len(output.recent[0].text) < MAX_LINE_BYTES + 100
 
 
 def test_a_flood_is_counted_and_left_out(caplog: pytest.LogCaptureFixture) -> None:

@@ -77,7 +77,7 @@ async def test_a_stop_in_the_middle_of_a_hot_restart_waits_for_open_requests(
             async with stop_aside(stack) as stop:
                 await until(
                     lambda: sum(each in looks for each in caplog.messages) > MOST_FAILURES,
-                    what="more looks in vain than would mean that nobody is left",
+                    what="more looks in vain than would mean that Envoy is gone",
                     seen=lambda: caplog.messages,
                 )
                 assert not slow.done()

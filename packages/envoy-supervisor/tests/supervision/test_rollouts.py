@@ -25,11 +25,11 @@ def named(name: str) -> Version:
 async def test_who_waits_hears_whether_it_serves_or_why_not() -> None:
     rollouts = Rollouts(named("a"))
     good, bad = rollouts.begin(named("good")), rollouts.begin(named("bad"))
-    rollouts.serves("good")
+    rollouts.succeed("good")
     rollouts.refuse("bad", "it does not work")
-    # Once decided it stays so, and what nobody waits for is nobody's news.
+    # The first outcome stays, and that of a version that no caller waits for is dropped.
     rollouts.refuse_all("envoy has ended")
-    rollouts.serves("bad")
+    rollouts.succeed("bad")
     rollouts.refuse("a", "it does not work")
     await good
     with pytest.raises(RestartRefused, match="it does not work"):

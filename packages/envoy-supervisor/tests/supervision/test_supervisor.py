@@ -25,8 +25,8 @@ from envoy_supervisor import (
     RestartRefused,
     running,
 )
-from envoy_supervisor.decisions._process_states import Phase, Stage
-from envoy_supervisor.handover._retention import CALM_S
+from envoy_supervisor.decisions._state import Phase, Stage
+from envoy_supervisor.handover._retention_decisions import SETTLE_S
 from envoy_supervisor.processes._version import Version, read_version
 from envoy_supervisor.supervision._supervisor import Supervisor
 from envoy_supervisor.testing import FakeEnvoy, fake_envoy
@@ -67,22 +67,24 @@ def stands(thread: Path) -> bool:
 async def test_going_back_to_what_serves_is_done_at_once(fake: Fake) -> None:
     config, files = fake()
     async with supervising(config) as supervisor:
-        await supervisor.record.ready.wait()
+        await supervisor.status.ready.wait()
         second, third = version(config, "info"), version(config, "debug")
         await supervisor.replace(second)
-        # It waits for the first to finish its requests; whoever asked does not wait that long.
+        # It waits for the first to finish its requests; the caller does not wait that long.
         impatient = asyncio.create_task(supervisor.replace(third), name="restart")
         await until(lambda: supervisor.wanted.name == third.name, what="the third to be wanted")
         impatient.cancel()
         with pytest.raises(asyncio.CancelledError):
             await impatient
-        assert supervisor.fleet.first(Stage.RETIRING)
+        assert supervisor.state.first(Stage.RETIRING)
         await supervisor.replace(second)
         assert supervisor.wanted.name == second.name
     assert len(files.starts()) == 2
 
 
-async def test_a_version_nobody_waits_for_any_more_is_what_runs_from_then_on(fake: Fake) -> None:
+async def test_a_version_that_no_caller_waits_for_any_more_is_what_runs_from_then_on(
+    fake: Fake,
+) -> None:
     config, _ = fake(termination_drain=timedelta(0))
     async with serving(config) as envoy:
         restart = asyncio.create_task(envoy.restart(replace(config, log_level="info")))
@@ -113,15 +115,15 @@ async def test_an_envoy_that_never_gets_ready_makes_way_for_another_version(
 async def test_what_waits_when_it_is_stopped_is_refused(fake: Fake, socket_dir: Path) -> None:
     config, _ = fake()
     async with supervising(config) as supervisor:
-        await supervisor.record.ready.wait()
+        await supervisor.status.ready.wait()
         fake_envoy(socket_dir / "fake", FakeEnvoy(never_ready=True))
         waiting = asyncio.create_task(supervisor.replace(version(config, "info")), name="restart")
-        await until(lambda: supervisor.child(Stage.STARTING), what="the second to be started")
+        await until(lambda: supervisor.process(Stage.STARTING), what="the second to be started")
     with pytest.raises(RestartRefused, match=r"envoy has ended: envoy was (stopped|ended)"):
         await waiting
     with pytest.raises(RestartRefused, match="being stopped"):
         await supervisor.replace(version(config, "debug"))
-    assert supervisor.fleet.phase is Phase.ENDED
+    assert supervisor.state.phase is Phase.ENDED
 
 
 async def test_an_envoy_that_fails_early_does_not_cost_the_old_one_its_place(
@@ -130,18 +132,18 @@ async def test_an_envoy_that_fails_early_does_not_cost_the_old_one_its_place(
     patient = Backoff(initial_s=3600, maximum_s=3600)
     config, files = fake(crashes=CrashPolicy(budget=0, backoff=patient))
     async with supervising(config) as supervisor:
-        await supervisor.record.ready.wait()
+        await supervisor.status.ready.wait()
         first = supervisor.wanted
         fake_envoy(socket_dir / "fake", FakeEnvoy(exits=127, no_admin=True))
         with pytest.raises(RestartRefused, match="exited with status 127"):
             await supervisor.replace(version(config, "info"))
         await until(
-            lambda: not supervisor.fleet.blind,
+            lambda: not supervisor.state.admin_may_be_closed,
             what="the first to have answered",
-            seen=lambda: supervisor.fleet,
+            seen=lambda: supervisor.state,
         )
-        assert supervisor.fleet.settled == first.name
-        assert [member.number for member in supervisor.fleet.members] == [0]
+        assert supervisor.state.rolled_out == first.name
+        assert [process.number for process in supervisor.state.processes] == [0]
     assert len(files.starts()) == 2
 
 
@@ -214,18 +216,18 @@ class Waits(StandingClock):
         self.before_asking: list[float] = []
 
     async def sleep(self, seconds: float) -> None:
-        if seconds in (0, CALM_S):
+        if seconds in (0, SETTLE_S):
             self.before_asking.append(seconds)
         await super().sleep(seconds)
 
 
 async def test_only_changes_of_listeners_in_quick_succession_are_waited_out(fake: Fake) -> None:
     clock = Waits()
-    config, _ = fake(crashes=QUICK, listener_changes_told=True, termination_drain=timedelta(0))
+    config, _ = fake(crashes=QUICK, listener_changes_reported=True, termination_drain=timedelta(0))
     async with serving(config, clock=clock) as envoy:
         await until(lambda: clock.before_asking, what="the first question")
         clock.before_asking.clear()
-        for at, seconds in ((10.0, 0.0), (10.2, CALM_S), (10.4, CALM_S), (10.7, 0.0)):
+        for at, seconds in ((10.0, 0.0), (10.2, SETTLE_S), (10.4, SETTLE_S), (10.7, 0.0)):
             clock.at = at
             envoy.listeners_changing()
             envoy.listeners_changed()

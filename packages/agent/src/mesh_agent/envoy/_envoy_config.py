@@ -49,7 +49,7 @@ def envoy_config(
             else envoy_supervisor.DrainDirection.ALL
         ),
         # A bootstrap of the user's own may get its listeners from elsewhere than the relay.
-        listener_changes_told=files.whole is None,
+        listener_changes_reported=files.whole is None,
         hot_restart=settings.flag("MESH_AGENT_HOT_RESTART", default=True),
         crashes=envoy_supervisor.CrashPolicy(
             budget=5 if settings.flag("MESH_AGENT_RESTART_ENVOY", default=True) else 0

@@ -187,9 +187,9 @@ def envoy_metrics(status: envoy_supervisor.EnvoyStatus) -> Iterator[Metric]:
         "mesh_agent_envoy_crashes_total", "Ends of Envoy that were not requested.", status.crashes
     )
     yield gauge(
-        "mesh_agent_envoy_kept_sockets",
+        "mesh_agent_envoy_retained_sockets",
         "Listening sockets held open in case Envoy dies.",
-        status.kept_sockets,
+        status.retained_sockets,
     )
     yield counter(
         "mesh_agent_envoy_sockets_handed_over_total",

@@ -1,7 +1,7 @@
 """A client for Envoy's admin interface, over loopback TCP or a Unix socket.
 
 `http.client` in a thread: the calls are few and small, and every asynchronous HTTP client costs
-several megabytes of memory beside each proxy. Answers are bounded in size and in total time.
+several megabytes of memory beside each proxy. AdminAnswered are bounded in size and in total time.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import http.client
 import json
 import socket
 import time
-from typing import cast
 from urllib.parse import quote
 
 from envoy_supervisor._address import Address, UnixAddress
@@ -38,7 +37,7 @@ class AdminClient:
         self._max_response_bytes = max_response_bytes
 
     async def ready(self) -> bool:
-        """Whether Envoy is live and serves. An Envoy that cannot be reached is not ready."""
+        """Returns whether Envoy is live and serves; False if it cannot be reached."""
         try:
             status, _ = await self._request("GET", "/ready", max_bytes=4096)
         except AdminError:
@@ -46,13 +45,13 @@ class AdminClient:
         return status == 200
 
     async def server_info(self) -> dict[str, JSON]:
-        """`state`, `version`, `command_line_options` and more, as `/server_info` has them."""
+        """Returns `/server_info`: `state`, `version`, `command_line_options` and more."""
         return await self._get_object("/server_info")
 
     async def stats(
         self, filter: str | None = None, *, used_only: bool = False
     ) -> dict[str, int | str]:
-        """Statistics by name; `filter` is a regular expression that Envoy applies to the names."""
+        """Returns statistics by name; `filter` is a regular expression that Envoy applies."""
         query = ["usedonly"] if used_only else []
         if filter is not None:
             query.append(f"filter={quote(filter, safe='')}")
@@ -60,45 +59,45 @@ class AdminClient:
         return parse_stats(body.decode("utf-8", "replace"))
 
     async def certs(self) -> list[dict[str, JSON]]:
-        """The certificates Envoy has loaded: entries with `ca_cert` and `cert_chain`."""
+        """Returns the certificates Envoy has loaded: entries with `ca_cert` and `cert_chain`."""
         certificates = (await self._get_object("/certs")).get("certificates", [])
         if not isinstance(certificates, list):
             raise AdminError(f"{self.address}/certs: `certificates` is not a list")
-        return cast("list[dict[str, JSON]]", certificates)
+        return [each for each in certificates if isinstance(each, dict)]
 
     async def config_dump(self, query: str = "") -> dict[str, JSON]:
-        """The configuration in force; `query` as in `include_eds` or `resource=...`."""
+        """Returns the configuration in force; `query` as in `include_eds` or `resource=...`."""
         return await self._get_object("/config_dump" + (f"?{query}" if query else ""))
 
     async def listeners(self) -> dict[str, JSON]:
-        """Where Envoy listens: `listener_statuses`, each with name and addresses."""
+        """Returns where Envoy listens: `listener_statuses`, each with name and addresses."""
         return await self._get_object("/listeners?format=json")
 
     async def drain_listeners(
         self, *, graceful: bool = False, inbound_only: bool = False, skip_exit: bool = False
     ) -> None:
-        """Begin draining: at once, or `graceful`ly, asking clients to leave while still accepting.
+        """Begins draining: at once, or `graceful`ly, asking clients to leave while still accepting.
 
         Envoy 1.37 and newer exit at the end of a graceful drain unless `skip_exit`; older ones
-        ignore that word.
+        ignore that parameter.
         """
         words = [("inboundonly", inbound_only), ("graceful", graceful), ("skip_exit", skip_exit)]
         query = "&".join(word for word, wanted in words if wanted)
         await self._expect("POST", "/drain_listeners" + (f"?{query}" if query else ""))
 
     async def quit(self) -> None:
-        """Ask Envoy to exit at once, without draining."""
+        """Asks Envoy to exit at once, without draining."""
         await self._expect("POST", "/quitquitquit")
 
     async def _get_object(self, path: str) -> dict[str, JSON]:
         body = await self._expect("GET", path)
         try:
-            value = json.loads(body)
+            value: object = json.loads(body)
         except ValueError as error:
             raise AdminError(f"{self.address}{path}: the answer is not JSON: {error}") from error
         if not isinstance(value, dict):
             raise AdminError(f"{self.address}{path}: the answer is not a JSON object")
-        return cast("dict[str, JSON]", value)
+        return value
 
     async def _expect(self, method: str, path: str) -> bytes:
         status, body = await self._request(method, path, max_bytes=self._max_response_bytes)
@@ -155,7 +154,7 @@ class _Connection(http.client.HTTPConnection):
         self._aborted = False
 
     def abort(self) -> None:
-        """From another thread: end whatever is read or written, now or later."""
+        """Ends the exchange, now or later. Called from another thread."""
         self._aborted = True
         if self.sock is not None:
             with contextlib.suppress(OSError):  # closed meanwhile
@@ -164,7 +163,7 @@ class _Connection(http.client.HTTPConnection):
     def connect(self) -> None:
         self._open()
         if self._aborted:
-            raise ConnectionAbortedError("nobody waits for the answer")
+            raise ConnectionAbortedError("the caller does not wait any more")
 
     def _open(self) -> None:
         match self.address:

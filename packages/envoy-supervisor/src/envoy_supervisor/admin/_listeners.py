@@ -8,10 +8,10 @@ from envoy_supervisor._json import JSON
 
 
 def listening_addresses(listeners: Mapping[str, JSON]) -> tuple[str, ...]:
-    """From the answer of `/listeners?format=json`: the addresses, as Envoys name them.
+    """Returns the addresses in an answer of `/listeners?format=json`, as Envoys name them.
 
     UDP is left out: it has no connections that could wait. If one listener is in another network
-    namespace, none is given: addresses alone do not tell them apart.
+    namespace, none is returned: addresses alone do not tell them apart.
     """
     addresses: list[str] = []
     for address in _addresses(listeners):

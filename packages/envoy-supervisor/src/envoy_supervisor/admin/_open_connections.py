@@ -10,11 +10,11 @@ from envoy_supervisor._address import Address
 def active_connections(
     stats: Mapping[str, int | str], own_listeners: Iterable[Address] = ()
 ) -> int | None:
-    """Open downstream connections that stand for somebody's traffic; None if that is unknown.
+    """Returns the number of open downstream connections of traffic; None if that is unknown.
 
     Left out are per-worker duplicates, Envoy's internal listeners, the admin interface and
-    `own_listeners` (readiness and metrics, which are polled without end). Unknown it is when not
-    even the admin listener reports: then the bootstrap's stats matcher hides these statistics.
+    `own_listeners` (readiness and metrics, which are polled without end). The number is unknown if
+    not even the admin listener reports: the bootstrap's stats matcher hides these statistics.
     """
     ours = tuple(f"listener.{stat_address(address)}." for address in own_listeners)
     total: int | None = None
@@ -31,5 +31,5 @@ def active_connections(
 
 
 def stat_address(address: Address) -> str:
-    """An address as Envoy writes it into statistic names: `:` becomes `_`."""
+    """Returns an address as Envoy writes it into statistic names: `:` becomes `_`."""
     return str(address).replace(":", "_")

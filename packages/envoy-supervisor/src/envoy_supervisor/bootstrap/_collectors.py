@@ -1,4 +1,4 @@
-"""A collector of what the proxy reports: its address, the TLS towards it, the cluster for it."""
+"""A collector of reports: its address, the TLS settings for it, and its cluster."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ class ClientTls:
 
     Name them in `EnvoyConfig.watched_files` to have Envoy replaced when they change.
 
-    roots: whom to trust, PEM. certificate, private_key: what to present; both or neither.
+    roots: the trusted roots, PEM. certificate, private_key: presented to the collector; both or
+        neither.
     """
 
     server_name: str
@@ -50,8 +51,8 @@ class ClientTls:
 class MeshTls:
     """TLS towards a collector inside the mesh, with the workload certificate (from SDS).
 
-    identities: who the collector may be: SPIFFE ids or DNS names, at least one.
-    server_name: what is asked for (SNI); None: nothing.
+    identities: names that the collector may have: SPIFFE ids or DNS names, at least one.
+    server_name: the SNI; None: none.
     """
 
     identities: tuple[str, ...]
@@ -64,7 +65,7 @@ Tls: TypeAlias = ClientTls | MeshTls
 def collector_cluster(
     name: str, target: Target, tls: Tls | None, *, http2: bool = False
 ) -> dict[str, JSON]:
-    """A cluster found by DNS that follows its records' lifetime."""
+    """Returns a cluster that is resolved by DNS and follows its records' lifetime."""
     address: JSON = {"socket_address": {"address": target.host, "port_value": target.port}}
     cluster: dict[str, JSON] = {
         "name": name,
@@ -118,7 +119,7 @@ def _from_files(tls: ClientTls) -> dict[str, JSON]:
     context: dict[str, JSON] = {
         "validation_context": {
             "trusted_ca": {"filename": str(tls.roots)},
-            # Without this any name the roots vouch for would do.
+            # Without this every certificate of these roots would be accepted.
             "match_typed_subject_alt_names": [_name_matcher(tls.server_name)],
         }
     }

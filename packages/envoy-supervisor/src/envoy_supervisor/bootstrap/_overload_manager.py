@@ -1,4 +1,4 @@
-"""What Envoy does before it runs out: of connections, and of memory."""
+"""Limits of connections and of memory, and what Envoy does near them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _HEAP = "envoy.resource_monitors.fixed_heap"
 
 
 def overload_manager(max_connections: int, max_heap_bytes: int | None) -> dict[str, JSON]:
-    """`overload_manager` of the bootstrap."""
+    """Returns `overload_manager` of the bootstrap."""
     monitors: list[JSON] = [
         {
             "name": _CONNECTIONS,

@@ -1,4 +1,4 @@
-"""A piece of bootstrap that somebody wrote to be laid over the whole: arguments for Envoy."""
+"""Merges a piece of bootstrap of the user's into the whole, by arguments for Envoy."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from mesh_filewatch import ReadTimedOut, read_bytes_with_timeout
 log = logging.getLogger(__name__)
 
 MAX_BYTES = 128 * 1024 - 1
-"""What Linux takes as one argument."""
+"""The size that Linux takes as one argument."""
 _MAX_FILE_BYTES = 1 << 20
 
 _HOST_IP = re.compile(r"(?P<open>\[?)\$\(HOST_IP\)(?P<close>\]?)(?P<port>:?)")
 
 
 def bootstrap_override(path: Path, environ: Mapping[str, str] = {}) -> tuple[str, ...]:
-    """Arguments, for `EnvoyConfig.extra_args`, that lay a YAML or JSON file over the bootstrap.
+    """Returns arguments for `EnvoyConfig.extra_args` that merge a YAML or JSON file.
 
-    Envoy merges it as protobuf does: objects field by field, lists by appending. `$(HOST_IP)`
-    stands for that variable of `environ`; an IPv6 address gets brackets where a port follows.
-    Arguments can be read by everybody on the machine: no place for keys.
+    Envoy merges it into the bootstrap as protobuf does: objects field by field, lists by appending.
+    `$(HOST_IP)` stands for that variable of `environ`; an IPv6 address gets brackets where a port
+    follows. Every user of the machine can read arguments: no place for keys.
 
     A file that cannot be read is logged and left out. Raises `BootstrapError` for one that is too
     large or no text, or whose mount hangs. Waits for that for some seconds.

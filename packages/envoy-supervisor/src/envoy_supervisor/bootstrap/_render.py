@@ -1,7 +1,7 @@
-"""Envoy's bootstrap as a pure function of typed configuration.
+"""Renders Envoy's bootstrap: a pure function of typed configuration.
 
-The result is plain JSON values, never text put together from pieces: whatever stands in node
-metadata stays data.
+The result is plain JSON values, never text put together from pieces: node metadata stays data,
+whatever its content.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ DEFAULT_RUNTIME: Mapping[str, JSON] = {
 }
 
 
-# Where this limit stood before it became a resource monitor; still found in configurations.
+# The key of this limit before it became a resource monitor; still found in configurations.
 MAX_CONNECTIONS_KEY = "overload.global_downstream_max_connections"
 UNLIMITED_CONNECTIONS = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Locality:
-    """Where the workload runs; empty parts are left out."""
+    """The place where the workload runs; empty parts are left out."""
 
     region: str = ""
     zone: str = ""
@@ -65,9 +65,9 @@ _METRICS_PATHS = ("/stats/prometheus", "/metrics")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BootstrapConfig:
-    """What a proxy's bootstrap is made from.
+    """The values that a proxy's bootstrap is made from.
 
-    node_id, node_cluster, node_metadata, locality: what the control plane knows the proxy by.
+    node_id, node_cluster, node_metadata, locality: tell the control plane which proxy it is.
     admin: where Envoy's admin interface listens; keep it on loopback or a Unix socket, it is not
         authenticated.
     xds_socket: the Unix socket on which configuration (ADS) is served.
@@ -127,7 +127,7 @@ class BootstrapConfig:
 
     @property
     def own_listeners(self) -> tuple[Address, ...]:
-        """The listeners that serve the proxy's keepers rather than its traffic."""
+        """The listeners for probes and scrapers, which have none of the proxy's traffic."""
         listeners = (
             self.readiness_listener,
             self.prometheus_listener,
@@ -138,7 +138,7 @@ class BootstrapConfig:
 
 
 def render_bootstrap(config: BootstrapConfig) -> dict[str, JSON]:
-    """The bootstrap, as JSON values for `json.dumps`.
+    """Returns the bootstrap, as JSON values for `json.dumps`.
 
     Raises `BootstrapError` for values that JSON cannot express.
     """
@@ -273,14 +273,14 @@ def _optional_clusters(config: BootstrapConfig) -> Iterator[JSON]:
 
 
 def _both_stacks(config: BootstrapConfig, address: Address) -> tuple[Address, ...]:
-    """The addresses to listen on besides."""
+    """Returns the further addresses to listen on."""
     if config.dual_stack and address.host == "0.0.0.0":  # noqa: S104 - compared, not bound
         return (Address(host="::", port=address.port),)
     return ()
 
 
 def _listeners(config: BootstrapConfig) -> list[JSON]:
-    """Those of `BootstrapConfig.own_listeners`."""
+    """Returns the listeners of `BootstrapConfig.own_listeners`."""
     own: tuple[tuple[Address | None, str, tuple[str, ...], str, bool], ...] = (
         (config.prometheus_listener, "stats", _STATS_PATHS, "prometheus_stats", False),
         (config.readiness_listener, "agent", ("/healthz/ready",), "agent", False),

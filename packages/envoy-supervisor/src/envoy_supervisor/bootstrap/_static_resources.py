@@ -1,4 +1,4 @@
-"""The clusters and listeners that stand in every bootstrap."""
+"""The static clusters and listeners of a bootstrap."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def static_cluster(
     http2: bool = False,
     connect_timeout: str | None = None,
 ) -> dict[str, JSON]:
-    """A cluster of one fixed endpoint."""
+    """Returns a cluster of one fixed endpoint."""
     cluster: dict[str, JSON] = {
         "name": name,
         # Ends the name visibly in statistics, so that a tag can take in names with dots.
@@ -33,7 +33,7 @@ def static_cluster(
 
 
 def xds_cluster(name: str, target: UnixAddress) -> dict[str, JSON]:
-    """The cluster of the configuration stream, which no limit of Envoy's may ever hold up."""
+    """Returns the cluster of the xDS stream, which no limit of Envoy's may ever hold up."""
     limits: list[JSON] = [
         {
             "priority": priority,
@@ -54,7 +54,7 @@ def xds_cluster(name: str, target: UnixAddress) -> dict[str, JSON]:
 
 
 def local_cluster(name: str) -> dict[str, JSON]:
-    """The cluster of the proxy's own peers, whose spread over zones the control plane tells."""
+    """Returns the cluster of the proxy's own service: the control plane sends its endpoints."""
     return {
         "name": name,
         "alt_stat_name": f"{name};",
@@ -66,7 +66,7 @@ def local_cluster(name: str) -> dict[str, JSON]:
 
 
 _READS: JSON = {"name": ":method", "string_match": {"safe_regex": {"regex": "GET|HEAD"}}}
-_PATIENCE: dict[str, JSON] = {
+_TIMEOUTS: dict[str, JSON] = {
     "request_headers_timeout": "10s",
     "stream_idle_timeout": "30s",
     # Between requests, and before the first one.
@@ -86,9 +86,9 @@ def http_listener(
     additional: tuple[Address, ...] = (),
     mesh_tls: bool = False,
 ) -> dict[str, JSON]:
-    """A listener that forwards reads of exactly these paths to one cluster; 404 to all else.
+    """Returns a listener that forwards reads of exactly these paths; 404 to all else.
 
-    Envoy's admin interface resolves `..` and percent-encoding itself and asks nobody who they are:
+    Envoy's admin interface resolves `..` and percent-encoding itself and authenticates no caller:
     behind a prefix route every page of it, `/quitquitquit` included, could be reached.
 
     mesh_tls: only for callers with a certificate of the mesh.
@@ -105,7 +105,7 @@ def http_listener(
         "normalize_path": True,
         "merge_slashes": True,
         "path_with_escaped_slashes_action": "REJECT_REQUEST",
-        **_PATIENCE,
+        **_TIMEOUTS,
         "route_config": {"virtual_hosts": [route]},
         "http_filters": [
             {
@@ -118,7 +118,7 @@ def http_listener(
     return {
         "address": envoy_address(address),
         **({"additional_addresses": others} if others else {}),
-        # Limits meant for traffic must not make the proxy look dead to those who watch it.
+        # Limits meant for traffic must not make the proxy look dead to probes.
         "ignore_global_conn_limit": True,
         "bypass_overload_manager": True,
         "filter_chains": [
@@ -147,9 +147,9 @@ def http_listener(
 
 
 def mesh_secrets(names: tuple[JSON, ...] = ()) -> dict[str, JSON]:
-    """A TLS context of the workload certificate and the trust bundle, both from SDS.
+    """Returns a TLS context of the workload certificate and the trust bundle, both from SDS.
 
-    names: matchers of the names the other side may have; empty: whoever the bundle vouches for.
+    names: matchers of the names that the peer may have; empty: every name that the bundle allows.
     """
 
     def secret(name: str) -> JSON:
@@ -189,7 +189,7 @@ def _server_tls() -> dict[str, JSON]:
 
 
 def http2_options(*, max_requests: int | None = None) -> dict[str, JSON]:
-    """What makes a cluster speak HTTP/2."""
+    """Returns the options that make a cluster speak HTTP/2."""
     options: dict[str, JSON] = {
         "@type": f"{TYPES}.upstreams.http.v3.HttpProtocolOptions",
         "explicit_http_config": {"http2_protocol_options": {}},

@@ -1,7 +1,7 @@
-"""Which statistics Envoy keeps, and which parts of their names become tags.
+"""Selects the statistics that Envoy keeps, and the parts of their names that become tags.
 
 A mesh proxy has some hundred statistics a cluster; keeping all of them costs more memory than the
-proxy itself, so what is kept is a list.
+proxy itself, so a list says which are kept.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _TAGS: tuple[tuple[str, str], ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatsConfig:
-    """Which statistics to keep beside the ones always kept, and tags for them.
+    """The statistics to keep beside the ones always kept, and tags for them.
 
     keep_all: keep every statistic; for debugging, costs memory with each cluster.
     inclusion_prefixes, inclusion_suffixes, inclusion_regexes: names to keep as well.
@@ -69,7 +69,7 @@ class StatsConfig:
 
 
 def stats_config(config: StatsConfig) -> dict[str, JSON]:
-    """`stats_config` of the bootstrap."""
+    """Returns `stats_config` of the bootstrap."""
     extra = sorted({clean_text(tag) for tag in config.extra_tags})
     tags = [*_TAGS, *((tag, rf"({re.escape(tag)}=\.=(.*?);\.)") for tag in extra)]
     result: dict[str, JSON] = {
@@ -87,7 +87,7 @@ def stats_config(config: StatsConfig) -> dict[str, JSON]:
 
 
 def stats_intervals(config: StatsConfig) -> dict[str, JSON]:
-    """`stats_flush_interval` and `stats_eviction_interval` of the bootstrap, where given."""
+    """Returns `stats_flush_interval` and `stats_eviction_interval`, where given."""
     flush_s, eviction_s = config.flush_interval_s, config.eviction_interval_s
     intervals: dict[str, JSON] = {}
     if flush_s is not None:

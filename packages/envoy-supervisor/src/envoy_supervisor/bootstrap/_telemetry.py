@@ -1,4 +1,4 @@
-"""Where a proxy sends what it knows: traces, metrics, access logs, loads; each to its own cluster.
+"""The services that a proxy reports to: traces, metrics, access logs, loads; a cluster for each.
 
 Envoy takes one tracer from its bootstrap; it applies to every HTTP connection manager that asks
 for tracing without naming another.
@@ -48,8 +48,8 @@ class OpenTelemetry:
 
 Tracing: TypeAlias = Zipkin | Datadog | OpenTelemetry
 
-# Tracers that configurations still name and Envoy no longer has, and where their spans go today.
-_GONE: Mapping[str, str] = MappingProxyType(
+# Tracers that configurations still name and Envoy no longer has; and what takes their spans.
+_REMOVED: Mapping[str, str] = MappingProxyType(
     {
         "lightstep": "Lightstep takes OTLP",
         "stackdriver": "Google Cloud takes OTLP",
@@ -62,9 +62,9 @@ _GONE: Mapping[str, str] = MappingProxyType(
 def tracing_by_name(
     kind: str, *, target: Target, service_name: str, tls: Tls | None = None
 ) -> Tracing:
-    """The tracer that a configuration names: zipkin, datadog or openTelemetry, in any case.
+    """Returns the tracer that a configuration names: zipkin, datadog, openTelemetry, in any case.
 
-    Raises `BootstrapError` for another, with what to use instead of one that Envoy once had.
+    Raises `BootstrapError` for another; for one that Envoy once had, it says what to use instead.
     """
     match kind.lower():
         case "zipkin":
@@ -73,10 +73,10 @@ def tracing_by_name(
             return Datadog(target=target, service_name=service_name, tls=tls)
         case "opentelemetry":
             return OpenTelemetry(target=target, service_name=service_name, tls=tls)
-        case gone if gone in _GONE:
+        case removed if removed in _REMOVED:
             raise BootstrapError(
-                f"tracing by {kind!r} is no longer part of Envoy; {_GONE[gone]}: use openTelemetry "
-                "with its collector's address"
+                f"tracing by {kind!r} is no longer part of Envoy; {_REMOVED[removed]}: use "
+                "openTelemetry with its collector's address"
             )
         case _:
             raise BootstrapError(
@@ -120,9 +120,11 @@ class LoadReportingService:
 
 
 def load_reporting_config(service: LoadReportingService) -> dict[str, JSON]:
-    """`cluster_manager.load_stats_config` of the bootstrap."""
+    """Returns `cluster_manager.load_stats_config` of the bootstrap."""
     if service.target is None and service.tls is not None:
-        raise BootstrapError("load reporting: TLS is set, and no target that it is for")
+        raise BootstrapError(
+            "load reporting: TLS is set without a target; name one, or leave TLS out"
+        )
     cluster = "load_reporting_service" if service.target else "xds-grpc"
     return {
         "api_type": "GRPC",
@@ -132,7 +134,7 @@ def load_reporting_config(service: LoadReportingService) -> dict[str, JSON]:
 
 
 def tracing_config(tracing: Tracing) -> dict[str, JSON]:
-    """`tracing` of the bootstrap."""
+    """Returns `tracing` of the bootstrap."""
     match tracing:
         case Zipkin():
             return _tracer(
@@ -169,7 +171,7 @@ def tracing_config(tracing: Tracing) -> dict[str, JSON]:
 
 
 def tracing_cluster(tracing: Tracing) -> dict[str, JSON]:
-    """The cluster the tracer sends to."""
+    """Returns the cluster that the tracer sends to."""
     match tracing:
         case Zipkin(target=target, tls=tls):
             return collector_cluster("zipkin", target, tls)
@@ -182,7 +184,7 @@ def tracing_cluster(tracing: Tracing) -> dict[str, JSON]:
 
 
 def stats_sinks(statsd: Statsd | None, metrics: MetricsService | None) -> Iterator[JSON]:
-    """`stats_sinks` of the bootstrap."""
+    """Yields `stats_sinks` of the bootstrap."""
     if metrics is not None:
         yield {
             "name": "envoy.stat_sinks.metrics_service",

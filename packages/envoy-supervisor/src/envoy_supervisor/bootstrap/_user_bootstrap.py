@@ -1,4 +1,4 @@
-"""Looking into a bootstrap file that somebody else wrote."""
+"""Reads the few settings that the supervisor needs from a bootstrap file of the user's."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_BOOTSTRAP_BYTES = 64 << 20
 
 
 def admin_address(path: Path) -> Address | UnixAddress:
-    """Where the admin interface of a JSON bootstrap listens. Raises `BootstrapError`."""
+    """Returns where the admin interface of a JSON bootstrap listens. Raises `BootstrapError`."""
     advice = "name it in EnvoyConfig.admin"
     try:
         address = json.loads(read_bytes(path, max_bytes=MAX_BOOTSTRAP_BYTES))["admin"]["address"]
@@ -40,7 +40,7 @@ def admin_address(path: Path) -> Address | UnixAddress:
 
 
 def stats_flush_s(path: Path) -> float:
-    """How often Envoy brings its statistics up to date, with this bootstrap."""
+    """Returns how often Envoy brings its statistics up to date, with this bootstrap."""
     try:
         text = json.loads(read_bytes(path, max_bytes=MAX_BOOTSTRAP_BYTES))["stats_flush_interval"]
         return float(text.removesuffix("s"))
@@ -49,7 +49,7 @@ def stats_flush_s(path: Path) -> float:
 
 
 def sets_log_format(path: Path) -> bool:
-    """Whether the bootstrap says how log lines look. Envoy refuses to be told twice."""
+    """Says whether the bootstrap sets a log format, which Envoy refuses to have twice."""
     try:
         return b"application_log_config" in read_bytes(path, max_bytes=MAX_BOOTSTRAP_BYTES)
     except OSError:

@@ -1,8 +1,8 @@
-"""Stopping without losing a request: when to stop waiting, and when to stop accepting.
+"""Decides, when stopping, how long to wait for open connections, and when to stop accepting.
 
 Three steps share one deadline. Clients are first asked to leave while new connections are still
-taken; then nothing new is accepted and what is open goes on; then Envoy exits. The first two end
-early when nothing is open.
+taken; then no new connection is accepted and the open ones go on; then Envoy exits. The first two
+end early when no connection is open.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MOST_FAILURES = 5
 
 
 class DrainStep(StrEnum):
-    """What is being done."""
+    """The step that a drain is at."""
 
     ASKING = "asking clients to leave"
     REFUSING = "refusing new connections"
@@ -28,8 +28,8 @@ class DrainPlan:
     """The times of one drain, in seconds on a monotonic clock.
 
     idle_from: being idle ends the first step only after this; None: never.
-    refuse_at: nothing new is accepted after this.
-    deadline: what is still open now is cut.
+    refuse_at: no new connection is accepted after this.
+    deadline: connections that are still open then are cut.
     """
 
     idle_from: float | None
@@ -39,7 +39,7 @@ class DrainPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drain:
-    """How far a drain is. `failures` counts readings that failed in a row."""
+    """The state of a drain. `failures` counts readings that failed in a row."""
 
     plan: DrainPlan
     step: DrainStep = DrainStep.ASKING
@@ -49,7 +49,7 @@ class Drain:
 def plan_drain(
     *, now: float, termination_drain_s: float, minimum_drain_s: float, exit_when_idle: bool
 ) -> DrainPlan:
-    """Spread the time there is over the steps."""
+    """Spreads the available time over the steps."""
     deadline = now + termination_drain_s
     last_step = min(LAST_STEP_MOST_S, LAST_STEP_SHARE * termination_drain_s)
     return DrainPlan(
@@ -60,15 +60,15 @@ def plan_drain(
 
 
 def after_reading(drain: Drain, connections: int | None, *, now: float) -> Drain:
-    """The drain after a count of open connections; None when it cannot be known.
+    """Returns the drain after a count of open connections; None when the count is unknown.
 
-    Not knowing is not being idle: then the time there is, is used.
+    An unknown count is not taken for zero: then the whole time is used.
     """
     return _advanced(drain, idle=connections == 0, now=now, failures=0)
 
 
 def after_failure(drain: Drain, *, now: float) -> Drain:
-    """The drain after a reading failed. Several in a row mean there is nobody left to wait for."""
+    """Returns the drain after a failed reading. Several in a row mean that Envoy is gone."""
     failures = drain.failures + 1
     if failures >= MOST_FAILURES:
         return Drain(plan=drain.plan, step=DrainStep.DONE, failures=failures)

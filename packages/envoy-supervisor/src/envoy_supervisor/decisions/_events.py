@@ -1,48 +1,44 @@
-"""What can happen to Envoy processes, and what can be done about it: the words of `_fleet`."""
+"""The events that `decide` takes: what has happened to Envoy processes, and what was requested."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from envoy_supervisor.decisions._process_states import Member
 
-# --- what happens
-
-
-# Subclasses inherit equality that tells them apart; a decorator for each would triple the time
-# this module takes to load.
+# Subclasses take over an equality that tells them apart; a decorator for each would triple the
+# time this module takes to load.
 @dataclass(frozen=True, slots=True)
-class _About:
+class _OfProcess:
     number: int
 
 
 @dataclass(frozen=True, slots=True)
-class _Fact:
+class _Plain:
     pass
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class VersionRequested:
     """Another version is to run."""
 
     version: str
 
 
-class BecameReady(_About):
+class BecameReady(_OfProcess):
     """A starting process serves."""
 
     __slots__ = ()
 
 
-class Answers(_About):
+class AdminAnswered(_OfProcess):
     """A serving process has kept its admin interface."""
 
     __slots__ = ()
 
 
-class TookTooLong(_About):
-    """A starting process is given up."""
+class ReadyTimedOut(_OfProcess):
+    """A starting process did not become ready in the time it has."""
 
     __slots__ = ()
 
@@ -52,112 +48,54 @@ class Exited:
     """A process has ended.
 
     final: starting the same again cannot help.
-    kept: the listening sockets it had, or was to get, are kept for the next one.
+    sockets_retained: the listening sockets that the process had, or was to get, are retained for
+        the next one.
     """
 
     number: int
     final: bool = False
-    kept: bool = False
+    sockets_retained: bool = False
 
 
-class RetireDue(_About):
-    """A retiring process has had its time."""
-
-    __slots__ = ()
-
-
-class Overdue(_About):
-    """A process that was told to exit did not."""
+class ParentShutdownDue(_OfProcess):
+    """A retiring process has had its time to finish requests."""
 
     __slots__ = ()
 
 
-class Tick(_Fact):
+class ExitOverdue(_OfProcess):
+    """A process that was told to exit has not."""
+
+    __slots__ = ()
+
+
+class Tick(_Plain):
     """Time has passed."""
 
     __slots__ = ()
 
 
-class StopAsked(_Fact):
-    """Drain; start nothing more."""
+class StopRequested(_Plain):
+    """Envoy is to drain, and no further process is to be started."""
 
     __slots__ = ()
 
 
-class DrainOver(_Fact):
-    """Nothing is worth waiting for any more."""
+class DrainFinished(_Plain):
+    """No connection is worth waiting for any more."""
 
     __slots__ = ()
 
 
 Event: TypeAlias = (
-    Wanted
+    VersionRequested
     | BecameReady
-    | Answers
-    | TookTooLong
+    | AdminAnswered
+    | ReadyTimedOut
     | Exited
-    | RetireDue
-    | Overdue
+    | ParentShutdownDue
+    | ExitOverdue
     | Tick
-    | StopAsked
-    | DrainOver
+    | StopRequested
+    | DrainFinished
 )
-
-# --- what to do
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """Start a process for this member."""
-
-    member: Member
-
-
-class Probe(_About):
-    """Ask it once, and send `Answers` if it does."""
-
-    __slots__ = ()
-
-
-class Retire(_About):
-    """Send `RetireDue` when the parent's time is over."""
-
-    __slots__ = ()
-
-
-class Terminate(_About):
-    """Tell it to exit, and send `Overdue` if it does not."""
-
-    __slots__ = ()
-
-
-class Kill(_About):
-    """End it."""
-
-    __slots__ = ()
-
-
-@dataclass(frozen=True, slots=True)
-class WakeAt:
-    """Send `Tick` at this time."""
-
-    when: float
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """A version was tried and does not work; the one before is kept or started again."""
-
-    version: str
-    number: int
-
-
-@dataclass(frozen=True, slots=True)
-class Crashed:
-    """A process ended by itself and is replaced after a wait."""
-
-    number: int
-    delay_s: float
-
-
-Action: TypeAlias = Start | Probe | Retire | Terminate | Kill | WakeAt | Refused | Crashed

@@ -1,11 +1,11 @@
-"""Which Envoy processes there should be: every decision about starting, replacing and ending them.
+"""Decides which Envoy processes there should be: when one is started, replaced and ended.
 
-Pure: `advance` takes what happened and returns the new state and what to do. Envoy knows one parent
+Pure: `decide` takes what happened and returns the new state and what to do. Envoy knows one parent
 and one child, and ends a grandparent at once, in the middle of its requests: so a restart waits
-until the one before has left.
+until the parent of the one before has left.
 
-A process that dies leaves its place in the family, if its listening sockets could be kept: its heir
-is the next epoch and gets them. If the heir fails, the next one is the first of a new family.
+If the listening sockets of a process that died could be retained, the next process continues its
+series as the next epoch and gets the sockets. If that one fails, the next starts a new series.
 """
 
 from __future__ import annotations
@@ -14,258 +14,297 @@ import random
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import islice
-from typing import assert_never
+from typing import TypeAlias, assert_never
 
 from envoy_supervisor._config import CrashPolicy
-from envoy_supervisor.decisions._events import (
+from envoy_supervisor.decisions._actions import (
     Action,
-    Answers,
+    Kill,
+    ProbeAdmin,
+    ReportCrashed,
+    ReportRefused,
+    ScheduleParentShutdown,
+    Start,
+    Terminate,
+    WakeAt,
+)
+from envoy_supervisor.decisions._events import (
+    AdminAnswered,
     BecameReady,
-    Crashed,
-    DrainOver,
+    DrainFinished,
     Event,
     Exited,
-    Kill,
-    Overdue,
-    Probe,
-    Refused,
-    Retire,
-    RetireDue,
-    Start,
-    StopAsked,
-    Terminate,
+    ExitOverdue,
+    ParentShutdownDue,
+    ReadyTimedOut,
+    StopRequested,
     Tick,
-    TookTooLong,
-    WakeAt,
-    Wanted,
+    VersionRequested,
 )
-from envoy_supervisor.decisions._process_states import Fleet, Legacy, Member, Phase, Stage
+from envoy_supervisor.decisions._state import (
+    DeadParent,
+    Phase,
+    ProcessState,
+    Stage,
+    SupervisorState,
+)
 from mesh_lifecycle import Backoff
 
-
-def advance(
-    fleet: Fleet, event: Event, *, now: float, policy: CrashPolicy, rng: random.Random
-) -> tuple[Fleet, tuple[Action, ...]]:
-    """The state after an event, and what to do now. News of processes long gone is ignored."""
-    fleet, first = _answered(fleet, event, now=now, policy=policy, rng=rng)
-    fleet, then = _settled(fleet, now=now)
-    return fleet, (*first, *then)
+Decision: TypeAlias = tuple[SupervisorState, tuple[Action, ...]]
 
 
-def _answered(  # noqa: PLR0911 - one return an event reads best
-    fleet: Fleet, event: Event, *, now: float, policy: CrashPolicy, rng: random.Random
-) -> tuple[Fleet, tuple[Action, ...]]:
+def decide(
+    state: SupervisorState, event: Event, *, now: float, policy: CrashPolicy, rng: random.Random
+) -> Decision:
+    """Returns the state after an event, and what to do now.
+
+    An event of a process that is long gone changes nothing.
+    """
+    state, first = _after_event(state, event, now=now, policy=policy, rng=rng)
+    state, then = _reconciled(state, now=now)
+    return state, (*first, *then)
+
+
+def _after_event(
+    state: SupervisorState, event: Event, *, now: float, policy: CrashPolicy, rng: random.Random
+) -> Decision:
+    decision: Decision = (state, ())
     match event:
-        case Wanted(version):
-            # A new wish is tried at once, whatever the last one came to.
-            return replace(fleet, wanted=version, not_before=min(fleet.not_before, now)), ()
+        case VersionRequested(version):
+            # A new request is tried at once, whatever became of the last one.
+            not_before = min(state.not_before, now)
+            decision = (replace(state, wanted=version, not_before=not_before), ())
         case BecameReady(number):
-            return _ready(fleet, number)
-        case Answers(number):
-            return _reachable(fleet, number), ()
-        case TookTooLong(number):
-            return _given_up(fleet, number, now=now, policy=policy, rng=rng)
+            decision = _after_ready(state, number)
+        case AdminAnswered(number):
+            decision = (_after_admin_answer(state, number), ())
+        case ReadyTimedOut(number):
+            decision = _after_ready_timeout(state, number, now=now, policy=policy, rng=rng)
         case Exited():
-            return _exited(fleet, event, now=now, policy=policy, rng=rng)
-        case RetireDue(number):
-            return _late(fleet, number, Stage.RETIRING, Terminate(number))
-        case Overdue(number):
-            return _late(fleet, number, Stage.ENDING, Kill(number))
-        case StopAsked():
-            return _in_phase(fleet, Phase.DRAINING, after=(Phase.RUNNING,)), ()
-        case DrainOver():
-            return _in_phase(fleet, Phase.ENDING, after=(Phase.RUNNING, Phase.DRAINING)), ()
+            decision = _after_exit(state, event, now=now, policy=policy, rng=rng)
+        case ParentShutdownDue(number):
+            decision = _end_if_still(state, number, Stage.RETIRING, Terminate(number))
+        case ExitOverdue(number):
+            decision = _end_if_still(state, number, Stage.ENDING, Kill(number))
+        case StopRequested():
+            decision = (_with_phase(state, Phase.DRAINING, after=(Phase.RUNNING,)), ())
+        case DrainFinished():
+            after = (Phase.RUNNING, Phase.DRAINING)
+            decision = (_with_phase(state, Phase.ENDING, after=after), ())
         case Tick():
-            return fleet, ()
+            pass
         case _:
             assert_never(event)
+    return decision
 
 
-def _late(
-    fleet: Fleet, number: int, stage: Stage, action: Action
-) -> tuple[Fleet, tuple[Action, ...]]:
-    """A process is still at a stage it should have left; it may have left in the meantime."""
-    member = fleet.member(number)
-    if member is None or member.stage is not stage:
-        return fleet, ()
-    return _staged(fleet, number, Stage.ENDING), (action,)
+def _end_if_still(state: SupervisorState, number: int, stage: Stage, action: Action) -> Decision:
+    """Ends a process that is still at this stage, which it may have left in the meantime."""
+    process = state.process(number)
+    if process is None or process.stage is not stage:
+        return state, ()
+    return _with_stage(state, number, Stage.ENDING), (action,)
 
 
-def _in_phase(fleet: Fleet, phase: Phase, *, after: tuple[Phase, ...]) -> Fleet:
-    return replace(fleet, phase=phase) if fleet.phase in after else fleet
+def _with_phase(
+    state: SupervisorState, phase: Phase, *, after: tuple[Phase, ...]
+) -> SupervisorState:
+    return replace(state, phase=phase) if state.phase in after else state
 
 
-def _ready(fleet: Fleet, number: int) -> tuple[Fleet, tuple[Action, ...]]:
-    member = fleet.member(number)
-    if member is None or member.stage is not Stage.STARTING:
-        return fleet, ()
+def _after_ready(state: SupervisorState, number: int) -> Decision:
+    process = state.process(number)
+    if process is None or process.stage is not Stage.STARTING:
+        return state, ()
     actions: tuple[Action, ...] = ()
-    if (parent := fleet.first(Stage.READY)) is not None:
-        fleet = _staged(fleet, parent.number, Stage.RETIRING)
-        actions = (Retire(parent.number),)
-    fleet = _staged(fleet, number, Stage.READY)
-    return replace(fleet, good=member.version, blind=False, failures=0), actions
+    if (parent := state.first(Stage.READY)) is not None:
+        state = _with_stage(state, parent.number, Stage.RETIRING)
+        actions = (ScheduleParentShutdown(parent.number),)
+    state = _with_stage(state, number, Stage.READY)
+    return replace(state, last_good=process.version, admin_may_be_closed=False, failures=0), actions
 
 
-def _reachable(fleet: Fleet, number: int) -> Fleet:
-    """A child that failed was gone before it closed its parent's admin interface."""
-    ready = fleet.first(Stage.READY)
-    if ready is None or ready.number != number or fleet.first(Stage.STARTING) is not None:
-        return fleet
-    return replace(fleet, blind=False)
+def _after_admin_answer(state: SupervisorState, number: int) -> SupervisorState:
+    """The failed child was gone before it closed its parent's admin interface."""
+    ready = state.first(Stage.READY)
+    if ready is None or ready.number != number or state.first(Stage.STARTING) is not None:
+        return state
+    return replace(state, admin_may_be_closed=False)
 
 
-def _given_up(
-    fleet: Fleet, number: int, *, now: float, policy: CrashPolicy, rng: random.Random
-) -> tuple[Fleet, tuple[Action, ...]]:
-    member = fleet.member(number)
-    if member is None or member.stage is not Stage.STARTING:
-        return fleet, ()
-    fleet = _staged(fleet, number, Stage.ENDING)
-    fleet, actions = _failed(
-        fleet, member, final=False, kept=False, now=now, policy=policy, rng=rng
+def _after_ready_timeout(
+    state: SupervisorState, number: int, *, now: float, policy: CrashPolicy, rng: random.Random
+) -> Decision:
+    process = state.process(number)
+    if process is None or process.stage is not Stage.STARTING:
+        return state, ()
+    state = _with_stage(state, number, Stage.ENDING)
+    state, actions = _after_failure(
+        state, process, final=False, sockets_retained=False, now=now, policy=policy, rng=rng
     )
-    return fleet, (Kill(number), *actions)
+    return state, (Kill(number), *actions)
 
 
-def _exited(
-    fleet: Fleet, event: Exited, *, now: float, policy: CrashPolicy, rng: random.Random
-) -> tuple[Fleet, tuple[Action, ...]]:
-    member = fleet.member(event.number)
-    if member is None:
-        return fleet, ()
-    fleet = replace(fleet, members=tuple(m for m in fleet.members if m is not member))
-    if fleet.phase is not Phase.RUNNING or member.stage in (Stage.RETIRING, Stage.ENDING):
-        return fleet, ()
-    return _failed(
-        fleet, member, final=event.final, kept=event.kept, now=now, policy=policy, rng=rng
+def _after_exit(
+    state: SupervisorState, event: Exited, *, now: float, policy: CrashPolicy, rng: random.Random
+) -> Decision:
+    process = state.process(event.number)
+    if process is None:
+        return state, ()
+    state = replace(state, processes=tuple(each for each in state.processes if each is not process))
+    if state.phase is not Phase.RUNNING or process.stage in (Stage.RETIRING, Stage.ENDING):
+        return state, ()
+    return _after_failure(
+        state,
+        process,
+        final=event.final,
+        sockets_retained=event.sockets_retained,
+        now=now,
+        policy=policy,
+        rng=rng,
     )
 
 
-def _failed(
-    fleet: Fleet,
-    member: Member,
+def _after_failure(
+    state: SupervisorState,
+    process: ProcessState,
     *,
     final: bool,
-    kept: bool,
+    sockets_retained: bool,
     now: float,
     policy: CrashPolicy,
     rng: random.Random,
-) -> tuple[Fleet, tuple[Action, ...]]:
-    """A process that should have served does not."""
+) -> Decision:
+    """A process that should serve has ended, or is given up."""
     actions: tuple[Action, ...] = ()
-    unproven = member.stage is Stage.STARTING and member.version != fleet.good
-    if unproven and fleet.good is not None:
-        actions = (Refused(member.version, member.number),)
-        if fleet.wanted == member.version:
-            fleet = replace(fleet, wanted=fleet.good)
+    unproven = process.stage is Stage.STARTING and process.version != state.last_good
+    if unproven and state.last_good is not None:
+        actions = (ReportRefused(process.version, process.number),)
+        if state.wanted == process.version:
+            state = replace(state, wanted=state.last_good)
         final = False
-    if (parent := fleet.first(Stage.READY)) is not None:
+    if (parent := state.first(Stage.READY)) is not None:
         # The parent serves on. If its admin interface is gone, have it replaced, without hurry.
-        failures = fleet.failures + 1
+        failures = state.failures + 1
         delay_s = _delay(policy.backoff, failures, rng)
-        fleet = replace(fleet, failures=failures, blind=True, not_before=now + delay_s)
-        return fleet, (*actions, Probe(parent.number))
-    if member.heir and member.stage is Stage.STARTING and not kept:
-        # Perhaps taking over is what failed: that is told by a start without.
-        return replace(fleet, not_before=now), actions
+        state = replace(
+            state, failures=failures, admin_may_be_closed=True, not_before=now + delay_s
+        )
+        return state, (*actions, ProbeAdmin(parent.number))
+    if process.parent_died and process.stage is Stage.STARTING and not sockets_retained:
+        # Perhaps the hand-over is what failed: a start without it shows that.
+        return replace(state, not_before=now), actions
     if final:
-        return replace(fleet, phase=Phase.ENDING, verdict=member.number), actions
-    legacy = _legacy(fleet, member) if kept else None
-    if (child := fleet.first(Stage.STARTING)) is not None:
-        # It takes over from a process that is gone, and would wait for it in vain.
-        fleet = _staged(fleet, child.number, Stage.ENDING)
+        return replace(state, phase=Phase.ENDING, gave_up_on=process.number), actions
+    dead_parent = _dead_parent(state, process) if sockets_retained else None
+    if (child := state.first(Stage.STARTING)) is not None:
+        # The child takes over from a process that is gone, and would wait for it in vain.
+        state = _with_stage(state, child.number, Stage.ENDING)
         actions = (*actions, Kill(child.number))
-    crashes = (*(at for at in fleet.crashes if at > now - policy.window_s), now)
+    crashes = (*(at for at in state.crashes if at > now - policy.window_s), now)
     if len(crashes) > policy.budget:
-        return replace(fleet, crashes=crashes, phase=Phase.ENDING, verdict=member.number), actions
+        return replace(
+            state, crashes=crashes, phase=Phase.ENDING, gave_up_on=process.number
+        ), actions
     delay_s = _delay(policy.backoff, len(crashes) - 1, rng)
-    fleet = replace(fleet, crashes=crashes, blind=False, legacy=legacy, not_before=now + delay_s)
-    return fleet, (*actions, Crashed(member.number, delay_s))
+    state = replace(
+        state,
+        crashes=crashes,
+        admin_may_be_closed=False,
+        dead_parent=dead_parent,
+        not_before=now + delay_s,
+    )
+    return state, (*actions, ReportCrashed(process.number, delay_s))
 
 
-def _legacy(fleet: Fleet, dead: Member) -> Legacy:
-    """Where the next one goes on: behind every epoch that was started."""
-    family = [member for member in fleet.members if member.family == dead.family]
-    epoch = max(member.epoch for member in [dead, *family])
-    return Legacy(family=dead.family, epoch=epoch)
+def _dead_parent(state: SupervisorState, dead: ProcessState) -> DeadParent:
+    """Returns where the next process continues: behind every epoch that was started."""
+    series = [process for process in state.processes if process.series == dead.series]
+    epoch = max(process.epoch for process in [dead, *series])
+    return DeadParent(series=dead.series, epoch=epoch)
 
 
-def _settled(fleet: Fleet, *, now: float) -> tuple[Fleet, tuple[Action, ...]]:
-    """Bring the processes in line with the phase and with what is wanted."""
-    match fleet.phase:
+def _reconciled(state: SupervisorState, *, now: float) -> Decision:
+    """Brings the processes in line with the phase and with the wanted version."""
+    match state.phase:
         case Phase.ENDED:
-            return fleet, ()
+            return state, ()
         case Phase.ENDING:
-            fleet, actions = _ended(fleet, fleet.members)
-            return (fleet, actions) if fleet.members else (replace(fleet, phase=Phase.ENDED), ())
+            state, actions = _terminated(state, state.processes)
+            return (state, actions) if state.processes else (replace(state, phase=Phase.ENDED), ())
         case Phase.DRAINING:
-            if not fleet.members:
-                return replace(fleet, phase=Phase.ENDED), ()
-            # A half-started child cannot help any more; its parent has what is left of requests.
-            # Asked to exit it would have the parent exit as well: so it is not asked.
-            child = fleet.first(Stage.STARTING)
-            if child is None or fleet.first(Stage.READY) is None:
-                return fleet, ()
-            fleet = _staged(replace(fleet, blind=True), child.number, Stage.ENDING)
-            return fleet, (Kill(child.number),)
+            if not state.processes:
+                return replace(state, phase=Phase.ENDED), ()
+            # A half-started child cannot help any more: the requests are at its parent. The child
+            # is killed, because one that is told to exit has its parent exit as well.
+            child = state.first(Stage.STARTING)
+            if child is None or state.first(Stage.READY) is None:
+                return state, ()
+            state = _with_stage(
+                replace(state, admin_may_be_closed=True), child.number, Stage.ENDING
+            )
+            return state, (Kill(child.number),)
         case Phase.RUNNING:
-            return _running(fleet, now=now)
+            return _running(state, now=now)
         case _:
-            assert_never(fleet.phase)
+            assert_never(state.phase)
 
 
-def _running(fleet: Fleet, *, now: float) -> tuple[Fleet, tuple[Action, ...]]:
-    starting = fleet.first(Stage.STARTING)
-    if starting is not None and starting.epoch == 0 and starting.version != fleet.wanted:
-        # Nothing serves, and it may wait for ever, such as for a control plane at a wrong address.
-        return _ended(fleet, [starting])
-    if starting is not None or fleet.first(Stage.ENDING) is not None:
-        return fleet, ()
-    current = fleet.first(Stage.READY)
-    heir = current is None and fleet.legacy is not None
+def _running(state: SupervisorState, *, now: float) -> Decision:
+    starting = state.first(Stage.STARTING)
+    if starting is not None and starting.epoch == 0 and starting.version != state.wanted:
+        # Nothing serves, and this one may wait for ever: its control plane's address may be wrong.
+        return _terminated(state, [starting])
+    if starting is not None or state.first(Stage.ENDING) is not None:
+        return state, ()
+    current = state.first(Stage.READY)
+    parent_died = current is None and state.dead_parent is not None
     if current is None:
-        family, epoch = fleet.next_family, 0
-        if fleet.legacy is not None:
-            family, epoch = fleet.legacy.family, fleet.legacy.epoch + 1
+        series, epoch = state.next_series, 0
+        if state.dead_parent is not None:
+            series, epoch = state.dead_parent.series, state.dead_parent.epoch + 1
     else:
-        if current.version == fleet.wanted and not fleet.blind:
-            return fleet, ()
-        if fleet.first(Stage.RETIRING) is not None:
-            return fleet, ()
-        family, epoch = current.family, current.epoch + 1
-    if now < fleet.not_before:
-        return fleet, (WakeAt(fleet.not_before),)
-    member = Member(
-        number=fleet.next_number, family=family, epoch=epoch, version=fleet.wanted, heir=heir
+        if current.version == state.wanted and not state.admin_may_be_closed:
+            return state, ()
+        if state.first(Stage.RETIRING) is not None:
+            return state, ()
+        series, epoch = current.series, current.epoch + 1
+    if now < state.not_before:
+        return state, (WakeAt(state.not_before),)
+    process = ProcessState(
+        number=state.next_number,
+        series=series,
+        epoch=epoch,
+        version=state.wanted,
+        parent_died=parent_died,
     )
-    fleet = replace(
-        fleet,
-        members=(*fleet.members, member),
-        legacy=None,
-        next_number=fleet.next_number + 1,
-        next_family=max(fleet.next_family, family + 1),
+    state = replace(
+        state,
+        processes=(*state.processes, process),
+        dead_parent=None,
+        next_number=state.next_number + 1,
+        next_series=max(state.next_series, series + 1),
     )
-    return fleet, (Start(member),)
+    return state, (Start(process),)
 
 
-def _ended(fleet: Fleet, members: Iterable[Member]) -> tuple[Fleet, tuple[Action, ...]]:
-    numbers = [member.number for member in members if member.stage is not Stage.ENDING]
+def _terminated(state: SupervisorState, processes: Iterable[ProcessState]) -> Decision:
+    numbers = [process.number for process in processes if process.stage is not Stage.ENDING]
     for number in numbers:
-        fleet = _staged(fleet, number, Stage.ENDING)
-    return fleet, tuple(Terminate(number) for number in numbers)
+        state = _with_stage(state, number, Stage.ENDING)
+    return state, tuple(Terminate(number) for number in numbers)
 
 
-def _staged(fleet: Fleet, number: int, stage: Stage) -> Fleet:
+def _with_stage(state: SupervisorState, number: int, stage: Stage) -> SupervisorState:
     return replace(
-        fleet,
-        members=tuple(
-            replace(member, stage=stage) if member.number == number else member
-            for member in fleet.members
+        state,
+        processes=tuple(
+            replace(process, stage=stage) if process.number == number else process
+            for process in state.processes
         ),
     )
 
 
 def _delay(backoff: Backoff, attempt: int, rng: random.Random) -> float:
-    """The wait before the attempt of that number; before attempt 0 there is none."""
+    """Returns the wait before the attempt of that number; before attempt 0 there is none."""
     return 0.0 if attempt <= 0 else next(islice(backoff.delays(rng), attempt - 1, None))

@@ -1,9 +1,9 @@
-"""Answers for an old Envoy that has ended, so that its successor does not stumble.
+"""Answers in the place of a parent that has died, so that its child in a hot restart starts.
 
-A new Envoy asks the one before it for its listening sockets and its statistics, until it tells it
-to end. If the old one is not there, the new one blocks its main thread for ten seconds in tries to
-reach it, and then aborts with everything it serves. So we bind the old one's socket and answer:
-with the listening sockets that were kept, if it has died, and that there is nothing else to tell.
+A child asks its parent for listening sockets and statistics until it tells the parent to end. If
+the parent is not there, the child blocks its main thread for ten seconds in tries to reach it, and
+then aborts with everything it serves. So the supervisor binds the dead parent's socket and answers:
+with the listening sockets that were retained, and with empty statistics.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import assert_never
+from typing import TypeAlias, assert_never
 
-from envoy_supervisor.handover._hot_restart_files import Sockets
+from envoy_supervisor.handover._hot_restart_files import HotRestartSockets
 from envoy_supervisor.handover._messages import (
+    MAX_DATAGRAM_BYTES,
     NO_SOCKET,
     Request,
     Subject,
@@ -27,15 +28,14 @@ from envoy_supervisor.handover._messages import (
     passed_socket,
     read_request,
 )
+from envoy_supervisor.handover._retained_sockets import SocketName
 
-MAX_DATAGRAM_BYTES = 65536
-
-Claim = Callable[[str, int], int | None]
-"""From a listener's address and a worker's index to the descriptor of a socket that was kept."""
+PassSocket: TypeAlias = Callable[[SocketName], int | None]
+"""Returns the descriptor of the retained socket of that name; None if there is none."""
 
 
-def nothing_kept(_address: str, _worker: int) -> None:
-    """For an old Envoy that had time to hand over itself."""
+def no_sockets(_name: SocketName) -> None:
+    """Is the `PassSocket` for a parent that had time to pass its sockets itself."""
     return
 
 
@@ -52,39 +52,42 @@ class Answer:
 
     @property
     def control(self) -> list[tuple[int, int, bytes]]:
-        """What carries the descriptor. Envoy aborts on any other message that has such data."""
+        """The control data with the descriptor. Envoy aborts if another message has such data."""
         if self.descriptor is None:
             return []
         passed = self.descriptor.to_bytes(4, sys.byteorder)
         return [(socket.SOL_SOCKET, socket.SCM_RIGHTS, passed)]
 
 
-class StandIn:
-    """Bound at one old Envoy's socket until closed.
+class DeadParentResponder:
+    """Answers at one dead parent's socket until it is closed.
 
-    claim: which listening sockets it gives. live: called when the new Envoy serves. owed: it has
-    served already, so that it may wait for statistics it asked the old one for just before its end.
+    pass_socket: gives the retained listening sockets.
+    on_child_serves: called when the child serves.
+    child_serves_already: the child may wait for statistics that it asked its parent for just
+        before the parent died.
     """
 
     def __init__(
         self,
-        at: Sockets,
+        at: HotRestartSockets,
         *,
-        claim: Claim = nothing_kept,
-        live: Callable[[], None] = _nothing,
-        owed: bool = False,
+        pass_socket: PassSocket = no_sockets,
+        on_child_serves: Callable[[], None] = _nothing,
+        child_serves_already: bool = False,
     ) -> None:
         self._at = at
-        self._claim = claim
-        self._live = live
-        self._owed = owed
+        self._pass_socket = pass_socket
+        self._on_child_serves = on_child_serves
+        self._child_serves_already = child_serves_already
         self._socket: socket.socket | None = None
         self._since = 0
 
     def open(self) -> None:
-        """Take the old one's place. Raises OSError."""
-        # The old one's file is replaced in one step: without any file, the new Envoy aborts.
-        ours = self._at.parent.with_name(self._at.parent.name.replace("_parent_", "_stands_"))
+        """Binds the dead parent's socket. Raises OSError."""
+        # The parent's file is replaced in one step: without any file, the child aborts.
+        name = self._at.parent.name.replace("_parent_", "_responder_")
+        ours = self._at.parent.with_name(name)
         ours.unlink(missing_ok=True)
         bound = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         try:
@@ -95,16 +98,16 @@ class StandIn:
             bound.close()
             raise
         self._socket = bound
-        if self._owed:
-            # Its main thread would wait for ever. If it has not asked, it takes this for the
-            # answer to its next question, which is the same.
-            with contextlib.suppress(OSError):  # it is not there any more
+        if self._child_serves_already:
+            # The child's main thread would wait for ever. If the child has not asked, it takes this
+            # for the answer to its next question, which is the same.
+            with contextlib.suppress(OSError):  # the child has ended
                 bound.sendto(no_statistics(), str(self._at.child))
         self._since = int(time.time())
         asyncio.get_running_loop().add_reader(bound.fileno(), self._on_message, bound)
 
     def close(self) -> None:
-        """Stop answering; the file goes with the rest of the family's."""
+        """Stops answering. The socket's file is removed with the rest of the series' files."""
         if self._socket is not None:
             asyncio.get_running_loop().remove_reader(self._socket.fileno())
             self._socket.close()
@@ -113,27 +116,28 @@ class StandIn:
     def _on_message(self, bound: socket.socket) -> None:
         try:
             datagram = bound.recv(MAX_DATAGRAM_BYTES)
-        except OSError:  # gone again
+        except OSError:  # nothing to read after all
             return
         request = read_request(datagram)
         if request is None:
             return
-        reply = answer(request, claim=self._claim, since=self._since)
+        reply = respond(request, pass_socket=self._pass_socket, since=self._since)
         if reply is not None:
-            with contextlib.suppress(OSError):  # whoever asked is not there any more
+            with contextlib.suppress(OSError):  # the child has ended
                 # Not send_fds, which ignores the address.
                 bound.sendmsg([reply.datagram], reply.control, 0, str(self._at.child))
         if request.subject is Subject.DRAIN_LISTENERS:
-            self._live()
+            self._on_child_serves()
         elif request.subject is Subject.TERMINATE:
-            self.close()  # it asks nothing more
+            self.close()  # the child asks no more
 
 
-def answer(request: Request, *, claim: Claim, since: int) -> Answer | None:
-    """What an Envoy would say that began at `since` and has these sockets; None: it is silent."""
+def respond(request: Request, *, pass_socket: PassSocket, since: int) -> Answer | None:
+    """Returns the answer of a parent that began at `since`; None if the request has no answer."""
     match request.subject:
         case Subject.PASS_LISTEN_SOCKET:
-            descriptor = None if request.elsewhere else claim(request.address, request.worker)
+            name = SocketName(address=request.address, worker=request.worker)
+            descriptor = None if request.other_network_namespace else pass_socket(name)
             number = NO_SOCKET if descriptor is None else descriptor
             return Answer(datagram=passed_socket(number), descriptor=descriptor)
         case Subject.SHUTDOWN_ADMIN:

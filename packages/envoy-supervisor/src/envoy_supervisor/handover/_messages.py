@@ -1,4 +1,4 @@
-"""What a new Envoy and the one before it say to each other, as bytes. Pure.
+"""The messages of a hot restart between child and parent, as bytes. Pure.
 
 Each message is one datagram: eight bytes of length, big endian, and a `HotRestartMessage` of
 Envoy's source/server/hot_restart.proto. Written by hand for the few fields that matter, so that
@@ -15,10 +15,11 @@ _REQUEST, _REPLY = 1, 2
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _ADDRESS, _WORKER_INDEX, _NETWORK_NAMESPACE = 1, 2, 3
 NO_SOCKET = -1
+MAX_DATAGRAM_BYTES = 65536
 
 
 class Subject(IntEnum):
-    """What a request or its reply is about: the number of its field."""
+    """The subject of a request and of its reply: the number of its field."""
 
     PASS_LISTEN_SOCKET = 1
     SHUTDOWN_ADMIN = 2
@@ -32,18 +33,18 @@ class Request:
     """A request. Address and worker are set when it is about a listening socket.
 
     address: as in `tcp://127.0.0.1:80`, `tcp://[::1]:80`, `unix:///path`.
-    worker: which of a listener's sockets, if each worker thread has its own.
-    elsewhere: the address is one of another network namespace.
+    worker: the index of a listener's socket, if each worker thread has its own.
+    other_network_namespace: the address is one of another network namespace.
     """
 
     subject: Subject
     address: str = ""
     worker: int = 0
-    elsewhere: bool = False
+    other_network_namespace: bool = False
 
 
 def read_request(datagram: bytes) -> Request | None:
-    """The request in a datagram; None if there is none that we know."""
+    """Returns the request in a datagram; None if there is none that is known here."""
     try:
         for number, body in _fields(datagram[8:]):
             if number != _REQUEST or isinstance(body, int):
@@ -65,19 +66,22 @@ def _request(subject: Subject, content: bytes) -> Request:
         subject=subject,
         address=address.decode("utf-8", "surrogateescape") if isinstance(address, bytes) else "",
         worker=worker if isinstance(worker, int) else 0,
-        elsewhere=bool(fields.get(_NETWORK_NAMESPACE)),
+        other_network_namespace=bool(fields.get(_NETWORK_NAMESPACE)),
     )
 
 
 def ask_for_socket(address: str, worker: int) -> bytes:
-    """The datagram that asks for a listening socket."""
+    """Returns the datagram that asks for a listening socket."""
     content = _text(_ADDRESS, address.encode("utf-8", "surrogateescape"))
     content += _number(_WORKER_INDEX, worker)
     return _framed(_REQUEST, Subject.PASS_LISTEN_SOCKET, content)
 
 
 def read_passed_socket(datagram: bytes) -> int | None:
-    """The descriptor's number at the one who passes it, or `NO_SOCKET`; None: another message."""
+    """Returns the number that a passed descriptor has in its sender, or `NO_SOCKET`.
+
+    None: the datagram is another message.
+    """
     try:
         for number, body in _fields(datagram[8:]):
             if number != _REPLY or isinstance(body, int):
@@ -92,21 +96,21 @@ def read_passed_socket(datagram: bytes) -> int | None:
 
 
 def passed_socket(number: int) -> bytes:
-    """The answer with a socket; the descriptor itself goes beside it."""
+    """Returns the answer with a socket; the descriptor itself goes beside it."""
     return _framed(_REPLY, Subject.PASS_LISTEN_SOCKET, _number(1, number))
 
 
 def admin_is_shut_down(*, started: int) -> bytes:
-    """The answer of an Envoy whose line began at that time (seconds since 1970).
+    """Returns the answer of an Envoy whose first epoch began at that time (seconds since 1970).
 
-    It also says that listeners have a socket for each worker unless they say otherwise, which
-    has been so on Linux for every version that we run.
+    The answer also says that listeners have a socket for each worker unless they say otherwise,
+    which has been so on Linux for every version that is supported.
     """
     return _framed(_REPLY, Subject.SHUTDOWN_ADMIN, _number(1, started) + _number(2, 1))
 
 
 def no_statistics() -> bytes:
-    """The answer of an Envoy that has nothing to add."""
+    """Returns the answer of an Envoy that has no statistics to add."""
     return _framed(_REPLY, Subject.STATS, b"")
 
 
@@ -134,7 +138,7 @@ def _varint(value: int) -> bytes:
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """A message's fields in their order; raises ValueError for what is none."""
+    """Yields a message's fields in their order; raises ValueError for other bytes."""
     at = 0
     while at < len(message):
         tag, at = _read_varint(message, at)

@@ -1,8 +1,9 @@
-"""Listening sockets of an Envoy that we hold too: duplicates of descriptors, not new sockets.
+"""Listening sockets of an Envoy, held open by this process too: duplicates of descriptors.
 
-While somebody holds one, the kernel completes connections to it and lets them wait. That is what
-is wanted after Envoy has died, and a trap as soon as Envoy itself has closed it: connections would
-wait for nobody. So each remembers which descriptor of Envoy's it came from, and can be compared.
+While any process holds a listening socket, the kernel completes connections to it and lets them
+wait. That is wanted after Envoy has died, and a trap as soon as Envoy itself has closed the socket:
+connections would wait for a process that never accepts them. So each retained socket remembers
+which descriptor of Envoy's it came from, and can be compared with it.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 STDERR = 2  # as long as a process runs, it has this one
-WAITING_MOST = 4096
+BACKLOG = 4096
 """Connections that may wait for a new Envoy on each socket; net.core.somaxconn bounds it too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Which socket it is, as Envoys name it to each other.
+class SocketName:
+    """Names a listening socket in the way that Envoys name it to each other.
 
-    address: as in `tcp://127.0.0.1:80`. worker: the thread whose socket it is.
+    address: as in `tcp://127.0.0.1:80`. worker: the index of the thread that the socket belongs to.
     """
 
     address: str
@@ -31,109 +32,111 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeldSocket:
-    """One kernel socket. `number` is Envoy's own descriptor of it."""
+class RetainedSocket:
+    """One kernel socket. `envoy_descriptor` is the number it has in the Envoy process."""
 
     socket: socket.socket
     inode: int
-    number: int
+    envoy_descriptor: int
 
 
-class HeldSockets:
-    """The sockets of one process. Workers that share a socket have several places for it."""
+class RetainedSockets:
+    """The sockets of one process. A socket that workers share has several names."""
 
     def __init__(self, *, pid: int) -> None:
         self.pid = pid
-        self._places: dict[Place, HeldSocket] = {}
-        self._sockets: dict[int, HeldSocket] = {}
-        self._claimed: set[int] = set()
+        self._named: dict[SocketName, RetainedSocket] = {}
+        self._sockets: dict[int, RetainedSocket] = {}
+        self._passed: set[int] = set()
 
     def __len__(self) -> int:
         return len(self._sockets)
 
-    def add(self, place: Place, descriptor: int, number: int) -> bool:
-        """Take over a descriptor; False, and it is closed, if it is no listening socket."""
+    def add(self, name: SocketName, descriptor: int, envoy_descriptor: int) -> bool:
+        """Retains a descriptor. Closes it and returns False if it is no listening socket."""
         try:
-            taken = socket.socket(fileno=descriptor)
+            received = socket.socket(fileno=descriptor)
         except OSError:
             os.close(descriptor)
             return False
-        if not taken.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
-            taken.close()
+        if not received.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+            received.close()
             return False
         inode = os.fstat(descriptor).st_ino
         if (known := self._sockets.get(inode)) is not None:
-            taken.close()
+            received.close()
         else:
-            known = self._sockets[inode] = HeldSocket(socket=taken, inode=inode, number=number)
-        self._places[place] = known
+            known = self._sockets[inode] = RetainedSocket(
+                socket=received, inode=inode, envoy_descriptor=envoy_descriptor
+            )
+        self._named[name] = known
         return True
 
-    def claim(self, address: str, worker: int) -> int | None:
-        """The descriptor for a place, for somebody who is given it; None if there is none."""
-        held = self._places.get(Place(address=address, worker=worker))
-        if held is None:
+    def pass_on(self, name: SocketName) -> int | None:
+        """Returns the descriptor to give to a new Envoy, and remembers that it was given."""
+        retained = self._named.get(name)
+        if retained is None:
             return None
-        self._claimed.add(held.inode)
-        return held.socket.fileno()
+        self._passed.add(retained.inode)
+        return retained.socket.fileno()
 
     @property
-    def claimed(self) -> int:
-        """How many sockets were given away."""
-        return len(self._claimed & self._sockets.keys())
+    def passed(self) -> int:
+        """The number of sockets that a new Envoy was given."""
+        return len(self._passed & self._sockets.keys())
 
-    def begin_handover(self) -> None:
-        """Nobody accepts: let more connections wait than Envoy allowed. Raises OSError."""
-        self._claimed.clear()
-        for held in self._sockets.values():
-            held.socket.listen(WAITING_MOST)
+    def let_connections_wait(self) -> None:
+        """Lets more connections wait than Envoy allowed, as none accepts them. Raises OSError."""
+        self._passed.clear()
+        for retained in self._sockets.values():
+            retained.socket.listen(BACKLOG)
 
-    def still_theirs(self) -> bool:
-        """Whether Envoy has every one of these open. Raises OSError if that cannot be seen.
+    def envoy_has_all(self) -> bool:
+        """Says whether Envoy has every one of these open. Raises OSError if that cannot be seen.
 
-        One that has died, or is just dying, has closed none on purpose.
+        An Envoy that has died, or is just dying, has closed none on purpose.
         """
-        for held in self._sockets.values():
+        for retained in self._sockets.values():
             try:
-                target = Path(f"/proc/{self.pid}/fd/{held.number}").readlink()
+                target = Path(f"/proc/{self.pid}/fd/{retained.envoy_descriptor}").readlink()
             except FileNotFoundError:
                 return not Path(f"/proc/{self.pid}/fd/{STDERR}").is_symlink()
-            if target.name != f"socket:[{held.inode}]":
+            if target.name != f"socket:[{retained.inode}]":
                 return False
         return True
 
-    def belong_to(self, pid: int) -> None:
-        """Go on with another process, which has inherited these; what it has not is closed."""
-        numbers = _sockets_of(pid)
+    def keep_those_of(self, pid: int) -> None:
+        """Closes the sockets that another process has not taken over, and belongs to it then."""
+        descriptors = _descriptors_by_inode(pid)
         self.pid = pid
-        self._close(self._sockets.keys() - numbers.keys())
-        for inode, held in self._sockets.items():
-            self._sockets[inode] = replace(held, number=numbers[inode])
-        self._places = {p: self._sockets[held.inode] for p, held in self._places.items()}
+        self._close(self._sockets.keys() - descriptors.keys())
+        for inode, retained in self._sockets.items():
+            self._sockets[inode] = replace(retained, envoy_descriptor=descriptors[inode])
+        self._named = {n: self._sockets[retained.inode] for n, retained in self._named.items()}
 
-    def close_unclaimed(self) -> None:
-        """Close what nobody asked for."""
-        self._close(self._sockets.keys() - self._claimed)
+    def close_not_passed(self) -> None:
+        """Closes the sockets that no new Envoy has asked for."""
+        self._close(self._sockets.keys() - self._passed)
 
     def close(self) -> None:
-        """Close all; connections that wait on a socket nobody else has are reset."""
+        """Closes all; connections that wait on a socket that no other process has are reset."""
         self._close(tuple(self._sockets))
 
     def _close(self, inodes: Iterable[int]) -> None:
         for inode in inodes:
             self._sockets.pop(inode).socket.close()
-        self._places = {p: held for p, held in self._places.items() if held.inode in self._sockets}
+        self._named = {n: each for n, each in self._named.items() if each.inode in self._sockets}
 
 
-def _sockets_of(pid: int) -> dict[int, int]:
-    """Its sockets: inode to descriptor; none if we may not look."""
-    numbers: dict[int, int] = {}
+def _descriptors_by_inode(pid: int) -> dict[int, int]:
+    """Returns the sockets of a process; none if this process may not look."""
+    descriptors: dict[int, int] = {}
     try:
         for link in Path(f"/proc/{pid}/fd").iterdir():
             with suppress(FileNotFoundError):  # closed meanwhile
                 kind, _, inode = link.readlink().name.partition(":")
                 if kind == "socket":
-                    numbers[int(inode.strip("[]"))] = int(link.name)
+                    descriptors[int(inode.strip("[]"))] = int(link.name)
     except OSError:
         pass
-    return numbers
+    return descriptors

@@ -1,39 +1,34 @@
-"""Keeps a running Envoy's listening sockets open beside it, in case it dies.
-
-Three states: nothing is held; what is held is Envoy's too (`_held`); or Envoy has died, and it is
-held for the next one (`_left`). Whatever makes it uncertain that Envoy still has the same sockets
-releases them at once: a socket that only we hold swallows connections. Once it is settled they are
-asked for anew.
-"""
+"""Retains a running Envoy's listening sockets, in case it dies: carries out `decide`'s actions."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import math
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import assert_never
 
 from envoy_supervisor._background_tasks import Background
 from envoy_supervisor._config import EnvoyConfig
 from envoy_supervisor._errors import AdminError
 from envoy_supervisor.admin._client import AdminClient
 from envoy_supervisor.admin._listeners import listening_addresses
-from envoy_supervisor.handover._fetch_sockets import held_sockets
-from envoy_supervisor.handover._hot_restart_files import can_go_on, id_file, sockets
-from envoy_supervisor.handover._retained_sockets import HeldSockets
+from envoy_supervisor.handover import _retention_state as retention
+from envoy_supervisor.handover._fetch_sockets import fetch_listening_sockets
+from envoy_supervisor.handover._hot_restart_files import (
+    can_continue_series,
+    hot_restart_sockets,
+    id_file,
+)
+from envoy_supervisor.handover._retained_sockets import RetainedSockets, SocketName
+from envoy_supervisor.handover._retention_decisions import CHECK_INTERVAL_S, MAX_WAIT_S, decide
+from envoy_supervisor.handover._retention_state import Orphaned, RetentionState, Serving, StartKind
 from mesh_lifecycle import Clock
 
 log = logging.getLogger(__name__)
 
 MOST_SOCKETS = 256
-# How long a socket may be held that Envoy has closed without anyone telling.
-LOOK_S = 5.0
-# How long connections wait for a new Envoy that does not ask for their socket.
-WAIT_MOST_S = 10.0
-# A control plane that changes listeners in quick succession shall not have all of them asked for
-# each time: only the first change is followed at once.
-CALM_S = 0.25
 WARMING = "listener_manager.total_listeners_warming"
 WARMING_POLL_S = 0.1
 WARMING_POLL_SLOW_S = 5.0
@@ -41,7 +36,10 @@ WARMING_POLL_SLOW_S = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingEnvoy:
-    """What socket retention needs to know of an Envoy process."""
+    """The facts about an Envoy process that socket retention needs.
+
+    fixed_listeners: no control plane says where it listens.
+    """
 
     number: int
     series: int
@@ -52,11 +50,13 @@ class ServingEnvoy:
     fixed_listeners: bool
 
 
-class SocketKeeper:
-    """The sockets of one supervisor's Envoys. `handed_over` counts those that a new one took.
+class SocketRetention:
+    """The retained sockets of one supervisor's Envoys.
 
-    may_ask: whether a process serves and no next one of its family is there, dead or alive, which
-        the answers would go to.
+    `handed_over` counts the sockets that a new Envoy took over after a crash.
+
+    serving: returns the process that serves, unless a child of it is there, dead or alive: answers
+        would go to the child.
     """
 
     def __init__(
@@ -64,210 +64,227 @@ class SocketKeeper:
         config: EnvoyConfig,
         *,
         clock: Clock,
-        may_ask: Callable[[ServingEnvoy], bool],
+        serving: Callable[[], ServingEnvoy | None],
         background: Background,
     ) -> None:
         self.handed_over = 0
         self._config = config
         self._clock = clock
-        self._may_ask = may_ask
+        self._serving_envoy = serving
         self._background = background
-        self._held: HeldSockets | None = None
-        self._left: HeldSockets | None = None
-        self._changing = False
-        self._changed_at = -math.inf
-        self._closed = False
-        self._wish = object()  # replaced whenever what is being asked for is not wanted any more
-        self._asking = asyncio.Lock()
+        self._state = RetentionState()
+        self._sets: dict[int, RetainedSockets] = {}
+        self._events: deque[retention.Event] = deque()
+        self._handling = False
+        self._fetching = asyncio.Lock()
 
     @property
     def count(self) -> int:
-        """How many sockets are held now."""
-        return len(self._held or self._left or ())
+        """How many sockets are retained now."""
+        retained = self._state.retained
+        return len(self._sets[retained.sockets]) if retained else 0
 
     @property
-    def asking(self) -> bool:
+    def fetching(self) -> bool:
         """Whether Envoy is being asked: it must not be replaced until it has answered."""
-        return self._asking.locked()
+        return self._fetching.locked()
 
-    async def quiet(self) -> None:
-        """Wait until no answer is outstanding."""
-        async with self._asking:
+    async def wait_fetched(self) -> None:
+        """Waits until no answer is outstanding."""
+        async with self._fetching:
             pass
 
-    # --- while Envoy runs
+    def envoy_ready(self, envoy: ServingEnvoy) -> None:
+        """Retains the sockets of a process that has become ready."""
+        serving = self._serving()
+        if serving is not None and serving.pid == envoy.pid:
+            self._handle(retention.EnvoyReady(serving))
 
-    def take(self, child: ServingEnvoy, *, after_s: float = 0.0) -> None:
-        """Hold what the process that serves listens on, as soon as it can be asked."""
-        if not self._may_ask(child):
-            return
-        self.inherit(child)
-        if self._held is not None and self._held.pid != child.pid:
-            # A hot restart: what the new one has, it has from the old one.
-            self._held.belong_to(child.pid)
-        if not self._applies_to(child):
-            self.release()
-            return
-        wish = self._wish = object()
-        name = f"envoy {child.pid} sockets"
-        self._background.start(self._take(child, wish, after_s), name=name)
+    def envoy_starts(self, kind: StartKind) -> None:
+        """Prepares for a process that is about to start; `wait_fetched` before it does."""
+        self._handle(retention.EnvoyStarts(kind))
 
-    def pause(self) -> None:
-        """Ask no further; what is held stays held."""
-        self._wish = object()
+    def child_serves(self, child: ServingEnvoy) -> None:
+        """Leaves to the child of a dead Envoy the sockets that it has asked for."""
+        self._handle(retention.ChildServes(child.pid))
 
-    def check(self) -> bool:
-        """Look now whether what is held is Envoy's too, and release it if not."""
-        if self._held is None or _shared(self._held):
-            return True
-        log.warning("envoy has closed listening sockets that were held for it")
-        self._held.close()
-        self._held = None
-        return False
+    def child_failed(self) -> None:
+        """Checks the sockets after a child has failed: it may have had its parent close some."""
+        self._handle(retention.ChildFailed())
 
-    def release(self) -> None:
-        """Hold nothing, now: Envoy may be about to close its sockets."""
-        self.pause()
-        for held in (self._held, self._left):
-            if held is not None:
-                held.close()
-        self._held = self._left = None
+    def envoy_died(self, envoy: ServingEnvoy) -> bool:
+        """Retains the sockets of a process that has died; returns whether its child can have them.
 
-    def close(self) -> None:
-        """Release, for good."""
-        self._closed = True
-        self.release()
+        The process served, or was to get the sockets of a dead one itself.
+        """
+        self._handle(retention.EnvoyDied(envoy.pid))
+        file = id_file(self._config.directory, envoy.series)
+        orphaned = isinstance(self._state.retained, Orphaned)
+        return orphaned and self.count > 0 and can_continue_series(file)
 
     def listeners_changing(self) -> None:
-        """Release what a running Envoy may close; what a dead one left is for the next."""
-        self._changing = True
-        if self._left is None:
-            self.release()
+        """Releases the sockets that a running Envoy may close."""
+        self._handle(retention.ListenersChanging())
 
-    def listeners_changed(self, child: ServingEnvoy | None) -> None:
-        """Take what there is now; child: the process that serves."""
-        self._changing = False
-        now = self._clock.monotonic()
-        calm, self._changed_at = now - self._changed_at >= CALM_S, now
-        if child is not None and self._left is None:
-            self.take(child, after_s=0.0 if calm else CALM_S)
+    def listeners_changed(self) -> None:
+        """Retains the sockets that Envoy listens on now."""
+        self._handle(retention.ListenersChanged(self._serving()))
 
-    # --- when it has died
+    def release(self) -> None:
+        """Releases all sockets now."""
+        self._handle(retention.Release())
 
-    def bequeath(self, child: ServingEnvoy) -> bool:
-        """Keep the sockets of a process that has died for the next; whether there are any.
+    def close(self) -> None:
+        """Releases all sockets, and retains none any more."""
+        self._handle(retention.Release(for_good=True))
 
-        Or, if it was an heir and died before it served, what it would have got.
-        """
-        self.pause()
-        held, self._held = self._held, None
-        if held is not None and held.pid != child.pid:
-            held.close()
-        elif held:
-            self._left = held
-            self._background.start(self._patience(held), name="sockets without envoy")
-        if self._left is not None:
-            try:
-                self._left.begin_handover()
-            except OSError as error:
-                log.debug("waiting connections stay few", extra={"error": str(error)})
-        return bool(self._left) and can_go_on(id_file(self._config.directory, child.series))
+    def pass_socket(self, name: SocketName) -> int | None:
+        """Returns a descriptor of a dead Envoy's socket, for its child."""
+        retained = self._state.retained
+        if not isinstance(retained, Orphaned):
+            return None
+        return self._sets[retained.sockets].pass_on(name)
 
-    def claim(self, address: str, worker: int) -> int | None:
-        """The descriptor of a socket that the dead process had; for the next one."""
-        return self._left.claim(address, worker) if self._left is not None else None
+    # --- events in, actions out
 
-    def inherit(self, heir: ServingEnvoy) -> None:
-        """The next process serves; what it has asked for is its own as well."""
-        if self._left is None:
+    def _handle(self, event: retention.Event) -> None:
+        """Handles an event; one that comes while another is handled is queued."""
+        self._events.append(event)
+        if self._handling:
             return
-        self._left.close_unclaimed()
-        sockets_taken = len(self._left)
-        self._left.belong_to(heir.pid)
-        if sockets_taken:
-            self.handed_over += sockets_taken
-            log.info("connections waited for the new envoy", extra={"sockets": sockets_taken})
-        self._held, self._left = self._left, None
-        if self._changing:
-            self.release()
+        self._handling = True
+        try:
+            while self._events:
+                now = self._clock.monotonic()
+                self._state, actions = decide(self._state, self._events.popleft(), now=now)
+                for action in actions:
+                    self._do(action)
+        finally:
+            self._handling = False
 
-    async def _patience(self, left: HeldSockets) -> None:
-        await self._clock.sleep(WAIT_MOST_S)
-        if self._left is left and (count := len(left) - left.claimed):
-            log.warning(
-                "the new envoy takes long, connections are refused", extra={"sockets": count}
-            )
-            left.close_unclaimed()
+    def _do(self, action: retention.Action) -> None:
+        match action:
+            case retention.FetchSockets(number, pid, after_s):
+                work = self._fetch(number, after_s)
+                self._background.start(work, name=f"envoy {pid} sockets")
+            case retention.Check(sockets):
+                self._check(sockets)
+            case retention.CheckLater(check):
+                self._later(CHECK_INTERVAL_S, retention.CheckDue(check))
+            case retention.LetConnectionsWait(sockets):
+                self._let_connections_wait(sockets)
+            case retention.EndWaitLater(sockets):
+                self._later(MAX_WAIT_S, retention.WaitOver(sockets))
+            case retention.HandOver(sockets, pid):
+                self._hand_over(self._sets[sockets], pid)
+            case retention.KeepThoseOf(sockets, pid):
+                self._sets[sockets].keep_those_of(pid)
+            case retention.CloseNotPassed(sockets):
+                self._close_not_passed(sockets)
+            case retention.Close(sockets):
+                self._sets.pop(sockets).close()
+            case _:
+                assert_never(action)
 
-    # --- asking and looking
+    def _check(self, sockets: int) -> None:
+        if not _is_shared(self._sets[sockets]):
+            log.warning("envoy has closed listening sockets that were retained")
+            self._events.append(retention.NotShared(sockets, self._serving()))
 
-    def _applies_to(self, child: ServingEnvoy) -> bool:
-        config = self._config
-        return (
-            config.keep_sockets
+    def _let_connections_wait(self, sockets: int) -> None:
+        try:
+            self._sets[sockets].let_connections_wait()
+        except OSError as error:
+            log.debug("few connections can wait", extra={"error": str(error)})
+
+    def _close_not_passed(self, sockets: int) -> None:
+        retained = self._sets[sockets]
+        if count := len(retained) - retained.passed:
+            extra = {"sockets": count}
+            log.warning("the new envoy takes long, connections are refused", extra=extra)
+            retained.close_not_passed()
+
+    def _hand_over(self, retained: RetainedSockets, pid: int) -> None:
+        retained.close_not_passed()
+        count = len(retained)
+        retained.keep_those_of(pid)
+        if count:
+            self.handed_over += count
+            log.info("connections waited for the new envoy", extra={"sockets": count})
+
+    def _later(self, seconds: float, event: retention.Event) -> None:
+        async def wait() -> None:
+            await self._clock.sleep(seconds)
+            self._handle(event)
+
+        self._background.start(wait(), name=f"sockets timer {type(event).__name__}")
+
+    def _serving(self) -> Serving | None:
+        envoy, config = self._serving_envoy(), self._config
+        if envoy is None:
+            return None
+        retainable = (
+            config.retain_sockets
             and config.hot_restart
             and config.crashes.budget > 0
-            and not self._closed
-            and not self._changing
-            and (child.fixed_listeners or config.listener_changes_told)
+            and (envoy.fixed_listeners or config.listener_changes_reported)
         )
+        return Serving(pid=envoy.pid, retainable=retainable)
 
-    async def _take(self, child: ServingEnvoy, wish: object, after_s: float) -> None:
-        def wanted() -> bool:
-            return self._wish is wish and self._may_ask(child)
+    # --- asking Envoy
 
+    def _is_wanted(self, number: int) -> bool:
+        return self._state.fetch is not None and self._state.fetch.number == number
+
+    async def _fetch(self, number: int, after_s: float) -> None:
+        envoy = self._serving_envoy()
         await self._clock.sleep(after_s)
-        taken: HeldSockets | None = None
-        while wanted() and (taken := await self._asked(child, wanted)) is None:
-            await self._clock.sleep(LOOK_S)
-            self.check()
-        if taken is None:
+        retained = None
+        if envoy is not None and self._is_wanted(number):
+            try:
+                retained = await self._fetched(envoy, wanted=lambda: self._is_wanted(number))
+            except AdminError as error:
+                log.debug("envoy's listeners are not known", extra={"error": str(error)})
+        if retained is None:
+            self._handle(retention.FetchFailed(number, self._serving()))
             return
-        if not wanted():
-            taken.close()
-            return
-        if self._held is not None:
-            self._held.close()
-        self._held = taken
-        log.debug("listening sockets are held", extra={"sockets": len(taken)})
-        while taken and self._held is taken:
-            await self._clock.sleep(LOOK_S)
-            if self._held is taken and not self.check():
-                self.take(child)
+        if not _is_shared(retained):
+            retained.close()
+        self._sets[number] = retained
+        log.debug("listening sockets are fetched", extra={"sockets": len(retained)})
+        self._handle(retention.Fetched(number, len(retained)))
 
-    async def _asked(self, child: ServingEnvoy, wanted: Callable[[], bool]) -> HeldSockets | None:
-        """What it listens on, empty if we may not look; None if it could not be asked just now."""
-        try:
-            if not child.fixed_listeners and not await self._warm(child, wanted):
-                log.warning("listening sockets are not held", extra={"missing_statistic": WARMING})
-                return HeldSockets(pid=child.pid)
-            async with self._asking:
-                file = id_file(self._config.directory, child.series)
-                if not wanted():
-                    return None
-                if (at := sockets(file, child.epoch)) is None:
-                    return HeldSockets(pid=child.pid)
-                addresses = listening_addresses(await child.admin.listeners())
-                taken = await held_sockets(
-                    at,
-                    addresses,
-                    pid=child.pid,
-                    exited=child.exited,
-                    most=MOST_SOCKETS,
-                    wanted=wanted,
-                )
-        except AdminError as error:
-            log.debug("envoy's listeners are not known", extra={"error": str(error)})
-            return None
-        if taken is not None and not _shared(taken):
-            taken.close()
-        return taken
+    async def _fetched(
+        self, envoy: ServingEnvoy, *, wanted: Callable[[], bool]
+    ) -> RetainedSockets | None:
+        """Returns the sockets, none if they cannot be retained; None if Envoy does not answer now.
 
-    async def _warm(self, child: ServingEnvoy, wanted: Callable[[], bool]) -> bool:
-        """Wait until no listener is about to take another's place; False if that cannot be seen."""
+        Raises `AdminError`.
+        """
+        if not envoy.fixed_listeners and not await self._wait_warmed(envoy, wanted):
+            log.warning("listening sockets are not retained", extra={"missing_statistic": WARMING})
+            return RetainedSockets(pid=envoy.pid)
+        async with self._fetching:
+            if not wanted():
+                return None
+            file = id_file(self._config.directory, envoy.series)
+            if (at := hot_restart_sockets(file, envoy.epoch)) is None:
+                return RetainedSockets(pid=envoy.pid)
+            addresses = listening_addresses(await envoy.admin.listeners())
+            return await fetch_listening_sockets(
+                at,
+                addresses,
+                pid=envoy.pid,
+                exited=envoy.exited,
+                most=MOST_SOCKETS,
+                wanted=wanted,
+            )
+
+    async def _wait_warmed(self, envoy: ServingEnvoy, wanted: Callable[[], bool]) -> bool:
+        """Waits until no listener is about to replace another; False if that cannot be seen."""
         interval_s = WARMING_POLL_S
         while wanted():
-            warming = (await child.admin.stats(f"^{WARMING}$")).get(WARMING)
+            warming = (await envoy.admin.stats(f"^{WARMING}$")).get(WARMING)
             if warming is None:
                 return False
             if warming == 0:
@@ -277,10 +294,10 @@ class SocketKeeper:
         return True
 
 
-def _shared(held: HeldSockets) -> bool:
-    """Whether it is certain that Envoy has them too."""
+def _is_shared(retained: RetainedSockets) -> bool:
+    """Says whether it is certain that Envoy has these sockets too."""
     try:
-        return held.still_theirs()
+        return retained.envoy_has_all()
     except OSError as error:
         # Another user's process, or one with capabilities of its own.
         log.info("cannot look at envoy's sockets", extra={"reason": str(error)})

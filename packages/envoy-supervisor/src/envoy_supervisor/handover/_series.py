@@ -1,4 +1,7 @@
-"""What a family of Envoys has besides its processes: files, and whoever answers for a dead one."""
+"""The resources of each series of Envoys: its hot restart files, and the responder for a dead one.
+
+A series are the Envoys that share a base id and take over from each other, epoch after epoch.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,12 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
-from envoy_supervisor.handover._dead_parent import Claim, StandIn, nothing_kept
-from envoy_supervisor.handover._hot_restart_files import id_file, release, sockets
+from envoy_supervisor.handover._dead_parent import DeadParentResponder, PassSocket, no_sockets
+from envoy_supervisor.handover._hot_restart_files import (
+    hot_restart_sockets,
+    id_file,
+    release_series,
+)
 
 log = logging.getLogger(__name__)
 
@@ -16,49 +23,53 @@ def _nothing() -> None:
     return
 
 
-class Families:
-    """The families of one directory; at most one stand-in each, for the newest that is dead."""
+class SeriesResources:
+    """The series of one directory; each has at most one responder, for its newest dead Envoy."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._known: set[int] = set()
-        self._stand_ins: dict[int, StandIn] = {}
+        self._responders: dict[int, DeadParentResponder] = {}
 
-    def add(self, family: int) -> None:
-        """A process of that family is about to start."""
-        self._known.add(family)
+    def add(self, series: int) -> None:
+        """Remembers a series of which a process is about to start."""
+        self._known.add(series)
 
-    def stand_in(
+    def answer_for_dead_parent(
         self,
-        family: int,
+        series: int,
         epoch: int,
         *,
-        claim: Claim = nothing_kept,
-        live: Callable[[], None] = _nothing,
-        owed: bool = False,
+        pass_socket: PassSocket = no_sockets,
+        on_child_serves: Callable[[], None] = _nothing,
+        child_serves_already: bool = False,
     ) -> None:
-        """Answer for the dead process of that epoch for as long as its successor may ask.
+        """Answers for the dead process of that epoch for as long as its child may ask.
 
-        claim: which listening sockets it left. live: called when the successor serves. owed: the
-        successor serves already, and may wait for an answer.
+        The parameters are those of `DeadParentResponder`.
         """
-        at = sockets(id_file(self._directory, family), epoch)
+        at = hot_restart_sockets(id_file(self._directory, series), epoch)
         if at is None:
             return
-        if (before := self._stand_ins.pop(family, None)) is not None:
+        if (before := self._responders.pop(series, None)) is not None:
             before.close()
-        substitute = StandIn(at, claim=claim, live=live, owed=owed)
+        responder = DeadParentResponder(
+            at,
+            pass_socket=pass_socket,
+            on_child_serves=on_child_serves,
+            child_serves_already=child_serves_already,
+        )
         try:
-            substitute.open()
+            responder.open()
         except OSError as error:
-            log.warning("cannot answer for the old envoy", extra={"reason": str(error)})
+            log.warning("cannot answer for the dead envoy", extra={"reason": str(error)})
             return
-        self._stand_ins[family] = substitute
+        self._responders[series] = responder
 
-    def keep_only(self, needed: set[int]) -> None:
-        """Remove what the other families leave; none of their processes runs."""
-        for family in self._known - needed:
-            if (substitute := self._stand_ins.pop(family, None)) is not None:
-                substitute.close()
-            release(id_file(self._directory, family))
+    def release_all_but(self, needed: set[int]) -> None:
+        """Removes the files and responders of all other series, of which no process runs."""
+        for series in self._known - needed:
+            if (responder := self._responders.pop(series, None)) is not None:
+                responder.close()
+            release_series(id_file(self._directory, series))
         self._known &= needed

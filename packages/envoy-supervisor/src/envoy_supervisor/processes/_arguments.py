@@ -1,4 +1,4 @@
-"""Envoy's command line, exactly."""
+"""Envoy's command line."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ LOG_FORMAT = "[%l][%n] %_"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HotRestart:
-    """A process's place in a hot restart.
+    """The part that a process has in a hot restart.
 
-    base_id: which processes belong together; None for the first, which writes it to id_file.
-    socket_path: where they talk; None is Envoy's own choice, sockets that anyone may use.
-    parent_statistics: whether the one before is asked for its statistics, now and then.
+    base_id: is shared by the processes that take over from each other; None for the first, which
+        writes it to id_file.
+    socket_path: the beginning of their sockets' names; None is Envoy's own choice, sockets that
+        every user may use.
+    parent_statistics: whether the parent is asked for its statistics, now and then.
     """
 
     id_file: Path
@@ -35,7 +37,7 @@ def envoy_arguments(
     hot_restart: HotRestart | None = None,
     own_log_format: bool = True,
 ) -> tuple[str, ...]:
-    """The arguments behind the executable's name.
+    """Returns the arguments behind the executable's name.
 
     own_log_format: False when the bootstrap sets a log format, which Envoy refuses to have twice.
     """

@@ -1,9 +1,9 @@
-"""Becomes another program that the kernel kills when our parent ends.
+"""Becomes another program, which the kernel kills when the parent of this process ends.
 
 Run as `python -I -S _exec_program.py PARENT_PID ERROR_FD PROGRAM [ARGUMENT ...]`: it imports
-nothing of this package. Why a program of its own and not a function between fork and exec: that
+nothing of this package. It is a program of its own and no function between fork and exec: that
 would run Python in a copy of a process whose other threads (gRPC's) may hold any lock, and such
-children were seen to crash. Without one, `subprocess` uses vfork, which copies nothing.
+children were seen to crash. Without such a function `subprocess` uses vfork, which copies nothing.
 
 If PROGRAM can't be executed, the error number goes to ERROR_FD as text; else it is closed.
 """
@@ -18,7 +18,7 @@ _PR_SET_PDEATHSIG = 1
 
 def main(parent: int, error_fd: int, program: list[str]) -> int:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:  # it ended before the call above: nobody would tell us
+    if os.getppid() != parent:  # it ended before the call above: no signal would come
         return 127
     os.set_inheritable(error_fd, False)
     # Python ignores these for itself, and what is ignored stays so in the program.

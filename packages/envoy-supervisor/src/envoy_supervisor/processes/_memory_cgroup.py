@@ -1,8 +1,9 @@
-"""What the memory cgroup says: how much is allowed, and whether the kernel killed for it.
+"""Reads the memory cgroup: how much memory is allowed, and whether the kernel killed for it.
 
-Both layouts: the unified one (v2), in which a limit may stand at any cgroup above and `memory.*`
-files are missing where the controller is not enabled; and the older one (v1), in which the kernel
-itself sums up what stands above. Source: the kernel's admin-guide/cgroup-v2 and cgroup-v1/memory.
+Reads both layouts: the unified one (v2), in which any cgroup further up may have the limit and
+`memory.*` files are missing where the controller is not enabled; and the older one (v1), in which
+the kernel itself includes the limits further up. Source: the kernel's admin-guide/cgroup-v2 and
+cgroup-v1/memory.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _EVENTS = ("memory.events", "memory.oom_control")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryWatch:
-    """A process's memory cgroups and the number of kills there had been when the watch began.
+    """A process' memory cgroups, and the count of kills when the watch began.
 
     directories: the cgroup the process is in, then those above it, as far as they can be seen.
     """
@@ -30,17 +31,17 @@ class MemoryWatch:
     kills_before: int
 
     def killed(self) -> bool:
-        """Whether the kernel has killed for memory in this cgroup since the watch began."""
+        """Says whether the kernel has killed for memory in this cgroup since the watch began."""
         return oom_kills(self.directories[0]) > self.kills_before
 
     @property
     def limit(self) -> int | None:
-        """How many bytes are allowed, by whichever cgroup allows least; None if none limits."""
+        """How many bytes the cgroup with the tightest limit allows; None if none has a limit."""
         tightest = self._tightest()
         return tightest[0] if tightest else None
 
     def figures(self) -> str:
-        """The limit, and the most that was used of it, in words."""
+        """Returns the limit and the peak of use, as text."""
         tightest = self._tightest()
         peak = _number(tightest[1] if tightest else self.directories[0], _PEAKS)
         parts = [f"limit {_mib(tightest[0])}" if tightest else "no cgroup limit"]
@@ -56,7 +57,7 @@ class MemoryWatch:
 
 
 def watch_memory(pid: int, *, proc: Path = Path("/proc"), root: Path = ROOT) -> MemoryWatch | None:
-    """Begin watching the memory cgroup of a process; None where there is none to be seen."""
+    """Begins to watch the memory cgroup of a process; None if none can be seen."""
     try:
         lines = (proc / str(pid) / "cgroup").read_text().splitlines()
     except OSError:
@@ -75,13 +76,13 @@ def watch_memory(pid: int, *, proc: Path = Path("/proc"), root: Path = ROOT) -> 
 
 
 def memory_limit() -> int | None:
-    """How many bytes this process and its children may use together; None if nobody limits them."""
+    """Returns how many bytes this process and its children may use together; None: no limit."""
     watch = watch_memory(os.getpid())
     return watch.limit if watch else None
 
 
 def oom_kills(directory: Path) -> int:
-    """The kernel's count of processes killed for memory, over the cgroup's life."""
+    """Returns the kernel's count of processes killed for memory, over the cgroup's life."""
     for name in _EVENTS:
         try:
             lines = (directory / name).read_text().splitlines()
@@ -95,11 +96,11 @@ def oom_kills(directory: Path) -> int:
 
 
 def _upwards(mount: Path, path: str) -> Iterable[Path]:
-    """The cgroup's directory and those above it.
+    """Yields the cgroup's directory and those above it.
 
-    Inside a container the path may be the host's, while the mount shows only our part: then
-    nothing below the mount is there, and the mount itself is our cgroup. A path that leaves the
-    mount (`/../other`: a process of another namespace) is nothing we can see.
+    Inside a container the path may be the host's, while the mount shows only the container's part:
+    then nothing below the mount is there, and the mount itself is the cgroup. A path that leaves
+    the mount (`/../other`: a process of another namespace) cannot be seen.
     """
     parts = PurePosixPath(path.lstrip("/")).parts
     if ".." in parts:
@@ -109,7 +110,10 @@ def _upwards(mount: Path, path: str) -> Iterable[Path]:
 
 
 def _with_memory(directories: Iterable[Path]) -> Iterable[Path]:
-    """Those that account for memory: not the real root, nor one the controller is not given to."""
+    """Yields the cgroups that account for memory.
+
+    The real root does not, nor does a cgroup that the memory controller is not enabled for.
+    """
     return (
         directory
         for directory in directories

@@ -1,7 +1,7 @@
-"""What Envoy prints, as records in this process's log: leveled, bounded in size and in rate.
+"""Logs the lines that Envoy prints: with Envoy's levels, bounded in size and in rate.
 
-Envoy's threads wait while a full pipe is not read, so the pipe is always read; what is too much
-for the log is counted and left out.
+Envoy's threads wait while a full pipe is not read, so the pipe is always read; lines that are too
+many for the log are counted and left out.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 log = logging.getLogger("envoy_supervisor.envoy")
 
 MAX_LINE_BYTES = 16 * 1024
-KEPT_LINES = 40
+RECENT_LINES = 40
 
 _LEVELS = {
     "trace": logging.DEBUG,
@@ -32,7 +32,7 @@ _RECORD = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogLine:
-    """One line Envoy printed; component is empty for lines that are no log records."""
+    """One line that Envoy printed. `component` is empty for a line that is no log record."""
 
     level: int
     component: str
@@ -40,7 +40,7 @@ class LogLine:
 
 
 def parse_line(line: bytes) -> LogLine:
-    """Read one line of Envoy's output; never fails."""
+    """Reads one line of Envoy's output; never fails."""
     text = line[:MAX_LINE_BYTES].decode("utf-8", "replace").rstrip()
     if len(line) > MAX_LINE_BYTES:
         text += f" ... ({len(line)} bytes)"
@@ -50,16 +50,16 @@ def parse_line(line: bytes) -> LogLine:
 
 
 class OutputLog:
-    """Takes Envoy's output as it comes and logs it line by line.
+    """Takes Envoy's output in pieces and logs it line by line.
 
-    At most `lines_per_s` lines a second are logged (and that many more in one burst); the last
-    lines are kept for the sentence that explains an exit.
+    At most `lines_per_s` lines a second are logged (and that many more in one burst). `recent` has
+    the last lines, for the sentence that explains an exit.
     """
 
     def __init__(
         self, *, pid: Callable[[], int], monotonic: Callable[[], float], lines_per_s: float = 500.0
     ) -> None:
-        self.kept: deque[LogLine] = deque(maxlen=KEPT_LINES)
+        self.recent: deque[LogLine] = deque(maxlen=RECENT_LINES)
         self._pid = pid
         self._monotonic = monotonic
         self._rate = lines_per_s
@@ -69,16 +69,16 @@ class OutputLog:
         self._partial = bytearray()
 
     def feed(self, data: bytes) -> None:
-        """Take the next piece of output, of any size, cut anywhere."""
+        """Takes the next piece of output, of any size, cut anywhere."""
         *lines, rest = data.split(b"\n")
         for line in lines:
             self._line(bytes(self._partial) + line if self._partial else line)
             self._partial.clear()
-        # A line without end is kept to one byte over the limit, by which it is known as too long.
+        # Of a line without end one byte more than the limit is kept: that marks it as too long.
         self._partial += rest[: max(0, MAX_LINE_BYTES + 1 - len(self._partial))]
 
     def close(self) -> None:
-        """Log what came after the last newline, and how much was left out."""
+        """Logs the output after the last newline, and how many lines were left out."""
         if self._partial:
             self._line(bytes(self._partial))
             self._partial.clear()
@@ -88,7 +88,7 @@ class OutputLog:
         if not line.strip():
             return
         parsed = parse_line(line)
-        self.kept.append(parsed)
+        self.recent.append(parsed)
         if not self._allowed():
             self._dropped += 1
             return

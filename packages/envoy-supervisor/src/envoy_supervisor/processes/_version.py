@@ -1,4 +1,4 @@
-"""What Envoy can be started with: a binary, its arguments, a bootstrap; told apart by hash."""
+"""A version of what Envoy runs with: binary, arguments and bootstrap, identified by a hash."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ _OWN_FILE_S = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Version:
-    """A configuration, read and rendered. `name` is equal for what would run the same."""
+    """A configuration, read and rendered. `name` is equal if the same would run."""
 
     name: str
     config: EnvoyConfig
     content: str
-    """The bootstrap, rendered or as it stood in the user's own file."""
+    """The bootstrap, rendered or as read from the user's own file."""
     admin: Address | UnixAddress
     own_listeners: tuple[Address, ...]
     sets_log_format: bool
     stats_flush_s: float
     fixed_listeners: bool
-    """No control plane says where to listen."""
+    """No control plane says where Envoy listens."""
 
 
 def read_version(config: EnvoyConfig) -> Version:
-    """Read or render the bootstrap and look at the binary.
+    """Reads or renders the bootstrap, and looks at the binary.
 
     Raises `BootstrapError` for values that cannot be rendered, `EnvoySupervisorError` for a file
     that cannot be read.
@@ -79,7 +79,7 @@ def read_version(config: EnvoyConfig) -> Version:
 
 
 async def fetch_version(config: EnvoyConfig) -> Version:
-    """Do what `read_version` does, without holding up the loop; a mount may hang."""
+    """Does what `read_version` does, without holding up the loop: a mount may hang."""
     about = config.binary if isinstance(config.bootstrap, BootstrapConfig) else config.bootstrap
     try:
         return await run_in_thread(partial(read_version, config), path=about)
@@ -91,14 +91,14 @@ async def fetch_version(config: EnvoyConfig) -> Version:
 
 @contextmanager
 def bootstrap_file(version: Version, path: Path) -> Iterator[Path]:
-    """The file to start Envoy with: the user's own, or one at `path`, which is removed again.
+    """Provides the file to start Envoy with: the user's own, or one at `path`, removed afterwards.
 
-    A file of the user's that has been changed since stands for another version: perhaps it was
-    refused, perhaps nobody has asked for it yet. Then this one is what was read.
+    If the user's file has changed since it was read, it is another version's: one that was refused,
+    or that no caller has asked for yet. Then a file with the content that was read is written.
     """
     own = version.config.bootstrap
     if isinstance(own, Path):
-        if _stands_in(own, version):
+        if _has_content_of(own, version):
             yield own
             return
         path = path.with_suffix(own.suffix)  # which tells Envoy what language it is
@@ -112,9 +112,9 @@ def bootstrap_file(version: Version, path: Path) -> Iterator[Path]:
         remove(path)
 
 
-def _stands_in(file: Path, version: Version) -> bool:
+def _has_content_of(file: Path, version: Version) -> bool:
     try:
-        # No longer than that: if its mount hangs, what was read from it does.
+        # If its mount hangs, the content that was read is used.
         content = read_bytes_with_timeout(
             file, max_bytes=MAX_BOOTSTRAP_BYTES, timeout_s=_OWN_FILE_S
         )
@@ -129,7 +129,7 @@ def _read(bootstrap: Path) -> str:
 
 
 def _fixed_listeners(bootstrap: str, extra_args: tuple[str, ...]) -> bool:
-    """Whether it is certain that all listeners stand in the bootstrap."""
+    """Says whether it is certain that the bootstrap has all listeners."""
     if any(argument.startswith("--config") for argument in extra_args):
         return False  # merged into the bootstrap
     try:
@@ -150,5 +150,5 @@ def _name(config: EnvoyConfig, bootstrap: str) -> str:
         facts = (binary.st_dev, binary.st_ino, binary.st_size, binary.st_mtime_ns)
         parts += [str(fact) for fact in facts]
     except OSError:
-        pass  # starting it tells what is wrong
+        pass  # the error comes when the binary is started
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""Waiting, when stopping, for open connections to end."""
+"""Waits, when stopping, for open connections to end: carries out the drain decisions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from envoy_supervisor.decisions._drain_decisions import (
     after_reading,
     plan_drain,
 )
-from envoy_supervisor.decisions._process_states import Stage
+from envoy_supervisor.decisions._state import Stage
 from envoy_supervisor.supervision._supervisor import Supervisor
 from mesh_lifecycle import Clock
 
@@ -34,9 +34,9 @@ CONNECTIONS_FILTER = r"^listener\..*downstream_cx_active$"
 async def until_idle(
     supervisor: Supervisor, config: EnvoyConfig, *, begun: float, clock: Clock
 ) -> None:
-    """Wait until nothing is open, the deadline has come, or Envoy has ended by itself.
+    """Waits until no connection is open, the deadline has come, or Envoy has ended by itself.
 
-    begun: when the stop began; what it may take is counted from then.
+    begun: when the stop began; the deadline is counted from then.
     """
     drain = Drain(
         plan=plan_drain(
@@ -46,21 +46,21 @@ async def until_idle(
             exit_when_idle=config.exit_when_idle,
         )
     )
-    child = supervisor.current
+    process = supervisor.current
     interval_s = IDLE_POLL_S
     while True:
         before = drain.step
         left_s = drain.plan.deadline - clock.monotonic()
         try:
-            stats = await answered_within(left_s, child.admin.stats(CONNECTIONS_FILTER))
+            stats = await answered_within(left_s, process.admin.stats(CONNECTIONS_FILTER))
         except AdminError as error:
             log.debug("open connections are not known", extra={"error": str(error)})
-            if _unheard(supervisor):
+            if _admin_closed(supervisor):
                 drain = after_reading(drain, None, now=clock.monotonic())
             else:
                 drain = after_failure(drain, now=clock.monotonic())
         else:
-            count = active_connections(stats, child.version.own_listeners)
+            count = active_connections(stats, process.version.own_listeners)
             if count == 0 and _not_all_reported(supervisor, clock):
                 count = None
             log.debug("connections still open", extra={"count": count, "step": str(drain.step)})
@@ -68,7 +68,7 @@ async def until_idle(
         if drain.step is DrainStep.DONE:
             return
         if drain.step is not before:
-            await _refuse(child.admin, left_s=drain.plan.deadline - clock.monotonic())
+            await _refuse(process.admin, left_s=drain.plan.deadline - clock.monotonic())
             continue
         plan = drain.plan
         step_ends = plan.refuse_at if drain.step is DrainStep.ASKING else plan.deadline
@@ -79,7 +79,7 @@ async def until_idle(
 
 
 async def answered_within(seconds: float, call: Coroutine[object, object, Answer]) -> Answer:
-    """Ask Envoy, which may hang, for no longer than there is time; raises `AdminError`."""
+    """Asks Envoy, which may hang, for at most so long. Raises `AdminError`."""
     try:
         async with asyncio.timeout(max(0.0, seconds)):
             return await call
@@ -87,33 +87,34 @@ async def answered_within(seconds: float, call: Coroutine[object, object, Answer
         raise AdminError("envoy does not answer in the time that is left") from error
 
 
-def _unheard(supervisor: Supervisor) -> bool:
-    """Whether a process finishes requests that has no admin interface any more.
+def _admin_closed(supervisor: Supervisor) -> bool:
+    """Says whether a process finishes requests that has no admin interface any more.
 
-    The next of its family has closed it, and is gone. That nobody answers says nothing then.
+    Its child has closed the admin interface, and is gone. That no answer comes says nothing then.
     """
-    fleet = supervisor.fleet
-    if fleet.first(Stage.READY) is not None:
-        return fleet.blind
-    return fleet.first(Stage.RETIRING) is not None
+    state = supervisor.state
+    if state.first(Stage.READY) is not None:
+        return state.admin_may_be_closed
+    return state.first(Stage.RETIRING) is not None
 
 
 def _not_all_reported(supervisor: Supervisor, clock: Clock) -> bool:
-    """Whether there may be connections that the process that answers does not report.
+    """Says whether the process that answers may not report all connections.
 
-    An old process has no admin interface any more; the new one adds the old one's numbers to its
-    own each time it brings its statistics up to date. They only go down: the old one accepts
-    nothing, so a late zero is a true one.
+    A parent has no admin interface any more; its child adds the parent's numbers to its own each
+    time it brings its statistics up to date. The parent's numbers only go down, as it accepts
+    no connections, so a late zero is a true one.
     """
-    fleet, current = supervisor.fleet, supervisor.current
-    if fleet.blind and fleet.first(Stage.ENDING) is not None:
-        # The one that should have taken over still answers, at the address of the one that serves.
+    state, current = supervisor.state, supervisor.current
+    if state.admin_may_be_closed and state.first(Stage.ENDING) is not None:
+        # The child that should have taken over still answers, at its parent's address.
         return True
-    retiring = fleet.first(Stage.RETIRING)
+    retiring = state.first(Stage.RETIRING)
     if retiring is None:
         return False
-    if (retiring.family, retiring.epoch + 1) != (current.member.family, current.member.epoch):
-        # The one that would have reported them has died.
+    child = current.started_as
+    if (retiring.series, retiring.epoch + 1) != (child.series, child.epoch):
+        # The child that would have reported them has died.
         return True
     reported_at = current.ready_at + current.version.stats_flush_s + 1.0
     return clock.monotonic() < reported_at

@@ -1,7 +1,7 @@
-"""What an Envoy leaves to the one after it: its listening sockets, and somebody to answer for it.
+"""The hand-over between Envoys: who gets listening sockets from whom, and who answers for the dead.
 
-One that lives is asked by its successor itself. For one that has died, the sockets were held beside
-it (`_keeper`), and a stand-in answers (`_families`).
+An Envoy that lives is asked by its child itself. For one that has died, the sockets were retained
+(`handover._retention`), and the supervisor answers its child (`handover._dead_parent`).
 """
 
 from __future__ import annotations
@@ -12,116 +12,122 @@ from collections.abc import Callable
 from envoy_supervisor._background_tasks import Background
 from envoy_supervisor._config import EnvoyConfig
 from envoy_supervisor._exit import Exit
-from envoy_supervisor.decisions._process_states import Fleet, Member, Phase, Stage
-from envoy_supervisor.handover._retention import ServingEnvoy, SocketKeeper
-from envoy_supervisor.handover._series import Families
-from envoy_supervisor.processes._envoy_process import Child
+from envoy_supervisor.decisions._state import Phase, ProcessState, Stage, SupervisorState
+from envoy_supervisor.handover._retention import ServingEnvoy, SocketRetention
+from envoy_supervisor.handover._retention_state import StartKind
+from envoy_supervisor.handover._series import SeriesResources
+from envoy_supervisor.processes._envoy_process import EnvoyProcess
 from mesh_lifecycle import Clock
 
 
 class Handover:
-    """Between all processes of one supervisor. `fleet` gives them as they are now."""
+    """Between all processes of one supervisor.
+
+    state: returns it as it is now. process: returns the process of a number, if it is alive.
+    """
 
     def __init__(
         self,
         config: EnvoyConfig,
         *,
-        fleet: Callable[[], Fleet],
+        state: Callable[[], SupervisorState],
+        process: Callable[[int], EnvoyProcess | None],
         clock: Clock,
         background: Background,
     ) -> None:
-        self.keeper = SocketKeeper(
-            config, clock=clock, may_ask=self._may_ask, background=background
+        self.retention = SocketRetention(
+            config, clock=clock, serving=self._serving, background=background
         )
-        self._fleet = fleet
-        self._families = Families(config.directory)
+        self._state = state
+        self._process = process
+        self._series = SeriesResources(config.directory)
 
-    def prepare(
-        self, member: Member, *, same_workers: bool, heir: Callable[[], Child | None]
-    ) -> None:
-        """Clear the way for a process that is about to start; wait for `quiet` before it does.
+    def prepare(self, starting: ProcessState, *, same_workers: bool) -> None:
+        """Prepares for a process that is about to start; call `wait_fetched` before it does.
 
         same_workers: it has as many worker threads as the one that serves.
-        heir: its process, once it was started.
         """
-        self._families.add(member.family)
-        if member.epoch == 0:
-            # A socket of a dead Envoy would take connections that are meant for this one.
-            self.keeper.release()
-            return
-        self.keeper.pause()
-        if member.heir:
-            self._families.stand_in(
-                member.family,
-                member.epoch - 1,
-                claim=self.keeper.claim,
-                live=lambda: self._inherit(heir()),
+        self._series.add(starting.series)
+        if starting.epoch == 0:
+            self.retention.envoy_starts(StartKind.BINDS)
+        elif starting.parent_died:
+            self.retention.envoy_starts(StartKind.FROM_DEAD_PARENT)
+            self._series.answer_for_dead_parent(
+                starting.series,
+                starting.epoch - 1,
+                pass_socket=self.retention.pass_socket,
+                on_child_serves=lambda: self._on_child_serves(starting.number),
             )
         elif same_workers:
-            # A child before this one may have told the parent to stop listening, and died.
-            self.keeper.check()
+            self.retention.envoy_starts(StartKind.FROM_PARENT)
         else:
-            # Fewer workers: the sockets of those too many would be ours alone, and get a share.
-            self.keeper.release()
+            self.retention.envoy_starts(StartKind.FROM_PARENT_OF_OTHER_SIZE)
 
-    def must_wait(self, member: Member) -> bool:
-        """Whether a question of ours is open, whose answer that process would get instead."""
-        return member.epoch > 0 and self.keeper.asking
+    def must_wait(self, starting: ProcessState) -> bool:
+        """Says whether Envoy's answer to the supervisor would go to that process instead."""
+        return starting.epoch > 0 and self.retention.fetching
 
-    async def quiet(self) -> None:
-        """Wait until no question of ours is open."""
-        await self.keeper.quiet()
+    async def wait_fetched(self) -> None:
+        """Waits until no answer of Envoy's is outstanding."""
+        await self.retention.wait_fetched()
 
-    def ended(self, member: Member, child: Child, outcome: Exit) -> bool:
-        """Whether the next one can take over what this one had, or was to get."""
-        if member.stage is Stage.RETIRING and self._there_is(member.family, member.epoch + 1):
-            self._families.stand_in(member.family, member.epoch, owed=True)
-        if self._fleet().phase is not Phase.RUNNING or outcome.final:
+    def ready(self, process: EnvoyProcess) -> None:
+        """Retains the sockets of a process that has become ready."""
+        self.retention.envoy_ready(serving_envoy(process))
+
+    def ended(self, last: ProcessState, process: EnvoyProcess, outcome: Exit) -> bool:
+        """Returns whether the next process can have the sockets that this one had, or was to get.
+
+        last: the state of the process before its end.
+        """
+        state = self._state()
+        if last.stage is Stage.RETIRING and state.has_epoch(last.series, last.epoch + 1):
+            self._series.answer_for_dead_parent(last.series, last.epoch, child_serves_already=True)
+        if state.phase is not Phase.RUNNING or outcome.final:
             return False
-        if member.stage is Stage.READY:
-            kept = self.keeper.bequeath(serving_envoy(child))
-        elif member.stage is Stage.STARTING and member.heir:
-            # Killed from outside it has proved nothing; else taking over may be what it cannot.
-            kept = outcome.signal == signal.SIGKILL and self.keeper.bequeath(serving_envoy(child))
+        if last.stage is Stage.READY:
+            retained = self.retention.envoy_died(serving_envoy(process))
+        elif last.stage is Stage.STARTING and last.parent_died:
+            # If it was not killed from outside, the hand-over may be what failed.
+            killed = outcome.signal == signal.SIGKILL
+            retained = killed and self.retention.envoy_died(serving_envoy(process))
         else:
-            self.keeper.check()
+            self.retention.child_failed()
             return False
-        if not kept:
-            self.keeper.release()
-        return kept
+        if not retained:
+            self.retention.release()
+        return retained
 
-    def tidy(self) -> None:
-        """Remove what outlives processes, once no process is left that needs it."""
-        fleet = self._fleet()
-        needed = {member.family for member in fleet.members}
-        if fleet.legacy is not None and fleet.phase is Phase.RUNNING:
-            needed.add(fleet.legacy.family)
-        self._families.keep_only(needed)
+    def release_unused(self) -> None:
+        """Removes the files of each series of which no process is left or will be started."""
+        state = self._state()
+        needed = {process.series for process in state.processes}
+        if state.dead_parent is not None and state.phase is Phase.RUNNING:
+            needed.add(state.dead_parent.series)
+        self._series.release_all_but(needed)
 
-    def _inherit(self, heir: Child | None) -> None:
-        if heir is not None:
-            self.keeper.inherit(serving_envoy(heir))
+    def _on_child_serves(self, number: int) -> None:
+        if (child := self._process(number)) is not None:
+            self.retention.child_serves(serving_envoy(child))
 
-    def _may_ask(self, child: ServingEnvoy) -> bool:
-        """Whether answers of that process come to us, and not to the next of its family."""
-        serving = self._fleet().first(Stage.READY)
-        if serving is None or serving.number != child.number:
-            return False
-        return not self._there_is(serving.family, serving.epoch + 1)
-
-    def _there_is(self, family: int, epoch: int) -> bool:
-        """Whether there is a process of that family and epoch."""
-        return any((m.family, m.epoch) == (family, epoch) for m in self._fleet().members)
+    def _serving(self) -> ServingEnvoy | None:
+        """Returns the process that serves, if its answers come here and not to a child of it."""
+        state = self._state()
+        serving = state.first(Stage.READY)
+        if serving is None or state.has_epoch(serving.series, serving.epoch + 1):
+            return None
+        process = self._process(serving.number)
+        return serving_envoy(process) if process else None
 
 
-def serving_envoy(child: Child) -> ServingEnvoy:
+def serving_envoy(process: EnvoyProcess) -> ServingEnvoy:
     """Returns what socket retention needs to know of a process."""
     return ServingEnvoy(
-        number=child.member.number,
-        series=child.member.family,
-        epoch=child.member.epoch,
-        pid=child.process.pid,
-        exited=child.process.exited,
-        admin=child.admin,
-        fixed_listeners=child.version.fixed_listeners,
+        number=process.started_as.number,
+        series=process.started_as.series,
+        epoch=process.started_as.epoch,
+        pid=process.pid,
+        exited=process.exited,
+        admin=process.admin,
+        fixed_listeners=process.version.fixed_listeners,
     )

@@ -15,7 +15,7 @@ Get = Callable[[int], AbstractAsyncContextManager[asyncio.Task[bytes]]]
 
 
 class SlowApplication:
-    """Answers each request only when `release` is set."""
+    """AdminAnswered each request only when `release` is set."""
 
     def __init__(self) -> None:
         self.arrived = asyncio.Event()

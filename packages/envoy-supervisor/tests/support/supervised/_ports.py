@@ -1,4 +1,4 @@
-"""Ports that nobody listens at any more."""
+"""Ports that no process listens at any more."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mesh_testkit import PATIENCE_S, until
 
 
 def is_refused(port: int) -> bool:
-    """Say whether nobody listens there."""
+    """Say whether no process listens there."""
     try:
         with socket.create_connection(("127.0.0.1", port), PATIENCE_S):
             return False
@@ -17,5 +17,5 @@ def is_refused(port: int) -> bool:
 
 
 async def until_refused(port: int) -> None:
-    """Wait until nobody listens there any more."""
+    """Wait until no process listens there any more."""
     await until(lambda: is_refused(port), what=f"port {port} to refuse connections")

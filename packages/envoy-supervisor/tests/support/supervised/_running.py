@@ -26,7 +26,7 @@ async def serving(config: EnvoyConfig, *, clock: Clock | None = None) -> AsyncIt
 
 async def holds(envoy: Envoy, count: int) -> None:
     await until(
-        lambda: envoy.status.kept_sockets == count,
+        lambda: envoy.status.retained_sockets == count,
         what=f"{count} sockets to be held",
         seen=lambda: envoy.status,
     )

@@ -1,4 +1,4 @@
-"""One child process: started so that it cannot outlive us, heard to the end, and reaped.
+"""One program in a process of its own: tied to this process' life, its output read, and reaped.
 
 `subprocess` with a pidfd instead of asyncio's subprocesses: the exit is an ordinary readable
 descriptor, so there is no child watcher, thread or signal handler, and every event loop does.
@@ -16,33 +16,34 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import IO
 
 from envoy_supervisor._errors import EnvoyNotFound, EnvoySupervisorError
 
-# Starts a program that cannot outlive us; -I -S because it needs nothing that takes time to load.
+# -I -S because the program needs nothing that takes time to load.
 _EXEC = (sys.executable, "-I", "-S", str(Path(__file__).with_name("_exec_program.py")))
 _READ_BYTES = 64 * 1024
 _READS_AFTER_END = 32
 _KILLED_S = 2.0
 
 
-class Process:
-    """A running or ended child. `exited` gets its return code, negative for a signal.
+class Subprocess:
+    """A running or ended program. `exited` gets its return code, negative for a signal."""
 
-    output: gets what the program prints, in pieces of any size.
-    closed: called once, after the last piece.
-    """
-
-    def __init__(self, popen: subprocess.Popen[bytes], pidfd: int) -> None:
+    def __init__(self, popen: subprocess.Popen[bytes], stdout: IO[bytes], pidfd: int) -> None:
         self.pid = popen.pid
         self.exited: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._popen = popen
+        self._stdout = stdout
         self._pidfd = pidfd
         self._output: Callable[[bytes], None] = _nowhere
         self._closed: Callable[[], None] = _nothing
 
     def listen(self, output: Callable[[bytes], None], closed: Callable[[], None]) -> None:
-        """Begin reading what the program prints, and reap it when it ends."""
+        """Begins to read what the program prints, and reaps it when it ends.
+
+        output: gets the output in pieces of any size. closed: called once, after the last piece.
+        """
         self._output, self._closed = output, closed
         loop = asyncio.get_running_loop()
         os.set_blocking(self._pipe, False)
@@ -50,13 +51,13 @@ class Process:
         loop.add_reader(self._pidfd, self._on_end)
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal; nothing happens once the process has ended."""
+        """Sends a signal; nothing happens once the process has ended."""
         if not self.exited.done():
-            # Through Popen, which has not reaped the process yet: its pid cannot be another's.
+            # Through Popen, which has not reaped the process yet: its pid is not reused yet.
             self._popen.send_signal(number)
 
     async def kill(self) -> None:
-        """Kill it, and wait until it is gone even if this is cancelled."""
+        """Kills the process and waits until it is gone, even if this is cancelled."""
         self.signal(signal.SIGKILL)
         try:
             # Only a kernel that holds the process in a system call can delay it.
@@ -70,8 +71,7 @@ class Process:
 
     @property
     def _pipe(self) -> int:
-        assert self._popen.stdout is not None  # noqa: S101 - spawned with a pipe
-        return self._popen.stdout.fileno()
+        return self._stdout.fileno()
 
     def _on_output(self) -> None:
         if not _read_once(self._pipe, self._output):
@@ -86,13 +86,12 @@ class Process:
                 break
         self._closed()
         os.close(self._pidfd)
-        if self._popen.stdout is not None:
-            self._popen.stdout.close()
+        self._stdout.close()
         self.exited.set_result(self._popen.wait())
 
 
-def spawn(arguments: Sequence[str]) -> Process:
-    """Start a program in its own process group, its stdout and stderr in one pipe.
+def spawn(arguments: Sequence[str]) -> Subprocess:
+    """Starts a program in its own process group, its stdout and stderr in one pipe.
 
     The kernel kills it when the calling *thread* ends (that is what Linux ties it to), so call it
     from the thread whose event loop runs for as long as the program should.
@@ -124,7 +123,8 @@ def spawn(arguments: Sequence[str]) -> Process:
         _reap(popen)
         raise EnvoyNotFound(f"cannot execute {arguments[0]}: {_why(int(refused))}")
     try:
-        return Process(popen, os.pidfd_open(popen.pid))
+        assert popen.stdout is not None  # noqa: S101 - started with a pipe
+        return Subprocess(popen, popen.stdout, os.pidfd_open(popen.pid))
     except OSError as error:
         _reap(popen)
         raise EnvoySupervisorError(f"cannot watch {arguments[0]}: {error.strerror}") from error
@@ -144,7 +144,7 @@ def _why(number: int) -> str:
 
 
 def _read_once(descriptor: int, output: Callable[[bytes], None]) -> bool:
-    """Whether there was something to read."""
+    """Reads a piece; returns False at the end of the output."""
     try:
         data = os.read(descriptor, _READ_BYTES)
     except BlockingIOError:
