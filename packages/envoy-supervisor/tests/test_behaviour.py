@@ -268,7 +268,7 @@ def test_envoy_does_not_outlive_a_killed_parent(fake: Fake, socket_dir: Path) ->
             assert ended
         finally:
             os.close(envoy)
-    # Nobody was left to tidy up.
+    # No supervisor was left to remove it.
     (socket_dir / "admin").unlink()
 
 

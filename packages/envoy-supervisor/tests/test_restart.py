@@ -291,7 +291,7 @@ async def test_the_new_envoy_survives_the_death_of_the_old_one(
 
 
 def refusals(caplog: pytest.LogCaptureFixture) -> int:
-    """How often Envoy said that nobody is there to be asked."""
+    """Counts the times Envoy found no parent to ask."""
     return sum("connection refused" in message for message in caplog.messages)
 
 

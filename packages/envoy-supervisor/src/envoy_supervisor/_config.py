@@ -33,7 +33,7 @@ _BACKOFF = Backoff(initial_s=0.2, maximum_s=10.0, multiplier=2.0, jitter=0.2)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrashPolicy:
-    """What to do when Envoy ends by itself.
+    """The answer to an Envoy that ends by itself: how often it is started again.
 
     budget: how many crashes within `window_s` are answered by a new start; one more and the
         supervisor gives up with the last crash's reason, so that its caller can act. Zero

@@ -7,10 +7,10 @@ from enum import StrEnum
 
 
 class ExitCause(StrEnum):
-    """What kind of end it was."""
+    """The kind of an end."""
 
     STOPPED = "stopped"
-    """It was told to exit, by this supervisor or by another."""
+    """Envoy was told to exit, by this supervisor or by another program."""
     BAD_CONFIGURATION = "bad configuration"
     PORT_IN_USE = "port in use"
     MISSING_LIBRARY = "missing library"

@@ -1,7 +1,7 @@
-"""Noticing that files changed, by what is in them.
+"""Notices that files have changed, by their contents.
 
-The kernel tells when to look, and what is in a file decides whether it changed: one that was
-written anew with what it held is no change. A file whose mount hangs is what it last was.
+The kernel tells when to look, and the content decides whether a file changed: one that was written
+anew with the same content is unchanged. A file whose mount hangs counts as unchanged.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _YOUNG_S = 2.0
 
 
 def content_hash(paths: Sequence[Path]) -> str:
-    """SHA-256 over names and contents; files that are missing or cannot be read have none."""
+    """Returns the SHA-256 of names and contents, without files that cannot be read."""
     digest = hashlib.sha256()
     for path in paths:
         try:
@@ -43,52 +43,54 @@ def content_hash(paths: Sequence[Path]) -> str:
     return digest.hexdigest()
 
 
-class _Held(NamedTuple):
+class _Content(NamedTuple):
     stamp: FileStat
     digest: bytes
 
 
 class FileContents:
-    """What some files hold; made by `watching_contents`."""
+    """The contents of some files; made by `watching_contents`."""
 
     def __init__(self, paths: Sequence[Path], watch: FileWatch) -> None:
         self._paths = paths
         self._watch = watch
-        self._held: dict[Path, _Held | None] = {}
+        self._contents: dict[Path, _Content | None] = {}
 
-    async def look(self) -> bool:
-        """Return whether any file holds something else than at the last look."""
+    async def has_changed(self) -> bool:
+        """Returns whether the content of any file differs from that at the last call."""
         await self._watch.follow(self._paths)
-        before = self._held
-        found = await asyncio.gather(*(_look(path, before.get(path)) for path in self._paths))
-        self._held = dict(zip(self._paths, found, strict=True))
-        return any(_digest(before.get(path)) != _digest(self._held[path]) for path in self._paths)
+        before = self._contents
+        found = await asyncio.gather(*(_content_of(path, before.get(path)) for path in self._paths))
+        self._contents = dict(zip(self._paths, found, strict=True))
+        return any(
+            _digest(before.get(path)) != _digest(self._contents[path]) for path in self._paths
+        )
 
     async def wait_changed(self) -> None:
-        """Return when a file holds something else than at the last look, and has settled."""
+        """Returns when `has_changed` is so, and the files have settled."""
         while True:
             await self._watch.wait()
-            if await self.look():
+            if await self.has_changed():
                 return
 
 
 @asynccontextmanager
 async def watching_contents(paths: Sequence[Path]) -> AsyncIterator[FileContents]:
-    """Follow these files for as long as the block runs, from what they hold now."""
+    """Follows these files for as long as the block runs, from their contents now."""
     async with watching() as watch:
         contents = FileContents(paths, watch)
-        await contents.look()
+        await contents.has_changed()
         yield contents
 
 
-async def _look(path: Path, before: _Held | None) -> _Held | None:
+async def _content_of(path: Path, before: _Content | None) -> _Content | None:
     try:
         return await run_in_thread(partial(_read, path, before), path=path, key=("content", path))
     except ReadTimedOut:
         return before
 
 
-def _read(path: Path, before: _Held | None) -> _Held | None:
+def _read(path: Path, before: _Content | None) -> _Content | None:
     """Runs in a thread."""
     try:
         now = file_stat(path)
@@ -100,8 +102,8 @@ def _read(path: Path, before: _Held | None) -> _Held | None:
         content = read_bytes(path, max_bytes=MAX_FILE_BYTES)
     except OSError:
         return None
-    return _Held(now, hashlib.sha256(content).digest())
+    return _Content(now, hashlib.sha256(content).digest())
 
 
-def _digest(held: _Held | None) -> bytes | None:
-    return None if held is None else held.digest
+def _digest(content: _Content | None) -> bytes | None:
+    return None if content is None else content.digest

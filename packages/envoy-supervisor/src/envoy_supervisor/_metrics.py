@@ -3,7 +3,7 @@
 envoy_state                      1 for the state it is in, 0 for the others      state
 envoy_epoch                      hot restarts that led to the serving process, since a start
 envoy_retiring                   old processes that still finish requests
-envoy_kept_sockets               listening sockets that are held open in case Envoy dies
+envoy_retained_sockets           listening sockets that are held open in case Envoy dies
 envoy_start_time_seconds         when the serving process started, Unix time; absent without one
 envoy_restarts_total             hot restarts that succeeded
 envoy_restarts_refused_total     restarts that were refused or given up

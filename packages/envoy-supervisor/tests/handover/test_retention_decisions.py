@@ -260,7 +260,8 @@ class AnyHistory(RuleBasedStateMachine):
     @rule(data=st.data())
     def a_timer_of_any_age_ends(self, data: st.DataObject) -> None:
         number = data.draw(st.integers(min_value=0, max_value=self.state.next_number))
-        self.tell(data.draw(st.sampled_from([retention.CheckDue(number), WaitOver(number)])))
+        timers: list[retention.Event] = [retention.CheckDue(number), WaitOver(number)]
+        self.tell(data.draw(st.sampled_from(timers)))
 
     @precondition(lambda self: isinstance(self.state.retained, Shared))
     @rule()

@@ -40,7 +40,7 @@ class _Answer(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Questions:
-    """What is needed to ask one Envoy again and again."""
+    """Asks one Envoy, question by question."""
 
     mailbox: socket.socket
     at: HotRestartSockets

@@ -121,7 +121,7 @@ class FetchFailed:
 
 @dataclass(frozen=True, slots=True)
 class CheckDue:
-    """It is time to look whether Envoy still has the shared sockets."""
+    """The time has come to look whether Envoy still has the shared sockets."""
 
     check: int
 
