@@ -106,7 +106,7 @@ def test_any_identity_of_the_mesh_is_not_good_enough_for_a_collector() -> None:
 
 
 def test_load_reporting_to_the_control_plane_takes_no_tls_of_its_own() -> None:
-    with pytest.raises(BootstrapError, match="TLS is set, and no target"):
+    with pytest.raises(BootstrapError, match="TLS is set without a target"):
         render_bootstrap(replace(PROXY, load_reporting=LoadReportingService(tls=TLS)))
 
 
