@@ -3,12 +3,12 @@
 Most people run the command, `mesh-discovery discovery`; this face is for programs that run a
 control plane inside themselves, and for tools that read the same configuration.
 
-The parts are loaded when they are first used, so that the command can become a lean process before.
+The parts are loaded when they are first used, so that short commands start fast.
 """
 
 from importlib import import_module
 
-TYPE_CHECKING = False  # as type checkers know it; `typing` is half of the first process's time
+TYPE_CHECKING = False  # as type checkers know it, without loading `typing`
 if TYPE_CHECKING:
     from mesh_configfile import Problem
     from mesh_discovery._check import Checked, check_configuration

@@ -6,7 +6,7 @@ import pytest
 from mesh_ca import Authenticator, Caller, Credentials, NotAuthenticated, StorageError
 from mesh_ca.testing import FixedAuthenticator
 from mesh_discovery.config.kinds._mesh_config import mesh_drain_time
-from mesh_discovery.serve._admission import Gatekeeper
+from mesh_discovery.serve._admission import ProxyAdmission
 from xds_server import JSON, Node, Peer, Refused
 
 NODE = Node(
@@ -15,8 +15,8 @@ NODE = Node(
 TLS = Peer(address="ipv4:10.0.0.1:1", encrypted=True)
 
 
-def gate(authenticator: Authenticator) -> Gatekeeper:
-    return Gatekeeper(authenticator, domain_suffix="cluster.local")
+def gate(authenticator: Authenticator) -> ProxyAdmission:
+    return ProxyAdmission(authenticator, domain_suffix="cluster.local")
 
 
 async def test_a_workload_is_admitted_with_its_identity() -> None:
@@ -132,7 +132,7 @@ async def test_what_was_removed_stays_while_the_proxys_own_envoy_drains(
     metadata: dict[str, JSON], drain_time_s: float
 ) -> None:
     mesh = {"drainDuration": "20s"}
-    gatekeeper = Gatekeeper(
+    gatekeeper = ProxyAdmission(
         FixedAuthenticator(), domain_suffix="x", drain_time=lambda: mesh_drain_time(mesh)
     )
 

@@ -2,13 +2,14 @@
 
 import ssl
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 
 import pytest
 
 from mesh_ca import Authority, NotReadyError
 from mesh_ca.testing import throwaway_authority
-from mesh_discovery.serve._certificate import ServingCertificate, keeping_certificate
+from mesh_discovery.serve._certificate import ServingCertificate, serving_certificate
 from mesh_lifecycle.testing import ManualClock
 
 
@@ -33,20 +34,18 @@ class Flaky:
         return self._authority.issue_server_certificate(dns_names, lifetime)
 
 
-def serving(authority: Flaky, names: list[str]) -> ServingCertificate:
-    return ServingCertificate(
-        authority,
-        names=lambda: names,
-        lifetime=timedelta(hours=1),
-        on_issued=lambda _: None,
+def serving(
+    authority: Flaky, names: list[str], *, clock: ManualClock | None = None
+) -> AbstractAsyncContextManager[ServingCertificate]:
+    return serving_certificate(
+        authority, names=lambda: names, lifetime=timedelta(hours=1), clock=clock
     )
 
 
 async def test_it_is_renewed_at_half_of_its_life_and_kept_when_that_fails() -> None:
     clock = ManualClock()
     authority = Flaky(throwaway_authority(clock=clock.now))
-    certificate = serving(authority, ["localhost"])
-    async with keeping_certificate(certificate, clock=clock):
+    async with serving(authority, ["localhost"], clock=clock) as certificate:
         first = certificate.context()
         await clock.advance(29 * 60)
         assert certificate.context() is first
@@ -60,18 +59,17 @@ async def test_it_is_renewed_at_half_of_its_life_and_kept_when_that_fails() -> N
         assert certificate.context() is not first
 
 
-def test_other_names_get_another_certificate_at_once() -> None:
+async def test_other_names_get_another_certificate_at_once() -> None:
     names = ["localhost"]
-    certificate = serving(Flaky(throwaway_authority()), names)
-    certificate.refresh()
-    first = certificate.context()
-    certificate.refresh()
-    assert certificate.context() is first
+    async with serving(Flaky(throwaway_authority()), names) as certificate:
+        first = certificate.context()
+        certificate.refresh()
+        assert certificate.context() is first
 
-    names.append("mesh.example.com")
-    certificate.refresh()
+        names.append("mesh.example.com")
+        certificate.refresh()
 
-    assert certificate.context() is not first
+        assert certificate.context() is not first
 
 
 def handshake(server: ssl.SSLContext, client: ssl.SSLContext) -> str:
@@ -94,10 +92,10 @@ def handshake(server: ssl.SSLContext, client: ssl.SSLContext) -> str:
     return agreed[0]
 
 
-def test_only_modern_tls_is_spoken() -> None:
+async def test_only_modern_tls_is_spoken() -> None:
     authority = throwaway_authority()
-    certificate = serving(Flaky(authority), ["localhost"])
-    certificate.issue()
+    async with serving(Flaky(authority), ["localhost"]) as certificate:
+        context = certificate.context()
 
     def client(ciphers: str, newest: ssl.TLSVersion) -> ssl.SSLContext:
         context = ssl.create_default_context(cadata=authority.root_pem.decode())
@@ -107,9 +105,9 @@ def test_only_modern_tls_is_spoken() -> None:
 
     one_point_two = ssl.TLSVersion.TLSv1_2
     everything = client("ALL:@SECLEVEL=0", ssl.TLSVersion.TLSv1_3)
-    assert handshake(certificate.context(), everything).startswith("TLS_")
+    assert handshake(context, everything).startswith("TLS_")
     weak = client("ALL:!AESGCM:!CHACHA20:@SECLEVEL=0", one_point_two)
     with pytest.raises(ssl.SSLError, match=r"HANDSHAKE_FAILURE|NO_SHARED_CIPHER"):
-        handshake(certificate.context(), weak)
+        handshake(context, weak)
     forward_secret = client("ECDHE+AESGCM", one_point_two)
-    assert handshake(certificate.context(), forward_secret).startswith("ECDHE-ECDSA-AES")
+    assert handshake(context, forward_secret).startswith("ECDHE-ECDSA-AES")

@@ -43,13 +43,13 @@ class FileChanges:
         while not await self._watch.wait():
             if self._watch.retry_in_s is not None or await self._differs():
                 break
-        self._last = await aside(self._summary, self._root)
+        self._last = await read_in_thread(self._summary, self._root)
 
     async def _differs(self) -> bool:
-        return await aside(self._summary, self._root) != self._last
+        return await read_in_thread(self._summary, self._root) != self._last
 
 
-async def aside(work: Callable[[], T], root: Path) -> T:
+async def read_in_thread(work: Callable[[], T], root: Path) -> T:
     """Do what a mount that hangs would hold up, without holding up the loop."""
     while True:
         try:

@@ -1,4 +1,4 @@
-"""The configuration as served, and what is wrong with the files as they are."""
+"""The configuration that is served, and what is wrong with the files as they are."""
 
 import logging
 import time
@@ -19,10 +19,10 @@ log = logging.getLogger(__name__)
 
 
 class ConfigStore:
-    """Takes loads; serves what is good of them and tells of the difference."""
+    """Serves what is good of each load, and notifies the xDS server of what changed."""
 
     def __init__(self, first: Load, *, metrics: Metrics, trust_domain: str) -> None:
-        """Begin with a first load; raises `ConfigError` if anything in it is wrong."""
+        """Serve a first load; raises `ConfigError` if anything in it is wrong."""
         if first.wrong:
             raise ConfigError(first.problems)
         self._metrics = metrics
@@ -32,14 +32,14 @@ class ConfigStore:
         """Files that are not served as they are."""
         self.unreachable: tuple[Problem, ...] = ()
         """What is served and can't be reached."""
-        self._noted: frozenset[Problem] = frozenset()
+        self._logged_notes: frozenset[Problem] = frozenset()
         self.loaded_at = time.time()
         """Of the configuration that is served."""
         self.looked_at = self.loaded_at
         self.files = first.files
         self.contexts = PushContexts(self._model(None))
-        self._judged: object = None
-        self._tell_notes()
+        self._judged_by: object = None
+        self._log_notes()
         self.look_for_unreachable()
 
     @property
@@ -47,11 +47,11 @@ class ConfigStore:
         """What is wrong with the files as they are."""
         return tuple(problem for each in self.wrong for problem in each.problems)
 
-    def take(self, load: Load, notify: Callable[[PushRequest], None]) -> None:
-        """Serve what is good of a load; say once what is wrong with the files, and when not."""
+    def apply(self, load: Load, notify: Callable[[PushRequest], None]) -> None:
+        """Serve what is good of a load; log once what is wrong with files, and when no longer."""
         self.looked_at = time.time()
         self.files = load.files
-        self._tell_of_files(load)
+        self._log_wrong_files(load)
         changed = load.snapshot != self.snapshot
         result = "changed" if changed else "unchanged"
         if load.wrong:
@@ -61,10 +61,10 @@ class ConfigStore:
             return
         self.snapshot = load.snapshot
         self.loaded_at = self.looked_at
-        self._tell_notes()
-        self._move_to(self._model(self.contexts.pending), notify)
+        self._log_notes()
+        self._serve(self._model(self.contexts.pending), notify)
 
-    def _tell_of_files(self, load: Load) -> None:
+    def _log_wrong_files(self, load: Load) -> None:
         before = {each.file: each for each in self.wrong}
         self._metrics.config_problems.set(len(load.problems))
         for each in load.wrong:
@@ -85,7 +85,7 @@ class ConfigStore:
             log.info("configuration file is no longer wrong", extra={"file": file})
         self.wrong = load.wrong
 
-    def _move_to(self, model: MeshModel, notify: Callable[[PushRequest], None]) -> None:
+    def _serve(self, model: MeshModel, notify: Callable[[PushRequest], None]) -> None:
         before = self.contexts.pending
         request = difference(before, model)
         self.contexts.pending = model
@@ -114,16 +114,16 @@ class ConfigStore:
         return model
 
     def look_for_unreachable(self) -> None:
-        """Find what is served and can't be reached; told once for as long as it is so.
+        """Find what is served and can't be reached, and log it once for as long as it is so.
 
-        To be called after `take`, in a thread: in a large mesh no push should wait for it.
+        To be called after `apply`, in a thread: in a large mesh no push should wait for it.
         It does nothing unless services changed, or the addresses of this machine's workloads.
         """
         snapshot, model = self.snapshot, self.contexts.pending
         judged = judged_by(snapshot, model)
-        if judged == self._judged:
+        if judged == self._judged_by:
             return
-        self._judged = judged
+        self._judged_by = judged
         found = unreachable(snapshot, model)
         for problem in found:
             if problem not in self.unreachable:
@@ -131,10 +131,10 @@ class ConfigStore:
         self.unreachable = found
         self._metrics.config_unreachable.set(len(found))
 
-    def _tell_notes(self) -> None:
+    def _log_notes(self) -> None:
         """Log what has no effect, each once for as long as it is so."""
         for note in self.snapshot.notes:
-            if note not in self._noted:
+            if note not in self._logged_notes:
                 log.warning("configuration without effect", extra={"what": str(note)})
-        self._noted = frozenset(self.snapshot.notes)
-        self._metrics.config_unsupported.set(len(self._noted))
+        self._logged_notes = frozenset(self.snapshot.notes)
+        self._metrics.config_unsupported.set(len(self._logged_notes))

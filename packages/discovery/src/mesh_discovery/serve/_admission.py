@@ -21,7 +21,7 @@ from xds_server import Admission, Node, Peer, Refused
 log = logging.getLogger(__name__)
 
 
-class Gatekeeper:
+class ProxyAdmission:
     """The `Admit` of the xDS server."""
 
     def __init__(

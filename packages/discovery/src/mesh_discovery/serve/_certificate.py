@@ -6,6 +6,7 @@ import ssl
 import tempfile
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Protocol
@@ -34,64 +35,42 @@ class CertificateIssuer(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Issued:
+    """A certificate, for which names, and until when (Unix seconds)."""
+
+    context: ssl.SSLContext
+    names: tuple[str, ...]
+    expires: float
+
+
 class ServingCertificate:
-    """Always has a TLS context for the next handshake; made by `keeping_certificate`."""
+    """The newest certificate of the secure port; made by `serving_certificate`."""
 
     def __init__(
-        self,
-        authority: CertificateIssuer,
-        *,
-        names: Callable[[], Sequence[str]],
-        lifetime: timedelta,
-        on_issued: Callable[[float], None],
+        self, first: _Issued, issue: Callable[[], _Issued], *, names: Callable[[], Sequence[str]]
     ) -> None:
-        self._authority = authority
+        self._newest = first
+        self._issue = issue
         self._names = names
-        self._lifetime = lifetime
-        self._on_issued = on_issued
-        self._issued_for: tuple[str, ...] = ()
-        self._context: ssl.SSLContext | None = None
-        self._expires = 0.0
 
     def context(self) -> ssl.SSLContext:
-        """Return the newest context."""
-        if self._context is None:
-            raise RuntimeError("no certificate was issued yet")
-        return self._context
+        """Return the TLS context for the next handshake."""
+        return self._newest.context
 
     def refresh(self) -> None:
         """Issue anew if other names are wanted by now; raises CaError."""
-        if tuple(self._names()) != self._issued_for:
+        if tuple(self._names()) != self._newest.names:
             self.issue()
 
-    def reissue(self) -> None:
-        """Issue anew if one was issued: what vouches for it has changed. Raises CaError."""
-        if self._context is not None:
-            self.issue()
-
-    def issue(self) -> float:
-        """Issue a certificate; returns when it expires, in Unix seconds. Raises CaError."""
-        names = tuple(self._names())
-        key_pem, chain_pem = self._authority.issue_server_certificate(names, self._lifetime)
-        self._context = _context(key_pem, chain_pem, self._authority.root_pem)
-        self._issued_for = names
-        leaf = x509.load_pem_x509_certificate(chain_pem)
-        self._expires = leaf.not_valid_after_utc.timestamp()
-        self._on_issued(self._expires)
-        log.info(
-            "serving certificate issued",
-            extra={
-                "names": names,
-                "serial": f"{leaf.serial_number:x}",
-                "expires": leaf.not_valid_after_utc.isoformat(),
-            },
-        )
-        return self._expires
+    def issue(self) -> None:
+        """Issue another certificate in place of this one; raises CaError."""
+        self._newest = self._issue()
 
     async def renew(self, clock: Clock) -> None:
         """Renew at half of what is left, for ever; a failure keeps the certificate there is."""
         while True:
-            await clock.sleep(max((self._expires - clock.now()) / 2, 1.0))
+            await clock.sleep(max((self._newest.expires - clock.now()) / 2, 1.0))
             for delay in Backoff(initial_s=1, maximum_s=60).delays(random.Random()):
                 try:
                     self.issue()
@@ -102,6 +81,24 @@ class ServingCertificate:
                         extra={"reason": str(error), "again_in_s": delay},
                     )
                     await clock.sleep(delay)
+
+
+def _issued(authority: CertificateIssuer, names: tuple[str, ...], lifetime: timedelta) -> _Issued:
+    key_pem, chain_pem = authority.issue_server_certificate(names, lifetime)
+    leaf = x509.load_pem_x509_certificate(chain_pem)
+    log.info(
+        "serving certificate issued",
+        extra={
+            "names": names,
+            "serial": f"{leaf.serial_number:x}",
+            "expires": leaf.not_valid_after_utc.isoformat(),
+        },
+    )
+    return _Issued(
+        context=_context(key_pem, chain_pem, authority.root_pem),
+        names=names,
+        expires=leaf.not_valid_after_utc.timestamp(),
+    )
 
 
 def _context(key_pem: bytes, chain_pem: bytes, root_pem: bytes) -> ssl.SSLContext:
@@ -118,11 +115,26 @@ def _context(key_pem: bytes, chain_pem: bytes, root_pem: bytes) -> ssl.SSLContex
 
 
 @asynccontextmanager
-async def keeping_certificate(
-    certificate: ServingCertificate, *, clock: Clock | None = None
+async def serving_certificate(
+    authority: CertificateIssuer,
+    *,
+    names: Callable[[], Sequence[str]],
+    lifetime: timedelta,
+    on_issued: Callable[[float], None] = lambda _: None,
+    clock: Clock | None = None,
 ) -> AsyncIterator[ServingCertificate]:
-    """Issue a first certificate and keep it fresh; raises CaError if the first can't be had."""
-    certificate.issue()
+    """Issue a certificate and renew it while the block runs; raises CaError if the first fails.
+
+    names: those that are wanted now. on_issued: told when each certificate expires, in Unix
+    seconds.
+    """
+
+    def issue() -> _Issued:
+        issued = _issued(authority, tuple(names()), lifetime)
+        on_issued(issued.expires)
+        return issued
+
+    certificate = ServingCertificate(issue(), issue, names=names)
     renewing = certificate.renew(clock or SystemClock())
     async with in_background(renewing, name="serving certificate"):
         yield certificate

@@ -10,7 +10,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from mesh_discovery._config import Address
 from mesh_discovery._version import version
-from mesh_discovery.serve._debug import DebugPages
+from mesh_discovery.serve._debug_pages import DebugPages
 from mesh_discovery.serve._free_ports import CannotListenError, refusal
 from mesh_lifecycle import Readiness
 from mesh_listening import (

@@ -1,4 +1,4 @@
-"""What people and tools ask of a running control plane, as JSON."""
+"""The debug pages of a running control plane, as JSON for people and tools."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -22,7 +22,7 @@ from mesh_discovery.serve._status import (
     WrongFileStatus,
 )
 from mesh_protos import type_urls
-from xds_server import ClientStatus, Resource, TypeStatus
+from xds_server import ClientStatus, PushStatus, Resource, TypeStatus
 
 _SHORT = {
     type_urls.CLUSTER: "cluster",
@@ -38,7 +38,7 @@ Page: TypeAlias = dict[str, object]
 
 
 class DebugPages:
-    """Reads the live state; changes nothing."""
+    """Makes each page from the configuration and the clients as they are at the moment."""
 
     def __init__(
         self,
@@ -60,11 +60,11 @@ class DebugPages:
         return [client.node.id for client in self._clients()]
 
     def syncz(self) -> list[Page]:
-        """Say for every connection what it was sent, has accepted and has refused."""
+        """Return for every connection what it was sent, accepted and refused, and its last push."""
         return [_client(client) for client in self._clients()]
 
     def configz(self) -> Page:
-        """Say what is served and since when, and what is wrong with the files as they are."""
+        """Return what is served and since when, and what is wrong with the files as they are."""
         store = self._store
         return {
             "loaded_at": store.loaded_at,
@@ -88,7 +88,7 @@ class DebugPages:
         }
 
     def status(self) -> StatusDocument:
-        """Say how things stand: what is wrong, since when, and what is served in its place."""
+        """Return what is wrong, since when, and what is served in its place."""
         store = self._store
         proxies = list(self._clients())
         return {
@@ -114,7 +114,7 @@ class DebugPages:
         }
 
     def _taken(self) -> list[Problem]:
-        """What only showed at a proxy, but not what any proxy would meet: that is told already."""
+        """Return the places taken at some proxy, without those that are listed as unreachable."""
         told = {(each.file, each.line, each.field) for each in self._store.unreachable}
         found = set(places_taken(self._contexts.current.conflicts, self._store.snapshot))
         return sorted(each for each in found if (each.file, each.line, each.field) not in told)
@@ -222,6 +222,15 @@ def _client(client: ClientStatus) -> Page:
         "types": {
             _SHORT.get(url, url): _type_status(status) for url, status in client.types.items()
         },
+        "last_push": _push(client.last_push) if client.last_push is not None else None,
+    }
+
+
+def _push(push: PushStatus) -> Page:
+    return {
+        "reasons": list(push.reasons),
+        "at": push.at.timestamp(),
+        "types": {_SHORT.get(url, url): asdict(each) for url, each in push.types.items()},
     }
 
 

@@ -1,0 +1,135 @@
+"""The authority of a running control plane: who signs, who is told of it, who is let in."""
+
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry
+
+from mesh_ca import (
+    Authenticator,
+    Authority,
+    CaError,
+    RevocationList,
+    RootPolicy,
+    StorageError,
+    certificate_service,
+    is_own_root,
+    load_or_create_authority,
+    rotating_authority,
+)
+from mesh_discovery._config import DiscoveryConfig
+from mesh_discovery.push._trust_bundle import trust_bundle_changed
+from mesh_discovery.serve._admission import credentials
+from mesh_discovery.serve._certificate import ServingCertificate
+from mesh_filewatch import ReadTimedOut, run_in_thread
+from xds_server import PushRequest, peer_of
+
+if TYPE_CHECKING:
+    from grpc import GenericRpcHandler
+
+    from mesh_protos.ca_pb2 import IstioCertificateRequest, IstioCertificateResponse
+
+    CertificateService = GenericRpcHandler[IstioCertificateRequest, IstioCertificateResponse]
+
+log = logging.getLogger(__name__)
+
+_FILES_TIMEOUT_S = 10.0
+"""For reading the authority's files or making them; another process may be at it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenedAuthority:
+    """An authority whose files were read or made.
+
+    revocations: None for an authority that the user put there; its list is the user's own.
+    """
+
+    authority: Authority
+    revocations: RevocationList | None
+    config: DiscoveryConfig
+    registry: CollectorRegistry
+
+    @property
+    def root_pem(self) -> bytes:
+        """The trust bundle, PEM."""
+        return self.authority.root_pem
+
+    def certificate_service(self, authenticator: Authenticator) -> "CertificateService":
+        """Return the gRPC service that signs workload certificates."""
+        revocations = self.revocations
+        return certificate_service(
+            self.authority,
+            authenticator,
+            credentials_of=lambda context: credentials(peer_of(context)),
+            default_lifetime=self.config.default_lifetime,
+            max_lifetime=self.config.max_lifetime,
+            self_renewal_limit=self.config.self_renewal_limit,
+            is_key_revoked=_nothing_revoked if revocations is None else revocations.is_key_revoked,
+            registry=self.registry,
+        )
+
+    @asynccontextmanager
+    async def rotating(
+        self, *, notify: Callable[[PushRequest], None], certificate: ServingCertificate | None
+    ) -> AsyncIterator[None]:
+        """Replace the root in time while the block runs, or follow the files of one who does.
+
+        After each change the serving certificate is issued anew, then workloads are notified.
+        """
+
+        def on_change() -> None:
+            try:
+                if certificate is not None:
+                    certificate.issue()
+            except CaError as error:
+                log.error("serving certificate not renewed", extra={"reason": str(error)})
+            notify(trust_bundle_changed())
+
+        opened = rotating_authority(
+            self.config.ca_dir,
+            self.authority,
+            policy=RootPolicy(
+                lifetime=self.config.root_lifetime,
+                grace=self.config.root_grace,
+                spread=self.config.default_lifetime,
+                retirement=self.config.max_lifetime,
+            ),
+            revocations=self.revocations,
+            check_interval=self.config.root_check_interval,
+            on_change=on_change,
+            registry=self.registry,
+        )
+        async with opened as rotating:
+            if rotating.problem is not None:
+                log.warning("certificate authority goes on with what was read at first")
+            yield
+
+
+async def open_authority(
+    config: DiscoveryConfig, *, trust_domain: str, registry: CollectorRegistry
+) -> OpenedAuthority:
+    """Read or make the authority's files, which may be on a mount; raises `CaError`."""
+
+    def load() -> OpenedAuthority:
+        authority = load_or_create_authority(
+            config.ca_dir, trust_domain=trust_domain, root_lifetime=config.root_lifetime
+        )
+        own = is_own_root(config.ca_dir)
+        return OpenedAuthority(
+            authority=authority,
+            revocations=RevocationList(config.ca_dir, authority) if own else None,
+            config=config,
+            registry=registry,
+        )
+
+    try:
+        return await run_in_thread(load, path=config.ca_dir, timeout_s=_FILES_TIMEOUT_S)
+    except ReadTimedOut as error:
+        raise StorageError(f"{config.ca_dir}: {error.strerror}") from error
+
+
+def _nothing_revoked(_sha256: str) -> bool:
+    return False

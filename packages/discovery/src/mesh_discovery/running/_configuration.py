@@ -1,0 +1,95 @@
+"""The configuration of a running control plane: read at the start, then again when files change."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Hashable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+from mesh_discovery._config import DiscoveryConfig
+from mesh_discovery._metrics import Metrics
+from mesh_discovery.config._first_load import done_or_refused
+from mesh_discovery.config._loader import ConfigLoader, Load
+from mesh_discovery.config._watch import FileChanges, read_in_thread, watching_files
+from mesh_discovery.push._config_store import ConfigStore
+from mesh_filewatch import run_in_thread
+from mesh_lifecycle import in_background
+from xds_server import PushRequest
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadConfiguration:
+    """A configuration that was read and can be followed.
+
+    signature: what the files were like before they were read first.
+    """
+
+    store: ConfigStore
+    loader: ConfigLoader
+    signature: Hashable
+    first: Load
+    metrics: Metrics
+
+    @asynccontextmanager
+    async def following(
+        self, *, notify: Callable[[PushRequest], None], on_loaded: Callable[[], None]
+    ) -> AsyncIterator[None]:
+        """Load the files again whenever they change, while the block runs.
+
+        notify: told of what a push has to carry. on_loaded: called after each further reading.
+        """
+        watching = watching_files(
+            self.loader.directory,
+            directories=self.first.directories,
+            summary=self.loader.signature,
+            seen=self.signature,
+        )
+        async with watching as changes:
+            following = self._follow(changes, notify=notify, on_loaded=on_loaded)
+            async with in_background(following, name="configuration"):
+                yield
+
+    async def _follow(
+        self,
+        changes: FileChanges,
+        *,
+        notify: Callable[[PushRequest], None],
+        on_loaded: Callable[[], None],
+    ) -> None:
+        while True:
+            await changes.wait()
+            load = await read_in_thread(self._timed_load, self.loader.directory)
+            self.store.apply(load, notify)
+            await asyncio.to_thread(self.store.look_for_unreachable)
+            on_loaded()
+            await changes.follow(load.directories)
+
+    def _timed_load(self) -> Load:
+        started = time.perf_counter()
+        load = self.loader.load()
+        self.metrics.config_load_time.observe(time.perf_counter() - started)
+        return load
+
+
+async def read_configuration(config: DiscoveryConfig, *, metrics: Metrics) -> ReadConfiguration:
+    """Read the configuration for the first time; raises `ConfigError` if anything is wrong."""
+    loader = ConfigLoader(
+        config.config_dir,
+        mesh_config=config.mesh_config,
+        allow_unsupported=config.allow_unsupported,
+    )
+    signature = await _first(loader.signature, loader)
+    first = await _first(loader.load, loader)
+    store = ConfigStore(first, metrics=metrics, trust_domain=config.trust_domain)
+    return ReadConfiguration(
+        store=store, loader=loader, signature=signature, first=first, metrics=metrics
+    )
+
+
+async def _first(work: Callable[[], _T], loader: ConfigLoader) -> _T:
+    guarded = partial(done_or_refused, work, loader)
+    return await run_in_thread(guarded, path=loader.directory / "any", timeout_s=None)

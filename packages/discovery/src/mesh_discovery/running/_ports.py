@@ -1,0 +1,89 @@
+"""The ports of a running control plane: xDS and certificates over gRPC, and two over HTTP."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry
+
+from mesh_discovery._config import DiscoveryConfig
+from mesh_discovery.plan._proxy import Proxy
+from mesh_discovery.serve._certificate import ServingCertificate
+from mesh_discovery.serve._debug_pages import DebugPages
+from mesh_discovery.serve._free_ports import CannotListenError
+from mesh_discovery.serve._http import monitoring_app, public_app, serving_http
+from mesh_lifecycle import Readiness
+from mesh_listening.prometheus import PortMetrics
+from xds_server import Listener, ListenError, PlainListener, TlsListener, XdsServer, serving
+
+if TYPE_CHECKING:
+    from mesh_discovery.running._authority import CertificateService
+
+
+@asynccontextmanager
+async def serving_grpc(
+    config: DiscoveryConfig,
+    server: XdsServer[Proxy],
+    certificate: ServingCertificate | None,
+    service: "CertificateService",
+    *,
+    ports: PortMetrics,
+) -> AsyncIterator[dict[str, str]]:
+    """Serve xDS and certificates while the block runs; gives the addresses by their flags.
+
+    Raises `CannotListenError`.
+    """
+    listeners: dict[str, Listener] = {}
+    if config.secure_grpc is not None and certificate is not None:
+        listeners[config.secure_grpc.flag] = TlsListener(
+            host=config.secure_grpc.host,
+            port=config.secure_grpc.port,
+            context=certificate.context,
+            limits=config.grpc_limits,
+        )
+    if config.grpc is not None:
+        listeners[config.grpc.flag] = PlainListener(
+            host=config.grpc.host, port=config.grpc.port, limits=config.grpc_limits
+        )
+    try:
+        opened = serving(server, list(listeners.values()), extra_handlers=[service])
+        async with AsyncExitStack() as stack:
+            bound = await stack.enter_async_context(opened)
+            stack_of_body = stack.pop_all()
+    except ListenError as error:
+        flags = " or ".join(listeners)
+        raise CannotListenError(f"{flags}: {error}; free the port or give another") from error
+    ports.add(*bound.ports)
+    async with stack_of_body:
+        yield dict(zip(listeners, bound.addresses, strict=True))
+
+
+@asynccontextmanager
+async def serving_monitoring(
+    config: DiscoveryConfig, registry: CollectorRegistry, pages: DebugPages, *, ports: PortMetrics
+) -> AsyncIterator[str]:
+    """Serve metrics and debug pages while the block runs; gives the address, "" if switched off."""
+    if config.monitoring is None:
+        yield ""
+        return
+    app = monitoring_app(registry, pages)
+    served = serving_http(app, config.monitoring, limits=config.http_limits, ports=ports)
+    async with served as address:
+        yield address
+
+
+@asynccontextmanager
+async def serving_public(
+    config: DiscoveryConfig,
+    readiness: Readiness,
+    revocation_list: Callable[[], bytes] | None,
+    *,
+    ports: PortMetrics,
+) -> AsyncIterator[str]:
+    """Serve readiness and the revocation list while the block runs; gives the address, or ""."""
+    if config.http is None:
+        yield ""
+        return
+    app = public_app(readiness, revocation_list=revocation_list)
+    async with serving_http(app, config.http, limits=config.http_limits, ports=ports) as address:
+        yield address
