@@ -56,12 +56,12 @@ async def test_no_part_of_a_key_is_logged_shown_or_left_in_another_file(
     shown: list[object] = [authority, authority.signer, revocations]
     async with rotating_authority(
         directory, authority, policy=POLICY, revocations=revocations, clock=clock
-    ) as keeper:
+    ) as rotating:
         replace_root(directory, POLICY, clock=clock)
         lines |= key_lines(directory)
-        shown += [keeper, read_own_root(directory), read_own_root(directory).state]
+        shown += [rotating, read_own_root(directory), read_own_root(directory).state]
         for _ in range(3):
-            await keeper.look()
+            await rotating.check()
             issued = authority.sign(signing_request()[1], identities=[CART])
             revocations.revoke(issued.serial)
             shown += [issued, authority.signer]
@@ -70,7 +70,7 @@ async def test_no_part_of_a_key_is_logged_shown_or_left_in_another_file(
         good = key.read_bytes()
         for broken in (good[:-60], good.replace(b"A", b"!"), good + good[40:]):
             key.write_bytes(broken)
-            await keeper.look()
+            await rotating.check()
             try:
                 shown.append(load_signer(directory))
             except CaError as error:

@@ -242,7 +242,7 @@ async def test_a_revoked_client_certificate_is_no_proof(
         await callers.authenticate(credentials)
 
 
-async def test_keeper_renews_the_list_and_signs_it_with_the_new_root(
+async def test_rotation_renews_the_list_and_signs_it_with_the_new_root(
     tmp_path: Path, clock: FakeClock
 ) -> None:
     directory = tmp_path / "ca"
@@ -251,20 +251,20 @@ async def test_keeper_renews_the_list_and_signs_it_with_the_new_root(
     policy = RootPolicy(spread=timedelta(hours=1))
     async with rotating_authority(
         directory, authority, policy=policy, revocations=revocations, clock=clock
-    ) as keeper:
+    ) as rotating:
         assert number(revocations) == 1
         replace_root(directory, policy, clock=clock)
-        await keeper.look()
+        await rotating.check()
         clock.now += 3600
-        await keeper.look()
+        await rotating.check()
         signing = authority.signer.certificate
         assert listed(revocations).issuer == signing.subject
         assert listed(revocations).is_signature_valid(signing.public_key())  # type: ignore[arg-type]
         before = number(revocations)
         clock.now += DAY_S
-        await keeper.look()
+        await rotating.check()
         assert number(revocations) == before + 1
-        assert keeper.problem is None
+        assert rotating.problem is None
 
 
 def test_authority_that_may_not_sign_lists_says_so(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A mesh's certificate authority: signs workload certificates for whoever proves who it is."""
+"""A mesh's certificate authority: signs certificates for workloads that prove who they are."""
 
 from mesh_ca._errors import (
     CaError,
@@ -33,7 +33,7 @@ __all__ = [
     "Issued",
     "KeyType",
     "load_or_create_authority",
-    # its own certificates over time
+    # rotation of its own certificates, and revocation
     "RotatingAuthority",
     "RevocationList",
     "RootPolicy",
@@ -45,7 +45,7 @@ __all__ = [
     "SignerFiles",
     "load_signer",
     "signer_from_pem",
-    # who calls
+    # authentication of callers
     "Authenticator",
     "Caller",
     "ClientCertificateAuthenticator",

@@ -1,4 +1,4 @@
-"""What can go wrong in a certificate authority, by who can act on it."""
+"""The errors of a certificate authority, one class for each party that can act on them."""
 
 
 class CaError(Exception):
@@ -14,7 +14,7 @@ class LifetimeError(CaError):
 
 
 class IdentityError(CaError):
-    """An identity this authority can't or may not certify."""
+    """This authority can't or may not certify an identity."""
 
 
 class NotReadyError(CaError):
@@ -33,26 +33,28 @@ class FetchError(CaError):
 
 
 class NotAuthenticated(CaError):
-    """Who calls could not be established.
+    """The caller could not be authenticated.
 
-    The text is for the log, and may name other identities, keys and files. `told` is what of it the
-    caller may hear, empty for nothing: only what follows from the credentials it has shown, in
-    words of ours, so that an operator need not look into the control plane's log for it.
+    The text is for the log, and may name other identities, keys and files. `public_reason` is the
+    part that the caller may be told, empty for nothing: only what follows from the credentials that
+    the caller has shown, so that its operator need not look into the control plane's log.
     """
 
-    def __init__(self, reason: str, *, told: str = "") -> None:
+    def __init__(self, reason: str, *, public_reason: str = "") -> None:
         super().__init__(reason)
-        self.told = told
+        self.public_reason = public_reason
 
     @classmethod
-    def openly(cls, reason: str) -> "NotAuthenticated":
-        """One whose reason the caller may hear."""
-        return cls(reason, told=reason)
+    def public(cls, reason: str) -> "NotAuthenticated":
+        """Return an error of which the caller may be told the whole text."""
+        return cls(reason, public_reason=reason)
 
     @property
-    def answer(self) -> str:
-        """The text of the answer; it begins as that of Istio's control plane."""
-        return f"{NOT_AUTHENTICATED}: {self.told}" if self.told else NOT_AUTHENTICATED
+    def status_message(self) -> str:
+        """The message of the gRPC status; it begins as that of Istio's control plane."""
+        if not self.public_reason:
+            return NOT_AUTHENTICATED
+        return f"{NOT_AUTHENTICATED}: {self.public_reason}"
 
 
 NOT_AUTHENTICATED = "request authenticate failure"

@@ -1,8 +1,9 @@
-"""Files that hold keys: read within bounds, written whole or not at all, made once by one process.
+"""Reads and writes files that hold keys: bounded, atomic, one writing process at a time.
 
-A directory gets its files all at once: they are written to a folder inside it and then moved up,
-the file that announces the others last. Whoever finds such a folder left over finishes the work.
-Files are replaced the same way; there it is the folder's own renaming that makes it count.
+Several files of a directory appear together: they are written to a folder inside it and then moved
+up, the file that announces the others last. A process that finds such a folder left over by one
+that crashed finishes the move. Files are replaced the same way; there, the renaming of the folder
+is the moment from which on the new files count.
 """
 
 import fcntl
@@ -23,7 +24,7 @@ _LOCK = ".lock"
 
 
 def read_file(path: Path) -> bytes:
-    """The bytes of a small file; StorageError if it can't be read or is not small."""
+    """Return the bytes of a file of at most a megabyte; raises StorageError."""
     try:
         return read_bytes(path, max_bytes=MAX_FILE_BYTES)
     except OSError as error:
@@ -42,7 +43,7 @@ def file_exists(path: Path) -> bool:
 
 
 async def fetch_file(path: Path) -> bytes:
-    """What `read_file` returns and raises, without holding up the event loop."""
+    """Do what `read_file` does, without blocking the event loop."""
     try:
         return await fetch_bytes(path, max_bytes=MAX_FILE_BYTES)
     except OSError as error:
@@ -73,12 +74,12 @@ def write_file(path: Path, content: bytes, *, mode: int) -> None:
 def create_files(
     directory: Path, *, last: str, make: Callable[[], Mapping[str, bytes]], private: frozenset[str]
 ) -> None:
-    """Make the files of `directory` unless `last`, the one that announces them, is there.
+    """Make the files of `directory` unless the file `last`, which is written last, is there.
 
-    Of several processes one calls `make` and the others wait until it is done. If files of these
-    names stand there without `last`, nothing is touched and StorageError raised.
+    Of several processes one calls `make` and the others wait until it is done. If there are files
+    of these names but no `last`, nothing is changed and StorageError raised.
     """
-    with _only_one(directory):
+    with _lock(directory):
         staging = directory / _STAGING
         if (directory / last).exists():
             return
@@ -94,13 +95,13 @@ def create_files(
 
 @contextmanager
 def replacing_files(directory: Path, *, private: frozenset[str]) -> Iterator[dict[str, bytes]]:
-    """Replace files of `directory`, all or none, by what the block puts into the dict.
+    """Replace files of `directory`, all or none, by those that the block puts into the dict.
 
-    The block runs alone: no other process makes or replaces files here meanwhile. Raises
+    No other process makes or replaces files here while the block runs. Raises
     StorageError; then, as after a crash, either all files are the old ones or, from the next
     `finish_replacement` on, all are new.
     """
-    with _only_one(directory):
+    with _lock(directory):
         _finish(directory)
         files: dict[str, bytes] = {}
         yield files
@@ -117,18 +118,18 @@ def replacing_files(directory: Path, *, private: frozenset[str]) -> Iterator[dic
 
 
 @contextmanager
-def undisturbed(directory: Path) -> Iterator[None]:
+def locked(directory: Path) -> Iterator[None]:
     """While the block runs, no other process makes or replaces files here; raises StorageError."""
-    with _only_one(directory):
+    with _lock(directory):
         _finish(directory)
         yield
 
 
 def finish_replacement(directory: Path) -> None:
-    """Finish what `replacing_files` was cut short in; raises StorageError."""
-    # A directory that can't be looked into is the next reader's to complain of.
+    """Move the files of a replacement that a crash interrupted; raises StorageError."""
+    # A directory that can't be read is reported by the next function that reads a file of it.
     if os.path.isdir(directory / _READY):  # noqa: PTH112  (Path.is_dir raises PermissionError)
-        with _only_one(directory):
+        with _lock(directory):
             _finish(directory)
 
 
@@ -170,7 +171,7 @@ def _discard(staging: Path) -> None:
 
 
 @contextmanager
-def _only_one(directory: Path) -> Iterator[None]:
+def _lock(directory: Path) -> Iterator[None]:
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         mode = directory.stat().st_mode
@@ -181,7 +182,7 @@ def _only_one(directory: Path) -> Iterator[None]:
             )
         descriptor = os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            # Let go by the kernel when the holder ends, however it ends.
+            # The kernel releases the lock when the process that holds it ends, however it ends.
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
         finally:

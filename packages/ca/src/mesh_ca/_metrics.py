@@ -12,7 +12,7 @@ from mesh_ca.authority._authority import Authority
 
 
 class CertificateMetrics:
-    """What happened to the calls for certificates, counted since the start."""
+    """Counts the calls for certificates and their results, since the start."""
 
     def __init__(self, registry: CollectorRegistry, authority: Authority) -> None:
         """Register the instruments."""
@@ -57,8 +57,8 @@ class CertificateMetrics:
         ).set_function(_root_expiry(authority))
 
 
-class KeeperMetrics:
-    """What happened to the authority's own certificates."""
+class RotationMetrics:
+    """Counts the changes of the authority's own certificates."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         """Register the instruments."""

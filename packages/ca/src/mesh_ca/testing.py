@@ -1,4 +1,4 @@
-"""For tests of programs that use a certificate authority: requests, and authenticators on a wire.
+"""For tests of programs that use a certificate authority: an authority, requests, an authenticator.
 
 authority = throwaway_authority()
 key_pem, csr_pem = signing_request()
@@ -28,7 +28,7 @@ def throwaway_authority(
     root_key: KeyType = KeyType.P256,
     clock: Callable[[], float] = time.time,
 ) -> Authority:
-    """A real authority with a new root that is nowhere on disk."""
+    """Return a real authority with a new root that is only in memory."""
     key = new_key(root_key)
     root = root_certificate(
         key,
@@ -47,7 +47,7 @@ def signing_request(
     subject: x509.Name | None = None,
     extensions: Sequence[x509.ExtensionType] = (),
 ) -> tuple[bytes, bytes]:
-    """A new private key and a signing request for it, both PEM."""
+    """Return a new private key and a signing request for it, both PEM."""
     key = new_key(key_type)
     builder = x509.CertificateSigningRequestBuilder(subject or x509.Name([]))
     for extension in extensions:
@@ -57,14 +57,14 @@ def signing_request(
 
 
 class FixedAuthenticator:
-    """Takes everyone for the same caller, or no one for anybody if there are no identities."""
+    """Authenticates every call as the same caller, or none if there are no identities."""
 
     def __init__(self, *identities: str) -> None:
         """Answer with `identities`."""
         self._identities = identities
 
     async def authenticate(self, credentials: Credentials) -> Caller:  # noqa: ARG002
-        """The caller this was made with."""
+        """Return the caller with these identities."""
         if not self._identities:
-            raise NotAuthenticated("no one is authenticated here")
+            raise NotAuthenticated("this authenticator has no identities and refuses every call")
         return Caller(identities=self._identities, method="fixed")

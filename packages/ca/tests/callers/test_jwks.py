@@ -17,12 +17,12 @@ P256 = ec.generate_private_key(ec.SECP256R1()).public_key()
 RSA = rsa.generate_private_key(public_exponent=65537, key_size=2048).public_key()
 
 
-def entry(kid: str, **members: object) -> dict[str, object]:
-    return {**ECAlgorithm.to_jwk(P256, as_dict=True), "kid": kid, **members}
+def entry(kid: str, **parameters: object) -> dict[str, object]:
+    return {**ECAlgorithm.to_jwk(P256, as_dict=True), "kid": kid, **parameters}
 
 
-def rsa_entry(kid: str, **members: object) -> dict[str, object]:
-    return {**RSAAlgorithm.to_jwk(RSA, as_dict=True), "kid": kid, **members}
+def rsa_entry(kid: str, **parameters: object) -> dict[str, object]:
+    return {**RSAAlgorithm.to_jwk(RSA, as_dict=True), "kid": kid, **parameters}
 
 
 def put(file: Path, *entries: object) -> None:
@@ -176,8 +176,8 @@ def test_endless_key_sets_are_refused() -> None:
         st.none() | st.integers() | st.sampled_from(["RSA", "EC", "P-256", "AQAB"]) | st.text(),
     )
 )
-def test_any_entry_is_used_or_left_out(members: dict[str, object]) -> None:
-    keys = parse_jwks(json.dumps({"keys": [members, entry("good")]}).encode())
+def test_any_entry_is_used_or_left_out(parameters: dict[str, object]) -> None:
+    keys = parse_jwks(json.dumps({"keys": [parameters, entry("good")]}).encode())
     assert keys[-1].kid == "good"
 
 

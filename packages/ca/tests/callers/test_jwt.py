@@ -18,7 +18,7 @@ from mesh_ca import (
     TokenIssuer,
     VerificationKey,
 )
-from mesh_ca.callers._jwt import GoodSignatures
+from mesh_ca.callers._jwt import VerifiedSignatures
 
 NOW = 1_800_000_000.0
 ISSUER = "https://issuer.example"
@@ -192,11 +192,11 @@ async def test_token_over_plaintext_counts_only_when_allowed() -> None:
 
 
 async def test_unreadable_keys_authenticate_no_one() -> None:
-    blind = JwtAuthenticator(
+    without_keys = JwtAuthenticator(
         ISSUER, ["istio-ca"], jwks=NoKeys(), trust_domain="cluster.local", clock=lambda: NOW
     )
     with pytest.raises(NotAuthenticated, match="no keys to check tokens with"):
-        await blind.authenticate(bearer(signed(GOOD)))
+        await without_keys.authenticate(bearer(signed(GOOD)))
 
 
 def test_one_audience_given_as_a_string_is_a_mistake() -> None:
@@ -328,7 +328,7 @@ async def test_remembered_token_falls_with_its_key() -> None:
 
 async def test_tokens_are_remembered_up_to_a_number_and_never_as_they_are() -> None:
     (key,) = await Keys().find("ec")
-    good = GoodSignatures(2)
+    good = VerifiedSignatures(2)
     for token in ("one", "two", "three"):
         good.add(token, key, {"token": token})
     assert good.find("one", [key]) is None

@@ -122,7 +122,7 @@ async def test_renewals_by_certificate_end_at_the_limit_and_never_last_longer(
     first = authority.sign(signing_request()[1], identities=[CART], lifetime=DAY)
     proven = datetime.fromtimestamp(int(clock.now), UTC)
     callers.leaf = leaf_of(first.chain_pem[0].decode()).public_bytes(Encoding.DER)
-    wish = IstioCertificateRequest(
+    request = IstioCertificateRequest(
         csr=signing_request()[1].decode(), validity_duration=int((90 * DAY).total_seconds())
     )
     async with (
@@ -136,7 +136,7 @@ async def test_renewals_by_certificate_end_at_the_limit_and_never_last_longer(
         )
         for renewals in range(1, 20):
             clock.now += DAY.total_seconds() / 2
-            answer = await create(wish)
+            answer = await create(request)
             leaf = leaf_of(answer.cert_chain[0])
             assert leaf.not_valid_after_utc <= proven + 10 * DAY, renewals
             assert leaf.not_valid_after_utc.timestamp() - clock.now <= DAY.total_seconds()
@@ -144,5 +144,5 @@ async def test_renewals_by_certificate_end_at_the_limit_and_never_last_longer(
             callers.leaf = leaf.public_bytes(Encoding.DER)
         clock.now = (proven + 10 * DAY).timestamp()
         with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await create(wish)
+            await create(request)
     assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED

@@ -303,7 +303,7 @@ def test_key_that_others_may_read_is_warned_of(
     (tmp_path / "ca" / "ca-key.pem").chmod(mode)
     load(tmp_path / "ca")
     (warned,) = [record for record in caplog.records if record.levelno >= logging.WARNING]
-    assert warned.getMessage().startswith("the authority's key may be read by others")
+    assert warned.getMessage().startswith("other users may read the authority's key")
     found = vars(warned)["readable_by"]
     assert [reader for reader in ("every user", "group") if reader in found] == readers
 

@@ -16,10 +16,10 @@ from mesh_ca.directory._own_root import (
     OwnRoot,
     RootState,
     Step,
-    new_root,
+    files_after,
+    new_root_files,
     next_step,
-    replacement,
-    stepped,
+    replacement_files,
 )
 
 BEGIN = datetime(2027, 1, 1, tzinfo=UTC)
@@ -44,7 +44,7 @@ def own(files: Mapping[str, bytes]) -> OwnRoot:
 @cache
 def first() -> dict[str, bytes]:
     return dict(
-        new_root(
+        new_root_files(
             KeyType.P256, organization="cluster.local", serial=1, now=BEGIN, lifetime=100 * DAY
         )
     )
@@ -54,14 +54,16 @@ def turned(files: dict[str, bytes], now: datetime, serial: int = 99) -> list[Ste
     """Do all that is due; the files change in place."""
     done: list[Step] = []
     while (step := next_step(own(files), POLICY, now=now)) is not None:
-        files.update(stepped(own(files), step, POLICY, now=now, serial=serial))
+        files.update(files_after(own(files), step, POLICY, now=now, serial=serial))
         done.append(step)
         assert len(done) < 10
     return done
 
 
 def replace(files: dict[str, bytes], now: datetime, serial: int = 50) -> None:
-    files.update(replacement(own(files), POLICY, key_type=KeyType.P256, now=now, serial=serial))
+    files.update(
+        replacement_files(own(files), POLICY, key_type=KeyType.P256, now=now, serial=serial)
+    )
 
 
 def serials(files: Mapping[str, bytes]) -> list[int]:
@@ -178,7 +180,7 @@ def test_who_signs_is_handed_out_first_and_was_handed_out_before(
         now, serial, known = now + elapsed, serial + 1, own(files).bundle
         while (step := next_step(own(files), POLICY, now=now)) is not None:
             before = own(files)
-            files.update(stepped(before, step, POLICY, now=now, serial=serial))
+            files.update(files_after(before, step, POLICY, now=now, serial=serial))
             after = own(files)
             assert after.bundle[0] == after.certificate
             # A key that signs is one that everybody has been told of.

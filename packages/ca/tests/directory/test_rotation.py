@@ -80,10 +80,10 @@ async def test_root_near_its_end_is_certified_anew_and_old_leaves_verify_against
         policy=POLICY,
         clock=clock,
         on_change=lambda: changes.append(authority.root_pem),
-    ) as keeper:
+    ) as rotating:
         assert not changes
         clock.now += 81 * DAY_S
-        assert await keeper.look()
+        assert await rotating.check()
     new, old = roots(authority.root_pem)
     assert changes == [authority.root_pem]
     assert [old] == roots(before)
@@ -105,23 +105,23 @@ async def test_failed_change_leaves_files_and_authority_as_they_were(
     registry = CollectorRegistry()
     async with rotating_authority(
         directory, authority, policy=POLICY, clock=clock, registry=registry
-    ) as keeper:
+    ) as rotating:
         clock.now += 81 * DAY_S
         (directory / ".next").write_text("in the way")
-        assert not await keeper.look()
-        assert keeper.problem is not None
-        assert "the root can't be changed" in keeper.problem
+        assert not await rotating.check()
+        assert rotating.problem is not None
+        assert "the root can't be changed" in rotating.problem
         assert registry.get_sample_value("mesh_ca_authority_problem") == 1
         assert contents(directory) == before
         assert authority.signer is signer
         assert issue(authority).chain_pem[-1] == signer.root_pem
         (directory / ".next").unlink()
-        assert await keeper.look()
+        assert await rotating.check()
         assert registry.get_sample_value("mesh_ca_authority_problem") == 0
     assert len(roots(authority.root_pem)) == 2
     ours = [record for record in caplog.records if record.name == "mesh_ca"]
     assert [record.message for record in ours if record.levelno == logging.ERROR] == [
-        "certificate authority's directory not usable, it goes on with what it has"
+        "files of the certificate authority not usable, signing goes on as before"
     ]
 
 
@@ -167,10 +167,10 @@ async def test_no_one_meets_a_leaf_whose_root_it_was_not_told_of(
     authority = load(directory, clock)
     first_key = roots(authority.root_pem)[0].public_key()
     workloads = {0: issue(authority), 1: issue(authority)}
-    async with rotating_authority(directory, authority, policy=POLICY, clock=clock) as keeper:
+    async with rotating_authority(directory, authority, policy=POLICY, clock=clock) as rotating:
         replace_root(directory, POLICY, clock=clock)
         for half_day in range(24):
-            await keeper.look()
+            await rotating.check()
             workloads[half_day % 2] = issue(authority)
             one, other = workloads[0], workloads[1]
             assert is_trusted(leaf(one), other.chain_pem[-1])
@@ -248,8 +248,8 @@ async def test_processes_that_share_a_directory_agree_on_each_change(
     ):
         for days in (2, 5, 2, 75):
             clock.now += days * DAY_S
-            await asyncio.gather(first.look(), second.look())
-            await asyncio.gather(first.look(), second.look())
+            await asyncio.gather(first.check(), second.check())
+            await asyncio.gather(first.check(), second.check())
             assert one.signer.same_as(other.signer)
             assert (first.problem, second.problem) == (None, None)
     assert len(roots(one.root_pem)) == 2
@@ -271,9 +271,11 @@ async def test_plugged_in_authority_is_never_changed_by_us(
     plugged_in(tmp_path / "ca", tmp_path / "made", clock)
     authority = load(tmp_path / "ca", clock)
     before = contents(tmp_path / "ca")
-    async with rotating_authority(tmp_path / "ca", authority, policy=POLICY, clock=clock) as keeper:
+    async with rotating_authority(
+        tmp_path / "ca", authority, policy=POLICY, clock=clock
+    ) as rotating:
         clock.now += 99 * DAY_S
-        assert not await keeper.look()
+        assert not await rotating.check()
     assert contents(tmp_path / "ca") == before
     with pytest.raises(StorageError, match="was plugged in: put another there"):
         replace_root(tmp_path / "ca", POLICY, clock=clock)
@@ -283,14 +285,16 @@ async def test_authority_put_over_one_of_ours_is_plugged_in(
     tmp_path: Path, clock: "FakeClock"
 ) -> None:
     authority = load(tmp_path / "ca", clock)
-    async with rotating_authority(tmp_path / "ca", authority, policy=POLICY, clock=clock) as keeper:
+    async with rotating_authority(
+        tmp_path / "ca", authority, policy=POLICY, clock=clock
+    ) as rotating:
         new = plugged_in(tmp_path / "ca", tmp_path / "other", clock)
-        await keeper.look()
+        await rotating.check()
         assert authority.root_pem == new
         clock.now += 99 * DAY_S
-        await keeper.look()
+        await rotating.check()
         assert authority.root_pem == new
-        assert keeper.problem is None
+        assert rotating.problem is None
 
 
 async def test_plugged_in_authority_is_read_again_when_kubernetes_swaps_its_files(
@@ -320,10 +324,10 @@ async def test_directory_put_in_place_of_another_is_followed(
     plugged_in(tmp_path / "ca", tmp_path / "made", clock)
     new = plugged_in(tmp_path / "new", tmp_path / "other", clock)
     authority = load(tmp_path / "ca", clock)
-    async with rotating_authority(tmp_path / "ca", authority, clock=clock) as keeper:
+    async with rotating_authority(tmp_path / "ca", authority, clock=clock) as rotating:
         (tmp_path / "ca").rename(tmp_path / "gone")
         (tmp_path / "new").rename(tmp_path / "ca")
-        await keeper.look()
+        await rotating.check()
         assert authority.root_pem == new
 
 
@@ -366,16 +370,16 @@ async def test_files_that_do_not_hold_are_refused_with_the_reason_and_the_old_st
 ) -> None:
     bundle = plugged_in(tmp_path / "ca", tmp_path / "made", clock)
     authority = load(tmp_path / "ca", clock)
-    async with rotating_authority(tmp_path / "ca", authority, clock=clock) as keeper:
+    async with rotating_authority(tmp_path / "ca", authority, clock=clock) as rotating:
         damage(tmp_path / "ca")
-        assert not await keeper.look()
-        assert keeper.problem is not None
+        assert not await rotating.check()
+        assert rotating.problem is not None
         with pytest.raises(StorageError, match=reason):
-            raise StorageError(keeper.problem)
+            raise StorageError(rotating.problem)
         assert issue(authority).chain_pem[-1] == bundle
         assert plugged_in(tmp_path / "ca", tmp_path / "made", clock) == bundle
-        await keeper.look()
-        assert keeper.problem is None
+        await rotating.check()
+        assert rotating.problem is None
 
 
 async def test_bundle_that_drops_the_root_in_use_is_warned_of(
@@ -383,9 +387,9 @@ async def test_bundle_that_drops_the_root_in_use_is_warned_of(
 ) -> None:
     plugged_in(tmp_path / "ca", tmp_path / "made", clock)
     authority = load(tmp_path / "ca", clock)
-    async with rotating_authority(tmp_path / "ca", authority, clock=clock) as keeper:
+    async with rotating_authority(tmp_path / "ca", authority, clock=clock) as rotating:
         plugged_in(tmp_path / "ca", tmp_path / "other", clock)
-        await keeper.look()
+        await rotating.check()
     assert any("without the root in use so far" in message for message in caplog.messages)
 
 

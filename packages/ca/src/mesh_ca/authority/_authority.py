@@ -1,4 +1,4 @@
-"""The authority: signs what it is given for identities it is told, within limits of its own."""
+"""The authority: certifies a public key for given identities, with the signer in use."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -39,7 +39,7 @@ class Authority:
     def __init__(
         self, signer: Signer, *, trust_domain: str, clock: Callable[[], float] = time.time
     ) -> None:
-        """Sign with `signer` for SPIFFE ids of `trust_domain`; `clock` tells the Unix time."""
+        """Sign with `signer` for SPIFFE ids of `trust_domain`; `clock` returns the Unix time."""
         self._signer = signer
         self._trust_domain = checked_trust_domain(trust_domain)
         self._clock = clock
@@ -66,7 +66,7 @@ class Authority:
 
     @property
     def signer(self) -> Signer:
-        """What it signs with now, as one coherent value."""
+        """The key and certificate that sign now, with all certificates up to the root."""
         return self._signer
 
     def replace_signer(self, signer: Signer) -> None:
@@ -86,16 +86,16 @@ class Authority:
         proven_at: datetime | None = None,
         is_key_revoked: Callable[[str], bool] = lambda _sha256: False,
     ) -> Issued:
-        """Certify the key of a CSR for `identities`, whatever else the CSR says.
+        """Certify the key of a CSR for `identities`; all else in the CSR is ignored.
 
-        The certificate expires after `lifetime` (24 hours if None), earlier if the signer does. It
-        says when its holder proved who it is: `proven_at`, now if None. `is_key_revoked` is asked
-        for the key by the SHA-256 of its SubjectPublicKeyInfo, hexadecimal. Raises CsrError,
-        LifetimeError, IdentityError, NotReadyError.
+        The certificate expires after `lifetime` (24 hours if None), earlier if the signer does. Its
+        serial number tells when its holder proved its identity: `proven_at`, now if None.
+        `is_key_revoked` is asked for the key by the SHA-256 of its SubjectPublicKeyInfo,
+        hexadecimal. Raises CsrError, LifetimeError, IdentityError, NotReadyError.
         """
         request = parse_csr(csr_pem)
         if is_key_revoked(public_key_sha256(request.public_key)):
-            raise CsrError("the key of the certificate request is revoked, make another")
+            raise CsrError("the key of the certificate request is revoked, make another key")
         return self._issue(
             request.public_key,
             tuple(identities),
@@ -150,7 +150,7 @@ class Authority:
 
 
 def _validity(now: datetime, lifetime: timedelta, signer: Signer) -> tuple[datetime, datetime]:
-    """Validity of a leaf: inside the signer's, so that a chain is never valid in parts."""
+    """Return the validity of a leaf, inside the signer's: a chain is valid as a whole or not."""
     if lifetime < timedelta(seconds=1):
         raise LifetimeError(f"lifetime of {lifetime.total_seconds():g} s, at least 1 s is needed")
     if now >= signer.not_after:

@@ -1,7 +1,7 @@
-"""Reading a signing request: what is taken from it is a public key, and nothing else.
+"""Reads certificate signing requests (CSRs): only the public key is taken from one.
 
-Subject, names and extensions of a request are claims of whoever wrote it. They are not copied,
-and mostly not even parsed.
+Subject, names and extensions of a request are unverified claims. They are not copied, and mostly
+not even parsed.
 """
 
 import warnings
@@ -30,7 +30,7 @@ _ECDSA: Mapping[x509.ObjectIdentifier, ec.ECDSA] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SigningRequest:
-    """A request whose sender has proved to hold the private key."""
+    """A request that is signed by its own key, so that its sender holds the private key."""
 
     public_key: PublicKey
     has_common_name: bool
@@ -45,7 +45,7 @@ def parse_csr(pem: bytes) -> SigningRequest:
         public_key = request.public_key()
     except (ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion) as error:
         raise CsrError("CSR can't be parsed, one PEM block CERTIFICATE REQUEST is right") from error
-    # Before the signature is checked: checking it with an absurd key is what such a key is for.
+    # Before the signature is verified: an oversized key would make that expensive.
     reason = weakness(public_key)
     if reason is not None:
         raise CsrError(f"CSR has a {reason}")
@@ -63,8 +63,8 @@ def parse_csr(pem: bytes) -> SigningRequest:
 def _is_signed_by(
     public_key: PublicKey, request: x509.CertificateSigningRequest, signed: bytes
 ) -> bool:
-    # What nearly all requests have, without the second parsing of the key that
-    # `is_signature_valid` does: a fifth less time.
+    # Nearly all requests have ECDSA keys. `is_signature_valid` would parse the key a second time,
+    # which takes a fifth more time.
     ecdsa = _ECDSA.get(request.signature_algorithm_oid)
     if ecdsa is None or not isinstance(public_key, ec.EllipticCurvePublicKey):
         return request.is_signature_valid
@@ -76,8 +76,8 @@ def _is_signed_by(
 
 
 def _has_common_name(request: x509.CertificateSigningRequest, signed: bytes) -> bool:
-    # Parsing a subject costs more than all else here and most requests have none, so look for the
-    # attribute's bytes first: where they are missing there is no common name.
+    # Parsing a subject takes longer than all else here and most requests have none, so the
+    # attribute's bytes are looked for first: without them there is no common name.
     if _COMMON_NAME_OID not in signed:
         return False
     with warnings.catch_warnings():  # a common name over 64 characters is only warned of

@@ -1,4 +1,4 @@
-"""The identities a certificate can bear: SPIFFE ids, DNS names and IP addresses.
+"""The identities that a certificate can hold: SPIFFE ids, DNS names and IP addresses.
 
 An identity is a string as it stands in a certificate.
 """
@@ -34,7 +34,7 @@ def checked_trust_domain(text: str) -> str:
 
 
 def trust_domain_of(identity: str) -> str | None:
-    """The trust domain of a SPIFFE id; None for a DNS name or an IP address.
+    """Return the trust domain of a SPIFFE id; None for a DNS name or an IP address.
 
     Raises IdentityError for anything that claims to be a SPIFFE id and is not a proper one.
     """
@@ -47,13 +47,13 @@ def trust_domain_of(identity: str) -> str | None:
 
 
 def checked_identity(identity: str) -> str:
-    """Return `identity` if a certificate can bear it, else raise IdentityError."""
+    """Return `identity` if a certificate can hold it, else raise IdentityError."""
     alternative_names([identity], trust_domain=trust_domain_of(identity) or "")
     return identity
 
 
 def service_account_identity(trust_domain: str, namespace: str, service_account: str) -> str:
-    """The SPIFFE id of a service account; IdentityError if a name is not a Kubernetes name."""
+    """Return the SPIFFE id of a service account; raises IdentityError for no Kubernetes name."""
     if not _NAMESPACE.fullmatch(namespace):
         raise IdentityError(f"namespace {namespace[:200]!r} is not a DNS label")
     if not _SERVICE_ACCOUNT.fullmatch(service_account) or ".." in service_account:
@@ -64,7 +64,7 @@ def service_account_identity(trust_domain: str, namespace: str, service_account:
 
 
 def alternative_names(identities: Sequence[str], *, trust_domain: str) -> bytes:
-    """Identities as a certificate carries them, DER; SPIFFE ids must be of `trust_domain`."""
+    """Return the DER of a SubjectAlternativeName; SPIFFE ids must be of `trust_domain`."""
     if not identities:
         raise IdentityError("no identity to certify")
     if len(identities) > _MAX_IDENTITIES:

@@ -1,4 +1,4 @@
-"""The kinds of key this authority signs with and signs for."""
+"""The types of key that this authority signs with, and certifies."""
 
 import hashlib
 from collections.abc import Callable
@@ -13,14 +13,14 @@ from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 SigningKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
 
 _MIN_RSA_BITS = 2048
-_MAX_RSA_BITS = 8192  # a check costs the square of the size: no one is to buy our time with it
+_MAX_RSA_BITS = 8192  # verifying takes time by the square of the size
 _MIN_RSA_EXPONENT = 65537  # RFC 8017 allows 3; NIST SP 800-56B and every key generator do not
 _MAX_RSA_EXPONENT = 2**32
 _CURVES = (ec.SECP256R1, ec.SECP384R1, ec.SECP521R1)
 
 
 class KeyType(StrEnum):
-    """A key to make."""
+    """The type of a key to make."""
 
     P256 = "P256"
     P384 = "P384"
@@ -44,7 +44,7 @@ def new_key(key_type: KeyType) -> SigningKey:
 
 
 def public_key_sha256(key: PublicKeyTypes) -> str:
-    """The SHA-256 of a key's DER SubjectPublicKeyInfo, hexadecimal."""
+    """Return the SHA-256 of a key's DER SubjectPublicKeyInfo, hexadecimal."""
     return hashlib.sha256(
         key.public_bytes(
             serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
@@ -53,7 +53,7 @@ def public_key_sha256(key: PublicKeyTypes) -> str:
 
 
 def weakness(key: PublicKeyTypes) -> str | None:
-    """Why `key` is not accepted, in words for a person; None if it is."""
+    """Return why `key` is not accepted, as a text for a person; None if it is accepted."""
     if isinstance(key, ec.EllipticCurvePublicKey):
         if not isinstance(key.curve, _CURVES):
             return f"key on curve {key.curve.name}, P-256, P-384 and P-521 are accepted"
@@ -71,7 +71,7 @@ def weakness(key: PublicKeyTypes) -> str | None:
 
 
 def signature_hash(key: SigningKey) -> hashes.SHA256 | hashes.SHA384 | hashes.SHA512:
-    """The hash that goes with a signing key: as strong as its curve, SHA-256 for RSA."""
+    """Return the hash for a signing key: as strong as its curve, SHA-256 for RSA."""
     if isinstance(key, ec.EllipticCurvePrivateKey):
         if isinstance(key.curve, ec.SECP384R1):
             return hashes.SHA384()
@@ -80,15 +80,15 @@ def signature_hash(key: SigningKey) -> hashes.SHA256 | hashes.SHA384 | hashes.SH
     return hashes.SHA256()
 
 
-def signing_with(key: SigningKey) -> Callable[[bytes], bytes]:
-    """What signs messages with `key`, as certificates are signed."""
+def signature_function(key: SigningKey) -> Callable[[bytes], bytes]:
+    """Return a function that signs bytes with `key`, as certificates are signed."""
     if isinstance(key, rsa.RSAPrivateKey):
         return partial(key.sign, padding=padding.PKCS1v15(), algorithm=signature_hash(key))
     return partial(key.sign, signature_algorithm=ec.ECDSA(signature_hash(key)))
 
 
 def key_pem(key: SigningKey) -> bytes:
-    """A private key as unencrypted PKCS#8 PEM."""
+    """Return a private key as unencrypted PKCS#8 PEM."""
     return key.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.PKCS8,

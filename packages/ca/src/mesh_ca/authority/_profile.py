@@ -1,8 +1,8 @@
-"""How the certificates of this authority look: pure functions from values to certificates.
+"""The profile of certificates: which fields and extensions leaves and roots have (RFC 5280).
 
 Leaves follow Istio's profile with one correction. Istio sets keyEncipherment on every leaf; RFC
 8813 section 3 forbids it with an elliptic-curve key, and linters reject it, so only leaves with an
-RSA key bear it here.
+RSA key have it here.
 
 Leaves are put together from parts encoded beforehand: all but six fields are the same in all
 leaves of a signer, and cryptography's builder took longer to check and encode them than the
@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, SignatureAlgorithmOID
 
 from mesh_ca.authority import _der
-from mesh_ca.authority._keys import SigningKey, signature_hash, signing_with
+from mesh_ca.authority._keys import SigningKey, signature_function, signature_hash
 
 CLOCK_SKEW = timedelta(minutes=2)
 """How far notBefore lies in the past, for peers whose clock is behind."""
@@ -69,7 +69,7 @@ LEAF_PURPOSES = x509.ExtendedKeyUsage(
 )
 NOT_A_CA = x509.BasicConstraints(ca=False, path_length=None)
 
-# All leaves begin their extensions with these, and with a header of their key identifier.
+# The extensions of all leaves begin with these, and with the header of their key identifier.
 _FIXED = (
     _extension(LEAF_PURPOSES, critical=False),
     _extension(NOT_A_CA, critical=True),
@@ -83,13 +83,13 @@ _CRITICAL_NAMES = _NAMES_OID + _der.BOOLEAN_TRUE
 
 
 def whole_second(when: float) -> datetime:
-    """A Unix time as certificates can express it."""
+    """Return a Unix time in whole seconds, as certificates express it."""
     return datetime.fromtimestamp(int(when), UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leaf:
-    """What is particular to one workload's or server's certificate."""
+    """The fields in which one leaf differs from another of the same signer."""
 
     public_key: rsa.RSAPublicKey | ec.EllipticCurvePublicKey
     names: bytes  # DER of the SubjectAlternativeName
@@ -109,7 +109,7 @@ class SignedLeaf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeafTemplate:
-    """What all leaves of an issuer have in common, encoded, and what signs them."""
+    """The encoded parts that are the same in all leaves of an issuer, and the signing function."""
 
     algorithm: bytes
     issuer: bytes
@@ -120,7 +120,7 @@ class LeafTemplate:
 def leaf_template(
     issuer: x509.Certificate, key: SigningKey, key_id: x509.AuthorityKeyIdentifier
 ) -> LeafTemplate:
-    """The template of what `issuer` signs with `key`."""
+    """Return the template of the leaves that `issuer` signs with `key`."""
     if isinstance(key, rsa.RSAPrivateKey):
         oid, parameters = SignatureAlgorithmOID.RSA_WITH_SHA256, _der.tlv(0x05)
     else:
@@ -129,7 +129,7 @@ def leaf_template(
         algorithm=_der.sequence(_der.object_identifier(oid.dotted_string), parameters),
         issuer=issuer.subject.public_bytes(),
         issuer_key_id=_extension(key_id, critical=False),
-        sign=signing_with(key),
+        sign=signature_function(key),
     )
 
 
@@ -174,7 +174,7 @@ def signed_leaf(leaf: Leaf, template: LeafTemplate) -> SignedLeaf:
 
 
 def _key_bits(public_key: rsa.RSAPublicKey | ec.EllipticCurvePublicKey, encoded: bytes) -> bytes:
-    """What stands in the BIT STRING of a key whose SubjectPublicKeyInfo is `encoded`."""
+    """Return the contents of the BIT STRING in `encoded`, the key's SubjectPublicKeyInfo."""
     if isinstance(public_key, ec.EllipticCurvePublicKey):
         point = 1 + 2 * ((public_key.key_size + 7) // 8)  # an uncompressed one, SEC 1 section 2.3.3
         return encoded[-point:]
@@ -184,7 +184,7 @@ def _key_bits(public_key: rsa.RSAPublicKey | ec.EllipticCurvePublicKey, encoded:
 def root_certificate(
     key: SigningKey, *, organization: str, serial: int, now: datetime, lifetime: timedelta
 ) -> x509.Certificate:
-    """A self-signed root."""
+    """Make a self-signed root."""
     name = x509.Name(
         [x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization[:_MAX_NAME_CHARACTERS])]
     )

@@ -1,8 +1,8 @@
-"""Serial numbers of leaves, which tell when the holder last proved who it is.
+"""Serial numbers of leaves, which tell when the holder last gave another proof than a certificate.
 
-The serial number says it: a mark, the moment in Unix seconds, and random bits. An extension of its
-own would need a registered object identifier; one below 2.25, which anyone may use, is beyond what
-Go's parser and others read.
+A serial number consists of a mark, that moment in Unix seconds, and random bits. An extension would
+need a registered object identifier; one below 2.25, which anyone may use, is beyond what Go's
+parser and others read.
 """
 
 import secrets
@@ -17,20 +17,20 @@ _MARK = 0x4D41
 
 
 def random_serial_number() -> int:
-    """Return a serial number that tells nothing; roots have such."""
+    """Return a random serial number, for a root."""
     return secrets.randbits(128) or 1
 
 
 def serial_number(proven_at: datetime) -> int:
-    """A new serial number that tells this moment."""
+    """Return a new serial number that tells this moment."""
     moment = min(max(int(proven_at.timestamp()), 0), (1 << _MOMENT_BITS) - 1)
     return (_MARK << _MOMENT_BITS | moment) << _RANDOM_BITS | secrets.randbits(_RANDOM_BITS)
 
 
 def proven_at(leaf: x509.Certificate) -> datetime:
-    """When the holder of a certificate last gave another proof than a certificate.
+    """Return when the holder of a certificate last gave another proof than a certificate.
 
-    For one with a serial number that does not tell, it is when the certificate began to be valid.
+    If the serial number does not tell, it is when the certificate began to be valid.
     """
     begins = leaf.not_valid_before_utc
     mark, moment = divmod(leaf.serial_number >> _RANDOM_BITS, 1 << _MOMENT_BITS)

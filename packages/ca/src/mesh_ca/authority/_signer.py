@@ -1,6 +1,6 @@
-"""What an authority signs with: a key, its certificate and the way from there to a root.
+"""The signer of an authority: a key, its certificate, and the certificates up to a root.
 
-One value holds all of it, so that a key is never seen with another key's certificate.
+One value holds all of them, so that a key is never used with another key's certificate.
 """
 
 from collections.abc import Sequence
@@ -26,17 +26,17 @@ _MAX_CERTIFICATES = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signer:
-    """A checked generation of signing material; made by `signer_from_pem`."""
+    """A key with the certificates that belong to it, all checked; made by `signer_from_pem`."""
 
     key: SigningKey = field(repr=False)
     certificate: x509.Certificate
-    template: LeafTemplate  # what its leaves have in common
-    intermediates_pem: tuple[bytes, ...]  # what stands between a leaf and the root, in order
-    root: x509.Certificate  # the one at the end of the way
-    roots: tuple[x509.Certificate, ...]  # the whole trust bundle, as handed out
+    template: LeafTemplate  # the parts that its leaves have in common
+    intermediates_pem: tuple[bytes, ...]  # between a leaf and the root, in order
+    root: x509.Certificate  # at the end of the path
+    roots: tuple[x509.Certificate, ...]  # the whole trust bundle
     root_pem: bytes  # the same, PEM
-    not_before: datetime  # when all of the path has become valid
-    not_after: datetime  # when the first of the path expires
+    not_before: datetime  # when the last certificate of the path becomes valid
+    not_after: datetime  # when the first certificate of the path expires
 
     @property
     def root_not_after(self) -> datetime:
@@ -44,7 +44,7 @@ class Signer:
         return self.root.not_valid_after_utc
 
     def same_as(self, other: "Signer") -> bool:
-        """Whether what is signed and handed out is the same."""
+        """Return whether certificate, intermediates and trust bundle are the same."""
         return (self.certificate, self.intermediates_pem, self.roots) == (
             other.certificate,
             other.intermediates_pem,
@@ -96,7 +96,7 @@ def signer_from_pem(files: SignerFiles) -> Signer:
 
 
 def signer_files(key_pem: bytes, root: x509.Certificate) -> SignerFiles:
-    """The files of an authority whose own certificate is the root."""
+    """Return the files of an authority whose own certificate is the root."""
     pem = _pem(root)
     return SignerFiles(ca_cert=pem, ca_key=key_pem, cert_chain=b"", root_cert=pem)
 
@@ -106,7 +106,7 @@ def _pem(certificate: x509.Certificate) -> bytes:
 
 
 def certificates(pem: bytes, name: str) -> list[x509.Certificate]:
-    """The certificates of a file, one at least; raises StorageError that calls it `name`."""
+    """Return the certificates of a file, one at least; raises StorageError that calls it `name`."""
     try:
         found = x509.load_pem_x509_certificates(pem)
     except (ValueError, UnsupportedAlgorithm, x509.InvalidVersion) as error:
@@ -117,13 +117,13 @@ def certificates(pem: bytes, name: str) -> list[x509.Certificate]:
 
 
 def private_key(pem: bytes) -> SigningKey:
-    """An authority's key, checked to be a strong one; raises StorageError."""
+    """Return an authority's key, checked to be strong enough; raises StorageError."""
     try:
         key = serialization.load_pem_private_key(pem, password=None)
     except TypeError as error:
         raise StorageError(f"{CA_KEY} is encrypted, an unencrypted key is needed") from error
     except (ValueError, UnsupportedAlgorithm):
-        # Without the cause: what a parser says of a broken key may quote it.
+        # Without the cause: a parser's message about a broken key may quote the key.
         raise StorageError(f"{CA_KEY} holds no readable PEM private key") from None
     reason = weakness(key.public_key())
     if reason is not None:
@@ -133,7 +133,7 @@ def private_key(pem: bytes) -> SigningKey:
 
 
 def key_id(certificate: x509.Certificate) -> x509.AuthorityKeyIdentifier:
-    """What certificates and lists that `certificate` signs call its key."""
+    """Return the key identifier in certificates and lists that `certificate` signs."""
     try:
         own = certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
     except x509.ExtensionNotFound:
@@ -143,7 +143,7 @@ def key_id(certificate: x509.Certificate) -> x509.AuthorityKeyIdentifier:
 
 
 def may_sign_lists(certificate: x509.Certificate) -> bool:
-    """Whether revocation lists below `certificate` are believed (RFC 5280 section 4.2.1.3)."""
+    """Return whether `certificate` may sign revocation lists (RFC 5280 section 4.2.1.3)."""
     try:
         return certificate.extensions.get_extension_for_class(x509.KeyUsage).value.crl_sign
     except x509.ExtensionNotFound:
@@ -156,7 +156,7 @@ def _path_to_root(
     roots: Sequence[x509.Certificate],
     below: int = 0,
 ) -> list[x509.Certificate] | None:
-    """From `certificate`, with `below` CAs beneath it, to a root; None if there is no way."""
+    """Return a path from `certificate`, with `below` CAs beneath it, to a root, or None."""
     if not _may_issue(certificate, below):
         return None
     if certificate in roots:

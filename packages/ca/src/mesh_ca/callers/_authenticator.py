@@ -1,4 +1,4 @@
-"""Who is calling: the credentials of a call, and what turns them into identities."""
+"""Authenticators turn the credentials of a call into the identities of its caller."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from mesh_ca.callers._self_renewal import ShownCertificate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
-    """What a call brings along to show who makes it."""
+    """The metadata and the client certificate of a call, from which its caller is told."""
 
     metadata: Mapping[str, str] = field(repr=False)  # lower-case keys; holds tokens
     encrypted: bool
@@ -20,39 +20,39 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Whom a call has proved to come from, and by which method."""
+    """The identities that a caller has proved to have, and the method of the proof."""
 
     identities: tuple[str, ...]
     method: str
     shown: ShownCertificate | None = None
-    """The certificate of this authority's that was the only proof; None: there was another."""
+    """The certificate of this authority, if it was the only proof; None if there was another."""
 
 
 class Authenticator(Protocol):
-    """One way to tell who calls."""
+    """One way to authenticate callers."""
 
     async def authenticate(self, credentials: Credentials) -> Caller:
-        """Who calls; raises NotAuthenticated with a reason for the log, and what of it is told."""
+        """Return the caller; raises NotAuthenticated with the reason."""
         ...
 
 
 class FirstOf:
-    """Tries authenticators in order; the first that knows the caller decides."""
+    """Tries authenticators in order, until one authenticates the caller."""
 
     def __init__(self, authenticators: Sequence[Authenticator]) -> None:
         """Try `authenticators` in this order."""
         self._authenticators = tuple(authenticators)
 
     async def authenticate(self, credentials: Credentials) -> Caller:
-        """What the first one says that does not raise NotAuthenticated; else all their reasons."""
-        reasons, told = [], []
+        """Return the first success; if all fail, raises NotAuthenticated with every reason."""
+        reasons, public_reasons = [], []
         for authenticator in self._authenticators:
             try:
                 return await authenticator.authenticate(credentials)
             except NotAuthenticated as error:
                 reasons.append(str(error))
-                told.append(error.told)
+                public_reasons.append(error.public_reason)
         raise NotAuthenticated(
-            "; ".join(reasons) or "no way to authenticate is configured",
-            told="; ".join(filter(None, told)),
+            "; ".join(reasons) or "no authenticator is configured",
+            public_reason="; ".join(filter(None, public_reasons)),
         )

@@ -1,4 +1,4 @@
-"""Callers that prove who they are by the client certificate of their TLS connection."""
+"""Authenticates callers by the client certificate of their TLS connection."""
 
 import time
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from mesh_ca.callers._self_renewal import shown_certificate
 
 
 class ClientCertificateAuthenticator:
-    """Takes the names of the client certificate that the TLS layer has verified."""
+    """Authenticates callers as the names of their client certificate, verified by the TLS layer."""
 
     def __init__(
         self,
@@ -22,23 +22,23 @@ class ClientCertificateAuthenticator:
         is_revoked: Callable[[x509.Certificate], bool] = lambda _leaf: False,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Refuse certificates that are revoked; `clock` tells the Unix time.
+        """Refuse revoked certificates, and expired ones: a connection may outlive its certificate.
 
-        A connection may outlive the certificate it began with.
+        `clock` returns the Unix time.
         """
         self._is_revoked = is_revoked
         self._clock = clock
 
     async def authenticate(self, credentials: Credentials) -> Caller:
-        """The URI and DNS names of the leaf; of URIs one at most, and that a SPIFFE id."""
+        """Return the URI and DNS names of the leaf; it may have one URI, which is a SPIFFE id."""
         if not credentials.certificate_chain:
-            raise NotAuthenticated.openly("no client certificate")
+            raise NotAuthenticated.public("no client certificate")
         leaf = _readable(credentials.certificate_chain[0])
         identities = _certified_names(leaf, datetime.fromtimestamp(self._clock(), UTC))
         if self._is_revoked(leaf):
             raise NotAuthenticated(
                 f"client certificate {leaf.serial_number:x} is revoked",
-                told="client certificate is revoked",
+                public_reason="client certificate is revoked",
             )
         return Caller(
             identities=identities,
@@ -51,7 +51,7 @@ def _readable(der: bytes) -> x509.Certificate:
     try:
         return x509.load_der_x509_certificate(der)
     except (ValueError, x509.InvalidVersion) as error:
-        raise NotAuthenticated.openly("client certificate without readable contents") from error
+        raise NotAuthenticated.public("client certificate without readable contents") from error
 
 
 def _certified_names(leaf: x509.Certificate, now: datetime) -> tuple[str, ...]:
@@ -63,25 +63,25 @@ def _certified_names(leaf: x509.Certificate, now: datetime) -> tuple[str, ...]:
         x509.ExtensionNotFound,
         x509.UnsupportedGeneralNameType,
     ) as error:
-        raise NotAuthenticated.openly(
+        raise NotAuthenticated.public(
             "client certificate without readable alternative names"
         ) from error
     if not leaf.not_valid_before_utc <= now < leaf.not_valid_after_utc:
-        raise NotAuthenticated.openly("client certificate is not valid now")
+        raise NotAuthenticated.public("client certificate is not valid now")
     uris = names.get_values_for_type(x509.UniformResourceIdentifier)
     if len(uris) > 1:  # X509-SVID section 2: exactly one
-        raise NotAuthenticated.openly(
+        raise NotAuthenticated.public(
             f"client certificate with {len(uris)} URI names, one is allowed"
         )
     try:
         for uri in uris:
             if trust_domain_of(uri) is None:
-                raise NotAuthenticated.openly(
+                raise NotAuthenticated.public(
                     "client certificate with a URI name that is no SPIFFE id"
                 )
     except IdentityError as error:
         raise NotAuthenticated(f"client certificate: {error}") from error
     identities = (*uris, *names.get_values_for_type(x509.DNSName))
     if not identities:
-        raise NotAuthenticated.openly("client certificate has no URI or DNS name")
+        raise NotAuthenticated.public("client certificate has no URI or DNS name")
     return identities

@@ -1,4 +1,4 @@
-"""Public keys that tokens are checked with, from a JSON Web Key Set (RFC 7517)."""
+"""Public keys that verify tokens, from a JSON Web Key Set (RFC 7517)."""
 
 import json
 import logging
@@ -23,14 +23,14 @@ log = logging.getLogger("mesh_ca")
 _MAX_KEYS = 64
 _REREAD_AFTER_S = 1.0
 _LOOK_AFTER_S = 0.2
-"""A look at the file takes a thread, and many may ask at once."""
+"""A `stat` of the file takes a thread, and many calls may come at once."""
 
 PublicKey = rsa.RSAPublicKey | ec.EllipticCurvePublicKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerificationKey:
-    """A public key and the one algorithm it is used with."""
+    """A public key and the one algorithm for which it is used."""
 
     kid: str | None
     algorithm: str  # RS256 or ES256
@@ -38,17 +38,17 @@ class VerificationKey:
 
 
 class VerificationKeys(Protocol):
-    """Where a JwtAuthenticator gets keys from."""
+    """Finds the keys that a JwtAuthenticator verifies tokens with."""
 
     async def find(self, kid: str | None) -> Sequence[VerificationKey]:
-        """The keys of this id, all keys for None; empty if there is none."""
+        """Return the keys of this id, all keys for None; empty if there is none."""
         ...
 
 
 def parse_jwks(text: bytes) -> tuple[VerificationKey, ...]:
-    """The usable keys of a key set: RSA of 2048 bits or more, and P-256. Others are left out.
+    """Return the usable keys of a key set: RSA of 2048 bits or more, and P-256.
 
-    Raises StorageError if it is no key set, or if none of its keys can be used.
+    Other keys are left out. Raises StorageError for what is no key set and if no key is usable.
     """
     try:
         document = json.loads(text)
@@ -71,10 +71,10 @@ def parse_jwks(text: bytes) -> tuple[VerificationKey, ...]:
 
 
 class JwksSource:
-    """Keys from a file, read again when it has changed, and when a key is asked for in vain.
+    """Keys from a file, which is read again when it has changed, and when a key id is unknown.
 
-    A file that can't be used leaves the keys as they were; before any were read, `find` raises
-    StorageError.
+    A file that can't be used leaves the keys as they were; until a first key was read, `find`
+    raises StorageError.
     """
 
     def __init__(self, file: Path, *, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -88,12 +88,12 @@ class JwksSource:
         self._looked_at = float("-inf")
 
     async def find(self, kid: str | None) -> Sequence[VerificationKey]:
-        """The keys of this id, all keys for None."""
+        """Return the keys of this id, all keys for None."""
         await self._refresh(forced=False)
         found = self._matching(kid)
         if not found:
-            # A change that size and time of the file did not tell. Unknown ids come from anyone,
-            # so they buy one reading a second.
+            # The file may have changed without a change of its size and time. Any client may send
+            # an unknown id, so the file is read once a second at most.
             await self._refresh(forced=True)
             found = self._matching(kid)
         return found
@@ -136,7 +136,7 @@ class JwksSource:
 
 
 def _verification_key(entry: object) -> VerificationKey:
-    """The key of one entry; StorageError says why it is not used."""
+    """Return the key of one entry; raises StorageError with the reason why it is not used."""
     if not isinstance(entry, dict):
         raise StorageError("not an object")
     kid = entry.get("kid")

@@ -1,6 +1,6 @@
-"""Service account tokens: JSON Web Tokens as Kubernetes projects them into pods.
+"""Authenticates callers by service account tokens, the JWTs that Kubernetes projects into pods.
 
-Checking the signature needs keys; judging the claims is a pure function beside it.
+Verifying the signature needs keys; checking the claims is a pure function beside it.
 """
 
 import base64
@@ -28,7 +28,7 @@ _SUBJECT_PARTS = 4  # system:serviceaccount:<namespace>:<name>
 
 
 class JwtAuthenticator:
-    """Knows callers by `authorization: Bearer <token>`, signed with a key of a key set."""
+    """Authenticates callers by `authorization: Bearer <token>`, signed with a key of a key set."""
 
     def __init__(
         self,
@@ -44,8 +44,8 @@ class JwtAuthenticator:
         """Accept tokens of `issuer` that are meant for one of `audiences`.
 
         Callers become service accounts of `trust_domain`. A token sent over plaintext may have
-        been read on its way, so it counts only with `allow_plaintext`. The signatures of as many as
-        `remembered_tokens` are checked once only; all else is checked at every call.
+        been read on its way, so it is accepted only with `allow_plaintext`. The signatures of up to
+        `remembered_tokens` tokens are verified once; all else is checked at every call.
         """
         if isinstance(audiences, str):
             raise TypeError("audiences is one string, a collection of strings is right")
@@ -55,13 +55,13 @@ class JwtAuthenticator:
         self._trust_domain = checked_trust_domain(trust_domain)
         self._allow_plaintext = allow_plaintext
         self._clock = clock
-        self._good_signatures = GoodSignatures(remembered_tokens)
+        self._verified_signatures = VerifiedSignatures(remembered_tokens)
 
     async def authenticate(self, credentials: Credentials) -> Caller:
-        """The service account named by the token."""
+        """Return the service account named by the token."""
         token = bearer_token(credentials.metadata)
         if not (credentials.encrypted or self._allow_plaintext):
-            raise NotAuthenticated.openly("token over a plaintext connection")
+            raise NotAuthenticated.public("token over a plaintext connection")
         claims = await self._verified_claims(token)
         namespace, service_account = service_account_of(
             claims, issuer=self._issuer, audiences=self._audiences, now=self._clock()
@@ -70,28 +70,28 @@ class JwtAuthenticator:
             identity = service_account_identity(self._trust_domain, namespace, service_account)
         except IdentityError as error:
             raise NotAuthenticated(
-                f"token subject: {error}", told="token subject makes no SPIFFE id"
+                f"token subject: {error}", public_reason="token subject makes no SPIFFE id"
             ) from error
         return Caller(identities=(identity,), method="token")
 
     async def _verified_claims(self, token: str) -> Mapping[str, object]:
         algorithm, kid = _signed_with(token)
         if algorithm not in _ALGORITHMS:
-            raise NotAuthenticated.openly("token is signed with neither RS256 nor ES256")
+            raise NotAuthenticated.public("token is signed with neither RS256 nor ES256")
         try:
             keys = await self._jwks.find(kid)
         except (StorageError, FetchError) as error:
             raise NotAuthenticated(
                 f"no keys to check tokens with: {error}",
-                told="the control plane has no keys to check tokens with",
+                public_reason="the control plane has no keys to check tokens with",
             ) from error
         fitting = [key for key in keys if key.algorithm == algorithm]
         if not fitting:
             raise NotAuthenticated(
                 f"token is signed with an unknown key {str(kid)[:100]!r}",
-                told="token is signed with a key that is not known here",
+                public_reason="token is signed with a key that is not known here",
             )
-        known = self._good_signatures.find(token, fitting)
+        known = self._verified_signatures.find(token, fitting)
         if known is not None:
             return known
         for key in fitting[:_MAX_KEYS_TRIED]:
@@ -100,18 +100,18 @@ class JwtAuthenticator:
             except (PyJWTError, ValueError, RecursionError):
                 continue
             claims = _claims(verified["payload"])
-            self._good_signatures.add(token, key, claims)
+            self._verified_signatures.add(token, key, claims)
             return claims
-        raise NotAuthenticated.openly("token signature is wrong")
+        raise NotAuthenticated.public("token signature is wrong")
 
 
-class GoodSignatures:
-    """What tokens say whose signature was checked before: a workload shows one many times.
+class VerifiedSignatures:
+    """The claims of tokens whose signature was verified before, as a workload shows one many times.
 
-    That a key has signed these very bytes stays true, so it need not be found out again. Whether
-    the key is still one to trust does not stay true: `find` is told the keys that are trusted now.
-    What the claims are worth at the moment is for the caller to judge. Tokens are kept as their
-    SHA-256 only, and only good ones, so that no stranger pushes others out.
+    A signature over the same bytes by the same key stays good, so it is verified once. The key may
+    have been withdrawn meanwhile: `find` is given the keys that are trusted now. The claims must be
+    checked at every call. Tokens are kept as their SHA-256, and only after their signature was
+    verified, so that a caller without a valid token can't push out those of others.
     """
 
     def __init__(self, most: int) -> None:
@@ -135,31 +135,31 @@ def _digest(token: str) -> bytes:
 
 
 def _signed_with(token: str) -> tuple[object, str | None]:
-    """The algorithm and the key id that a token claims: enough to find the keys to try.
+    """Return the algorithm and the key id of a token's header, which is not verified yet.
 
-    PyJWT reads the header again when it checks the signature; asking it for the header alone has
-    it decode the whole token twice.
+    PyJWT reads the header again when it verifies the signature; asking PyJWT for the header alone
+    would decode the whole token twice.
     """
     encoded = token.partition(".")[0]
     try:
         header = json.loads(base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)))
     except (ValueError, RecursionError):
         # The cause may quote the token.
-        raise NotAuthenticated.openly("token is not a JSON Web Token") from None
+        raise NotAuthenticated.public("token is not a JSON Web Token") from None
     kid = header.get("kid") if isinstance(header, dict) else 0
     if not isinstance(kid, str | None):
-        raise NotAuthenticated.openly("token is not a JSON Web Token")
+        raise NotAuthenticated.public("token is not a JSON Web Token")
     return header.get("alg"), kid
 
 
 def bearer_token(metadata: Mapping[str, str]) -> str:
-    """The token of an `authorization` header; NotAuthenticated if there is none."""
+    """Return the token of an `authorization` header; raises NotAuthenticated without one."""
     scheme, _, token = metadata.get("authorization", "").partition(" ")
     token = token.strip()
     if scheme.lower() != "bearer" or not token:
-        raise NotAuthenticated.openly("no bearer token")
+        raise NotAuthenticated.public("no bearer token")
     if len(token) > _MAX_TOKEN_BYTES:
-        raise NotAuthenticated.openly(
+        raise NotAuthenticated.public(
             f"token of {len(token)} bytes, {_MAX_TOKEN_BYTES} are allowed"
         )
     return token
@@ -168,27 +168,28 @@ def bearer_token(metadata: Mapping[str, str]) -> str:
 def service_account_of(
     claims: Mapping[str, object], *, issuer: str, audiences: frozenset[str], now: float
 ) -> tuple[str, str]:
-    """Namespace and name of the service account that `claims` speak of, if they hold now.
+    """Return namespace and name of the service account in `claims`, after checking all claims.
 
     `aud` must be a JSON array, as Kubernetes writes it: a single string is refused, as Istio does.
-    A clock one minute off is borne with at the beginning of a token's life, not at its end.
+    Clocks may differ by a minute at the beginning of a token's life, not at its end. Raises
+    NotAuthenticated.
     """
     if claims.get("iss") != issuer:
-        raise NotAuthenticated.openly("token of another issuer")
+        raise NotAuthenticated.public("token of another issuer")
     audience = claims.get("aud")
     if not isinstance(audience, list):
-        raise NotAuthenticated.openly("token audience is not an array")
+        raise NotAuthenticated.public("token audience is not an array")
     if audiences.isdisjoint(value for value in audience if isinstance(value, str)):
-        raise NotAuthenticated.openly("token for another audience")
+        raise NotAuthenticated.public("token for another audience")
     if now >= _time(claims, "exp"):
-        raise NotAuthenticated.openly("token has expired")
+        raise NotAuthenticated.public("token has expired")
     for name in ("nbf", "iat"):
         if name in claims and _time(claims, name) > now + _CLOCK_SKEW_S:
-            raise NotAuthenticated.openly(f"token is not valid yet ({name})")
+            raise NotAuthenticated.public(f"token is not valid yet ({name})")
     subject = claims.get("sub")
     parts = subject.split(":") if isinstance(subject, str) else []
     if len(parts) != _SUBJECT_PARTS or parts[:2] != ["system", "serviceaccount"]:
-        raise NotAuthenticated.openly(
+        raise NotAuthenticated.public(
             "token subject is not system:serviceaccount:<namespace>:<name>"
         )
     return parts[2], parts[3]
@@ -197,7 +198,7 @@ def service_account_of(
 def _time(claims: Mapping[str, object], name: str) -> float:
     value = claims.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise NotAuthenticated.openly(f"token without a proper time of {name}")
+        raise NotAuthenticated.public(f"token without a proper time of {name}")
     return value
 
 
@@ -205,9 +206,9 @@ def _claims(payload: bytes) -> Mapping[str, object]:
     try:
         claims = json.loads(payload, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
-        raise NotAuthenticated.openly("token claims are not JSON") from None
+        raise NotAuthenticated.public("token claims are not JSON") from None
     if not isinstance(claims, dict):
-        raise NotAuthenticated.openly("token claims are not an object")
+        raise NotAuthenticated.public("token claims are not an object")
     return claims
 
 

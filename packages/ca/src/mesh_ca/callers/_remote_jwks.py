@@ -1,7 +1,7 @@
-"""Key sets fetched from where tokens are issued: by URL, or found by OpenID Connect discovery.
+"""Key sets fetched from the issuer of tokens: by URL, or found by OpenID Connect discovery.
 
-Keys are fetched again now and then, and when a token names one that is not known. Whatever goes
-wrong then, the keys there are stay. aiohttp is an optional dependency: `mesh-ca[remote]`.
+Keys are fetched again at an interval, and when a token names an unknown key. If a fetch fails, the
+keys of the last one stay in use. aiohttp is an optional dependency: `mesh-ca[remote]`.
 """
 
 import asyncio
@@ -34,17 +34,17 @@ _OK = 200
 class RemoteJwksConfig:
     """Where a key set is, and how it is fetched.
 
-    url: of the key set. Empty: it is what the issuer's OpenID Connect discovery document says.
+    url: of the key set. Empty: the issuer's OpenID Connect discovery document tells it.
     issuer: of the tokens; needed if `url` is empty.
-    refresh_s: keys are fetched anew after this time. A key that its issuer has withdrawn counts
-        for that long still.
+    refresh_s: keys are fetched anew after this time. A key that its issuer has withdrawn is
+        accepted for that long.
     timeout_s: for one fetch, connecting and discovery included.
     root_certificate: PEM file of the roots that vouch for the server; None: the system's.
     token_path: a bearer token to show, read anew for each fetch; Kubernetes asks for one. It is
         shown to the host of `url`, or without `url` to the issuer's, and to no other: where the
         issuer's document names another host, that one gets no token.
-    allow_http: take keys from plain http URLs of other machines too. Whoever can change what is
-        fetched can make tokens for anyone.
+    allow_http: fetch keys from plain http URLs of other machines too. An attacker on the network
+        who changes the answer can then make tokens for any identity.
     """
 
     url: str = ""
@@ -57,15 +57,15 @@ class RemoteJwksConfig:
 
 
 class Fetch(Protocol):
-    """How bytes come from a URL."""
+    """Fetches a URL."""
 
     async def __call__(self, url: str) -> bytes:
-        """The body, at most a megabyte; raises FetchError with the reason."""
+        """Return the body, at most a megabyte; raises FetchError with the reason."""
         ...
 
 
 class RemoteJwks:
-    """Keys of a key set somewhere else; made by `remote_jwks`."""
+    """The keys of a key set that is fetched over the network; made by `remote_jwks`."""
 
     def __init__(
         self,
@@ -83,10 +83,10 @@ class RemoteJwks:
         self._fetching = asyncio.Lock()
 
     async def find(self, kid: str | None) -> Sequence[VerificationKey]:
-        """The keys of this id, all keys for None; raises FetchError if none were ever fetched."""
+        """Return the keys of this id, all for None; raises FetchError if none were ever fetched."""
         found = self._matching(kid)
         if not found:
-            # Unknown ids come from anyone: all who bring one share one fetch a second.
+            # Any client may send an unknown id: all of them together cause one fetch a second.
             await self.refresh()
             found = self._matching(kid)
         if not self._keys:
@@ -94,7 +94,7 @@ class RemoteJwks:
         return found
 
     async def refresh(self) -> bool:
-        """Fetch the keys, unless that was tried within the last second; tells if it worked."""
+        """Fetch the keys unless that was tried a second ago or less; return whether it worked."""
         asked_at = self._monotonic()
         async with self._fetching:
             if self._tried_at > asked_at or self._monotonic() - self._tried_at < _AGAIN_AFTER_S:
@@ -151,7 +151,7 @@ class RemoteJwks:
 async def remote_jwks(
     config: RemoteJwksConfig, *, monotonic: Callable[[], float] = time.monotonic
 ) -> AsyncIterator[RemoteJwks]:
-    """Keep a remote key set until the context is left; a first fetch that fails is tried again.
+    """Keep a remote key set fresh until the context is left; a failed first fetch is tried again.
 
     Raises FetchError for a URL that can't be right, and if aiohttp is not installed.
     """
@@ -208,7 +208,7 @@ async def _http(config: RemoteJwksConfig) -> AsyncIterator[Fetch]:
             return ""
         return "; the token is not shown to another host than the issuer's, give the key set's URL"
 
-    # A machine without roots can still have its keys from itself.
+    # No roots are needed for a key set that this machine serves itself, by http.
     tls = trusted[0] == "https" and await _tls_context(config.root_certificate)
     connector = aiohttp.TCPConnector(ssl=tls or True, limit=2)
     async with aiohttp.ClientSession(connector=connector, trust_env=False) as session:

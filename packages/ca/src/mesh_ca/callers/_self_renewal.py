@@ -1,8 +1,8 @@
-"""How far a certificate may be renewed by showing nothing but itself.
+"""The limits of renewal by a certificate that is shown as the only proof.
 
-Whoever once got hold of a key could otherwise have new certificates for ever, and of any lifetime.
-So each certificate says when its holder last proved who it is by other means, such as a token. That
-moment is handed on from certificate to certificate; past a limit, another proof is asked for.
+Without limits, the thief of one key could get new certificates for ever, of any lifetime. So each
+certificate tells when its holder last proved its identity by other means, such as a token. That
+moment is copied from certificate to certificate; when it is too long ago, another proof is needed.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class ShownCertificate:
 
 
 def shown_certificate(leaf: x509.Certificate, *, skew: timedelta) -> ShownCertificate:
-    """What a leaf says of its own renewals; its signature has been verified by the caller.
+    """Return what a leaf tells of its own renewals; its signature must have been verified.
 
     skew: how long before it was issued the certificates of this authority begin.
     """
@@ -45,14 +45,14 @@ def renewed_lifetime(
     default: timedelta,
     limit: timedelta,
 ) -> timedelta:
-    """The lifetime of the certificate that follows the one shown, at most what is wanted.
+    """Return the lifetime of the certificate that follows `shown`, at most `wanted`.
 
-    No more than the one shown had or than the default, and none past the limit. Raises
-    NotAuthenticated when the limit is over.
+    The new one lives no longer than `shown` did (or than the default, if that is longer), and ends
+    no later than `limit` after the last other proof. Raises NotAuthenticated after that.
     """
     ends = shown.proven_at + limit
     if now >= ends:
-        raise NotAuthenticated.openly(
+        raise NotAuthenticated.public(
             f"the client certificate has been renewed by itself since {shown.proven_at:%F %T} UTC, "
             f"for more than {limit}: show a token"
         )

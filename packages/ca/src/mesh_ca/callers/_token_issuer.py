@@ -1,4 +1,4 @@
-"""Service account tokens for machines without Kubernetes, in the form Kubernetes gives them."""
+"""Issues service account tokens as Kubernetes does, for machines without Kubernetes."""
 
 import hashlib
 import json
@@ -39,15 +39,15 @@ class TokenIssuer:
 
     @property
     def issuer(self) -> str:
-        """What verifiers must expect in claim `iss`."""
+        """The value of claim `iss`, which verifiers must expect."""
         return self._issuer
 
     def jwks(self) -> dict[str, list[dict[str, str]]]:
-        """The key set that the tokens can be checked with; raises StorageError."""
+        """Return the key set that verifies the tokens; raises StorageError."""
         return {"keys": [{**self._public_jwk, "kid": self._kid, "alg": "RS256", "use": "sig"}]}
 
     def write_jwks(self, file: Path) -> None:
-        """Put the key set in a file, replaced as a whole; raises StorageError."""
+        """Put the key set in a file, replaced atomically; raises StorageError."""
         write_file(file, json.dumps(self.jwks()).encode(), mode=0o644)
 
     def issue(
@@ -57,7 +57,10 @@ class TokenIssuer:
         audience: str = "istio-ca",
         lifetime: timedelta = timedelta(hours=1),
     ) -> str:
-        """A token for one service account; raises StorageError, IdentityError, LifetimeError."""
+        """Return a token for one service account.
+
+        Raises StorageError, IdentityError, LifetimeError.
+        """
         service_account_identity("checked", namespace, service_account)
         if lifetime < timedelta(seconds=1):
             raise LifetimeError(f"token lifetime of {lifetime.total_seconds():g} s, 1 s at least")
@@ -81,7 +84,7 @@ class TokenIssuer:
         audience: str = "istio-ca",
         lifetime: timedelta = timedelta(hours=1),
     ) -> None:
-        """Put a token in a file that only its owner reads, replaced as a whole; as `issue`."""
+        """Issue a token into a file of mode 0600, replaced atomically; raises as `issue` does."""
         token = self.issue(namespace, service_account, audience, lifetime)
         try:
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -114,5 +117,5 @@ class TokenIssuer:
     @cached_property
     def _kid(self) -> str:
         # The key's thumbprint, RFC 7638.
-        members = json.dumps(self._public_jwk, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(members.encode()).hexdigest()
+        thumbprint_input = json.dumps(self._public_jwk, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(thumbprint_input.encode()).hexdigest()

@@ -1,8 +1,8 @@
-"""An authority's directory: found and checked, or made with a new self-signed root.
+"""Loads the authority of a directory, or makes a new self-signed root there.
 
-`ca-key.pem` decides. If it is there, the four files are what an operator plugged in or an earlier
-start made; if it is not, they are made. A root that was made here is followed by others in time;
-what was plugged in is only ever read.
+`ca-key.pem` decides. If it is there, the four files were plugged in by an operator or made at an
+earlier start; if it is not, they are made. A root that was made here is certified anew or replaced
+in time; files that were plugged in are only ever read.
 """
 
 import logging
@@ -28,7 +28,7 @@ from mesh_ca.authority._signer import (
 from mesh_ca.directory._own_root import (
     PRIVATE_FILES,
     RootPolicy,
-    new_root,
+    new_root_files,
 )
 from mesh_ca.directory._reading import is_own_root, load_signer
 from mesh_ca.directory._root_changes import apply_due_steps
@@ -46,7 +46,7 @@ def load_or_create_authority(
     root_key: KeyType = KeyType.P256,
     clock: Callable[[], float] = time.time,
 ) -> Authority:
-    """The authority that lives in `directory`.
+    """Return the authority whose files are in `directory`.
 
     If there is no `ca-key.pem` yet, the directory gets a new self-signed root (mode 0700, the key
     0600); processes that start at once agree on one. `root_lifetime` and `root_key` matter then,
@@ -59,7 +59,7 @@ def load_or_create_authority(
         create_files(
             directory,
             last=CA_KEY,
-            make=lambda: new_root(
+            make=lambda: new_root_files(
                 root_key,
                 organization=trust_domain,
                 serial=random_serial_number(),
@@ -71,7 +71,7 @@ def load_or_create_authority(
     signer = load_signer(directory)
     now = whole_second(clock())
     if now >= signer.not_after and is_own_root(directory):
-        # No one ran to do it in time. What was told of the old root must be told of the new one.
+        # No process ran when it was due. The new root has the old one's key.
         log.warning("root has expired, certifying it anew", extra={"directory": str(directory)})
         apply_due_steps(directory, RootPolicy(lifetime=root_lifetime), now=clock())
         signer = load_signer(directory)

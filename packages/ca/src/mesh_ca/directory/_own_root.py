@@ -1,11 +1,12 @@
-"""When and how a root of our own changes: pure functions from one generation of files to the next.
+"""When and how a root of our own changes: pure functions from one state of the files to the next.
 
-Near its end the root is certified anew with the same key, so that all that was issued below the
-old one is good below the new one. A root whose key is no longer to be used is replaced in three
-steps, so that no one ever meets a certificate whose root it does not know:
+A root of our own is one that was made here, not plugged in. Near its end it is certified anew with
+the same key, so that all certificates issued below the old one verify against the new one. A root
+whose key must not be used any more is replaced in three steps, so that no workload is shown a
+certificate whose root it does not know:
 
-    spreading   the new root is handed out beside the old one, which still signs
-    retiring    the new root signs, and stands first; the old one is still handed out
+    spreading   the trust bundle holds the new root after the old one, which still signs
+    retiring    the new root signs, and stands first; the bundle still holds the old one
     (steady)    the old root is gone
 """
 
@@ -41,11 +42,11 @@ class RootPolicy:
 
     lifetime: of a root made or certified anew.
     grace: a root is certified anew when less than this part of its lifetime is left, 0 to 1.
-    spread: how long a new root is handed out before it signs. Each workload must have asked for a
-        certificate in this time, so a workload certificate's lifetime is the least that is safe
-        for those that are not told of changes.
-    retirement: how long a replaced root is still handed out. Certificates below it fail after
-        that, so the longest lifetime given out is the least that hurts no one.
+    spread: how long the trust bundle holds a new root before that root signs. Each workload must
+        ask for a certificate in this time, so at least a workload certificate's lifetime is safe
+        for workloads that are not sent the bundle when it changes.
+    retirement: how long the trust bundle holds a replaced root. Certificates below it are refused
+        after that, so no workload is hurt if it is at least the longest lifetime given out.
     """
 
     lifetime: timedelta = timedelta(days=3650)
@@ -65,23 +66,23 @@ class Step(StrEnum):
 
     CERTIFY_ANEW = "certify the same key anew"
     ACTIVATE = "sign with the new root"
-    RETIRE = "hand out the old root no more"
-    DROP_EXPIRED = "hand out expired roots no more"
+    RETIRE = "take the old root out of the trust bundle"
+    DROP_EXPIRED = "take expired roots out of the trust bundle"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RootState:
-    """What the files of a root of our own can't tell by themselves."""
+    """The contents of `own-root.json`: facts that the certificates and keys don't hold."""
 
     key_sha256: str
-    """Fingerprint of the key that is ours. A plugged-in key has another, and is left alone."""
+    """Fingerprint of the key that was made here. A plugged-in key has another, and is kept."""
     activate_at: float | None = None
     retire_at: float | None = None
     retirement_s: float = 0.0
 
     @classmethod
     def of_key(cls, key: SigningKey) -> Self:
-        """The state of a root with this key that nothing happens to."""
+        """Return the state of a root with this key that is not being replaced."""
         return cls(key_sha256=fingerprint(key))
 
     @classmethod
@@ -104,7 +105,7 @@ class RootState:
             ) from error
 
     def to_json(self) -> bytes:
-        """The state as it stands on disk."""
+        """Return the contents of the file."""
         document = {
             "version": _STATE_VERSION,
             "key_sha256": self.key_sha256,
@@ -117,35 +118,35 @@ class RootState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnRoot:
-    """One generation of a root of our own."""
+    """A root of our own as its files hold it, with the next one while it is being replaced."""
 
     key: SigningKey = field(repr=False)
     certificate: x509.Certificate
-    bundle: tuple[x509.Certificate, ...]  # what is handed out; the one that signs first
+    bundle: tuple[x509.Certificate, ...]  # the trust bundle, the root that signs first
     state: RootState
     next_key: SigningKey | None = field(default=None, repr=False)
     next_certificate: x509.Certificate | None = None
 
 
 def fingerprint(key: SigningKey) -> str:
-    """SHA-256 of a key's public part (DER SubjectPublicKeyInfo), hexadecimal."""
+    """Return the SHA-256 of a key's public part (DER SubjectPublicKeyInfo), hexadecimal."""
     public = key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     return hashlib.sha256(public).hexdigest()
 
 
-def new_root(
+def new_root_files(
     key_type: KeyType, *, organization: str, serial: int, now: datetime, lifetime: timedelta
 ) -> Mapping[str, bytes]:
-    """The files of a first generation."""
+    """Make a key and a root, and return their files."""
     key = new_key(key_type)
     root = root_certificate(
         key, organization=organization, serial=serial, now=now, lifetime=lifetime
     )
-    return {**_signing(key, root, [root]), ROOT_STATE: RootState.of_key(key).to_json()}
+    return {**_signing_files(key, root, [root]), ROOT_STATE: RootState.of_key(key).to_json()}
 
 
 def next_step(own: OwnRoot, policy: RootPolicy, *, now: datetime) -> Step | None:
-    """The step that is due, None if there is none."""
+    """Return the step that is due, None if there is none."""
     state, seconds = own.state, now.timestamp()
     if state.activate_at is not None and seconds >= state.activate_at:
         return Step.ACTIVATE
@@ -159,15 +160,15 @@ def next_step(own: OwnRoot, policy: RootPolicy, *, now: datetime) -> Step | None
     return None
 
 
-def stepped(
+def files_after(
     own: OwnRoot, step: Step, policy: RootPolicy, *, now: datetime, serial: int
 ) -> Mapping[str, bytes]:
-    """The files that `step` replaces."""
+    """Return the files that `step` replaces, with their new contents."""
     valid = [root for root in own.bundle if root.not_valid_after_utc > now]
     match step:
         case Step.CERTIFY_ANEW:
-            root = _like(own.certificate, own.key, policy, now=now, serial=serial)
-            return _signing(own.key, root, [root, *valid])
+            root = _root_like(own.certificate, own.key, policy, now=now, serial=serial)
+            return _signing_files(own.key, root, [root, *valid])
         case Step.DROP_EXPIRED:
             return {ROOT_CERT: _pem([own.certificate, *valid])}
         case Step.ACTIVATE:
@@ -178,7 +179,9 @@ def stepped(
                 retire_at=now.timestamp() + own.state.retirement_s,
             )
             return {
-                **_signing(own.next_key, own.next_certificate, [own.next_certificate, *valid]),
+                **_signing_files(
+                    own.next_key, own.next_certificate, [own.next_certificate, *valid]
+                ),
                 ROOT_STATE: state.to_json(),
             }
         case Step.RETIRE:
@@ -192,17 +195,17 @@ def stepped(
             assert_never(step)
 
 
-def replacement(
+def replacement_files(
     own: OwnRoot, policy: RootPolicy, *, key_type: KeyType, now: datetime, serial: int
 ) -> Mapping[str, bytes]:
-    """The files that begin the replacement of a root by one with a new key.
+    """Make a new key and root, and return the files that begin the replacement of the old root.
 
     Raises StorageError while another replacement is under way.
     """
     if own.state.activate_at is not None:
         raise StorageError("this root is being replaced already: wait until the new one signs")
     key = new_key(key_type)
-    root = _like(own.certificate, key, policy, now=now, serial=serial)
+    root = _root_like(own.certificate, key, policy, now=now, serial=serial)
     state = RootState(
         key_sha256=own.state.key_sha256,
         activate_at=now.timestamp() + policy.spread.total_seconds(),
@@ -217,7 +220,7 @@ def replacement(
     }
 
 
-def _like(
+def _root_like(
     old: x509.Certificate, key: SigningKey, policy: RootPolicy, *, now: datetime, serial: int
 ) -> x509.Certificate:
     names = old.subject.get_attributes_for_oid(x509.NameOID.ORGANIZATION_NAME)
@@ -230,7 +233,7 @@ def _like(
     )
 
 
-def _signing(
+def _signing_files(
     key: SigningKey, certificate: x509.Certificate, bundle: Sequence[x509.Certificate]
 ) -> dict[str, bytes]:
     return {

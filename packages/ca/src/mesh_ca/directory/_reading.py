@@ -8,8 +8,8 @@ from pathlib import Path
 from mesh_ca._errors import StorageError
 from mesh_ca._files import (
     file_exists,
+    locked,
     read_file,
-    undisturbed,
 )
 from mesh_ca.authority._signer import (
     CA_CERT,
@@ -44,7 +44,7 @@ def load_signer(directory: Path) -> Signer:
     except StorageError:
         if not file_exists(directory / ROOT_STATE):
             raise
-    with undisturbed(directory):  # another process may just have been replacing them
+    with locked(directory):  # another process may just have been replacing them
         return _read_signer(directory)
 
 
@@ -65,7 +65,7 @@ def _read_signer(directory: Path) -> Signer:
 
 
 def _warn_of_readers(key_path: Path) -> None:
-    """Tell who else may read the key. Not refused: Kubernetes mounts secrets in such modes."""
+    """Warn if other users may read the key. It is used: Kubernetes mounts secrets in such modes."""
     status = key_path.stat()
     readers = [
         who
@@ -78,13 +78,13 @@ def _warn_of_readers(key_path: Path) -> None:
     ]
     if readers:
         log.warning(
-            "the authority's key may be read by others, who can be anyone in the mesh with it",
+            "other users may read the authority's key: they could sign as any workload of the mesh",
             extra={"file": str(key_path), "readable_by": ", ".join(readers), "remedy": "chmod 600"},
         )
 
 
 def is_own_root(directory: Path) -> bool:
-    """Whether the root was made here, by us, so that changing it is our business."""
+    """Return whether the root was made here, so that this package may change it."""
     if not file_exists(directory / ROOT_STATE):
         return False
     state = RootState.from_json(read_file(directory / ROOT_STATE))
@@ -92,7 +92,7 @@ def is_own_root(directory: Path) -> bool:
 
 
 def read_own_root(directory: Path) -> OwnRoot:
-    """Read and check a root of our own, undisturbed; raises StorageError."""
+    """Read and check a root of our own; raises StorageError. The caller holds the lock."""
     signer = _read_signer(directory)
     state = RootState.from_json(read_file(directory / ROOT_STATE))
     next_key = next_certificate = None

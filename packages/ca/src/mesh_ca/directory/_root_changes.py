@@ -25,9 +25,9 @@ from mesh_ca.directory._own_root import (
     RootPolicy,
     RootState,
     Step,
+    files_after,
     next_step,
-    replacement,
-    stepped,
+    replacement_files,
 )
 from mesh_ca.directory._reading import is_own_root, read_own_root
 
@@ -35,10 +35,10 @@ log = logging.getLogger("mesh_ca")
 
 
 def apply_due_steps(directory: Path, policy: RootPolicy, *, now: float) -> tuple[Step, ...]:
-    """Do what is due for a root of our own; nothing for one that was plugged in.
+    """Do the steps that are due for a root of our own, and return them; none for a plugged-in one.
 
-    What the files say then is what `load_signer` reads. Raises StorageError, and leaves the files
-    as they were.
+    `load_signer` reads the files that result. Raises StorageError, and leaves the files as they
+    were.
     """
     moment = whole_second(now)
     done: list[Step] = []
@@ -49,18 +49,18 @@ def apply_due_steps(directory: Path, policy: RootPolicy, *, now: float) -> tuple
             own = read_own_root(directory)
             step = next_step(own, policy, now=moment)
             if step is None:
-                if own.state.activate_at is None:  # what was next has its place by now
+                if own.state.activate_at is None:  # the new root signs: its files have moved
                     for name in (NEXT_KEY, NEXT_CERT):
                         (directory / name).unlink(missing_ok=True)
                 break
-            files.update(stepped(own, step, policy, now=moment, serial=random_serial_number()))
+            files.update(files_after(own, step, policy, now=moment, serial=random_serial_number()))
         done.append(step)
         log.info("root changed", extra={"directory": str(directory), "step": step.value})
     return tuple(done)
 
 
 def next_step_at(directory: Path) -> float | None:
-    """When the next step of a replacement is due, in Unix seconds; None if none is under way."""
+    """Return when the next step of a replacement is due, in Unix seconds; None without one."""
     if not is_own_root(directory):
         return None
     state = RootState.from_json(read_file(directory / ROOT_STATE))
@@ -76,10 +76,11 @@ def replace_root(
     root_key: KeyType = KeyType.P256,
     clock: Callable[[], float] = time.time,
 ) -> None:
-    """Begin to replace the root by one with a new key: its key has leaked, or must not be used.
+    """Begin to replace the root by one with a new key, as its key has leaked or must not be used.
 
-    The new root is handed out at once, signs after `policy.spread`, and the old one is handed out
-    until `policy.retirement` after that. A process that keeps the authority does these steps.
+    The new root is in the trust bundle at once and signs after `policy.spread`; the old one stays
+    in the bundle until `policy.retirement` after that. A process in `rotating_authority` does
+    these steps.
     Raises StorageError if the authority is plugged in or is being replaced already.
     """
     if not is_own_root(directory):
@@ -88,7 +89,7 @@ def replace_root(
             f"{ROOT_CERT} until all workloads have a certificate below the new one"
         )
     with replacing_files(directory, private=PRIVATE_FILES) as files:
-        new = replacement(
+        new = replacement_files(
             read_own_root(directory),
             policy or RootPolicy(),
             key_type=root_key,

@@ -1,7 +1,8 @@
-"""Keeps an authority what its directory says: reads changes, and makes those that are due.
+"""Keeps an authority in step with its directory: reads changed files, and changes roots when due.
 
-A plugged-in authority is read again when its files change; a root of our own is changed in time.
-What can't be used is refused with its reason, and the authority goes on with what it has.
+A plugged-in authority is read again when its files change; a root of our own is certified anew or
+replaced when it is time. Files that can't be used are refused with the reason, and the authority
+goes on signing with the certificate and key that it has.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ from typing import TypeVar
 from prometheus_client import CollectorRegistry
 
 from mesh_ca._errors import CaError, StorageError
-from mesh_ca._metrics import KeeperMetrics
+from mesh_ca._metrics import RotationMetrics
 from mesh_ca.authority._authority import Authority
 from mesh_ca.authority._profile import whole_second
 from mesh_ca.authority._signer import CA_CERT, CA_KEY, CERT_CHAIN, ROOT_CERT, Signer
@@ -34,13 +35,14 @@ log = logging.getLogger("mesh_ca")
 CHECK_INTERVAL = timedelta(hours=1)
 _TIMING = WatchTiming(settle_s=0.05, max_settle_s=1.0)
 _ASIDE_S = 60.0
-"""Making a root's key may take seconds; longer than this, it is the file system."""
+"""The longest that a check may take. Making a root's key may take seconds; a check that takes
+longer than this waits for a file system that hangs."""
 
 T = TypeVar("T")
 
 
 class RotatingAuthority:
-    """Made by `rotating_authority`."""
+    """An authority that follows its directory; made by `rotating_authority`."""
 
     def __init__(
         self,
@@ -50,7 +52,7 @@ class RotatingAuthority:
         policy: RootPolicy,
         revocations: RevocationList | None,
         on_change: Callable[[], None],
-        metrics: KeeperMetrics,
+        metrics: RotationMetrics,
         clock: Callable[[], float],
     ) -> None:
         self._directory = directory
@@ -61,34 +63,34 @@ class RotatingAuthority:
         self._metrics = metrics
         self._clock = clock
         self._problem: str | None = None
-        self._turn = asyncio.Lock()
+        self._checking = asyncio.Lock()
         self._loop = asyncio.get_running_loop()
         self._seen: object = None
         self._step_at: float | None = None  # wall clock; when the next step of a replacement is due
 
     @property
     def problem(self) -> str | None:
-        """Why the directory can't be used as it is now; None if it is what is signed with."""
+        """Why the files in the directory can't be used; None if the authority signs with them."""
         return self._problem
 
-    async def look(self) -> bool:
-        """Do what is due and read the directory now; tells whether the authority has changed."""
-        async with self._turn:
+    async def check(self) -> bool:
+        """Do the steps that are due and read the files; return whether the authority changed."""
+        async with self._checking:
             problems: list[str] = []
             changed = False
             try:
-                signer = await self._aside(partial(self._work, problems), key="work")
-                changed = signer is not None and self._take(signer, problems)
+                signer = await self._in_thread(partial(self._step_and_read, problems), key="work")
+                changed = signer is not None and self._replace_signer(signer, problems)
                 if self._revocations is not None:
-                    await self._aside(self._revocations.refresh, key="revocations")
+                    await self._in_thread(self._revocations.refresh, key="revocations")
             except (CaError, ReadTimedOut) as error:
                 problems.append(str(error))
-            self._tell("; ".join(problems) or None)
+            self._report("; ".join(problems) or None)
         if changed:
             self._on_change()
         return changed
 
-    def _work(self, problems: list[str]) -> Signer | None:
+    def _step_and_read(self, problems: list[str]) -> Signer | None:
         self._seen = self._stamps()
         self._step_at = None  # a step that fails is tried again at the next interval, not at once
         try:
@@ -102,7 +104,7 @@ class RotatingAuthority:
             problems.append(str(error))
             return None
 
-    def _take(self, new: Signer, problems: list[str]) -> bool:
+    def _replace_signer(self, new: Signer, problems: list[str]) -> bool:
         old = self._authority.signer
         if new.same_as(old):
             return False
@@ -127,23 +129,23 @@ class RotatingAuthority:
         )
         if not any(root.public_key() == old.root.public_key() for root in new.roots):
             log.warning(
-                "trust bundle without the root in use so far: certificates below it are refused "
-                "from now on, and their owners can't tell; a bundle with both roots is safer",
+                "trust bundle without the root in use so far: certificates below that root are "
+                "refused from now on; put both roots into the bundle until they have expired",
                 extra={"directory": str(self._directory)},
             )
         return True
 
-    def _tell(self, problem: str | None) -> None:
+    def _report(self, problem: str | None) -> None:
         self._metrics.problem.set(0 if problem is None else 1)
         if problem is not None and problem != self._problem:
             log.error(
-                "certificate authority's directory not usable, it goes on with what it has",
+                "files of the certificate authority not usable, signing goes on as before",
                 extra={"reason": problem},
             )
         self._problem = problem
 
-    async def keep(self, check_interval: timedelta, rng: random.Random) -> None:
-        """Look whenever something may have changed or be due, for ever."""
+    async def run(self, check_interval: timedelta, rng: random.Random) -> None:
+        """Check whenever a file has changed or a step may be due, until cancelled."""
         interval_s = check_interval.total_seconds()
         due = self._loop.time() + rng.uniform(0, interval_s)
         async with watching(timing=_TIMING) as watch:
@@ -152,9 +154,9 @@ class RotatingAuthority:
                 if (
                     self._loop.time() >= due
                     or self._seconds_to_step() <= 0
-                    or await self._differs()
+                    or await self._files_changed()
                 ):
-                    await self.look()
+                    await self.check()
                     while due <= self._loop.time():
                         due += interval_s * rng.uniform(0.9, 1.1)
                 pause = min(due - self._loop.time(), self._seconds_to_step())
@@ -163,14 +165,17 @@ class RotatingAuthority:
     def _seconds_to_step(self) -> float:
         return math.inf if self._step_at is None else self._step_at - self._clock()
 
-    async def _differs(self) -> bool:
+    async def _files_changed(self) -> bool:
         try:
-            return await self._aside(self._stamps, key="stamps") != self._seen
+            return await self._in_thread(self._stamps, key="stamps") != self._seen
         except ReadTimedOut:
             return False
 
-    async def _aside(self, work: Callable[[], T], *, key: str) -> T:
-        """Do what a mount that hangs may hold up; one at a time, so that no step is done twice."""
+    async def _in_thread(self, work: Callable[[], T], *, key: str) -> T:
+        """Run `work` in a thread, as a mount that hangs may block it.
+
+        Of two calls with one key the second waits for the first, so no step is done twice.
+        """
         about = self._directory / CA_CERT
         whole_key = (key, str(self._directory))
         return await run_in_thread(work, path=about, key=whole_key, timeout_s=_ASIDE_S)
@@ -197,28 +202,28 @@ async def rotating_authority(
     clock: Callable[[], float] = time.time,
     rng: random.Random | None = None,
 ) -> AsyncIterator[RotatingAuthority]:
-    """Keep `authority` what `directory` says until the context is left.
+    """Have `authority` follow the files in `directory` until the context is left.
 
     Files that change are read at once, and the steps of a root's replacement are done when they are
-    due. What is due besides is looked for every `check_interval`, the first time at a random moment
-    of it, so that several processes do not look together.
+    due. Whether a root must be certified anew is checked every `check_interval`, the first time at
+    a random moment of it, so that several processes do not check at the same time.
     `on_change` is called in the event loop after the authority has changed its certificate or its
     trust bundle: tell clients then.
     """
-    keeper = RotatingAuthority(
+    rotating = RotatingAuthority(
         directory,
         authority,
         policy=policy or RootPolicy(),
         revocations=revocations,
         on_change=on_change,
-        metrics=KeeperMetrics(registry or CollectorRegistry()),
+        metrics=RotationMetrics(registry or CollectorRegistry()),
         clock=clock,
     )
-    await keeper.look()
-    keeping = keeper.keep(check_interval, rng or random.Random())
+    await rotating.check()
+    checks = rotating.run(check_interval, rng or random.Random())
     async with asyncio.TaskGroup() as group:
-        task = group.create_task(keeping, name="certificate authority")
+        task = group.create_task(checks, name="certificate authority")
         try:
-            yield keeper
+            yield rotating
         finally:
             task.cancel()

@@ -14,6 +14,7 @@ from mesh_ca.revocation._revoked import Entry, Reason
 def signed_list(
     signer: Signer, entries: tuple[Entry, ...], *, number: int, now: datetime, lifetime: timedelta
 ) -> x509.CertificateRevocationList:
+    """Return a list of `entries` that is valid for `lifetime`; raises StorageError."""
     if not may_sign_lists(signer.certificate):
         raise StorageError(f"the key usage of {CA_CERT} lacks cRLSign, which a list needs")
     builder = (

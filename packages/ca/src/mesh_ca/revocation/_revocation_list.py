@@ -1,8 +1,8 @@
-"""Certificates that are not to be believed any more, and the list (CRL) that says so.
+"""The revocation list (CRL) of an authority, and the file of all that an operator has revoked.
 
-What is revoked is kept in a file; the list is signed anew when it changes, when the signing
-certificate does, and when half of its own life is over. A list names serial numbers only: a revoked
-key or identity is refused by this authority and by who asks `is_revoked`.
+The list is signed anew when the file changes, when the signing certificate changes, and when half
+of the list's own life is over. A list names serial numbers only: a revoked key or identity is
+refused by this authority, and by servers that ask `is_revoked`.
 """
 
 import logging
@@ -67,7 +67,7 @@ class RevocationList:
 
     @property
     def file(self) -> Path:
-        """Where the serial numbers are kept."""
+        """The file of all that is revoked."""
         return self._directory / REVOKED
 
     @property
@@ -86,14 +86,14 @@ class RevocationList:
         return self._serials
 
     def is_revoked(self, leaf: x509.Certificate) -> bool:
-        """Whether a certificate is revoked, itself, by its key or by an identity it has.
+        """Return whether a certificate is revoked, by its serial number, its key or an identity.
 
         As of the last `refresh` or `revoke`.
         """
         return self._revoked.covers(leaf, serials=self._serials)
 
     def is_key_revoked(self, sha256: str) -> bool:
-        """Whether a key is, by the SHA-256 of its DER SubjectPublicKeyInfo, hexadecimal."""
+        """Return whether a key is revoked, by the SHA-256 (hex) of its SubjectPublicKeyInfo."""
         return sha256 in self._revoked.keys
 
     def revoke(
@@ -119,10 +119,10 @@ class RevocationList:
                 )
 
     def revoke_identity(self, identity: str) -> None:
-        """Revoke the certificates of an identity that lead back to a proof given until now.
+        """Revoke all certificates of an identity that was last proved before now.
 
-        Whoever proves the identity anew, by a token for example, gets certificates again. Returns
-        when it is on disk. Raises StorageError, and IdentityError for what is no identity.
+        A caller that proves the identity anew, by a token for example, gets certificates again.
+        Returns when it is on disk. Raises StorageError, and IdentityError for no identity.
         """
         checked_identity(identity)
         now = whole_second(self._clock())
@@ -134,8 +134,9 @@ class RevocationList:
     def revoke_key(self, sha256: str) -> None:
         """Revoke a key, by the SHA-256 of its DER SubjectPublicKeyInfo, hexadecimal; for good.
 
-        No certificate of it is believed and none is issued, whatever the caller shows. Returns when
-        it is on disk. Raises StorageError, and ValueError for what is no such fingerprint.
+        A client certificate with this key is no proof, and no certificate is issued for it,
+        whatever the caller shows. Returns when it is on disk. Raises StorageError, and ValueError
+        for no such fingerprint.
         """
         if not _SHA256.fullmatch(sha256):
             raise ValueError("64 hexadecimal digits, a SHA-256, are right")
@@ -147,7 +148,7 @@ class RevocationList:
             self._sign(change(self._read()), files)
 
     def refresh(self) -> bool:
-        """Read the serial numbers again, sign a new list if it is time; tells if there is one.
+        """Read the file again and sign a new list if it is time; return whether there is a new one.
 
         Raises StorageError: the list stays as it was.
         """
@@ -190,7 +191,7 @@ class RevocationList:
         kept = replace(revoked, number=number, entries=entries)
         files[REVOKED] = to_json(kept)
         files[REVOCATION_LIST] = signed.public_bytes(Encoding.PEM)
-        # Before it is on disk: what was just revoked must not be believed meanwhile.
+        # Before it is on disk: a certificate that was just revoked must be refused meanwhile.
         self._revoked = kept
         self._serials = frozenset(entry.serial for entry in entries)
         self._signed = _Signed(
@@ -205,5 +206,5 @@ class RevocationList:
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
             raise StorageError(
                 f"{self.file} is damaged: put it back from a backup; without it revoked "
-                "certificates would be believed again"
+                "certificates would be accepted again"
             ) from error

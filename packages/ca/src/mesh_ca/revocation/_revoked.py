@@ -1,4 +1,4 @@
-"""What an operator has revoked: certificates, keys and identities, and the file that keeps them."""
+"""The certificates, keys and identities that an operator has revoked, and their file format."""
 
 import json
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ _VERSION = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A certificate; until: when it has expired anyhow."""
+    """A revoked certificate. at: when it was revoked. until: when it expires."""
 
     serial: int
     at: datetime
@@ -32,9 +32,9 @@ class Entry:
 class Revoked:
     """All that is revoked.
 
-    number: of the list that was signed last. identities: with the moment before which a proof of
-    that identity counts no longer. keys: the SHA-256 of each (DER SubjectPublicKeyInfo), in
-    hexadecimal.
+    number: of the list that was signed last. identities: each with the moment at which it
+    was revoked; older proofs of it are no longer accepted. keys: the SHA-256 of each (DER
+    SubjectPublicKeyInfo), in hexadecimal.
     """
 
     number: int = 0
@@ -43,9 +43,9 @@ class Revoked:
     keys: frozenset[str] = frozenset()
 
     def covers(self, leaf: x509.Certificate, *, serials: frozenset[int]) -> bool:
-        """Whether this certificate is revoked by its number, its key or whom it names.
+        """Return whether this certificate is revoked by its serial number, key or identities.
 
-        serials: those of the entries.
+        serials: the serial numbers of the entries.
         """
         if leaf.serial_number in serials:
             return True
@@ -72,7 +72,7 @@ def _names(leaf: x509.Certificate) -> list[str]:
 
 
 def to_json(revoked: Revoked) -> bytes:
-    """The contents of the file."""
+    """Return the contents of the file."""
     entries = [
         {
             "serial": f"{entry.serial:x}",

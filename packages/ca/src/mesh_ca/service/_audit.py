@@ -9,6 +9,7 @@ audit = logging.getLogger("mesh_ca.audit")
 
 
 def write_audit_record(issued: Issued, caller: Caller, peer: str) -> None:
+    """Log a certificate that was issued, for which caller and by which proof."""
     if not audit.isEnabledFor(logging.INFO):
         return
     facts = {
@@ -20,8 +21,8 @@ def write_audit_record(issued: Issued, caller: Caller, peer: str) -> None:
         "not_after": issued.not_after.isoformat(),
         "public_key_sha256": issued.public_key_sha256,
     }
-    # What `audit.info` does, but for its walk up the stack in search of this line: under load that
-    # takes longer than all the rest of a record.
+    # As `audit.info` does, without its search of the call stack for this line: under load that
+    # takes longer than the rest of a record.
     audit.handle(
         audit.makeRecord(
             audit.name, logging.INFO, __file__, 0, "certificate issued", (), None, extra=facts

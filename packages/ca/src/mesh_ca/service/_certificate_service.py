@@ -1,10 +1,9 @@
-"""Istio's certificate service: authenticate the caller, sign for whom it is, tell the log.
+"""Istio's certificate service: authenticates the caller, signs for its identities, logs it.
 
-A caller that is not known learns of the reason what follows from the credentials it showed, and
-no more; one that is known learns what is wrong with its request.
+A caller that is not authenticated is told the reason as far as it follows from the credentials that
+it showed; an authenticated caller is told what is wrong with its request.
 """
 
-import asyncio
 import logging
 import ssl
 from collections.abc import Callable
@@ -29,7 +28,6 @@ from mesh_ca.authority._authority import DEFAULT_LIFETIME, Authority, Issued
 from mesh_ca.callers._authenticator import Authenticator, Caller, Credentials
 from mesh_ca.callers._self_renewal import SELF_RENEWAL_LIMIT, renewed_lifetime
 from mesh_ca.service._audit import write_audit_record
-from mesh_ca.service._signing_queue import Turns
 from mesh_protos import CREATE_CERTIFICATE
 from mesh_protos.ca_pb2 import IstioCertificateRequest, IstioCertificateResponse
 
@@ -61,11 +59,11 @@ def certificate_service(
     is_key_revoked: Callable[[str], bool] = lambda _sha256: False,
     registry: CollectorRegistry | None = None,
 ) -> "grpc.GenericRpcHandler[IstioCertificateRequest, IstioCertificateResponse]":
-    """The handler of `CreateCertificate`, for any `grpc.aio` server.
+    """Return the handler of `CreateCertificate`, for any `grpc.aio` server.
 
-    A request for no lifetime gets `default_lifetime`, one for more than `max_lifetime` is refused.
-    A caller that shows nothing but a certificate of ours gets no longer one than that or the
-    default, and another only until `self_renewal_limit` after it last showed something else.
+    A request without a lifetime gets `default_lifetime`, one for more than `max_lifetime` is
+    refused. A caller whose only proof is a certificate of this authority gets no longer one than
+    that or the default, and only until `self_renewal_limit` after it last gave another proof.
     `is_key_revoked` is asked by the SHA-256 of a key (DER SubjectPublicKeyInfo, hexadecimal).
     Every certificate issued leaves a record in the log `mesh_ca.audit`.
     """
@@ -83,12 +81,11 @@ def certificate_service(
         self_renewal_limit=self_renewal_limit,
         is_key_revoked=is_key_revoked,
         metrics=CertificateMetrics(registry or CollectorRegistry(), authority),
-        turns=Turns(),
     )
     _, service_name, method_name = CREATE_CERTIFICATE.split("/")
     handler = grpc.unary_unary_rpc_method_handler(
         service.create_certificate,
-        # Requests stay bytes until it is known how many, and who sent them.
+        # Requests are parsed after their size was checked and their caller authenticated.
         request_deserializer=None,
         response_serializer=IstioCertificateResponse.SerializeToString,
     )
@@ -96,7 +93,7 @@ def certificate_service(
 
 
 def grpc_credentials(context: ServicerContext) -> Credentials:
-    """The credentials of a call on a server that does TLS by grpcio's own means."""
+    """Return the credentials of a call on a server whose TLS ends in grpcio."""
     auth = context.auth_context()
     metadata = {
         key: value for key, value in context.invocation_metadata() or () if isinstance(value, str)
@@ -109,7 +106,7 @@ def grpc_credentials(context: ServicerContext) -> Credentials:
 
 
 def lifetime_of(seconds: int, *, default: timedelta, maximum: timedelta) -> timedelta:
-    """The lifetime a request gets that asks for `seconds`; LifetimeError if it is too long."""
+    """Return the lifetime for a request of `seconds`; raises LifetimeError if it is too long."""
     if seconds <= 0:
         return default
     # As numbers: an int64 of seconds is more than a timedelta can hold.
@@ -130,13 +127,11 @@ class _CertificateService:
     self_renewal_limit: timedelta
     is_key_revoked: Callable[[str], bool]
     metrics: CertificateMetrics
-    turns: Turns
 
     async def create_certificate(
         self, data: bytes, context: ServicerContext
     ) -> IstioCertificateResponse:
         self.metrics.requests.inc()
-        await self.turns.wait()
         try:
             answer = await self._answer(data, context)
         except Exception:
@@ -144,7 +139,6 @@ class _CertificateService:
             answer = _Refusal(grpc.StatusCode.INTERNAL, "internal error")
         if isinstance(answer, _Refusal):
             await context.abort(answer.code, answer.message)
-        await asyncio.sleep(0)  # gRPC sends when all of this turn are signed
         return answer
 
     async def _answer(
@@ -167,7 +161,7 @@ class _CertificateService:
         except NotAuthenticated as error:
             self.metrics.authentication_failures.inc()
             log.warning("caller not authenticated", extra={"peer": peer, "reason": str(error)})
-            return _Refusal(grpc.StatusCode.UNAUTHENTICATED, error.answer)
+            return _Refusal(grpc.StatusCode.UNAUTHENTICATED, error.status_message)
 
     def _signed(
         self, request: IstioCertificateRequest, caller: Caller, peer: str
@@ -176,7 +170,7 @@ class _CertificateService:
             # Signing for the caller itself instead would hand out the wrong identity.
             raise NotAuthenticated(
                 f"{caller.identities[0]} asks for another's certificate",
-                told="nobody gets another's certificate here (ImpersonatedIdentity)",
+                public_reason="no certificates for other identities here (ImpersonatedIdentity)",
             )
         try:
             issued = self._issue(request, caller, peer)
@@ -203,7 +197,7 @@ class _CertificateService:
             proven_at=None if caller.shown is None else caller.shown.proven_at,
             is_key_revoked=self.is_key_revoked,
         )
-        # In the same breath: a caller that leaves now has no say in what the log knows.
+        # Without an await in between: a caller that hangs up now still leaves its record.
         self.metrics.issued.inc()
         write_audit_record(issued, caller, peer)
         return issued
@@ -229,7 +223,7 @@ class _CertificateService:
 
 
 def _classified(error: SigningError) -> tuple[str, _Refusal]:
-    """An error's name in the metrics, as Istio names it, and what the caller is told."""
+    """Return the error's name in the metrics, which is Istio's, and the status of the answer."""
     match error:
         case CsrError():
             return "CSR_ERROR", _Refusal(grpc.StatusCode.INVALID_ARGUMENT, str(error))

@@ -73,7 +73,7 @@ class ProxyAdmission:
             log.warning(
                 "proxy not authenticated", extra={"peer": peer.address, "reason": str(error)}
             )
-            raise Refused(grpc.StatusCode.UNAUTHENTICATED, error.answer) from error
+            raise Refused(grpc.StatusCode.UNAUTHENTICATED, error.status_message) from error
         except CaError as error:
             log.error(
                 "callers can't be authenticated",
