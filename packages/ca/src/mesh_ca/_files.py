@@ -127,8 +127,11 @@ def locked(directory: Path) -> Iterator[None]:
 
 def finish_replacement(directory: Path) -> None:
     """Move the files of a replacement that a crash interrupted; raises StorageError."""
-    # A directory that can't be read is reported by the next function that reads a file of it.
-    if os.path.isdir(directory / _READY):  # noqa: PTH112  (Path.is_dir raises PermissionError)
+    try:
+        interrupted = (directory / _READY).is_dir()
+    except OSError:  # The next function that reads a file of this directory reports it.
+        return
+    if interrupted:
         with _lock(directory):
             _finish(directory)
 

@@ -8,28 +8,27 @@ are held against the command's own linter, whose objection is shown to be the sc
 against the same linter with the scheme taught to its one check of URIs.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
-import validators  # type: ignore[import-untyped]
+import validators
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
-from pkilint import loader, pkix, report  # type: ignore[import-untyped]
-from pkilint.bin import lint_pkix_cert  # type: ignore[import-untyped]
-from pkilint.pkix import (  # type: ignore[import-untyped]
+from pkilint import loader, pkix, report
+from pkilint.bin import lint_pkix_cert
+from pkilint.document import PDUNode
+from pkilint.pkix import (
     certificate,
     crl,
     extension,
     general_name,
     name,
 )
-from pkilint.validation import (  # type: ignore[import-untyped]
-    ValidationFindingSeverity as Severity,
-)
+from pkilint.validation import ValidationFindingSeverity as Severity
+from pkilint.validation import ValidationResult, ValidatorContainer
 
 from mesh_ca import (
     Authority,
@@ -52,19 +51,22 @@ LEAF_KEYS = (KeyType.P256, KeyType.P384, KeyType.RSA_2048, KeyType.RSA_3072)
 ROOT_KEYS = (KeyType.P256, KeyType.P384, KeyType.RSA_2048)
 
 
-class SpiffeUriSyntax(general_name.GeneralNameUriSyntaxValidator):  # type: ignore[misc]
+class SpiffeUriSyntax(general_name.GeneralNameUriSyntaxValidator):
     """The linter's own check of URIs, which looks at a SPIFFE id as if its scheme were https."""
 
-    def validate_value(self, node: Any) -> bool:
+    def __init__(self) -> None:
+        general_name.GeneralNameUriSyntaxValidator.__init__(self)
+
+    def validate_value(self, node: PDUNode) -> bool:
         value = str(node.pdu)
         if value.startswith("spiffe://"):
             return validators.url(value.replace("spiffe:", "https:", 1)) is True
-        return bool(super().validate_value(node))
+        return bool(general_name.GeneralNameUriSyntaxValidator.validate_value(self, node))
 
 
-def linter() -> Any:
+def linter() -> ValidatorContainer:
     """What the command `lint_pkix_cert` makes for itself; a test holds it against the command."""
-    return certificate.create_pkix_certificate_validator_container(
+    container: ValidatorContainer = certificate.create_pkix_certificate_validator_container(
         certificate.create_decoding_validators(
             name.ATTRIBUTE_TYPE_MAPPINGS, extension.EXTENSION_MAPPINGS
         ),
@@ -76,34 +78,35 @@ def linter() -> Any:
             certificate.create_spki_validator_container([]),
         ],
     )
+    return container
 
 
-def taught(container: Any) -> int:
-    """Put `SpiffeUriSyntax` in the place of the check it extends; how many were replaced."""
+def replace_uri_check(container: ValidatorContainer) -> int:
+    """Replace the check that `SpiffeUriSyntax` extends by it; return how many were replaced."""
     replaced = 0
     for position, validator in enumerate(container.validators):
         if type(validator) is general_name.GeneralNameUriSyntaxValidator:
             container.validators[position] = SpiffeUriSyntax()
             replaced += 1
-        elif hasattr(validator, "validators"):
-            replaced += taught(validator)
+        elif isinstance(validator, ValidatorContainer):
+            replaced += replace_uri_check(validator)
     return replaced
 
 
 @cache
-def linter_that_knows_spiffe() -> Any:
+def linter_that_knows_spiffe() -> ValidatorContainer:
     found = linter()
-    assert taught(found) == 1
+    assert replace_uri_check(found) == 1
     return found
 
 
-def findings(pem: bytes, by: Any = None) -> set[tuple[str, str]]:
+def findings(pem: bytes, by: ValidatorContainer | None = None) -> set[tuple[str, str]]:
     """What a linter, the command's if not told, says at NOTICE or above: code and place."""
     document = loader.load_pem_certificate(pem.decode(), "certificate")
     return problems((by or linter()).validate(document.root))
 
 
-def problems(results: Any) -> set[tuple[str, str]]:
+def problems(results: Iterable[ValidationResult]) -> set[tuple[str, str]]:
     minded = {Severity.NOTICE, Severity.WARNING, Severity.ERROR, Severity.FATAL}
     return {
         (described.finding.code, result.node.name)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
+from aiohttp.typedefs import Handler
 from cryptography.hazmat.primitives.asymmetric import ec
 from jwt.algorithms import ECAlgorithm
 
@@ -61,8 +62,15 @@ class Monotonic:
         return self.now
 
 
-def remote(fetch: Somewhere, monotonic: Monotonic, **options: object) -> RemoteJwks:
-    config = RemoteJwksConfig(**({"url": URL, "timeout_s": GUARD_S} | options))  # type: ignore[arg-type]
+def remote(
+    fetch: Somewhere,
+    monotonic: Monotonic,
+    *,
+    url: str = URL,
+    issuer: str = "",
+    timeout_s: float = GUARD_S,
+) -> RemoteJwks:
+    config = RemoteJwksConfig(url=url, issuer=issuer, timeout_s=timeout_s)
     return RemoteJwks(config, fetch, monotonic=monotonic)
 
 
@@ -189,13 +197,13 @@ def test_this_machine_may_be_asked_by_http(url: str) -> None:
 
 @asynccontextmanager
 async def answering(
-    handler: object, authority: Authority | None = None, directory: Path | None = None
+    handler: Handler, authority: Authority | None = None, directory: Path | None = None
 ) -> AsyncIterator[str]:
     """A real HTTP server, with TLS if there is an authority."""
     import ssl
 
     app = web.Application()
-    app.router.add_get("/{path:.*}", handler)  # type: ignore[arg-type]
+    app.router.add_get("/{path:.*}", handler)
     context = None
     if authority is not None and directory is not None:
         key, chain = authority.issue_server_certificate(["localhost", "127.0.0.1"])
@@ -268,7 +276,7 @@ async def broken(request: web.Request) -> web.StreamResponse:
     ("handler", "reason"),
     [(redirect, "status 302"), (endless, "more than 1048576 bytes"), (broken, "127.0.0.1")],
 )
-async def test_server_that_misbehaves_gives_no_keys(handler: object, reason: str) -> None:
+async def test_server_that_misbehaves_gives_no_keys(handler: Handler, reason: str) -> None:
     async with (
         answering(handler) as base,
         remote_jwks(RemoteJwksConfig(url=f"{base}/keys", timeout_s=GUARD_S)) as source,

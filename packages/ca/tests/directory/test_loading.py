@@ -3,6 +3,7 @@ import os
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,8 +21,20 @@ CART = "spiffe://cluster.local/ns/shop/sa/cart"
 FILES = ("ca-cert.pem", "ca-key.pem", "cert-chain.pem", "root-cert.pem")
 
 
-def load(directory: Path, **options: object) -> bytes:
-    return load_or_create_authority(directory, trust_domain="cluster.local", **options).root_pem  # type: ignore[arg-type]
+def load(
+    directory: Path,
+    *,
+    root_lifetime: timedelta = timedelta(days=3650),
+    root_key: KeyType = KeyType.P256,
+    clock: Callable[[], float] = time.time,
+) -> bytes:
+    return load_or_create_authority(
+        directory,
+        trust_domain="cluster.local",
+        root_lifetime=root_lifetime,
+        root_key=root_key,
+        clock=clock,
+    ).root_pem
 
 
 class Pki:

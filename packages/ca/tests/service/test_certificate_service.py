@@ -291,7 +291,8 @@ async def test_authority_past_its_expiry_is_an_internal_error(serve: Serve) -> N
 class Broken:
     """An authenticator with a fault of its own."""
 
-    async def authenticate(self, credentials: Credentials) -> None:  # noqa: ARG002
+    async def authenticate(self, credentials: Credentials) -> Caller:
+        del credentials
         raise RuntimeError("canary")
 
 
@@ -300,7 +301,7 @@ async def test_fault_of_our_own_does_not_show(
 ) -> None:
     handler = certificate_service(
         authority,
-        Broken(),  # type: ignore[arg-type]
+        Broken(),
         credentials_of=grpc_credentials,
     )
     async with serve(authority, handler) as port, trusting(authority, port) as channel:

@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import SignatureAlgorithmOID
 
 from mesh_ca._errors import CsrError
-from mesh_ca.authority._keys import weakness
+from mesh_ca.authority._keys import PublicKey, UnacceptableKey, accepted_public_key
 
 MAX_CSR_BYTES = 16 * 1024
-PublicKey = rsa.RSAPublicKey | ec.EllipticCurvePublicKey
 
 _COMMON_NAME_OID = b"\x06\x03\x55\x04\x03"
 _ECDSA: Mapping[x509.ObjectIdentifier, ec.ECDSA] = {
@@ -42,14 +41,14 @@ def parse_csr(pem: bytes) -> SigningRequest:
         raise CsrError(f"CSR of {len(pem)} bytes, {MAX_CSR_BYTES} are allowed")
     try:
         request = x509.load_pem_x509_csr(pem)
-        public_key = request.public_key()
+        unchecked_key = request.public_key()
     except (ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion) as error:
         raise CsrError("CSR can't be parsed, one PEM block CERTIFICATE REQUEST is right") from error
     # Before the signature is verified: an oversized key would make that expensive.
-    reason = weakness(public_key)
-    if reason is not None:
-        raise CsrError(f"CSR has a {reason}")
-    assert isinstance(public_key, ec.EllipticCurvePublicKey | rsa.RSAPublicKey)  # noqa: S101
+    try:
+        public_key = accepted_public_key(unchecked_key)
+    except UnacceptableKey as error:
+        raise CsrError(f"CSR has a {error}") from error
     signed = request.tbs_certrequest_bytes
     try:
         verified = _is_signed_by(public_key, request, signed)

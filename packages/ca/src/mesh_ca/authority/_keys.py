@@ -8,9 +8,10 @@ from typing import assert_never
 
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
-from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes, PublicKeyTypes
 
 SigningKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
+PublicKey = rsa.RSAPublicKey | ec.EllipticCurvePublicKey
 
 _MIN_RSA_BITS = 2048
 _MAX_RSA_BITS = 8192  # verifying takes time by the square of the size
@@ -52,22 +53,36 @@ def public_key_sha256(key: PublicKeyTypes) -> str:
     ).hexdigest()
 
 
-def weakness(key: PublicKeyTypes) -> str | None:
-    """Return why `key` is not accepted, as a text for a person; None if it is accepted."""
+class UnacceptableKey(ValueError):
+    """A key of a type or size that is not accepted; the text is a noun phrase with the reason."""
+
+
+def accepted_public_key(key: PublicKeyTypes) -> PublicKey:
+    """Return `key` if its type and size are accepted, else raise UnacceptableKey."""
     if isinstance(key, ec.EllipticCurvePublicKey):
         if not isinstance(key.curve, _CURVES):
-            return f"key on curve {key.curve.name}, P-256, P-384 and P-521 are accepted"
-        return None
+            raise UnacceptableKey(
+                f"key on curve {key.curve.name}, P-256, P-384 and P-521 are accepted"
+            )
+        return key
     if isinstance(key, rsa.RSAPublicKey):
         if not _MIN_RSA_BITS <= key.key_size <= _MAX_RSA_BITS:
-            return (
+            raise UnacceptableKey(
                 f"RSA key of {key.key_size} bits, {_MIN_RSA_BITS} to {_MAX_RSA_BITS} are accepted"
             )
         exponent = key.public_numbers().e
         if not _MIN_RSA_EXPONENT <= exponent < _MAX_RSA_EXPONENT or exponent % 2 == 0:
-            return "RSA key with an unusual public exponent, 65537 is right"
-        return None
-    return "key of an unknown kind, RSA and ECDSA keys are accepted"
+            raise UnacceptableKey("RSA key with an unusual public exponent, 65537 is right")
+        return key
+    raise UnacceptableKey("key of an unknown kind, RSA and ECDSA keys are accepted")
+
+
+def accepted_signing_key(key: PrivateKeyTypes) -> SigningKey:
+    """Return `key` if its type and size are accepted, else raise UnacceptableKey."""
+    if isinstance(key, rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey):
+        accepted_public_key(key.public_key())
+        return key
+    raise UnacceptableKey("key of an unknown kind, RSA and ECDSA keys are accepted")
 
 
 def signature_hash(key: SigningKey) -> hashes.SHA256 | hashes.SHA384 | hashes.SHA512:

@@ -10,10 +10,9 @@ from datetime import datetime
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from mesh_ca._errors import StorageError
-from mesh_ca.authority._keys import SigningKey, weakness
+from mesh_ca.authority._keys import SigningKey, UnacceptableKey, accepted_signing_key
 from mesh_ca.authority._profile import LeafTemplate, leaf_template
 
 CA_CERT = "ca-cert.pem"
@@ -125,11 +124,10 @@ def private_key(pem: bytes) -> SigningKey:
     except (ValueError, UnsupportedAlgorithm):
         # Without the cause: a parser's message about a broken key may quote the key.
         raise StorageError(f"{CA_KEY} holds no readable PEM private key") from None
-    reason = weakness(key.public_key())
-    if reason is not None:
-        raise StorageError(f"{CA_KEY} has a {reason}")
-    assert isinstance(key, rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey)  # noqa: S101
-    return key
+    try:
+        return accepted_signing_key(key)
+    except UnacceptableKey as error:
+        raise StorageError(f"{CA_KEY} has a {error}") from error
 
 
 def key_id(certificate: x509.Certificate) -> x509.AuthorityKeyIdentifier:

@@ -15,7 +15,7 @@ from jwt.exceptions import PyJWTError
 
 from mesh_ca._errors import StorageError
 from mesh_ca._files import fetch_file
-from mesh_ca.authority._keys import weakness
+from mesh_ca.authority._keys import PublicKey, UnacceptableKey, accepted_public_key
 from mesh_filewatch import FileStat, ReadTimedOut, file_stat, run_in_thread
 
 log = logging.getLogger("mesh_ca")
@@ -24,8 +24,6 @@ _MAX_KEYS = 64
 _REREAD_AFTER_S = 1.0
 _LOOK_AFTER_S = 0.2
 """A `stat` of the file takes a thread, and many calls may come at once."""
-
-PublicKey = rsa.RSAPublicKey | ec.EllipticCurvePublicKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,9 +153,10 @@ def _verification_key(entry: object) -> VerificationKey:
         raise StorageError("its numbers make no key") from error
     if not isinstance(key, rsa.RSAPublicKey | ec.EllipticCurvePublicKey):
         raise StorageError("neither RS256 nor ES256")
-    reason = weakness(key)
-    if reason is not None:
-        raise StorageError(reason)
+    try:
+        accepted_public_key(key)
+    except UnacceptableKey as error:
+        raise StorageError(str(error)) from error
     if isinstance(key, ec.EllipticCurvePublicKey) and not isinstance(key.curve, ec.SECP256R1):
         raise StorageError(f"ES256 needs a key on P-256, not {key.curve.name}")
     return VerificationKey(kid=kid, algorithm=algorithm, key=key)

@@ -18,9 +18,9 @@ from jwt.algorithms import RSAAlgorithm
 from mesh_ca._errors import LifetimeError, StorageError
 from mesh_ca._files import create_files, read_file, write_file
 from mesh_ca.authority._identity import service_account_identity
-from mesh_ca.authority._keys import KeyType, key_pem, new_key, weakness
+from mesh_ca.authority._keys import KeyType, UnacceptableKey, accepted_signing_key, key_pem, new_key
 
-TOKEN_KEY = "token-key.pem"  # noqa: S105  (a file name)
+_KEY_FILE = "token-key.pem"
 
 
 class TokenIssuer:
@@ -96,17 +96,21 @@ class TokenIssuer:
     def _key(self) -> rsa.RSAPrivateKey:
         create_files(
             self._directory,
-            last=TOKEN_KEY,
-            make=lambda: {TOKEN_KEY: key_pem(new_key(KeyType.RSA_2048))},
-            private=frozenset({TOKEN_KEY}),
+            last=_KEY_FILE,
+            make=lambda: {_KEY_FILE: key_pem(new_key(KeyType.RSA_2048))},
+            private=frozenset({_KEY_FILE}),
         )
-        path = self._directory / TOKEN_KEY
+        path = self._directory / _KEY_FILE
         try:
-            key = serialization.load_pem_private_key(read_file(path), password=None)
+            unchecked_key = serialization.load_pem_private_key(read_file(path), password=None)
         except (ValueError, TypeError, UnsupportedAlgorithm):
             raise StorageError(f"{path} holds no readable PEM private key") from None
-        if not isinstance(key, rsa.RSAPrivateKey) or weakness(key.public_key()) is not None:
-            raise StorageError(f"{path} is not an RSA key of 2048 bits or more")
+        try:
+            key = accepted_signing_key(unchecked_key)
+        except UnacceptableKey as error:
+            raise StorageError(f"{path} holds a {error}") from error
+        if not isinstance(key, rsa.RSAPrivateKey):
+            raise StorageError(f"{path} is not an RSA key, which RS256 needs")
         return key
 
     @cached_property

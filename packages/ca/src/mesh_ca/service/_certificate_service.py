@@ -9,7 +9,7 @@ import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, assert_never
+from typing import assert_never
 
 import grpc
 import grpc.aio
@@ -39,7 +39,7 @@ _MOST_REQUEST_BYTES = 64 * 1024
 _IMPERSONATION = "ImpersonatedIdentity"
 
 SigningError = CsrError | LifetimeError | IdentityError | NotReadyError
-ServicerContext = grpc.aio.ServicerContext[Any, Any]
+ServicerContext = grpc.aio.ServicerContext[bytes, IstioCertificateResponse]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def certificate_service(
     self_renewal_limit: timedelta = SELF_RENEWAL_LIMIT,
     is_key_revoked: Callable[[str], bool] = lambda _sha256: False,
     registry: CollectorRegistry | None = None,
-) -> "grpc.GenericRpcHandler[IstioCertificateRequest, IstioCertificateResponse]":
+) -> "grpc.GenericRpcHandler[bytes, IstioCertificateResponse]":
     """Return the handler of `CreateCertificate`, for any `grpc.aio` server.
 
     A request without a lifetime gets `default_lifetime`, one for more than `max_lifetime` is
