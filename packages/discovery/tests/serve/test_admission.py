@@ -70,7 +70,8 @@ async def test_over_tls_someone_without_proof_is_refused() -> None:
 async def test_what_may_be_told_of_the_reason_reaches_the_caller() -> None:
     class Expired:
         async def authenticate(self, credentials: Credentials) -> Caller:  # noqa: ARG002
-            raise NotAuthenticated("token of shop/web has expired", public_reason="token has expired")
+            reason = "token has expired"
+            raise NotAuthenticated(f"{reason}, of shop/web", public_reason=reason)
 
     with pytest.raises(Refused) as refused:
         await gate(Expired())(NODE, TLS)
