@@ -290,7 +290,7 @@ async def test_a_stale_socket_is_replaced_and_served(tmp_path: Path, workload: P
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("spire", "nobody serves"),
+        ("spire", "no process serves"),
         ("../spire", "it must be the name of a file"),
         ("/run/spire", "it must be the name of a file"),
     ],

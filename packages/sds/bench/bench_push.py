@@ -1,10 +1,10 @@
-"""What pushes and reconnects cost, with gRPC at the door and with the peer check in front of it.
+"""What pushes and reconnects cost, with gRPC accepting and with the peer check in front of it.
 
     python bench/bench_push.py [--streams 500] [--large-kib 2048] [--only direct|checked]
 
 Clients run in a process of their own, each stream on a connection of its own, as Envoys are. Both
-ways are measured in turns, round by round, so that a busy machine slows both alike. Memory is only
-told with `--only`, as one process can't tell which of two ways took it.
+ways are measured alternately, round by round, so that a busy machine slows both alike. Memory is
+only told with `--only`, as one process can't tell which of two ways took it.
 """
 
 import argparse

@@ -209,7 +209,7 @@ def test_what_is_no_certificate_has_no_serial(junk: bytes) -> None:
 
 
 def _with_serial(serial: int) -> bytes:
-    """A certificate whose serial is exchanged in its encoding, which nobody's signature minds."""
+    """A certificate with another serial number in its encoding; its signature is not checked."""
     from cryptography.hazmat.primitives.serialization import Encoding
 
     return _TEMPLATE(serial).public_bytes(Encoding.PEM)

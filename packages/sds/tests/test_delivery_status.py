@@ -1,17 +1,16 @@
-"""The book kept over any conversation says what a plain reading of that conversation says."""
+"""The delivery status after any sequence of messages is what a simple model says."""
 
 import asyncio
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any
 
 import pytest
+from envoy.config.core.v3 import base_pb2
 from envoy.service.discovery.v3 import discovery_pb2
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mesh_sds import TrustBundle
-from mesh_sds.delivery._delivery_status import Ledger
+from mesh_sds.delivery._delivery_status import DeliveryStatus
 from mesh_sds.delivery._generator import SecretGenerator
 from mesh_sds.secrets._envoy_secret import secret_resource
 from mesh_sds.testing import FakeSecrets
@@ -38,19 +37,15 @@ VERSIONS = {
 
 
 def response(nonce: str, states: dict[str, int]) -> Response:
-    message: Any = discovery_pb2.DiscoveryResponse(nonce=nonce, type_url=type_urls.SECRET)
-    resources = {
-        name: secret_resource(name, TrustBundle(roots_pem=bytes([state])))
-        for name, state in states.items()
-    }
-    for resource in resources.values():
-        message.resources.add(type_url=type_urls.SECRET, value=resource.body)
     return Response(
         type_url=type_urls.SECRET,
         nonce=nonce,
         version="",
-        data=message.SerializeToString(),
-        resources=resources,
+        data=b"",
+        resources={
+            name: secret_resource(name, TrustBundle(roots_pem=bytes([state])))
+            for name, state in states.items()
+        },
     )
 
 
@@ -84,35 +79,55 @@ class Model:
 
 
 STATES = st.dictionaries(st.sampled_from(NAMES), st.integers(0, 255), min_size=1)
+
+
+@dataclass(frozen=True)
+class Send:
+    states: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Answer:
+    position: int
+    accepted: bool
+
+
+class Stale:
+    """An answer to a response of another stream."""
+
+
 STEPS = st.lists(
     st.one_of(
-        st.tuples(st.just("send"), STATES),
-        st.tuples(st.sampled_from(["yes", "no", "stale"]), st.integers(0, 3)),
+        st.builds(Send, STATES),
+        st.builds(Answer, st.integers(0, 3), st.booleans()),
+        st.builds(Stale),
     ),
     max_size=30,
 )
 
 
 @given(steps=STEPS)
-def test_sent_accepted_and_refused_are_what_was_said(steps: list[tuple[str, Any]]) -> None:
-    ledger, model = Ledger(now=lambda: 0.0), Model()
-    ledger.opened(CLIENT)
-    ledger.received(CLIENT, request(""))
+def test_sent_accepted_and_refused_are_what_was_said(steps: list[Send | Answer | Stale]) -> None:
+    status, model = DeliveryStatus(now=lambda: 0.0), Model()
+    status.opened(CLIENT)
+    status.received(CLIENT, request(""))
     refusals = 0
-    for number, (what, fact) in enumerate(steps):
-        if what == "send":
-            nonce = f"n{number}"
-            ledger.sent(CLIENT, response(nonce, fact))
-            model.unanswered.append((nonce, fact))
-            model.sent |= fact
-        elif what == "stale":
-            ledger.received(CLIENT, request("of another stream"))
-        elif model.unanswered:
-            yes = what == "yes"
-            nonce = model.answer(min(fact, len(model.unanswered) - 1), yes=yes)
-            ledger.received(CLIENT, request(nonce, error=None if yes else "no"))
-            refusals += not yes
-    for delivery in ledger.deliveries(CLIENT.id):
+    for number, step in enumerate(steps):
+        match step:
+            case Send(states):
+                nonce = f"n{number}"
+                status.sent(CLIENT, response(nonce, states))
+                model.unanswered.append((nonce, states))
+                model.sent |= states
+            case Stale():
+                status.received(CLIENT, request("of another stream"))
+            case Answer(position, accepted) if model.unanswered:
+                nonce = model.answer(min(position, len(model.unanswered) - 1), yes=accepted)
+                status.received(CLIENT, request(nonce, error=None if accepted else "no"))
+                refusals += not accepted
+            case Answer():
+                pass
+    for delivery in status.deliveries(CLIENT.id):
         name = delivery.name
         for told, known in (
             (delivery.sent, model.sent),
@@ -128,44 +143,44 @@ def test_sent_accepted_and_refused_are_what_was_said(steps: list[tuple[str, Any]
                 for known in (model.accepted, model.refused)
                 if name in known
             }
-            assert ledger.owes_answer(CLIENT.id, {name: version}) is (version not in answered)
-    assert ledger.refusals == refusals
+            assert status.is_unanswered(CLIENT.id, {name: version}) is (version not in answered)
+    assert status.refusals == refusals
 
 
-def test_a_client_that_never_answers_does_not_fill_the_book() -> None:
-    ledger = Ledger()
-    ledger.opened(CLIENT)
-    ledger.received(CLIENT, request(""))
+def test_a_client_that_never_answers_takes_bounded_memory() -> None:
+    status = DeliveryStatus()
+    status.opened(CLIENT)
+    status.received(CLIENT, request(""))
     for number in range(1000):
-        ledger.sent(CLIENT, response(str(number), {"a": number % 256}))
-    assert len(ledger._streams[CLIENT.id].unanswered) == 32
+        status.sent(CLIENT, response(str(number), {"a": number % 256}))
+    assert len(status._streams[CLIENT.id].unanswered) == 32
     # Of what was dropped nothing is known any more, of the last still everything.
-    ledger.received(CLIENT, request("0"))
-    assert ledger.deliveries(CLIENT.id)[0].accepted is None
-    ledger.received(CLIENT, request("999"))
-    assert ledger.deliveries(CLIENT.id)[0].in_sync
+    status.received(CLIENT, request("0"))
+    assert status.deliveries(CLIENT.id)[0].accepted is None
+    status.received(CLIENT, request("999"))
+    assert status.deliveries(CLIENT.id)[0].in_sync
 
 
 def test_a_name_given_up_is_forgotten() -> None:
-    ledger = Ledger()
-    ledger.opened(CLIENT)
+    status = DeliveryStatus()
+    status.opened(CLIENT)
     subscribe = DeltaRequest(type_url=type_urls.SECRET, subscribe=frozenset({"a", "b"}))
-    ledger.received(CLIENT, subscribe)
-    assert ledger.names() == {"a", "b"}
-    ledger.received(CLIENT, DeltaRequest(type_url=type_urls.SECRET, unsubscribe=frozenset({"a"})))
-    assert [d.name for d in ledger.deliveries(CLIENT.id)] == ["b"]
-    assert ledger.asks_for(CLIENT.id, {"b"})
-    assert not ledger.asks_for(CLIENT.id, {"a"})
-    ledger.closed(CLIENT)
-    assert ledger.names() == frozenset()
-    assert not ledger.owes_answer(CLIENT.id, {"b": "1"})
+    status.received(CLIENT, subscribe)
+    assert status.names() == {"a", "b"}
+    status.received(CLIENT, DeltaRequest(type_url=type_urls.SECRET, unsubscribe=frozenset({"a"})))
+    assert [d.name for d in status.deliveries(CLIENT.id)] == ["b"]
+    assert status.may_want(CLIENT.id, {"b"})
+    assert not status.may_want(CLIENT.id, {"a"})
+    status.closed(CLIENT)
+    assert status.names() == frozenset()
+    assert not status.is_unanswered(CLIENT.id, {"b": "1"})
 
 
-def test_requests_of_other_types_are_no_business_of_the_book() -> None:
-    ledger = Ledger()
-    ledger.opened(CLIENT)
-    ledger.received(CLIENT, SotwRequest(type_url=type_urls.CLUSTER, names=frozenset({"a"})))
-    assert ledger.deliveries(CLIENT.id) == ()
+def test_requests_of_other_types_are_ignored() -> None:
+    status = DeliveryStatus()
+    status.opened(CLIENT)
+    status.received(CLIENT, SotwRequest(type_url=type_urls.CLUSTER, names=frozenset({"a"})))
+    assert status.deliveries(CLIENT.id) == ()
 
 
 async def admitted(_node: Node, _peer: Peer) -> Admission[None]:
@@ -178,36 +193,47 @@ async def test_an_answer_that_comes_before_the_writing_is_done_is_not_lost(
 ) -> None:
     """A subscriber may be so quick that it says yes before the server hears its write is done."""
     secrets.set(ROOTCA=TrustBundle(roots_pem=b"roots"))
-    ledger = Ledger()
+    status = DeliveryStatus()
     generator = SecretGenerator(secrets, failures=asyncio.Event())
     server: XdsServer[None] = XdsServer(
-        {type_urls.SECRET: generator}, admit=admitted, observer=ledger
+        {type_urls.SECRET: generator}, admit=admitted, observer=status
     )
     server.mark_ready()
     said: asyncio.Queue[bytes | None] = asyncio.Queue()
     known: list[tuple[bool, bool]] = []
-    request = partial(
-        discovery_pb2.DeltaDiscoveryRequest if delta else discovery_pb2.DiscoveryRequest,
-        node={"id": "envoy"},
-        type_url=type_urls.SECRET,
-    )
-    names = {"resource_names_subscribe" if delta else "resource_names": ["ROOTCA"]}
-    said.put_nowait(request(**names).SerializeToString())
+
+    def encoded(name: str = "", nonce: str = "") -> bytes:
+        names = [name] if name else []
+        if delta:
+            return discovery_pb2.DeltaDiscoveryRequest(
+                node=base_pb2.Node(id="envoy"),
+                type_url=type_urls.SECRET,
+                resource_names_subscribe=names,
+                response_nonce=nonce,
+            ).SerializeToString()
+        return discovery_pb2.DiscoveryRequest(
+            node=base_pb2.Node(id="envoy"),
+            type_url=type_urls.SECRET,
+            resource_names=names,
+            response_nonce=nonce,
+        ).SerializeToString()
+
+    def nonce_of(data: bytes) -> str:
+        if delta:
+            return discovery_pb2.DeltaDiscoveryResponse.FromString(data).nonce
+        return discovery_pb2.DiscoveryResponse.FromString(data).nonce
+
+    said.put_nowait(encoded("ROOTCA"))
 
     async def write(data: bytes) -> None:
-        kind: Any = (
-            discovery_pb2.DeltaDiscoveryResponse if delta else discovery_pb2.DiscoveryResponse
-        )
-        answer = {} if delta else names
-        yes = request(response_nonce=kind.FromString(data).nonce, **answer)
-        said.put_nowait(yes.SerializeToString())
+        said.put_nowait(encoded("" if delta else "ROOTCA", nonce_of(data)))
         said.put_nowait(None)
         while said.qsize():  # noqa: ASYNC110 - the server reads in a task of its own
             await asyncio.sleep(0)
 
-    with ledger.telling(
+    with status.listener(
         lambda client: known.extend(
-            (each.sent is not None, each.accepted is not None) for each in ledger.deliveries(client)
+            (each.sent is not None, each.accepted is not None) for each in status.deliveries(client)
         )
     ):
         await server.serve_stream(

@@ -53,7 +53,7 @@ def test_a_certificate_and_a_bundle_are_what_envoy_reads(secrets: FakeSecrets) -
 def test_an_unknown_name_never_stops_the_others(secrets: FakeSecrets) -> None:
     secrets.set(default=CERTIFICATE)
     generator = generator_of(secrets)
-    generated = generator.generate(CLIENT, watch("default", "kubernetes://nobody"), None)
+    generated = generator.generate(CLIENT, watch("default", "kubernetes://absent"), None)
     assert names_of(generated) == ["default"]
     assert generated is not None
     assert generated.removed == frozenset()

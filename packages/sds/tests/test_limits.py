@@ -21,7 +21,8 @@ async def test_a_stream_names_so_many_secrets_and_no_more_however_many_requests_
                     await stream.ask("a", "b")
                     await stream.ask("b", "c", "d")
                     await stream.ask("b", "c", "d", "e")
-                    code, words = await stream.ended()
+                    code, message = await stream.ended()
                     assert code is grpc.StatusCode.INVALID_ARGUMENT
-                    assert words.startswith("4 names of")
+                    assert message is not None
+                    assert message.startswith("4 names of")
     assert [record.message for record in caplog.records] == ["requests refused"]

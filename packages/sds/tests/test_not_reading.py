@@ -33,7 +33,7 @@ async def ask(client: Http2Client, name: str) -> int:
 
 
 @pytest.mark.parametrize("connections", [1, DEAF], ids=["one connection", "a connection each"])
-async def test_a_hundred_streams_that_are_not_read_hold_up_nobody(
+async def test_a_hundred_streams_that_are_not_read_delay_no_other(
     socket_path: Path, secrets: FakeSecrets, connections: int
 ) -> None:
     secrets.set(default=certificate(0))

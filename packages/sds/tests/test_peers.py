@@ -76,7 +76,7 @@ async def test_who_is_not_allowed_gets_nothing_and_is_told_of_once(
     assert told == [reason]
 
 
-async def test_a_pid_list_is_asked_at_each_connection_and_one_that_fails_lets_nobody_in(
+async def test_pids_are_asked_at_each_connection_and_a_failure_refuses_it(
     socket_path: Path, secrets: FakeSecrets, caplog: pytest.LogCaptureFixture
 ) -> None:
     secrets.set(default=TlsCertificate(chain_pem=b"chain", private_key_pem=b"key"))
@@ -177,7 +177,7 @@ async def test_the_checked_path_may_be_as_long_as_any(
         assert list(socket_dir.iterdir()) == [path]
 
 
-async def test_junk_and_sudden_goodbyes_cost_nobody_else_anything(
+async def test_junk_and_sudden_disconnects_do_not_affect_other_clients(
     socket_path: Path, secrets: FakeSecrets
 ) -> None:
     secrets.set(default=TlsCertificate(chain_pem=b"chain", private_key_pem=b"key"))

@@ -153,7 +153,7 @@ async def test_where_nothing_is_the_path_is_ours_and_its_directory_closed(socket
 async def test_a_socket_of_another_name_that_is_not_there_is_an_error(
     socket_dir: Path,
 ) -> None:
-    with pytest.raises(SocketUnusable, match=r"nobody serves .*/spire; start its server first"):
+    with pytest.raises(SocketUnusable, match=r"no process serves .*/spire; start its server first"):
         await choose_socket(socket_dir, "spire")
 
 

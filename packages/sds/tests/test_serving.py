@@ -189,7 +189,7 @@ async def test_a_source_that_raises_for_a_name_costs_it_alone_and_is_asked_again
         secrets.fail("default", None)
         # No change was told: it is found because it was asked for again.
         assert (await stream.read()).secrets == {"default": b"one"}
-    told = "no secret from its source, asking again"
+    told = "secret source raised, asking again"
     assert [r.message for r in caplog.records if r.name == "mesh_sds"].count(told) == 1
 
 

@@ -1,4 +1,4 @@
-"""Envoy's Secret Discovery Service on a Unix socket, over a source of secrets of your own."""
+"""Envoy's Secret Discovery Service on a Unix socket, with secrets from your own source."""
 
 from mesh_listening import AllowedPeers, ConnectionLimits, PeerCredentials
 from mesh_sds._config import SdsConfig
@@ -25,17 +25,17 @@ __all__ = [
     "SdsConfig",
     "SdsServer",
     "serving",
-    # who is served, and how
+    # access, and private key providers
     "AllowedPeers",
     "ConnectionLimits",
     "KeyAccelerator",
     "PeerCredentials",
     "PrivateKeyProvider",
-    # how it goes
+    # delivery status
     "Delivered",
     "Delivery",
     "Subscriber",
-    # somebody else's server
+    # a server of another process at our path
     "ForeignSocket",
     "OwnSocket",
     "SecretApi",

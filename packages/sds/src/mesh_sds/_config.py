@@ -13,15 +13,16 @@ class SdsConfig:
 
     socket_path: its directory is made with mode 0700 if it is not there.
     socket_mode: who may connect; wider than 0600 only makes sense with `allow`.
-    allow: check each connection by the kernel's word on its process; None: whoever can open the
-    socket is let in.
+    allow: admit processes by the credentials that the kernel tells of them (SO_PEERCRED); None:
+    admit every process that can open the socket.
     limits: how many connections, of one process and in all, and how long one may do nothing.
-    private_key_provider: have Envoy use private keys through an accelerator; None: by itself.
-    bundle_ack_timeout_s: certificates that change after a trust bundle wait until all who have
-    the bundle answered, at most this long; 0: they only follow it.
+    private_key_provider: the accelerator that Envoy uses private keys with; None: Envoy's own code.
+    bundle_ack_timeout_s: certificates that change after a trust bundle wait until all subscribers
+    of the bundle have answered, at most this long; 0: they are sent after it at once.
     send_timeout_s: a subscriber that has not taken a response for this long loses its connection,
-    with a warning in the log; what waits for all of them is bounded as well.
-    max_names: that one stream may ask for, in delta over all its requests; more ends it.
+    with a warning in the log; the bytes that wait for all subscribers are bounded as well.
+    max_names: the most names that one stream may ask for, in delta over all its requests; a stream
+    that asks for more is ended.
     """
 
     socket_path: Path

@@ -1,4 +1,4 @@
-"""What can go wrong when a secret server starts."""
+"""The errors of starting a secret server."""
 
 
 class SdsError(Exception):
@@ -6,8 +6,8 @@ class SdsError(Exception):
 
 
 class SocketUnusable(SdsError):
-    """The socket can't be served at its path; the message says why and what would be right."""
+    """The socket can't be served at its path; the message tells why, and the remedy."""
 
 
 class ConfigError(SdsError):
-    """A value of the configuration that can't be right; the message names it."""
+    """A value of the configuration is wrong; the message names it."""

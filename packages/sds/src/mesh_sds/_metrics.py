@@ -1,6 +1,6 @@
-"""Every instrument of the secret server, read from its state when somebody asks.
+"""The metrics of the secret server, read from its state at each scrape.
 
-Imported only when there is a registry: the library costs memory that most agents can save.
+Imported only when there is a registry, as the library for metrics costs memory.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """The state at one moment."""
+    """The values of all metrics at one moment."""
 
     subscribers: int
     out_of_sync: int
@@ -23,20 +23,20 @@ class Counts:
 
 
 class SecretMetrics(Collector):
-    """The instruments of one server."""
+    """The metrics of one server."""
 
     def __init__(self, counts: Callable[[], Counts]) -> None:
         self._counts = counts
 
     def collect(self) -> Iterable[Metric]:
-        """Read the state once."""
+        """Yield every metric."""
         counts = self._counts()
         yield GaugeMetricFamily(
             "mesh_sds_subscribers", "Streams that ask for secrets.", counts.subscribers
         )
         yield GaugeMetricFamily(
             "mesh_sds_subscribers_out_of_sync",
-            "Streams that have not accepted the last thing they were sent.",
+            "Streams that have not accepted the newest version that they were sent.",
             counts.out_of_sync,
         )
         yield CounterMetricFamily(
@@ -44,18 +44,18 @@ class SecretMetrics(Collector):
         )
         yield CounterMetricFamily(
             "mesh_sds_refused_connections",
-            "Connections refused for who the peer is.",
+            "Connections refused because their process is not allowed.",
             counts.refused_connections,
         )
         yield CounterMetricFamily(
             "mesh_sds_overdue_bundles",
-            "Times certificates went out before a trust bundle was answered by everyone.",
+            "Times certificates were sent before every subscriber had answered a trust bundle.",
             counts.overdue_bundles,
         )
 
 
 def register(registry: CollectorRegistry, counts: Callable[[], Counts]) -> Callable[[], None]:
-    """Put the instruments on a registry; returns what takes them off again."""
+    """Register the metrics; returns a function that unregisters them."""
     metrics = SecretMetrics(counts)
     registry.register(metrics)
     return lambda: registry.unregister(metrics)

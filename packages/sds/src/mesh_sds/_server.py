@@ -20,7 +20,7 @@ from mesh_listening import (
 )
 from mesh_sds._config import SdsConfig
 from mesh_sds._errors import SdsError, SocketUnusable
-from mesh_sds.delivery._delivery_status import Delivery, Ledger
+from mesh_sds.delivery._delivery_status import Delivery, DeliveryStatus
 from mesh_sds.delivery._fetch import FetchHandler
 from mesh_sds.delivery._generator import SecretGenerator, changed_names
 from mesh_sds.delivery._pusher import Pusher
@@ -46,22 +46,23 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("mesh_sds")
 
-# Ten certificates of the longest chains seen, and then some.
+# More than ten certificates with the longest chains seen.
 _MAX_MESSAGE_BYTES = 4 * 1024 * 1024
-# As many names, and a node.
+# Enough for max_names names, and a node.
 _MAX_REQUEST_BYTES = 2 * 1024 * 1024
 # Four of the largest messages; beyond it the slowest subscribers are closed.
-_MAX_UNTAKEN_BYTES = 16 * 1024 * 1024
+_MAX_PENDING_BYTES = 16 * 1024 * 1024
 _OTHERS_MAY_ENTER = 0o077
 _OTHERS_MAY_REPLACE = 0o022
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscriber:
-    """One stream: who, what it wants, and whether it took what it was sent.
+    """One stream that asks for secrets, and its delivery status.
 
-    refusal: its words, while its last answer was no. refusals: how often it said no so far.
-    process: who connected, by the kernel's word. secrets: by name; see `Delivery`.
+    in_sync: whether it accepted the newest version of all it was sent. refusal: the error message
+    of its last answer, if that was a refusal. refusals: their number so far. process: the
+    credentials of the process that connected, told by the kernel. secrets: by name.
     """
 
     id: str
@@ -76,49 +77,49 @@ class Subscriber:
 
 
 class SdsServer:
-    """A secret server that runs."""
+    """A running secret server."""
 
     def __init__(
         self,
         server: XdsServer[PeerCredentials | None],
         *,
         socket_path: Path,
-        ledger: Ledger,
+        delivery_status: DeliveryStatus,
         pusher: Pusher,
     ) -> None:
         self.socket_path = socket_path
         self._server = server
-        self._ledger = ledger
+        self._delivery_status = delivery_status
         self._pusher = pusher
         self._port: Port | None = None
 
     def subscribers(self) -> tuple[Subscriber, ...]:
-        """List every stream that asks for secrets now."""
+        """Return every stream that asks for secrets now."""
         return tuple(map(self._subscriber, self._server.clients()))
 
     async def wait_until(self, holds: Callable[[tuple[Subscriber, ...]], bool]) -> None:
-        """Wait until something holds for the subscribers; looked at whenever one moves on."""
-        moved = asyncio.Event()
-        with self._ledger.telling(lambda _client_id: moved.set()):
+        """Wait until `holds` is true of the subscribers; called whenever one's status changes."""
+        changed = asyncio.Event()
+        with self._delivery_status.listener(lambda _client_id: changed.set()):
             while not holds(self.subscribers()):
-                moved.clear()
-                await moved.wait()
+                changed.clear()
+                await changed.wait()
 
     @property
     def refusals(self) -> int:
-        """How many responses subscribers refused since the start, those that left included."""
-        return self._ledger.refusals
+        """The number of responses refused since the start, also by streams that are gone."""
+        return self._delivery_status.refusals
 
     @property
     def port(self) -> Port:
-        """What counts the connections at the socket."""
+        """The listening socket, which counts its connections."""
         if self._port is None:
-            raise RuntimeError("a secret server has a port from when it serves")
+            raise RuntimeError("the secret server does not serve yet: use it inside `serving`")
         return self._port
 
     @property
     def refused_connections(self) -> int:
-        """How many connections were turned away for who their process is."""
+        """The number of connections refused because their process is not allowed."""
         return self._port.refused.get(Reason.NOT_ALLOWED, 0) if self._port is not None else 0
 
     def _subscriber(self, client: ClientStatus) -> Subscriber:
@@ -131,8 +132,8 @@ class SdsServer:
             in_sync=status.in_sync if status else True,
             refusal=status.nack.message if status and status.nack else None,
             refusals=status.nacks if status else 0,
-            process=self._ledger.credentials(client.id),
-            secrets=self._ledger.deliveries(client.id),
+            process=self._delivery_status.credentials(client.id),
+            secrets=self._delivery_status.deliveries(client.id),
         )
 
     def _counts(self) -> "Counts":
@@ -154,12 +155,12 @@ async def serving(
 ) -> AsyncIterator[SdsServer]:
     """Serve the source's secrets on the Unix socket until the block is left.
 
-    Raises SocketUnusable when the path can't hold our socket, SdsError when peers can't be checked.
+    Raises SocketUnusable when the path can't hold the socket, SdsError when peers can't be checked.
     """
     _check_supported(config)
     failures = asyncio.Event()
     generator = SecretGenerator(source, provider=config.private_key_provider, failures=failures)
-    ledger = Ledger()
+    delivery_status = DeliveryStatus()
     server: XdsServer[PeerCredentials | None] = XdsServer(
         {type_urls.SECRET: generator},
         admit=_admit,
@@ -168,22 +169,24 @@ async def serving(
             max_request_bytes=_MAX_REQUEST_BYTES,
             max_subscribed_names=config.max_names,
             send_timeout_s=config.send_timeout_s,
-            max_pending_write_bytes=_MAX_UNTAKEN_BYTES,
+            max_pending_write_bytes=_MAX_PENDING_BYTES,
             identifier="mesh-sds",
         ),
-        needs_push=partial(_needs_push, ledger),
-        observer=ledger,
+        needs_push=partial(_needs_push, delivery_status),
+        observer=delivery_status,
         registry=registry,
     )
     server.mark_ready()
     pusher = Pusher(
         server,
         generator,
-        ledger=ledger,
+        delivery_status=delivery_status,
         failures=failures,
         bundle_ack_timeout_s=config.bundle_ack_timeout_s,
     )
-    running = SdsServer(server, socket_path=config.socket_path, ledger=ledger, pusher=pusher)
+    running = SdsServer(
+        server, socket_path=config.socket_path, delivery_status=delivery_status, pusher=pusher
+    )
     async with AsyncExitStack() as stack:
         if registry is not None:
             from mesh_sds._metrics import register
@@ -234,10 +237,9 @@ async def _listening(
 
 
 def _warn_of_open_directory(config: SdsConfig) -> None:
-    """Tell of a directory that others may enter, or put a socket of their own in.
+    """Warn of a directory that other users may enter, or may put a socket of their own into.
 
-    Not an error and not changed: a directory that was handed to us, such as a mounted volume, may
-    not be ours to close.
+    It is no error, and the mode stays: the directory may be a volume that was mounted for us.
     """
     directory = config.socket_path.parent
     mode = stat.S_IMODE(directory.stat().st_mode)
@@ -249,12 +251,14 @@ def _warn_of_open_directory(config: SdsConfig) -> None:
 
 
 async def _admit(node: Node, peer: Peer) -> Admission[PeerCredentials | None]:
-    """Let in whoever got as far: the socket's mode and its check of peers have decided."""
+    """Admit every client: the socket's mode and its check of peers have decided already."""
     del node
     return Admission(context=peer.process)
 
 
 def _needs_push(
-    ledger: Ledger, client: Client[PeerCredentials | None], request: PushRequest
+    delivery_status: DeliveryStatus, client: Client[PeerCredentials | None], request: PushRequest
 ) -> bool:
-    return not request.configs_updated or ledger.asks_for(client.id, changed_names(request))
+    return not request.configs_updated or delivery_status.may_want(
+        client.id, changed_names(request)
+    )

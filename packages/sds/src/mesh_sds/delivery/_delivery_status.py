@@ -1,25 +1,37 @@
-"""Who was sent which secret, and said what to it.
+"""The delivery status: which secret each stream was sent, and which it accepted or refused.
 
-Pure book-keeping over what is sent and received. A server that only knows "version 7 was
-accepted" can't say which certificate an Envoy presents; this can, by its serial number.
+Pure book-keeping over sent responses and received requests. With the versions alone a server can't
+tell which certificate an Envoy presents; the delivery status can, by the serial number.
 """
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mesh_listening import PeerCredentials
-from mesh_sds.secrets._envoy_secret import Label, contents_of
-from xds_server import Client, ClientError, DeltaRequest, Response, SotwRequest, type_urls
+from mesh_sds.secrets._envoy_secret import SecretResource
+from xds_server import (
+    Client,
+    ClientError,
+    DeltaRequest,
+    Resource,
+    Response,
+    SotwRequest,
+    type_urls,
+)
 
-# A client that says yes or no to nothing does not get to fill our memory.
+# The memory for a client that acknowledges nothing is bounded by this.
 _MOST_UNANSWERED = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivered:
-    """One state of a secret at one point of its way. at: seconds since the Unix epoch."""
+    """One version of a secret that was sent, accepted or refused.
+
+    version: a hash of the content. serial: of the leaf, hexadecimal; None for a trust bundle. at:
+    when it was sent, accepted or refused, in seconds since the Unix epoch.
+    """
 
     version: str
     serial: str | None
@@ -30,8 +42,9 @@ class Delivered:
 class Delivery:
     """One secret on one stream.
 
-    sent: what went out last. accepted: what the subscriber said yes to last, so what it works
-    with. refused and refusal: what it said no to since then, and its words.
+    sent: the version that was sent last. accepted: the version that the subscriber acknowledged
+    last, so the one it works with. refused and refusal: the version that it has refused since then,
+    and its error message.
     """
 
     name: str
@@ -42,8 +55,16 @@ class Delivery:
 
     @property
     def in_sync(self) -> bool:
-        """Whether the subscriber works with what it was sent last."""
+        """Return whether the subscriber works with the version that it was sent last."""
         return (self.sent and self.sent.version) == (self.accepted and self.accepted.version)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Unanswered:
+    """The contents of a response, without its bytes: there may be megabytes of them."""
+
+    secrets: Mapping[str, Delivered]
+    removed: frozenset[str]
 
 
 @dataclass(slots=True)
@@ -53,13 +74,11 @@ class _Stream:
     sent: dict[str, Delivered] = field(default_factory=dict)
     accepted: dict[str, Delivered] = field(default_factory=dict)
     refused: dict[str, tuple[Delivered, str]] = field(default_factory=dict)
-    delta: bool = False
-    # Responses by their nonce, oldest first: what each held and what it took away.
-    unanswered: dict[str, tuple[tuple[Label, ...], frozenset[str]]] = field(default_factory=dict)
+    unanswered: dict[str, _Unanswered] = field(default_factory=dict)  # by nonce, oldest first
 
 
-class Ledger:
-    """The book of one server; a `StreamObserver` of it."""
+class DeliveryStatus:
+    """The delivery status of all streams of a server; its `ClientObserver`."""
 
     def __init__(self, *, now: Callable[[], float] = time.time) -> None:
         self._now = now
@@ -69,85 +88,73 @@ class Ledger:
         """Responses refused, by streams that are gone too."""
 
     def opened(self, client: Client[PeerCredentials | None], /) -> None:
-        """Begin a stream's page."""
+        """Begin with an empty status for a new stream."""
         self._streams[client.id] = _Stream(client)
 
     def closed(self, client: Client[PeerCredentials | None], /) -> None:
         """Forget a stream."""
         del self._streams[client.id]
-        self._tell(client.id)
+        self._notify(client.id)
 
     def sent(self, client: Client[PeerCredentials | None], response: Response, /) -> None:
-        """Note what went out."""
+        """Note a response that was sent."""
         stream = self._streams[client.id]
-        contents = contents_of(response.data, delta=stream.delta)
         now = self._now()
-        for label in contents.secrets:
-            stream.sent[label.name] = _delivered(label, now)
-        for name in contents.removed:
+        secrets = {name: _delivered(each, now) for name, each in response.resources.items()}
+        stream.sent |= secrets
+        for name in response.removed:
             stream.sent.pop(name, None)
-        stream.unanswered[contents.nonce] = (contents.secrets, contents.removed)
+        stream.unanswered[response.nonce] = _Unanswered(secrets=secrets, removed=response.removed)
         if len(stream.unanswered) > _MOST_UNANSWERED:
             del stream.unanswered[next(iter(stream.unanswered))]
-        self._tell(client.id)
+        self._notify(client.id)
 
     def received(
         self, client: Client[PeerCredentials | None], request: SotwRequest | DeltaRequest, /
     ) -> None:
-        """Note what is asked for, and what was said to what went out."""
+        """Note the names in a request, and the response that it acknowledges or refuses."""
         if request.type_url != type_urls.SECRET:
             return
         stream = self._streams[client.id]
-        self._note_names(stream, request)
+        _note_names(stream, request)
         if request.error is not None:
             self.refusals += 1
-        if (answered := _take(stream.unanswered, request.nonce)) is not None:
-            _note_answer(stream, *answered, error=request.error, now=self._now())
-        self._tell(client.id)
-
-    def _note_names(self, stream: _Stream, request: SotwRequest | DeltaRequest) -> None:
-        match request:
-            case SotwRequest():
-                # Never fewer before it leaves: a request that crossed a response on the wire has
-                # no say over names, and one name too many costs nothing here.
-                if request.names:
-                    stream.names |= request.names
-                else:
-                    stream.names.clear()
-            case DeltaRequest():
-                stream.delta = True
-                stream.names = (stream.names - request.unsubscribe) | request.subscribe
-                for name in request.unsubscribe - request.subscribe:
-                    stream.sent.pop(name, None)
-                    stream.accepted.pop(name, None)
-                    stream.refused.pop(name, None)
+        if (answered := _pop_answered(stream.unanswered, request.nonce)) is not None:
+            _note_answer(stream, answered, error=request.error, now=self._now())
+        self._notify(client.id)
 
     def names(self) -> frozenset[str]:
-        """Every name that some stream asks for."""
+        """Return every name that a stream asks for."""
         return frozenset().union(*(stream.names for stream in self._streams.values()))
 
-    def asks_for(self, client_id: str, names: Collection[str]) -> bool:
-        """Whether a stream may want any of these; it may say so of more than it does want."""
+    def may_want(self, client_id: str, names: Collection[str]) -> bool:
+        """Return whether a stream may ask for any of these names.
+
+        A name that the stream has given up may still count; a name that it asks for always does.
+        """
         stream = self._streams.get(client_id)
         return stream is not None and not stream.names.isdisjoint(names)
 
-    def owes_answer(self, client_id: str, versions: Mapping[str, str]) -> bool:
-        """Whether a stream that wants one of these has said neither yes nor no to it yet."""
+    def is_unanswered(self, client_id: str, versions: Mapping[str, str]) -> bool:
+        """Return whether a stream has yet to accept or refuse one of these versions.
+
+        Versions are by name; names that the stream does not ask for don't count.
+        """
         stream = self._streams.get(client_id)
         if stream is None:
             return False
         return any(
-            name in stream.names and not _answered(stream, name, version)
+            name in stream.names and not _is_answered(stream, name, version)
             for name, version in versions.items()
         )
 
     def credentials(self, client_id: str) -> PeerCredentials | None:
-        """Return who the kernel says is behind a stream; None if it was not asked."""
+        """Return the credentials of a stream's process; None if the kernel was not asked."""
         stream = self._streams.get(client_id)
         return None if stream is None else stream.client.context
 
     def deliveries(self, client_id: str) -> tuple[Delivery, ...]:
-        """List the secrets of a stream, by name; those it waits for have nothing sent."""
+        """Return the secrets of a stream, by name; those that it waits for have nothing sent."""
         stream = self._streams.get(client_id)
         if stream is None:
             return ()
@@ -157,51 +164,61 @@ class Ledger:
                 name=name,
                 sent=stream.sent.get(name),
                 accepted=stream.accepted.get(name),
-                refused=(no := stream.refused.get(name, nothing))[0],
-                refusal=no[1],
+                refused=(refusal := stream.refused.get(name, nothing))[0],
+                refusal=refusal[1],
             )
             for name in sorted(stream.names | stream.sent.keys())
         )
 
     @contextmanager
-    def telling(self, listener: Callable[[str], None]) -> Iterator[None]:
-        """While the context lasts, call `listener` with the id of each stream that moved on."""
+    def listener(self, listener: Callable[[str], None]) -> Iterator[None]:
+        """Call `listener` with the id of each stream whose status changed, in this context."""
         self._listeners.add(listener)
         try:
             yield
         finally:
             self._listeners.discard(listener)
 
-    def _tell(self, client_id: str) -> None:
+    def _notify(self, client_id: str) -> None:
         for listener in tuple(self._listeners):
             listener(client_id)
 
 
+def _note_names(stream: _Stream, request: SotwRequest | DeltaRequest) -> None:
+    match request:
+        case SotwRequest():
+            # A request that crossed a response on the wire may hold fewer names than the client
+            # asks for, so names are only added. A name too many does no harm here.
+            if request.names:
+                stream.names |= request.names
+            else:
+                stream.names.clear()
+        case DeltaRequest():
+            stream.names = (stream.names - request.unsubscribe) | request.subscribe
+            for name in request.unsubscribe - request.subscribe:
+                stream.sent.pop(name, None)
+                stream.accepted.pop(name, None)
+                stream.refused.pop(name, None)
+
+
 def _note_answer(
-    stream: _Stream,
-    labels: tuple[Label, ...],
-    removed: frozenset[str],
-    *,
-    error: ClientError | None,
-    now: float,
+    stream: _Stream, answered: _Unanswered, *, error: ClientError | None, now: float
 ) -> None:
-    for label in labels:
-        delivered = _delivered(label, now)
+    for name, sent in answered.secrets.items():
+        delivered = replace(sent, at=now)
         if error is None:
-            stream.accepted[label.name] = delivered
-            stream.refused.pop(label.name, None)
+            stream.accepted[name] = delivered
+            stream.refused.pop(name, None)
         else:
-            stream.refused[label.name] = (delivered, error.message)
+            stream.refused[name] = (delivered, error.message)
     if error is None:
-        for name in removed:
+        for name in answered.removed:
             stream.accepted.pop(name, None)
             stream.refused.pop(name, None)
 
 
-def _take(
-    unanswered: dict[str, tuple[tuple[Label, ...], frozenset[str]]], nonce: str
-) -> tuple[tuple[Label, ...], frozenset[str]] | None:
-    """Take out what `nonce` stands for, and what is older: that will not be answered any more."""
+def _pop_answered(unanswered: dict[str, _Unanswered], nonce: str) -> _Unanswered | None:
+    """Remove and return the response of `nonce`, and forget older ones: no answer will come."""
     if nonce not in unanswered:
         return None
     while True:
@@ -211,12 +228,13 @@ def _take(
             return contents
 
 
-def _answered(stream: _Stream, name: str, version: str) -> bool:
+def _is_answered(stream: _Stream, name: str, version: str) -> bool:
     accepted, refused = stream.accepted.get(name), stream.refused.get(name)
     return (accepted is not None and accepted.version == version) or (
         refused is not None and refused[0].version == version
     )
 
 
-def _delivered(label: Label, at: float) -> Delivered:
-    return Delivered(version=label.version, serial=label.serial, at=at)
+def _delivered(resource: Resource, at: float) -> Delivered:
+    serial = resource.serial if isinstance(resource, SecretResource) else None
+    return Delivered(version=resource.version, serial=serial, at=at)

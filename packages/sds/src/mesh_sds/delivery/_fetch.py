@@ -1,9 +1,9 @@
-"""`FetchSecrets`: one request, one answer, for clients that poll.
+"""`FetchSecrets`: one request and one response, for clients that poll.
 
-Served by a stream that is over after one message, so that all of a stream's rules hold here too.
+A call is served as a stream that ends after one request, so all rules for streams apply to it.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import grpc
 import grpc.aio
@@ -25,7 +25,9 @@ class FetchHandler(GenericRpcHandler):
     def __init__(self, server: XdsServer[PeerCredentials | None]) -> None:
         self._server = server
 
-    def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
+    def service(
+        self, handler_call_details: grpc.HandlerCallDetails
+    ) -> "grpc.RpcMethodHandler[bytes, bytes] | None":
         """Return the method's handler; None for every other method."""
         if handler_call_details.method != _FETCH:
             return None
@@ -47,14 +49,12 @@ class FetchHandler(GenericRpcHandler):
                 )
             except Refused as refused:
                 await context.abort(refused.code, refused.message)
-            return responses[0] if responses else _nothing()
+            return responses[0] if responses else _empty_response()
 
         return grpc.unary_unary_rpc_method_handler(fetch)
 
 
-def _nothing() -> bytes:
+def _empty_response() -> bytes:
     from envoy.service.discovery.v3 import discovery_pb2
 
-    response: Any = discovery_pb2.DiscoveryResponse(type_url=type_urls.SECRET)
-    data: bytes = response.SerializeToString()
-    return data
+    return discovery_pb2.DiscoveryResponse(type_url=type_urls.SECRET).SerializeToString()

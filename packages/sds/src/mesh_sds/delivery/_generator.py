@@ -1,11 +1,14 @@
-"""Which secrets a stream gets: those it names that exist. The rest it gets when they do."""
+"""Generates the secrets of a stream: those that it names and that exist.
+
+A name without a secret is answered when there is one.
+"""
 
 import asyncio
 import logging
 from collections.abc import Iterable
 
 from mesh_listening import PeerCredentials
-from mesh_sds.secrets._envoy_secret import secret_resource
+from mesh_sds.secrets._envoy_secret import SecretResource, secret_resource
 from mesh_sds.secrets._private_key_provider import PrivateKeyProvider
 from mesh_sds.secrets._secrets import Secret, SecretSource, TrustBundle
 from xds_server import Client, ConfigKey, Generated, PushRequest, Resource, Watch
@@ -16,9 +19,9 @@ _KIND = "Secret"
 
 
 class SecretGenerator:
-    """Answers from the source, and packs each secret once however many streams want it.
+    """Gets secrets from the source, and packs each once, however many streams ask for it.
 
-    failing: names whose secret could not be got, until it can; `failures` is set at each failure.
+    failing: the names for which the source raised last. `failures` is set whenever it raises.
     """
 
     def __init__(
@@ -31,7 +34,7 @@ class SecretGenerator:
         self._source = source
         self._failures = failures
         self._provider = provider
-        self._packed: dict[str, tuple[Secret, Resource]] = {}
+        self._packed: dict[str, tuple[Secret, SecretResource]] = {}
         self.failing: set[str] = set()
 
     def generate(
@@ -40,9 +43,9 @@ class SecretGenerator:
         watch: Watch,
         push: PushRequest | None,
     ) -> Generated | None:
-        """Give what exists of the names asked for or changed; None if none of them is watched."""
+        """Return the secrets that are asked for or changed; None if none of them is watched."""
         del client
-        names = watch.names if push is None else _concerned(watch, push)
+        names = watch.names if push is None else _changed_and_watched(watch, push)
         if not names:
             return None
         certificates: dict[str, Resource] = {}
@@ -50,21 +53,22 @@ class SecretGenerator:
         failed: set[str] = set()
         for name in sorted(names):
             try:
-                secret = self.get(name)
+                found = self.get(name)
             except _SourceFailed:
                 failed.add(name)
                 continue
-            if secret is not None:
-                target = bundles if isinstance(secret[0], TrustBundle) else certificates
-                target[name] = secret[1]
-        # A certificate may chain to a root that is new in the bundle beside it.
-        given = bundles | certificates
-        # A name that never existed is not said to be gone: its client waits for it.
-        removed = frozenset[str]() if push is None else names.difference(given, failed)
-        return Generated(resources=tuple(given.values()), removed=removed, partial=bool(failed))
+            if found is not None:
+                secret, resource = found
+                target = bundles if isinstance(secret, TrustBundle) else certificates
+                target[name] = resource
+        # Bundles first: a certificate may chain to a root that is new in the bundle.
+        existing = bundles | certificates
+        # The first answer names no removals: the client waits for names that don't exist yet.
+        removed = frozenset[str]() if push is None else names.difference(existing, failed)
+        return Generated(resources=tuple(existing.values()), removed=removed, partial=bool(failed))
 
-    def get(self, name: str) -> tuple[Secret, Resource] | None:
-        """Return a secret and its packed form. Raises what `generate` takes for a failure."""
+    def get(self, name: str) -> tuple[Secret, SecretResource] | None:
+        """Return a secret and its packed form; None if there is none. Raises _SourceFailed."""
         try:
             secret = self._source.get(name)
             if secret is None:
@@ -75,9 +79,9 @@ class SecretGenerator:
             if packed is None or packed[0] != secret:
                 resource = secret_resource(name, secret, provider=self._provider)
                 packed = self._packed[name] = (secret, resource)
-        except Exception as error:  # The source's fault; it costs this name, not the others.
+        except Exception as error:  # The source failed; the other names are served all the same.
             if name not in self.failing:
-                log.exception("no secret from its source, asking again", extra={"secret": name})
+                log.exception("secret source raised, asking again", extra={"secret": name})
             self.failing.add(name)
             self._failures.set()
             raise _SourceFailed(name) from error
@@ -85,24 +89,24 @@ class SecretGenerator:
         return packed
 
     def bundle_versions(self, names: Iterable[str]) -> dict[str, str]:
-        """Tell which of these names are trust bundles, and the version of each."""
+        """Return the version of each of these names that is a trust bundle."""
         versions = {}
         for name in names:
             try:
-                secret = self.get(name)
+                found = self.get(name)
             except _SourceFailed:
                 continue
-            if secret is not None and isinstance(secret[0], TrustBundle):
-                versions[name] = secret[1].version
+            if found is not None and isinstance(found[0], TrustBundle):
+                versions[name] = found[1].version
         return versions
 
 
 class _SourceFailed(Exception):
-    """The source raised instead of giving a secret; it is in the log."""
+    """The source raised instead of returning a secret; the log has its exception."""
 
 
 def push_of(names: Iterable[str]) -> PushRequest:
-    """Make the request to push these names."""
+    """Return the request to push these names."""
     return PushRequest(
         incremental=True,
         configs_updated=frozenset(ConfigKey(kind=_KIND, name=n, namespace="") for n in names),
@@ -111,9 +115,9 @@ def push_of(names: Iterable[str]) -> PushRequest:
 
 
 def changed_names(push: PushRequest) -> frozenset[str]:
-    """Name what a push is about; nothing if it is about everything."""
+    """Return the names that a push is about; empty if it is about all."""
     return frozenset(key.name for key in push.configs_updated if key.kind == _KIND)
 
 
-def _concerned(watch: Watch, push: PushRequest) -> frozenset[str]:
+def _changed_and_watched(watch: Watch, push: PushRequest) -> frozenset[str]:
     return watch.names & changed_names(push) if push.configs_updated else watch.names

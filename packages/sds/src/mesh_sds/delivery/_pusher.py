@@ -1,8 +1,8 @@
-"""From the source's changes to pushes: trust bundles first, then, once they are known, the rest.
+"""Pushes the source's changes: trust bundles first, the rest when the bundles were acknowledged.
 
-A certificate that chains to a new root must not be used where that root is not known yet. On one
-stream order is enough, but Envoy asks for each secret on a stream of its own, where nothing orders
-one against another but the subscriber's word that it has the bundle.
+A certificate that chains to a new root must not be used before that root is known. On one stream
+the order of responses is enough, but Envoy asks for each secret on a stream of its own. There, only
+the ACK of the bundle tells that its subscriber has it.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from contextlib import AsyncExitStack
 
 from mesh_listening import PeerCredentials
-from mesh_sds.delivery._delivery_status import Ledger
+from mesh_sds.delivery._delivery_status import DeliveryStatus
 from mesh_sds.delivery._generator import SecretGenerator, push_of
 from mesh_sds.secrets._secrets import SecretSource
 from xds_server import XdsServer, type_urls
@@ -22,27 +22,27 @@ _AGAIN_AFTER_S = 1.0
 
 
 class Pusher:
-    """Pushes what changes, for as long as the source lives."""
+    """Pushes the changes of a source."""
 
     def __init__(
         self,
         server: XdsServer[PeerCredentials | None],
         generator: SecretGenerator,
         *,
-        ledger: Ledger,
+        delivery_status: DeliveryStatus,
         failures: asyncio.Event,
         bundle_ack_timeout_s: float,
     ) -> None:
         self._server = server
         self._generator = generator
-        self._ledger = ledger
+        self._delivery_status = delivery_status
         self._failures = failures
         self._pushing = asyncio.Lock()
         self._bundle_ack_timeout_s = bundle_ack_timeout_s
         self._bundles: dict[str, str] = {}
         self._bundles_due_at = 0.0
         self.overdue_bundles = 0
-        """How often certificates went out though a subscriber had not answered for a bundle."""
+        """How often certificates were sent though a subscriber had not answered a bundle."""
 
     async def follow(self, source: SecretSource) -> None:
         """Push the source's changes; a source that fails is subscribed to again.
@@ -64,13 +64,13 @@ class Pusher:
             await asyncio.sleep(_AGAIN_AFTER_S)
 
     async def retry_failing(self) -> None:
-        """Ask the source again for what it could not give, as long as somebody wants it."""
+        """Ask the source again for the names it raised for, as long as a stream asks for them."""
         while True:
             await self._failures.wait()
             self._failures.clear()
             await asyncio.sleep(_AGAIN_AFTER_S)
             failing = self._generator.failing
-            failing &= self._ledger.names()
+            failing &= self._delivery_status.names()
             if failing:
                 try:
                     await self.push(frozenset(failing))
@@ -79,7 +79,7 @@ class Pusher:
                     self._failures.set()
 
     async def push(self, names: Collection[str]) -> None:
-        """Push these names to the streams that want them."""
+        """Push these names to the streams that ask for them."""
         async with self._pushing:
             await self._push(names)
 
@@ -97,36 +97,36 @@ class Pusher:
             self._server.push_now(push_of(others))
 
     async def _wait_for_bundles(self) -> None:
-        """Wait until every stream that was pushed a bundle has answered, or is overdue."""
+        """Wait until every subscriber of a pushed bundle has answered, or is overdue."""
         bundles, self._bundles = self._bundles, {}
         answers: asyncio.Queue[str] = asyncio.Queue()
-        with self._ledger.telling(answers.put_nowait):
-            owing = self._owing(bundles)
+        with self._delivery_status.listener(answers.put_nowait):
+            waiting_for = self._unanswered_streams(bundles)
             try:
                 async with asyncio.timeout_at(self._bundles_due_at):
-                    while owing:
+                    while waiting_for:
                         client_id = await answers.get()
-                        if not self._ledger.owes_answer(client_id, bundles):
-                            owing.discard(client_id)
+                        if not self._delivery_status.is_unanswered(client_id, bundles):
+                            waiting_for.discard(client_id)
             except TimeoutError:
                 self.overdue_bundles += 1
                 log.warning(
                     "trust bundle not answered in time, pushing certificates all the same",
                     extra={
                         "bundles": sorted(bundles),
-                        "subscribers": sorted(owing),
+                        "subscribers": sorted(waiting_for),
                         "timeout_s": self._bundle_ack_timeout_s,
                     },
                 )
 
-    def _owing(self, bundles: Mapping[str, str]) -> set[str]:
-        """The streams still to answer, as the server knows their names exactly."""
+    def _unanswered_streams(self, bundles: Mapping[str, str]) -> set[str]:
+        """Return the streams that have yet to answer; the server knows their names exactly."""
         return {
             client.id
             for client in self._server.clients()
             if (status := client.types.get(type_urls.SECRET)) is not None
             and not status.names.isdisjoint(bundles)
-            and self._ledger.owes_answer(
+            and self._delivery_status.is_unanswered(
                 client.id, {name: v for name, v in bundles.items() if name in status.names}
             )
         }

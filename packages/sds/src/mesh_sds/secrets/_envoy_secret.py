@@ -1,46 +1,50 @@
-"""A secret as Envoy reads it, and what can be told of one without telling the secret.
+"""A secret in the form in which Envoy reads it, packed as an xDS resource."""
 
-The modules of Envoy's messages carry no types: no message leaves this file.
-"""
+from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from mesh_sds.secrets._leaf_serial import leaf_serial
 from mesh_sds.secrets._private_key_provider import PrivateKeyProvider, write_provider
 from mesh_sds.secrets._secrets import Secret, TlsCertificate, TrustBundle
-from xds_server import Resource, content_version
+from xds_server import Resource
+
+if TYPE_CHECKING:
+    from envoy.extensions.transport_sockets.tls.v3 import secret_pb2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Label:
-    """What tells one state of a secret from another.
+class SecretResource(Resource):
+    """A packed secret.
 
-    version: a hash of the content. serial: of the leaf, hexadecimal as openssl prints it in lower
-    case; None for a trust bundle and for what is no certificate.
+    serial: of the leaf, hexadecimal as openssl prints it in lower case; None for a trust bundle and
+    for a chain that can't be read.
     """
 
-    name: str
-    version: str
     serial: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Contents:
-    """What one response holds."""
-
-    nonce: str
-    secrets: tuple[Label, ...]
-    removed: frozenset[str] = frozenset()
 
 
 def secret_resource(
     name: str, secret: Secret, *, provider: PrivateKeyProvider | None = None
-) -> Resource:
+) -> SecretResource:
     """Pack a secret as Envoy's `extensions.transport_sockets.tls.v3.Secret`."""
+    packed = Resource.pack(_envoy_secret(name, secret, provider), name=name)
+    return SecretResource(
+        name=name,
+        type_url=packed.type_url,
+        body=packed.body,
+        version=packed.version,
+        serial=leaf_serial(secret.chain_pem) if isinstance(secret, TlsCertificate) else None,
+    )
+
+
+def _envoy_secret(
+    name: str, secret: Secret, provider: PrivateKeyProvider | None
+) -> secret_pb2.Secret:
     from envoy.extensions.transport_sockets.tls.v3 import secret_pb2
 
-    message: Any = secret_pb2.Secret(name=name)
+    message = secret_pb2.Secret(name=name)
     match secret:
         case TlsCertificate():
             certificate = message.tls_certificate
@@ -55,34 +59,4 @@ def secret_resource(
             if secret.crl_pem:
                 context.crl.inline_bytes = secret.crl_pem
                 context.only_verify_leaf_cert_crl = secret.crl_of_leaf_only
-    return Resource.pack(message, name=name)
-
-
-def contents_of(response: bytes, *, delta: bool) -> Contents:
-    """Read a response of either dialect that was sent."""
-    from envoy.service.discovery.v3 import discovery_pb2
-
-    if delta:
-        message: Any = discovery_pb2.DeltaDiscoveryResponse.FromString(response)
-        bodies = [resource.resource.value for resource in message.resources]
-        removed = frozenset(message.removed_resources)
-    else:
-        message = discovery_pb2.DiscoveryResponse.FromString(response)
-        bodies = [resource.value for resource in message.resources]
-        removed = frozenset()
-    return Contents(
-        nonce=message.nonce,
-        secrets=tuple(map(_label, bodies)),
-        removed=removed,
-    )
-
-
-def _label(body: bytes) -> Label:
-    from envoy.extensions.transport_sockets.tls.v3 import secret_pb2
-
-    message: Any = secret_pb2.Secret.FromString(body)
-    return Label(
-        name=message.name,
-        version=content_version(body),
-        serial=leaf_serial(message.tls_certificate.certificate_chain.inline_bytes),
-    )
+    return message

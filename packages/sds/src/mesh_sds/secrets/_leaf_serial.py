@@ -13,8 +13,8 @@ _LONGEST_SERIAL_BYTES = 64
 def leaf_serial(chain_pem: bytes) -> str | None:
     """Return the serial number of the first certificate; None if that can't be read.
 
-    Read off the encoding: it is only shown, so a library for certificates would be a large
-    dependency for one number.
+    Read from the DER by hand: a library for certificates would be a large dependency for a
+    number that is only shown.
     """
     start = chain_pem.find(_BEGIN_OF_CERTIFICATE)
     end = chain_pem.find(_END_OF_CERTIFICATE, start)
@@ -28,7 +28,10 @@ def leaf_serial(chain_pem: bytes) -> str | None:
 
 
 def _serial(certificate: bytes) -> str | None:
-    """Certificate ::= SEQUENCE { SEQUENCE { [0] version OPTIONAL, serialNumber INTEGER, ..."""
+    """Return the serial number of a DER certificate; None if it is too long.
+
+    Certificate ::= SEQUENCE { SEQUENCE { [0] version OPTIONAL, serialNumber INTEGER, ...
+    """
     _, at, _ = _element(certificate, 0)
     _, at, _ = _element(certificate, at)
     tag, start, end = _element(certificate, at)

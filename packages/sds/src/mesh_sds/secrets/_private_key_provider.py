@@ -1,4 +1,4 @@
-"""Who in Envoy works with the private key: an accelerator instead of Envoy's own code.
+"""Private key providers: accelerators that Envoy uses private keys with, not its own code.
 
 The two that Istio knows, CryptoMB and QAT, are extensions of Envoy's contrib builds.
 """
@@ -6,16 +6,19 @@ The two that Istio knows, CryptoMB and QAT, are extensions of Envoy's contrib bu
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING
 
 from mesh_sds._errors import ConfigError
+
+if TYPE_CHECKING:
+    from envoy.extensions.transport_sockets.tls.v3 import common_pb2
 
 _PACKAGE = "type.googleapis.com/envoy.extensions.private_key_providers."
 _SHORTEST_POLL_DELAY = timedelta(milliseconds=1)
 
 
 class KeyAccelerator(StrEnum):
-    """The providers, by the names Envoy knows them under."""
+    """The providers, by Envoy's names."""
 
     CRYPTOMB = "cryptomb"
     QAT = "qat"
@@ -29,7 +32,7 @@ _CONFIG_TYPES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivateKeyProvider:
-    """Hand the private key of every certificate to an accelerator. Raises ConfigError.
+    """The provider that Envoy uses every private key with. Raises ConfigError.
 
     poll_delay: how long operations are gathered (CryptoMB) or awaited (QAT) before the next look;
     at least a millisecond. fallback: on a machine without the hardware Envoy does the work itself,
@@ -48,7 +51,9 @@ class PrivateKeyProvider:
             )
 
 
-def write_provider(message: Any, provider: PrivateKeyProvider, private_key_pem: bytes) -> None:
+def write_provider(
+    message: "common_pb2.PrivateKeyProvider", provider: PrivateKeyProvider, private_key_pem: bytes
+) -> None:
     """Fill Envoy's `PrivateKeyProvider` message."""
     message.provider_name = provider.accelerator.value
     message.fallback = provider.fallback
@@ -59,12 +64,12 @@ def write_provider(message: Any, provider: PrivateKeyProvider, private_key_pem: 
 def _method_config(poll_delay: timedelta, private_key_pem: bytes) -> bytes:
     """Serialise either config: both have the key as field 1 and the delay as field 2.
 
-    By hand, because they are contrib types, which xds-protos leaves out.
+    Written by hand: xds-protos does not have these types of Envoy's contrib builds.
     """
     from envoy.config.core.v3 import base_pb2
     from google.protobuf.duration_pb2 import Duration
 
-    key: Any = base_pb2.DataSource(inline_bytes=private_key_pem)
+    key = base_pb2.DataSource(inline_bytes=private_key_pem)
     delay = Duration()
     delay.FromTimedelta(poll_delay)
     return _field(1, key.SerializeToString()) + _field(2, delay.SerializeToString())

@@ -1,4 +1,4 @@
-"""The two kinds of secret, and who provides them."""
+"""The two kinds of secret, and the protocol of their source."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsCertificate:
-    """What one side of a handshake shows. chain_pem: leaf first, no root."""
+    """The certificate and key of one side of a handshake. chain_pem: leaf first, no root."""
 
     chain_pem: bytes
     private_key_pem: bytes = field(repr=False)
@@ -15,10 +15,10 @@ class TlsCertificate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrustBundle:
-    """What the other side is checked against: any number of roots, as PEM.
+    """The roots that a peer's chain may lead to, any number, as PEM.
 
-    crl_pem: revocation lists, empty for none. Once there is one, Envoy wants one of every
-    authority in a chain; crl_of_leaf_only makes it ask only that of the leaf's issuer.
+    crl_pem: revocation lists, empty for none. With one, Envoy needs a list of every authority in a
+    chain; with crl_of_leaf_only, only the list of the leaf's issuer.
     """
 
     roots_pem: bytes
@@ -30,16 +30,16 @@ Secret = TlsCertificate | TrustBundle
 
 
 class SecretSource(Protocol):
-    """Where secrets come from: the state now, and word of every change."""
+    """The source of secrets: their current state, and the names of those that change."""
 
     def get(self, name: str) -> TlsCertificate | TrustBundle | None:
-        """Return the newest secret of that name; None: there is none, or none yet. Never blocks.
+        """Return the newest secret of that name; None if there is none (yet). Never blocks.
 
-        What it raises is logged, costs that name alone, and makes it be asked again soon.
+        An exception is logged; the name is asked for again soon, and other names are served.
         """
 
     def changes(self) -> AsyncIterator[frozenset[str]]:
-        """Yield names whose secret changed, appeared or went away.
+        """Yield names whose secret changed, appeared or was removed; first all that there are.
 
-        Changes may be gathered into one set, but the last one of a name is never missed.
+        Several changes may be one set, but the last change of a name is never missed.
         """

@@ -20,15 +20,15 @@ async def choose_socket(
     timeout_s: float = TIMEOUT_S,
     wait_s: float = 0.0,
 ) -> SocketChoice:
-    """Decide whether to serve `directory/name` or to use who serves it already.
+    """Decide whether to serve `directory/name` or to use a server that is there already.
 
-    A server there that gives Envoy secrets is used. Without one, the default name is ours: a dead
-    socket is removed. Any other name was set because somebody else was to serve it: waited for up
-    to `wait_s`, while a server is missing or starting, then an error. timeout_s is what a server
-    has to show its health in.
+    A server there that gives Envoy secrets is used. Without one, the default name is ours to serve,
+    and a dead socket is removed. Any other name was set because another process should serve it:
+    its server is waited for up to `wait_s`, then it is an error. timeout_s: a server must answer
+    within this.
 
-    Raises ConfigError for a name that is a path, SocketUnusable for what can be neither served nor
-    used.
+    Raises ConfigError for a name that is a path, SocketUnusable for a path that can be neither
+    served nor used.
     """
     path = directory / bare_name(name)
     loop = asyncio.get_running_loop()
@@ -51,7 +51,7 @@ async def choose_socket(
                 return found
             elif not waits:
                 raise SocketUnusable(
-                    f"nobody serves {path}; start its server first, or leave the name at "
+                    f"no process serves {path}; start its server first, or leave the name at "
                     f"{default_name!r} to have it served here"
                 )
         await asyncio.sleep(_LOOK_AGAIN_AFTER_S)

@@ -1,7 +1,7 @@
-"""Somebody else's secret socket in the place of ours: is it alive, and what does it speak?
+"""Probes the server of another process at the path of our socket: its health, and its APIs.
 
-A SPIRE agent, or another provider of the SPIFFE Workload API or of Envoy's SDS, may serve the very
-socket that we would. Then it owns the workload certificate, and we keep away from it.
+A SPIRE agent, or another provider of the SPIFFE Workload API or of Envoy's SDS, may serve the
+socket that we would serve. Then it provides the workload certificate, and we don't serve.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import grpc
 import grpc.aio
@@ -19,11 +19,11 @@ from mesh_sds._errors import SocketUnusable
 from mesh_sds.socket_path._socket_file import inspect_socket_path
 
 TIMEOUT_S = 5.0
-"""For an answer that takes a millisecond: machines that are starting are slow."""
+"""An answer takes a millisecond, but machines that are starting are slow."""
 
 
 class SecretApi(StrEnum):
-    """What a provider of certificates may speak."""
+    """The APIs that a provider of certificates may have."""
 
     SDS = "SDS"
     DELTA_SDS = "delta SDS"
@@ -31,7 +31,7 @@ class SecretApi(StrEnum):
 
 
 _NO_METHOD = "/mesh.probe.NoSuchService/NoSuchMethod"
-"""A server that does not refuse this one answers to anything, so its other answers say nothing."""
+"""A server that does not refuse this method answers to any, so its other answers tell nothing."""
 _BROKEN = frozenset(
     {
         grpc.StatusCode.UNIMPLEMENTED,
@@ -41,8 +41,9 @@ _BROKEN = frozenset(
     }
 )
 
-# Each is called without saying anything: no node, and not the header that the Workload API wants.
-# Who has the method lacks something to answer with; who does not, says so. No key is sent.
+# Each is called with an empty request: no node, and not the header that the Workload API needs. A
+# server that has the method waits for more or refuses; one that lacks it answers UNIMPLEMENTED. No
+# key is sent.
 _METHODS = {
     SecretApi.SDS: "/envoy.service.secret.v3.SecretDiscoveryService/StreamSecrets",
     SecretApi.DELTA_SDS: "/envoy.service.secret.v3.SecretDiscoveryService/DeltaSecrets",
@@ -59,7 +60,7 @@ class OwnSocket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignSocket:
-    """Somebody serves the path. apis: what it speaks of what we know, in good health."""
+    """Another process serves the path. apis: those that it has, in good health."""
 
     path: Path
     apis: frozenset[SecretApi]
@@ -69,11 +70,11 @@ SocketChoice: TypeAlias = OwnSocket | ForeignSocket
 
 
 async def probe(path: Path, *, timeout_s: float = TIMEOUT_S) -> SocketChoice:
-    """Tell whether somebody serves secrets, or any gRPC, at `path`.
+    """Return whether a process serves `path`, and which APIs it has.
 
-    A server that answers to any method whatever, or fails at those of secrets, has no API.
+    A server that answers to any method, or fails at the methods of an API, lacks the API.
 
-    Raises SocketUnusable for what is in the way: no socket, or a listener that does not speak gRPC
+    Raises SocketUnusable for a file that is no socket, and for a listener that does not speak gRPC
     within timeout_s.
     """
     match inspect_socket_path(path):
@@ -84,7 +85,7 @@ async def probe(path: Path, *, timeout_s: float = TIMEOUT_S) -> SocketChoice:
         case SocketFile.LISTENING:
             pass
     address = f"unix:{path}"
-    # Of its own, as a channel that failed before would make this one wait in its backoff.
+    # A subchannel of its own: one that failed before would wait in its backoff.
     options = [("grpc.use_local_subchannel_pool", 1)]
     async with grpc.aio.insecure_channel(address, options=options) as channel:
         try:
@@ -103,9 +104,9 @@ async def probe(path: Path, *, timeout_s: float = TIMEOUT_S) -> SocketChoice:
     return ForeignSocket(path=path, apis=apis if credible else frozenset())
 
 
-async def _answer(channel: Any, method: str, timeout_s: float) -> grpc.StatusCode:
-    """The status of a call that says nothing; a server that waits on exceeds the deadline."""
-    call = channel.stream_stream(method)(timeout=timeout_s)
+async def _answer(channel: grpc.aio.Channel, method: str, timeout_s: float) -> grpc.StatusCode:
+    """Return the status of a call with no request; a server that waits exceeds the deadline."""
+    call = channel.stream_stream(method, None, None)(None, timeout=timeout_s)
     try:
         with suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):  # ended already
             await call.done_writing()

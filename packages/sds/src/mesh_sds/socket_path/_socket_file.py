@@ -1,4 +1,4 @@
-"""A path for a Unix socket: what is there, and making it ours."""
+"""The file at the path of a Unix socket: inspected, and cleared of a dead socket."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from mesh_sds._errors import SocketUnusable
 
 
 def inspect_socket_path(path: Path) -> SocketFile:
-    """Look what is at `path`; a symbolic link is followed. Raises SocketUnusable."""
+    """Return the kind of file at `path`; symbolic links are followed. Raises SocketUnusable."""
     try:
         return mesh_listening.inspect_socket_path(path)
     except ListenError as error:
@@ -16,7 +16,7 @@ def inspect_socket_path(path: Path) -> SocketFile:
 
 
 def clear_path(path: Path) -> None:
-    """Make the directory, private to this user, and clear away a dead socket.
+    """Make the directory, private to this user, and remove a dead socket.
 
     Raises SocketUnusable if the path can't hold a socket, or is in use.
     """
