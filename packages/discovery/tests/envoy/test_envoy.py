@@ -1,8 +1,6 @@
 """What the generators make, taken by real Envoys, and traffic through them."""
 
 import asyncio
-import json
-import shutil
 import ssl
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -13,8 +11,11 @@ import pytest
 
 from mesh_ca import load_or_create_authority
 from mesh_ca.testing import throwaway_authority
+from mesh_discovery.model._model import MeshModel
+from mesh_discovery.push._context import PushContext
+from planes import proxy
 
-CASES = Path(__file__).parents[1] / "push" / "cases"
+CASES = Path(__file__).parents[1] / "generate" / "cases"
 WEB, CLIENT = "127.92.1", "127.92.2"
 SPIFFE = "spiffe://cluster.local/ns/default/sa/{}"
 Start = Callable[..., Awaitable[Any]]
@@ -105,11 +106,14 @@ async def test_statistics_say_which_cluster_they_are_of(
 
 @pytest.mark.parametrize("case", sorted(path.stem for path in CASES.glob("*.yaml")))
 async def test_envoy_takes_everything_of_the_golden_cases(
-    case: str, lab: Any, eventually: Start
+    case: str, lab: Any, eventually: Start, model_of: Callable[..., MeshModel]
 ) -> None:
-    shutil.copy(CASES / f"{case}.yaml", lab.config_dir)
+    documents = {name: (CASES / f"{name}.yaml").read_text() for name in {"base", case}}
+    lab.write(**documents)
+    context = PushContext(model_of(*documents.values()))
+    sidecar = proxy(LABELS={"app": "web"})
+    listeners = {each.name for each in context.listeners(sidecar).resources}
     plane = await lab.plane(lab.config_dir)
-    golden = json.loads((CASES.parent / "golden" / f"{case}.json").read_text())
     mesh = (await plane.get("/debug/configz"))["mesh"]
     authority = load_or_create_authority(
         plane.ca_dir, trust_domain=mesh["trustDomain"] or "cluster.local"
@@ -120,7 +124,7 @@ async def test_envoy_takes_everything_of_the_golden_cases(
 
     async def listens() -> bool:
         return bool(
-            await web.listeners() == {each["name"] for each in golden["listeners"]}
+            await web.listeners() == listeners
             and await web.stat("listener_manager.total_listeners_warming") == 0
         )
 
@@ -128,7 +132,7 @@ async def test_envoy_takes_everything_of_the_golden_cases(
     assert await rejected(web) == 0
     (connection,) = await plane.get("/debug/syncz")
     assert all(each["nacks"] == 0 for each in connection["types"].values())
-    assert connection["types"]["cluster"]["resources"] == len(golden["clusters"])
+    assert connection["types"]["cluster"]["resources"] == len(context.clusters(sidecar).resources)
 
 
 async def test_an_edit_reaches_envoy_without_a_failed_request(

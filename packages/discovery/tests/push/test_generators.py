@@ -1,11 +1,9 @@
 """What proxies are given, in full, and who is given what when something changes."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
-from google.protobuf import any_pb2, json_format
 
 from mesh_ca.testing import throwaway_authority
 from mesh_discovery.model._model import MeshModel
@@ -14,58 +12,10 @@ from mesh_discovery.push._context import PushContext
 from mesh_discovery.push._generators import generators
 from mesh_discovery.push._push_contexts import PushContexts
 from mesh_discovery.push._trust_bundle import trust_bundle_changed
-from xds_server import Client, ConfigKey, Generated, Node, PushRequest, Watch, type_urls
+from planes import as_json, proxy
+from xds_server import Client, ConfigKey, Node, PushRequest, Watch, type_urls
 
 Build = Callable[..., MeshModel]
-CASES = Path(__file__).parent / "cases"
-
-
-def proxy(address: str = "127.93.1.1", *, name: str = "web", **metadata: Any) -> Proxy:
-    return parse_proxy(
-        Node(
-            id=f"sidecar~{address}~{name}.default~default.svc.cluster.local",
-            metadata={
-                "APP_ADDRESS": "127.93.1.2",
-                "OUTBOUND_BIND_ADDRESS": "127.93.1.3",
-                **metadata,
-            },
-        )
-    )
-
-
-def as_json(generated: Generated) -> list[Any]:
-    return [
-        json_format.MessageToDict(
-            any_pb2.Any(type_url=each.type_url, value=each.body), preserving_proto_field_name=True
-        )
-        for each in generated.resources
-    ]
-
-
-@pytest.mark.parametrize("case", sorted(path.stem for path in CASES.glob("*.yaml")))
-def test_a_sidecar_is_given(case: str, model_of: Build, golden: Callable[..., None]) -> None:
-    context = PushContext(model_of((CASES / f"{case}.yaml").read_text()))
-    sidecar = proxy(LABELS={"app": "web"})
-    clusters = as_json(context.clusters(sidecar))
-    listeners = as_json(context.listeners(sidecar))
-    endpoints = frozenset(each["name"] for each in clusters if each.get("type") == "EDS")
-    routes = frozenset(each.rpartition("_")[2] for each in (item["name"] for item in listeners)) | {
-        "http_proxy"
-    }
-
-    golden(
-        f"{case}.json",
-        {
-            "clusters": clusters,
-            "endpoints": as_json(context.endpoints(sidecar, endpoints)),
-            "listeners": listeners,
-            "routes": [
-                each
-                for each in as_json(context.routes(sidecar, routes))
-                if len(each["virtual_hosts"]) > 1
-            ],
-        },
-    )
 
 
 def test_unknown_clusters_have_no_endpoints_and_impossible_routes_do_not_exist(

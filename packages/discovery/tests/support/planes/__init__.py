@@ -4,6 +4,7 @@ from planes._documents import Documents
 from planes._envoys import Envoy, WorkloadSecrets, bootstrap
 from planes._lab import Lab
 from planes._processes import Plane, Process, start
+from planes._resources import as_json, proxy
 from planes._waiting import eventually
 
 __all__ = [
@@ -13,7 +14,9 @@ __all__ = [
     "Plane",
     "Process",
     "WorkloadSecrets",
+    "as_json",
     "bootstrap",
     "eventually",
+    "proxy",
     "start",
 ]
