@@ -4,7 +4,6 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any
 
 import dns.asyncquery
 import dns.message
@@ -18,6 +17,7 @@ from envoy.service.discovery.v3.discovery_pb2 import (
 )
 
 import xds_proxy
+from envoy_supervisor import BootstrapConfig
 from mesh_agent import AgentConfig, ConfigError
 from mesh_agent._errors import ListenError
 from mesh_agent._shared_parts import dns_server, name_table
@@ -102,7 +102,8 @@ def test_a_wrong_setting_is_told_in_a_sentence(
 
 
 def test_the_control_plane_hears_of_it(load: Load) -> None:
-    bootstrap: Any = load(CAPTURE).envoy.bootstrap
+    bootstrap = load(CAPTURE).envoy.bootstrap
+    assert isinstance(bootstrap, BootstrapConfig)
     assert bootstrap.node_metadata["DNS_CAPTURE"] == "true"
 
 
@@ -221,13 +222,16 @@ async def test_what_is_shown_of_names_and_what_is_counted(
     assert f'{name}_bucket{{le="+Inf"}} 0\n{name}_sum 0.0\n{name}_count 0\n' in text
 
 
+Request = type[DeltaDiscoveryRequest] | type[DiscoveryRequest]
+
+
 @asynccontextmanager
 async def subscribed(
     socket_dir: Path, server: DnsServer, *, delta: bool
-) -> AsyncIterator[tuple[ControlPlaneStream, Any]]:
+) -> AsyncIterator[tuple[ControlPlaneStream, Request]]:
     """An Envoy that has asked for listeners, through a relay; yields the control plane's end."""
     method = "DeltaAggregatedResources" if delta else "StreamAggregatedResources"
-    request = DeltaDiscoveryRequest if delta else DiscoveryRequest
+    request: Request = DeltaDiscoveryRequest if delta else DiscoveryRequest
     async with control_plane() as plane:
         upstream = xds_proxy.UpstreamConfig(address=plane.address, root_certificate=None)
         config = xds_proxy.RelayConfig(socket_path=socket_dir / "XDS", upstream=upstream)
@@ -253,11 +257,11 @@ async def test_tables_are_asked_for_after_listeners_and_outlive_the_control_plan
     async with subscribed(socket_dir, server, delta=delta) as (stream, request):
         empty = DeltaDiscoveryResponse if delta else DiscoveryResponse
         await stream.send(empty(type_url=type_urls.NAME_TABLE, nonce="empty").SerializeToString())
-        assert request.FromString(await stream.receive()).response_nonce == "empty"
+        assert request.FromString(await stream.receive() or b"").response_nonce == "empty"
         assert not readiness.ready
 
         await stream.send(make({WEB: "127.0.9.3"}, nonce="full"))
-        acked = request.FromString(await stream.receive())
+        acked = request.FromString(await stream.receive() or b"")
         assert acked.response_nonce == "full"
         assert not acked.HasField("error_detail")
         await until(lambda: readiness.ready, what="the table")

@@ -34,7 +34,11 @@ class Proxy:
 
     async def cluster(self) -> object:
         """What the serving Envoy says it was started with."""
-        return (await self.envoy.admin.server_info())["node"]["cluster"]  # type: ignore[call-overload,index]
+        match await self.envoy.admin.server_info():
+            case {"node": {"cluster": cluster}}:
+                return cluster
+            case answer:
+                raise AssertionError(answer)
 
 
 @asynccontextmanager

@@ -7,7 +7,6 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import grpc.aio
 import pytest
@@ -56,8 +55,8 @@ async def certificate() -> Certificate:
     return await issued(FakeAuthority(), GATEWAY)
 
 
-def gateway(socket_path: Path, port: int, names: tuple[str, str]) -> dict[str, Any]:
-    def secret(name: str) -> dict[str, Any]:
+def gateway(socket_path: Path, port: int, names: tuple[str, str]) -> dict[str, object]:
+    def secret(name: str) -> dict[str, object]:
         source = {
             "resource_api_version": "V3",
             "initial_fetch_timeout": "0s",
@@ -118,7 +117,7 @@ def gateway(socket_path: Path, port: int, names: tuple[str, str]) -> dict[str, A
 
 @asynccontextmanager
 async def running_envoy(
-    binary: Path, directory: Path, config: dict[str, Any]
+    binary: Path, directory: Path, config: dict[str, object]
 ) -> AsyncIterator[None]:
     path = directory / "bootstrap.json"
     path.write_text(json.dumps(config))

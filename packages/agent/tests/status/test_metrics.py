@@ -1,7 +1,5 @@
 from collections.abc import Iterable
-from dataclasses import fields
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 from cryptography import x509
@@ -121,11 +119,20 @@ def test_the_stream_is_told_as_it_stands() -> None:
 
 
 def test_envoy_is_in_one_state() -> None:
-    values: dict[str, Any] = dict.fromkeys(each.name for each in fields(EnvoyStatus))
-    values.update(
-        epoch=2, restarts=3, refused=4, crashes=5, retiring=1, retained_sockets=6, handed_over=7
+    status = EnvoyStatus(
+        state=EnvoyState.READY,
+        pid=4711,
+        version="1.40.0",
+        epoch=2,
+        restarts=3,
+        refused=4,
+        crashes=5,
+        retiring=1,
+        retained_sockets=6,
+        handed_over=7,
+        last_crash=None,
+        last_refusal=None,
     )
-    status = EnvoyStatus(**{**values, "state": EnvoyState.READY})
     assert read(metrics.envoy_metrics(status)) == {
         "mesh_agent_envoy_state{state=starting}": 0,
         "mesh_agent_envoy_state{state=ready}": 1,

@@ -33,8 +33,8 @@ def files_config(settings: Settings) -> certclient.FilesConfig | None:
     demanded = settings.flag("FILE_MOUNTED_CERTS")
     if demanded and settings.text("PROV_CERT"):
         settings.problems.append(
-            "FILE_MOUNTED_CERTS and PROV_CERT are both set; a certificate is either the workload's "
-            "own or what the machine is known by until it has one"
+            "FILE_MOUNTED_CERTS and PROV_CERT are both set: unset the first if the agent is to ask "
+            "for a certificate, the second if the workload's certificate is mounted"
         )
     found = certclient.mounted_files(settings.under("."), is_file=settings.is_file)
     if found is None and demanded:

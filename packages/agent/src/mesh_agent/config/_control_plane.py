@@ -100,7 +100,7 @@ def _token(settings: Settings) -> Path | None:
     elif not settings.is_file(chain):
         settings.problems.append(
             f"neither token file {path} nor certificate {chain} exists; the agent proves with "
-            "one of them who it is"
+            "one of them who it is: mount one of the two"
         )
     return None
 
@@ -132,7 +132,7 @@ def _check_system_roots(settings: Settings) -> None:
     if not settings.is_file(path):
         settings.problems.append(
             f"SSL_CERT_FILE: root certificate {path} {settings.absence(path)}; the control plane "
-            "is checked against it as XDS_ROOT_CA or CA_ROOT_CA is SYSTEM"
+            "is checked against it as XDS_ROOT_CA or CA_ROOT_CA is SYSTEM: name the machine's roots"
         )
 
 

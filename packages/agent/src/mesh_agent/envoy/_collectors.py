@@ -143,7 +143,8 @@ class _Reader:
         address = _resolved(target.host)
         if address is None:
             log.warning(
-                "statistics are not sent to statsd: no such host", extra={"host": target.host}
+                "statistics are not sent: the host of statsdUdpAddress has no address",
+                extra={"host": target.host},
             )
             return None
         return envoy_supervisor.Statsd(address=address, port=target.port)
@@ -202,7 +203,7 @@ def _load_reporting(
     try:
         source = json.loads(value) if isinstance(value, str) else value
     except (ValueError, RecursionError):
-        problems.append(f"{where} is not JSON")
+        problems.append(f"{where} is not JSON: give an ApiConfigSource as a JSON object")
         return None
     service = _only_service(source)
     match service:

@@ -32,5 +32,5 @@ async def _is_served(path: Path) -> bool:
         return isinstance(await mesh_sds.probe(path), mesh_sds.ForeignSocket)
     except mesh_sds.SdsError as error:
         # The agent does not serve this socket, so it can start without it.
-        log.warning("socket for gateway credentials left aside", extra={"reason": str(error)})
+        log.warning("the socket for gateway credentials is not used", extra={"reason": str(error)})
         return False
