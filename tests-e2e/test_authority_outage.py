@@ -1,4 +1,4 @@
-"""The certificate authority is away: nobody notices within a certificate's life, and beyond it
+"""The certificate authority is away: no request fails within a certificate's life, and beyond it
 the workload has no identity, until the authority is back.
 """
 

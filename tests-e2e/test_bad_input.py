@@ -90,7 +90,7 @@ def give_secrets(directory: Path, *, root: bytes | None = None, token: str | Non
         ),
     ],
 )
-async def test_a_control_plane_does_not_start_with_nonsense(
+async def test_a_control_plane_does_not_start_with_an_invalid_configuration(
     tmp_path: Path, text: str, sentence: str
 ) -> None:
     (tmp_path / "config").mkdir()

@@ -145,7 +145,7 @@ async def test_an_agent_does_not_wait_for_a_mount_that_hangs(tmp_path: Path, pla
 
 
 @pytest.mark.parametrize("command", ["check", "discovery"])
-async def test_a_configuration_that_blocks_is_told(
+async def test_a_configuration_file_that_blocks_is_named(
     tmp_path: Path, blocking: tuple[Path, str], command: str
 ) -> None:
     path, sentence = blocking
@@ -163,7 +163,7 @@ async def test_a_configuration_that_blocks_is_told(
 
 
 @pytest.mark.parametrize("command", ["check", "up"])
-async def test_a_mesh_file_that_blocks_is_told(
+async def test_a_mesh_file_that_blocks_is_named(
     tmp_path: Path, blocking: tuple[Path, str], command: str
 ) -> None:
     path, sentence = blocking

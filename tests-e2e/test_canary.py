@@ -184,7 +184,7 @@ async def through_the_command(mesh: RunningMesh, directory: Path) -> AsyncIterat
         yield b"\n".join(told)
 
 
-async def test_no_key_and_no_token_is_told_to_anyone(
+async def test_no_key_and_no_token_is_in_any_output(
     tmp_path: Path, record: Callable[[str, object], None]
 ) -> None:
     certificates = tmp_path / "certificates"
@@ -265,7 +265,7 @@ def core_limit(pid: int | None) -> tuple[str, str]:
     raise AssertionError(f"process {pid} has no such limit")
 
 
-def test_the_search_finds_what_it_should(tmp_path: Path) -> None:
+def test_the_search_finds_a_planted_secret(tmp_path: Path) -> None:
     """A search that finds nothing is worth something only if it would find."""
     issuer = TokenIssuer(tmp_path, "mesh-local")
     token = issuer.issue("default", "frontend")

@@ -1,4 +1,4 @@
-"""Names: saved as a ServiceEntry, answered by each workload's agent, whoever else is gone."""
+"""Names: saved as a ServiceEntry, answered by each workload's agent, also when it runs alone."""
 
 import asyncio
 import json
@@ -95,7 +95,9 @@ async def test_a_saved_service_is_answered_at_once(
     record("ServiceEntry saved, name answered after", f"{time.monotonic() - saved:.3f} s")
 
 
-async def test_names_go_on_without_the_control_plane_and_without_envoy(mesh: RunningMesh) -> None:
+async def test_names_are_answered_without_control_plane_and_envoy(
+    mesh: RunningMesh,
+) -> None:
     kill_control_plane(mesh)
     frontend = mesh.workload("frontend")
     await until(

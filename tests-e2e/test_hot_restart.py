@@ -41,8 +41,8 @@ async def status(workload: RunningWorkload) -> Any:
 async def metrics(workload: RunningWorkload) -> dict[str, float]:
     """Samples without labels, as Prometheus reads them."""
     text = (await ask(workload, "/stats/prometheus"))[1].decode()
-    families = text_string_to_metric_families(text)
-    return {s.name: s.value for family in families for s in family.samples if not s.labels}
+    found = text_string_to_metric_families(text)
+    return {s.name: s.value for metric in found for s in metric.samples if not s.labels}
 
 
 async def restart(workload: RunningWorkload, directory: Path) -> None:

@@ -1,4 +1,4 @@
-"""An agent whose root file nobody writes, while the mesh gets another root."""
+"""An agent whose root file is not updated, while the mesh gets another root."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -87,7 +87,7 @@ async def replace_root(mesh: RunningMesh, directory: Path) -> bytes:
     return roots.read_bytes()
 
 
-async def test_an_agent_lives_through_a_new_root_and_restarts_though_nobody_writes_its_root_file(
+async def test_an_agent_works_through_a_new_root_and_restarts_though_its_root_file_is_not_updated(
     tmp_path: Path,
 ) -> None:
     alone = tmp_path / "alone"
@@ -133,7 +133,7 @@ async def test_an_agent_lives_through_a_new_root_and_restarts_though_nobody_writ
                 assert key_id(new_root) in reason
                 assert f"trusted is {subject(old_root)} (key id {key_id(old_root)}" in reason
                 assert f"into {ROOT}" in reason
-            # Whoever does what is said need not restart anything.
+            # After the remedy that the message names, nothing has to be restarted.
             put(alone, ROOT, new_root)
             await until_told(agent, has_all, what="all of it with the new root in its file")
 

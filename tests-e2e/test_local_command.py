@@ -67,7 +67,7 @@ async def until_all_run(pid: int, state: Path) -> frozenset[int]:
     return descendants_of(pid)
 
 
-async def test_the_example_passes_its_checks_and_tells_the_story(tmp_path: Path) -> None:
+async def test_the_example_passes_its_checks_and_prints_each_step(tmp_path: Path) -> None:
     status, output, errors = await run_command(
         "mesh_local",
         "up",
@@ -90,7 +90,7 @@ async def test_a_check_that_does_not_hold_fails_the_run(tmp_path: Path) -> None:
     file = write_mesh(tmp_path)
     with file.open("a") as opened:
         opened.write(
-            "checks:\n  - name: nobody is at home\n    from: caller\n"
+            "checks:\n  - name: the callee answers\n    from: caller\n"
             "    request: GET http://backend:8080/\n    expect: {status: 404}\n"
         )
     status, output, _ = await run_command(
@@ -100,11 +100,11 @@ async def test_a_check_that_does_not_hold_fails_the_run(tmp_path: Path) -> None:
         timeout_s=WHOLE_MESH_S,
     )
     assert status == 1
-    assert "nobody is at home: FAILED" in output
+    assert "the callee answers: FAILED" in output
     assert "wrong: expected status 404, got 200" in output
 
 
-async def test_a_program_that_ends_fails_the_run_with_its_last_words(tmp_path: Path) -> None:
+async def test_a_program_that_ends_fails_the_run_with_its_last_output(tmp_path: Path) -> None:
     file = tmp_path / "mesh.yaml"
     file.write_text(
         "workloads:\n  - name: broken\n    ports: [{port: 8080}]\n"

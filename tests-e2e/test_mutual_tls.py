@@ -94,7 +94,7 @@ async def test_a_forged_header_does_not_hide_the_caller(mesh: RunningMesh, tmp_p
         assert forwarded(body)["URI"] == WEB
 
 
-async def test_only_a_certificate_of_the_mesh_opens_the_door(
+async def test_only_a_certificate_of_the_mesh_is_accepted(
     mesh: RunningMesh, tmp_path: Path
 ) -> None:
     guest = "spiffe://example.org/ns/elsewhere/sa/guest"

@@ -79,7 +79,7 @@ def test_a_duration_means_the_same_to_every_program(
 
 
 @pytest.mark.parametrize("text", DURATIONS)
-def test_the_control_plane_takes_the_durations_that_its_agents_take(
+def test_the_control_plane_accepts_the_durations_that_its_agents_accept(
     text: str, tmp_path: Path
 ) -> None:
     (tmp_path / "mesh.yaml").write_text(MESH_CONFIG.format(text=text))
@@ -118,7 +118,7 @@ def xds_at(path: Path) -> AbstractAsyncContextManager[object]:
 
 
 @pytest.mark.parametrize("serve", [secrets_at, relay_at, xds_at])
-async def test_a_socket_in_use_is_refused_and_a_younger_ones_file_is_left(
+async def test_a_socket_in_use_is_refused_and_the_file_of_a_newer_server_is_kept(
     serve: Serve, short_dir: Path
 ) -> None:
     socket_path = short_dir / "sockets" / "socket"

@@ -1,4 +1,4 @@
-"""The mesh gets another root while it works: nobody meets a certificate whose root it lacks."""
+"""The mesh gets another root under load: each peer has a root before it meets its certificates."""
 
 import asyncio
 import ssl

@@ -28,7 +28,7 @@ LIFETIME_S = 60
 EARLIEST_S, LATEST_S = renewal_interval_s(LIFETIME_S)
 
 
-async def test_an_agent_that_was_suspended_renews_when_it_goes_on_without_a_storm(
+async def test_a_suspended_agent_renews_once_when_it_is_resumed(
     tmp_path: Path, record: Callable[[str, object], None]
 ) -> None:
     loop = asyncio.get_running_loop()

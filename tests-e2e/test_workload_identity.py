@@ -212,7 +212,7 @@ async def test_mounted_certificates_are_used_and_no_authority_is_asked(
         assert theirs.ca.asked_at == []
 
 
-async def test_the_machine_s_own_roots_vouch_for_both_servers_when_asked_for(
+async def test_both_servers_are_verified_by_the_system_s_roots_when_asked_for(
     tmp_path: Path, workload: Path
 ) -> None:
     async with servers(tmp_path) as theirs:
@@ -233,7 +233,7 @@ async def test_the_machine_s_own_roots_vouch_for_both_servers_when_asked_for(
             await theirs.wait_stream()
 
 
-async def test_a_healthy_socket_of_somebody_else_is_used_and_no_authority_is_asked(
+async def test_a_healthy_socket_of_another_program_is_used_and_no_authority_is_asked(
     tmp_path: Path, workload: Path
 ) -> None:
     foreign = FakeSecrets()
@@ -310,7 +310,7 @@ async def test_a_socket_of_another_name_has_to_be_there_and_to_be_a_name(
     assert sentence in errors
 
 
-async def test_a_machine_starts_with_a_token_and_lives_on_by_its_certificate(
+async def test_a_machine_starts_with_a_token_and_renews_by_its_certificate(
     tmp_path: Path, workload: Path
 ) -> None:
     """What it is known by and what it writes are the same files: never its own input."""
@@ -381,7 +381,7 @@ def states(directory: Path) -> dict[str, tuple[int, int, bytes]]:
     }
 
 
-async def test_an_authority_that_is_away_at_the_start_is_found_when_it_comes(
+async def test_an_authority_that_starts_after_the_agent_is_found(
     tmp_path: Path, workload: Path, free_port: Callable[..., int]
 ) -> None:
     later = f"127.0.0.1:{free_port()}"

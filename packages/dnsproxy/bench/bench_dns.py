@@ -3,7 +3,7 @@
     python bench/bench_dns.py [--seconds 4] [--only WORD ...]
 
 Load comes from `dnsperf` (Debian: apt-get install dnsperf) on the last core, what is measured runs
-on the first. Beside the server, in the same run and in turns: a bare loop over a dictionary
+on the first. Beside the server, in the same run, alternating with it: a bare loop over a dictionary
 (bare_loop.py, uvloop's datagram protocol and the reader callback), and dnsmasq and unbound where
 they are installed (Debian: dnsmasq-base, unbound). Absolute figures are this machine's at this
 moment; the ratios are what to compare. WORD: hits, latency, tcp, misses, swaps, memory.

@@ -98,7 +98,7 @@ def answerer() -> Answerer:
         try:
             next(building)
         except StopIteration as done:
-            made.adopt(done.value)
+            made.use_table(done.value)
             return made
 
 

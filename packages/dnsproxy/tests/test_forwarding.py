@@ -270,7 +270,7 @@ async def test_names_below_a_suffix_have_servers_of_their_own() -> None:
             assert addresses(await ask(address, "acorp.example.")) == [RIGHT]
 
 
-async def test_replies_are_kept_for_their_ttl_and_used_when_stale_if_nobody_answers() -> None:
+async def test_replies_are_kept_for_their_ttl_and_used_when_stale_if_no_server_answers() -> None:
     clock = ManualClock()
     mortal = Upstream("127.0.0.1", refusing_port())
     async with running(answering(mortal), {}, clock=clock) as (server, address):
@@ -401,7 +401,7 @@ async def test_foreign_and_late_replies_are_dropped_and_counted() -> None:
         assert server.counts.dropped[Dropped.FOREIGN_REPLY] == 1
 
 
-async def test_a_client_that_left_costs_nobody_an_answer() -> None:
+async def test_a_client_that_left_costs_no_other_client_an_answer() -> None:
     delayed = behaving(lambda packet: reply_to(packet, RIGHT), delay_s=0.1)
     async with upstream(delayed) as up, running(answering(up.address), {}) as (_, address):
         async with TcpClient(address) as client:

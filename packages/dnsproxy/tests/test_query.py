@@ -25,7 +25,7 @@ def make_answerer() -> Answerer:
         while True:
             next(building)
     except StopIteration as done:
-        answerer.adopt(done.value)
+        answerer.use_table(done.value)
     return answerer
 
 
@@ -73,7 +73,7 @@ def test_what_is_taken_for_a_query_is_one_for_dnspython(packet: bytes) -> None:
     try:
         message = dns.message.from_wire(packet)
     except dns.exception.DNSException:
-        # dnspython also reads the data of records and options, which concern nobody here.
+        # dnspython also reads the data of records and options, which are not read here.
         assert not query.plain
         return
     (question,) = message.question

@@ -50,7 +50,7 @@ def test_a_refusal_and_a_dead_server_are_followed_by_the_next_at_once() -> None:
     assert question.outcome == (b"good", True, THREE)
 
 
-def test_when_all_said_no_the_first_no_is_the_outcome_and_nobody_is_asked_again() -> None:
+def test_when_all_servers_failed_the_first_error_is_the_outcome_and_none_is_asked_again() -> None:
     question = resolution(ONE, TWO)
     (first,) = question.start(0.0)
     (second,) = question.replied(first, Verdict.FAILED, b"refused", 0.0)
@@ -97,7 +97,7 @@ def test_in_parallel_the_first_good_answer_counts() -> None:
     assert question.outcome == (b"good", True, TWO)
 
 
-def test_nobody_to_ask_is_an_outcome_at_once() -> None:
+def test_without_a_server_there_is_an_outcome_at_once() -> None:
     question = resolution()
     assert question.start(0.0) == ()
     assert question.outcome == (None, False, None)

@@ -51,7 +51,7 @@ WHOLE = {
     "dual.example.com": {"10.0.0.5", "2001:db8::5"},
     "six.example.com": {"2001:db8::6"},
     "a.wild.example.com": {"10.0.0.7"},
-    "nobody.example.com": set(),
+    "none.example.com": set(),
 }
 SHORT = {
     "web": {"10.0.0.1"},

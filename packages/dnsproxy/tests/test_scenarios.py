@@ -270,7 +270,7 @@ async def test_that_a_known_name_does_not_exist_is_never_passed_on() -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/net/if_inet6").exists(), reason="there is no IPv6")
-async def test_both_families_are_listened_on() -> None:
+async def test_ipv4_and_ipv6_are_listened_on() -> None:
     from mesh_dnsproxy import ListenAddress
 
     config = mesh(listen=(ListenAddress("::1", 0), ListenAddress("localhost", 0)))

@@ -34,7 +34,7 @@ def answer(name: str, kind: str) -> dns.message.Message | None:
         while True:
             next(building)
     except StopIteration as done:
-        answerer.adopt(done.value)
+        answerer.use_table(done.value)
     packet = dns.message.make_query(name, kind, use_edns=0).to_wire()
     found = answerer.answer(packet, over_tcp=False)
     if isinstance(found, Forward):
@@ -73,7 +73,7 @@ def test_srv_of_a_wildcard_names_who_was_asked_for() -> None:
         "_grpc._tcp.web.ns.",
         "_dns._tcp.web.ns.",
         "_http._tcp.unknown.example.",
-        "_http._tcp.nobody.example.",
+        "_http._tcp.none.example.",
         "web.ns.",
     ],
 )

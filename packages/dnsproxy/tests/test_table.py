@@ -72,7 +72,7 @@ def test_every_name_is_answered_as_the_rules_written_out_say(
     entries: dict[str, NameEntry], search: str, data: st.DataObject
 ) -> None:
     answerer = Answerer(Counts(), max_udp_bytes=4096)
-    answerer.adopt(compiled(entries, search))
+    answerer.use_table(compiled(entries, search))
     written_out = [
         *entries,
         "web",

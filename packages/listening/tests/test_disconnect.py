@@ -44,7 +44,7 @@ class Ends(grpc.GenericRpcHandler):  # type: ignore[type-arg]
 
 
 @pytest.mark.parametrize("kind", ["plaintext", "TLS", "unix"])
-async def test_a_connection_that_is_hung_up_ends_with_its_streams_alone_and_is_counted(
+async def test_a_disconnected_connection_ends_with_its_own_streams_and_is_counted(
     kind: str, socket_path: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     pki, ends = Pki(tmp_path), Ends()

@@ -30,7 +30,7 @@ from mesh_testkit import all_closed, idle_connections, some_closed, until
 EOF: Any = grpc.aio.EOF  # type: ignore[attr-defined]
 
 
-async def test_a_call_is_known_by_who_is_behind_it() -> None:
+async def test_the_real_peer_of_a_call_is_known() -> None:
     with listening_on("127.0.0.1", 0) as sockets:
         async with served_by_grpc(sockets, GRPC_LIMITS):
             told = await who_am_i(format_address(sockets[0]))
@@ -38,7 +38,7 @@ async def test_a_call_is_known_by_who_is_behind_it() -> None:
     assert "encrypted=False" in told
 
 
-async def test_a_process_on_a_unix_socket_is_known_by_the_kernels_word(socket_path: Path) -> None:
+async def test_the_process_of_a_call_on_a_unix_socket_is_known(socket_path: Path) -> None:
     with listening_at(socket_path) as listening:
         async with served_by_grpc([listening], UNIX_LIMITS, allowed=AllowedPeers()):
             told = await who_am_i(f"unix:{socket_path}")
@@ -126,7 +126,7 @@ async def output_of(script: str, *arguments: str) -> str:
 @pytest.mark.parametrize(
     ("said", "what"), [(b"P", "half a preface"), (HTTP2_HELLO, "a connection without a stream")]
 )
-async def test_grpc_ends_connections_that_go_no_further(said: bytes, what: str) -> None:
+async def test_grpc_ends_connections_that_send_only_a_beginning(said: bytes, what: str) -> None:
     del what
     limits = unhurried(GRPC_LIMITS)._replace(handshake_s=0.3, idle_s=0.3)
     with listening_on("127.0.0.1", 0) as sockets:
@@ -142,7 +142,7 @@ async def test_grpc_ends_connections_that_go_no_further(said: bytes, what: str) 
             await served.acceptor.port.wait_gone()
 
 
-async def test_who_takes_nothing_of_what_is_sent_is_ended(
+async def test_a_client_that_reads_nothing_is_ended(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     limits = unhurried(GRPC_LIMITS)._replace(stalled_s=0.3)
@@ -272,7 +272,7 @@ async def test_calls_of_every_kind_pass_the_acceptor_and_are_refused_beside_it(
                 assert await every_kind(through, length=3_000_000) == [b"same"] * 5
 
 
-async def test_a_handshake_that_takes_too_long_is_ended_and_told_of_once(
+async def test_a_handshake_that_takes_too_long_is_ended_and_logged_once(
     pki: Pki, caplog: pytest.LogCaptureFixture
 ) -> None:
     limits = unhurried(GRPC_LIMITS)._replace(handshake_s=0.2)

@@ -17,7 +17,7 @@ FOREIGN = 1000
 
 
 @pytest.mark.parametrize("says", [b"", HTTP2_HELLO], ids=["silent", "speaks HTTP/2"])
-async def test_a_thousand_foreign_connections_take_no_place_from_those_through_the_acceptor(
+async def test_a_thousand_foreign_connections_take_no_room_from_those_through_the_acceptor(
     says: bytes,
 ) -> None:
     limits = unhurried(UNIX_LIMITS._replace(port=60, peer=30))
@@ -36,7 +36,7 @@ async def test_a_thousand_foreign_connections_take_no_place_from_those_through_t
             assert served.acceptor.port.refused == {}
 
 
-async def test_foreign_connections_have_a_limit_and_an_acceptor_without_a_place_says_so(
+async def test_foreign_connections_are_limited_and_an_acceptor_without_room_logs_it(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("mesh_listening.limits._limits._FOREIGN_CONNECTIONS", 20)
@@ -78,7 +78,7 @@ async def test_silent_foreign_connections_are_ended_after_the_time_of_a_handshak
                             pass
 
 
-def test_places_inside_are_bounded_by_the_files_there_may_be() -> None:
+def test_connections_inside_are_bounded_by_the_open_files_limit() -> None:
     script = (
         "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 1024))\n"
         "from mesh_listening import GRPC_LIMITS\n"

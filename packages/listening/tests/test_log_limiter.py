@@ -24,7 +24,7 @@ def test_an_episode_begins_with_the_first_and_again_after_a_quiet_time() -> None
     assert episodes.begins("a")
 
 
-def test_subjects_without_end_are_told_of_together() -> None:
+def test_more_subjects_than_are_told_apart_are_logged_together() -> None:
     episodes = LogLimiter(quiet_s=5.0, now=lambda: 0.0)
     assert sum(episodes.begins(f"{number}") for number in range(5000)) == 1001
     assert not episodes.begins("another")
@@ -32,7 +32,7 @@ def test_subjects_without_end_are_told_of_together() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.floats(0, 10)), max_size=50))
-def test_it_is_told_exactly_if_it_was_quiet_for_long_enough(
+def test_an_event_is_logged_exactly_after_a_quiet_time(
     happened: list[tuple[str, float]],
 ) -> None:
     time, last = Time(), dict[str, float]()

@@ -57,7 +57,7 @@ def untaken(clock: ManualClock) -> PendingWrites:
     return PendingWrites(longest_s=60.0, max_bytes=1000, slow_s=1.0, clock=clock)
 
 
-async def test_who_has_not_read_for_the_longest_time_allowed_is_closed(
+async def test_a_reader_that_has_not_read_for_the_longest_time_is_closed(
     untaken: PendingWrites, clock: ManualClock
 ) -> None:
     task = asyncio.create_task(untaken.run())
@@ -75,7 +75,7 @@ async def test_who_has_not_read_for_the_longest_time_allowed_is_closed(
     task.cancel()
 
 
-async def test_with_too_much_waiting_those_that_wait_longest_are_closed(
+async def test_with_too_much_pending_the_readers_that_take_longest_are_closed(
     untaken: PendingWrites, clock: ManualClock
 ) -> None:
     first, second, third = Reader(), Reader(), Reader()
@@ -87,7 +87,7 @@ async def test_with_too_much_waiting_those_that_wait_longest_are_closed(
     assert untaken.bytes == 600
 
 
-async def test_who_may_still_be_reading_is_left_alone_however_much_it_is(
+async def test_a_reader_that_is_not_slow_yet_is_not_closed_however_much_is_pending(
     untaken: PendingWrites, clock: ManualClock
 ) -> None:
     task = asyncio.create_task(untaken.run())

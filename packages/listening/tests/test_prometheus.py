@@ -12,7 +12,7 @@ REFUSED = "mesh_listener_connections_refused_total"
 OPEN = "mesh_listener_connections_open"
 
 
-async def test_each_port_tells_what_came_what_was_refused_and_what_is_open() -> None:
+async def test_each_port_exports_accepted_refused_and_open_connections() -> None:
     registry, metrics = CollectorRegistry(auto_describe=True), PortMetrics()
     registry.register(metrics)
 

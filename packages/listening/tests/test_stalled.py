@@ -73,7 +73,7 @@ def asking_for_much() -> bytes:
 
 
 @pytest.mark.parametrize("kind", ["plaintext", "TLS", "unix"])
-async def test_a_hundred_who_never_read_are_ended_counted_and_told_of_once_and_others_served(
+async def test_a_hundred_clients_that_never_read_are_ended_and_logged_once_and_others_served(
     kind: str, socket_path: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     pki = Pki(tmp_path)
@@ -134,6 +134,6 @@ def encrypted(connect: Callable[[], socket.socket]) -> socket.socket:
     return client
 
 
-def test_grpc_inside_is_told_of_no_pings() -> None:
+def test_the_server_inside_has_no_ping_options() -> None:
     names = [name for name, _ in options(ConnectionLimits(port=1, peer=1))]
     assert not [name for name in names if "keepalive" in name]

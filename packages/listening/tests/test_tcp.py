@@ -5,7 +5,7 @@ import pytest
 from mesh_listening import ListenError, format_address, listening_on, loopback_host
 
 
-def test_a_name_is_every_address_it_stands_for_on_one_port() -> None:
+def test_a_name_is_listened_on_at_all_its_addresses_on_one_port() -> None:
     with listening_on("localhost", 0) as sockets:
         ports = {each.getsockname()[1] for each in sockets}
         assert len(ports) == 1
@@ -13,7 +13,7 @@ def test_a_name_is_every_address_it_stands_for_on_one_port() -> None:
             socket.create_connection(each.getsockname()[:2]).close()
 
 
-def test_no_host_is_every_address() -> None:
+def test_an_empty_host_is_listened_on_at_every_address() -> None:
     with listening_on("", 0) as (listening,):
         port = listening.getsockname()[1]
         socket.create_connection(("127.0.0.1", port)).close()
@@ -35,5 +35,5 @@ def test_a_port_that_is_taken_is_named_and_nothing_stays_open() -> None:
                 pass
 
 
-def test_loopback_is_127_0_0_1_where_it_is_there() -> None:
+def test_the_loopback_host_is_127_0_0_1_where_that_works() -> None:
     assert loopback_host() == "127.0.0.1"

@@ -42,7 +42,7 @@ def test_a_dead_socket_is_replaced(socket_dir: Path) -> None:
         assert inspect_socket_path(path) is SocketFile.LISTENING
 
 
-def test_the_stop_of_an_older_server_leaves_a_younger_ones_socket(socket_dir: Path) -> None:
+def test_the_stop_of_an_older_server_keeps_the_socket_of_a_newer_one(socket_dir: Path) -> None:
     path = socket_dir / "socket"
     with listening_at(path):
         path.unlink()
@@ -54,7 +54,7 @@ def test_the_stop_of_an_older_server_leaves_a_younger_ones_socket(socket_dir: Pa
     path.unlink()
 
 
-def test_a_path_that_is_served_is_left_alone_also_when_its_queue_is_full(socket_dir: Path) -> None:
+def test_a_socket_in_use_is_kept_also_when_its_backlog_is_full(socket_dir: Path) -> None:
     path = socket_dir / "socket"
     with listening_at(path, backlog=0), socket.socket(socket.AF_UNIX) as first:
         first.connect(str(path))
@@ -64,7 +64,7 @@ def test_a_path_that_is_served_is_left_alone_also_when_its_queue_is_full(socket_
 
 
 @pytest.mark.parametrize("thing", ["file", "directory", "dangling link"])
-def test_anything_else_in_its_place_is_named_and_kept(socket_dir: Path, thing: str) -> None:
+def test_another_file_at_the_path_is_named_and_kept(socket_dir: Path, thing: str) -> None:
     path = socket_dir / "socket"
     match thing:
         case "file":
@@ -84,7 +84,7 @@ def test_a_file_where_the_directory_should_be_is_named(socket_dir: Path) -> None
         prepare_socket_path(socket_dir / "run" / "socket")
 
 
-def test_a_path_too_long_for_a_socket_is_told_with_its_length(socket_dir: Path) -> None:
+def test_a_path_too_long_for_a_socket_is_named_with_its_length(socket_dir: Path) -> None:
     path = socket_dir / ("x" * (108 - len(str(socket_dir)) - 1))
     with pytest.raises(ListenError, match="is 108 bytes long, at most 107"):
         prepare_socket_path(path)

@@ -54,7 +54,7 @@ async def test_a_served_socket_is_left_alone(socket_dir: Path) -> None:
     path.unlink()
 
 
-async def test_anything_else_in_its_place_is_named_and_kept(socket_dir: Path) -> None:
+async def test_another_file_at_the_path_is_named_and_kept(socket_dir: Path) -> None:
     path = socket_dir / "socket"
     path.mkdir()
     with pytest.raises(SocketUnusable, match="socket is in the way"):
@@ -62,6 +62,6 @@ async def test_anything_else_in_its_place_is_named_and_kept(socket_dir: Path) ->
     assert path.is_dir()
 
 
-async def test_a_path_too_long_for_a_socket_is_told_with_its_length(socket_dir: Path) -> None:
+async def test_a_path_too_long_for_a_socket_is_named_with_its_length(socket_dir: Path) -> None:
     with pytest.raises(SocketUnusable, match="is 200 bytes long"):
         await serve(socket_dir / ("x" * (200 - len(str(socket_dir)) - 1)))

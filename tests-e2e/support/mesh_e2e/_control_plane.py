@@ -1,4 +1,4 @@
-"""The mesh's control plane, killed and started by the test and nobody else."""
+"""The mesh's control plane, killed and started by the test alone."""
 
 import asyncio
 import os

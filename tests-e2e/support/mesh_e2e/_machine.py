@@ -8,7 +8,7 @@ _LAST_LINES = 15
 
 
 def last_words(logs: Iterable[Path]) -> str:
-    """Return the end of each log, for whoever reads of a failure."""
+    """Return the end of each log, for the message of a failure."""
     told = []
     for log in logs:
         lines = log.read_text(errors="replace").splitlines() if log.exists() else []

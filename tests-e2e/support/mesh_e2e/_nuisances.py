@@ -51,7 +51,7 @@ async def _idle(address: Address, count: int, source: str) -> None:
                         await loop.sock_connect(connection, address)
                 except (OSError, TimeoutError):
                     connection.close()
-                    break  # nobody listens, or it refuses us: later
+                    break  # no server listens, or it refuses: try again later
                 held.append(connection)
             await asyncio.sleep(_AGAIN_AFTER_S)
     finally:

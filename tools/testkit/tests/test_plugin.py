@@ -81,7 +81,7 @@ def test_test_that_leaves_something_fails_and_names_it(run: Run) -> None:
         "socket": "  - file descriptor * is still open: socket at ('127.0.0.1', *)",
         "file": "  - file descriptor * is still open: */lost.txt",
         "child": "  - child process * is still running: sleep 60",
-        "zombie": "  - child process * ended and nobody waited for it",
+        "zombie": "  - child process * ended and was not waited for",
         "socket_file": "  - socket file */lost.sock was not removed",
         "socket_in_the_short_directory": "  - socket file */short.sock was not removed",
     }

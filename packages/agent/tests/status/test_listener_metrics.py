@@ -10,7 +10,7 @@ async def _answer(_: Request) -> Response:
     return Response.text("ready\n")
 
 
-async def test_each_port_tells_what_came_what_was_refused_and_what_is_open() -> None:
+async def test_each_port_exports_accepted_refused_and_open_connections() -> None:
     async with http_server("127.0.0.1", 0, _answer) as (number, port):
         text = render(listener_metrics([port.counts()])).decode()
     name = f'listener="127.0.0.1:{number}"'

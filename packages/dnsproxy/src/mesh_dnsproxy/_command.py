@@ -143,7 +143,7 @@ async def _serve(command: _Command) -> int:
                 reading = follow(
                     command.table,
                     max_bytes=_MOST_TABLE_BYTES,
-                    take=partial(_take_table, server),
+                    apply=partial(_use_table, server),
                     first=None,
                 )
                 async with in_background(reading, name="name table file"):
@@ -154,6 +154,6 @@ async def _serve(command: _Command) -> int:
     return 0
 
 
-async def _take_table(server: DnsServer, content: bytes) -> None:
+async def _use_table(server: DnsServer, content: bytes) -> None:
     server.set_table(JsonNameTable(content.decode("utf-8", "replace")))
     await server.wait_table_in_use()

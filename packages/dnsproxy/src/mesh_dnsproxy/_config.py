@@ -1,4 +1,4 @@
-"""What the server is told: each field with its unit, its default and what follows from it."""
+"""The settings of the server: each field with its unit, its default and its consequence."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,13 +22,14 @@ class DnsConfig(NamedTuple):
     """The settings of a server.
 
     listen: UDP and TCP on each; port 0 is any. domain: the mesh's, without a namespace; hosts of
-    the Kubernetes registry below it have short names. namespace: the workload's own, whose hosts
-    are known by their first label alone; empty: none are. resolv_conf: names the upstreams and the
-    search list, and is read again when it changes; None: neither. upstreams: asked in place of the
-    file's, if there are any. suffix_upstreams: asked for names below a suffix, the longest counts.
-    search: in place of the file's; None: the file's. forward_before_table: until there is a table,
-    ask upstream; otherwise the answer is SERVFAIL. ttl_s: of answers from the table.
-    max_udp_bytes: the largest answer over UDP, for who takes so much. cache: None keeps nothing.
+    the Kubernetes registry below it have short names. namespace: the workload's own; its hosts
+    can be asked for by their first label alone; empty: none can. resolv_conf: names the upstream
+    resolvers and the search list, and is read again when it changes; None: neither. upstreams:
+    asked in place of the file's, if there are any. suffix_upstreams: asked for names below a
+    suffix; the longest suffix counts. search: in place of the file's; None: the file's.
+    forward_before_table: until there is a table, ask the upstreams; otherwise the answer is
+    SERVFAIL. ttl_s: of answers from the table. max_udp_bytes: the largest answer over UDP, to
+    clients that accept one so large. cache: None keeps no replies.
     """
 
     listen: tuple[ListenAddress, ...] = (ListenAddress("localhost", ISTIO_PORT),)
@@ -46,22 +47,22 @@ class DnsConfig(NamedTuple):
     tcp: TcpConfig = TcpConfig()
 
     def check(self) -> None:
-        """Raise `ConfigError` with all that is wrong."""
+        """Raise `ConfigError` with every mistake."""
         mistakes = list(_mistakes(self))
         if mistakes:
             raise ConfigError("; ".join(mistakes))
 
     def scope(self, search: tuple[str, ...]) -> Scope:
-        """From where names are asked, with the search list of resolv.conf."""
+        """Return the domains that short names are completed with. search: that of resolv.conf."""
         chosen = search if self.search is None else self.search
         first = chosen[0] if chosen else ""
         try:
             return Scope.of(domain=self.domain, namespace=self.namespace, search=first)
-        except BadName:  # of a file that somebody else wrote: the settings were checked
+        except BadName:  # in resolv.conf: the settings were checked
             return Scope.of(domain=self.domain, namespace=self.namespace, search="")
 
 
-def _mistakes(config: DnsConfig) -> "list[str]":
+def _mistakes(config: DnsConfig) -> list[str]:
     found = []
     if not config.listen:
         found.append("listen is empty; it should have an address such as 127.0.0.1:15053")

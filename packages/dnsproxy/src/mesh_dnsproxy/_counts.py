@@ -1,4 +1,4 @@
-"""What is counted, as plain numbers: the hot path adds one to a list's first item."""
+"""The counters, as plain numbers: the hot path adds one to a list's first item."""
 
 from bisect import bisect_left
 from enum import StrEnum
@@ -6,33 +6,33 @@ from enum import StrEnum
 from mesh_dnsproxy.message._codes import TYPE_LABELS, type_label
 
 DURATION_BUCKETS_S = (0.001, 0.005, 0.01, 0.1, 1.0, 5.0)
-"""Istio's."""
+"""The same as Istio's."""
 
 
 class ByType(StrEnum):
-    """What is counted for each type of question."""
+    """The counters with one number for each type of question."""
 
     TABLE_HITS = "table_hits"
     """answered from the name table"""
     CACHE_HITS = "cache_hits"
-    """answered with what an upstream said before"""
+    """answered with a reply that an upstream gave before"""
     CACHE_MISSES = "cache_misses"
     """asked upstream"""
     STALE = "stale_answers"
-    """answered with what has expired, as no upstream answered"""
+    """answered with an expired reply, as no upstream answered"""
     COALESCED = "coalesced_queries"
-    """waited for the answer to the same question of somebody else"""
+    """waited for the answer to the same question of another client"""
 
 
 class Dropped(StrEnum):
     """Why a packet was not answered, or an answer not sent."""
 
     NO_QUERY = "no_query"
-    """it is an answer itself, or too short for a header"""
+    """the packet is an answer itself, or too short for a header"""
     NOT_SENT = "not_sent"
     """the kernel did not take the answer"""
     FOREIGN_REPLY = "foreign_reply"
-    """a reply that nobody asked for, that is late, or that is to another question"""
+    """a reply without a question, a late one, or one to another question"""
     OWN_QUERY = "own_query"
     """a query of ours that came back to us"""
 
@@ -41,7 +41,7 @@ Tally = list[int]
 
 
 class Counts:
-    """Counted since the start."""
+    """All counters, since the start."""
 
     def __init__(self) -> None:
         self._by_type: dict[ByType, dict[str, Tally]] = {
@@ -49,9 +49,9 @@ class Counts:
         }
         self.dropped = dict.fromkeys(Dropped, 0)
         self.answered_here = 0
-        """Queries that the table had no part in."""
+        """Queries that were not answered from the table."""
         self.error_answers: dict[int, int] = {}
-        """Errors that are our own, by their code."""
+        """Error answers of this server, not of an upstream, by their code."""
         self.internal_errors = 0
         self.upstream_requests = 0
         self.upstream_failures = 0
@@ -67,15 +67,15 @@ class Counts:
         return self.answered_here + sum(self.by_type(ByType.TABLE_HITS).values())
 
     def tally(self, kind: ByType, qtype: int) -> Tally:
-        """Where to count a question of that type."""
+        """Return the counter of a kind for questions of that type."""
         return self._by_type[kind][type_label(qtype)]
 
     def by_type(self, kind: ByType) -> dict[str, int]:
-        """The counts of a kind, by type."""
+        """Return the counts of a kind, by type."""
         return {label: tally[0] for label, tally in self._by_type[kind].items()}
 
     def count_error(self, rcode: int) -> None:
-        """Count an error answer of our own."""
+        """Count an error answer of this server."""
         self.error_answers[rcode] = self.error_answers.get(rcode, 0) + 1
 
     def count_upstream(self, duration_s: float) -> None:

@@ -1,4 +1,4 @@
-"""What callers can act on."""
+"""The errors that callers can act on."""
 
 
 class DnsProxyError(Exception):
@@ -6,7 +6,7 @@ class DnsProxyError(Exception):
 
 
 class ConfigError(DnsProxyError):
-    """A setting that cannot be meant; the message names it and what would be right."""
+    """A setting that can never work; the message names it and what would be right."""
 
 
 class AddressInUse(DnsProxyError):

@@ -1,4 +1,4 @@
-"""A file that is read again whenever it has changed; what can't be read is told once."""
+"""Reads a file again whenever it has changed; an error is logged once."""
 
 import hashlib
 import logging
@@ -11,30 +11,30 @@ log = logging.getLogger(__name__)
 
 
 async def follow(
-    path: Path, *, max_bytes: int, take: Callable[[bytes], Awaitable[None]], first: bytes | None
+    path: Path, *, max_bytes: int, apply: Callable[[bytes], Awaitable[None]], first: bytes | None
 ) -> None:
-    """Hand the file's content to `take` each time it has changed, for ever.
+    """Call `apply` with the file's content each time it has changed, until cancelled.
 
-    first: what was read already, if anything was. A file that is missing or no file at all changes
-    nothing.
+    first: the content that was applied already, if any. A file that does not exist or can't be
+    read changes nothing.
     """
     last = None if first is None else _digest(first)
-    told = ""
+    logged = ""
     async with watching() as watch:
         while True:
             await watch.follow([path])
             try:
                 content = await fetch_bytes(path, max_bytes=max_bytes)
-                told = ""
+                logged = ""
             except OSError as error:
-                if str(error) != told:
-                    told = str(error)
-                    log.warning("file can't be read", extra={"file": str(path), "error": told})
+                if str(error) != logged:
+                    logged = str(error)
+                    log.warning("file can't be read", extra={"file": str(path), "error": logged})
             else:
                 if _digest(content) != last:
                     last = _digest(content)
-                    await take(content)
-                del content  # which may be large, and was taken
+                    await apply(content)
+                del content  # it may be large
             await watch.wait()
 
 

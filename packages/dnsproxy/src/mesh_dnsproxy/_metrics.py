@@ -1,11 +1,12 @@
-"""What the server has counted, on a registry of prometheus_client's that is passed in.
+"""The counters as Prometheus metrics, on a registry of prometheus_client that is passed in.
 
 Istio's names: dns_requests_total, dns_upstream_requests_total, dns_upstream_failures_total,
 dns_upstream_request_duration_seconds. Ours, with the label `type` (the type of the question):
 dns_table_hits_total, dns_cache_hits_total, dns_cache_misses_total, dns_stale_answers_total,
-dns_coalesced_queries_total; with `rcode` dns_error_answers_total (errors that are our own); with
-`reason` dns_dropped_total; and dns_internal_errors_total, dns_table_hosts, dns_cache_entries,
-dns_cache_bytes, dns_tcp_connections, dns_tcp_refused_total, dns_tcp_closed_idle_total.
+dns_coalesced_queries_total; with `rcode` dns_error_answers_total (of this server, not of an
+upstream); with `reason` dns_dropped_total; and dns_internal_errors_total, dns_table_hosts,
+dns_cache_entries, dns_cache_bytes, dns_tcp_connections, dns_tcp_refused_total,
+dns_tcp_closed_idle_total.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -23,7 +24,7 @@ from mesh_dnsproxy._counts import DURATION_BUCKETS_S, ByType, Counts
 
 
 class Sizes(NamedTuple):
-    """What there is at the moment."""
+    """The sizes of the table and the cache at this moment."""
 
     table_hosts: int
     cache_entries: int
@@ -31,7 +32,7 @@ class Sizes(NamedTuple):
 
 
 class DnsMetrics:
-    """Shows the counts to a registry for as long as it is registered there."""
+    """A collector of a registry; exports the counters."""
 
     def __init__(
         self, counts: Counts, sizes: Callable[[], Sizes], *, prefix: str = "istio_agent_"
@@ -41,7 +42,7 @@ class DnsMetrics:
         self._prefix = f"{prefix}dns_"
 
     def collect(self) -> Iterator[Metric]:
-        """Answer the registry."""
+        """Return the metrics with the values of this moment."""
         counts, sizes = self._counts, self._sizes()
         yield self._counter("requests", "Queries received.", counts.requests)
         yield self._counter(
@@ -56,14 +57,16 @@ class DnsMetrics:
                 kind.value, f"Queries by type: {kind.value}.", "type", counts.by_type(kind)
             )
         errors = {str(rcode): count for rcode, count in sorted(counts.error_answers.items())}
-        yield self._labelled("error_answers", "Errors that are our own.", "rcode", errors)
+        yield self._labelled("error_answers", "Error answers of this server.", "rcode", errors)
         dropped = {reason.value: count for reason, count in counts.dropped.items()}
-        yield self._labelled("dropped", "Packets left alone.", "reason", dropped)
+        yield self._labelled("dropped", "Packets without an answer.", "reason", dropped)
         yield self._counter(
-            "internal_errors", "Queries that a mistake of ours cost.", counts.internal_errors
+            "internal_errors",
+            "Queries that failed by a bug.",
+            counts.internal_errors,
         )
         yield self._counter(
-            "tcp_refused", "TCP connections there was no room for.", counts.tcp_refused
+            "tcp_refused", "TCP connections refused, as there were too many.", counts.tcp_refused
         )
         yield self._counter(
             "tcp_closed_idle", "TCP connections closed as idle.", counts.tcp_closed_idle
@@ -80,10 +83,10 @@ class DnsMetrics:
         return GaugeMetricFamily(f"{self._prefix}{name}", text, value=value)
 
     def _labelled(self, name: str, text: str, label: str, values: Mapping[str, int]) -> Metric:
-        family = CounterMetricFamily(f"{self._prefix}{name}", text, labels=[label])
+        metric = CounterMetricFamily(f"{self._prefix}{name}", text, labels=[label])
         for value, count in values.items():
-            family.add_metric([value], count)
-        return family
+            metric.add_metric([value], count)
+        return metric
 
     def _durations(self) -> Metric:
         counts = self._counts
@@ -104,7 +107,7 @@ class DnsMetrics:
 def registered(
     registry: CollectorRegistry, counts: Counts, sizes: Callable[[], Sizes]
 ) -> Callable[[], None]:
-    """Show the counts on the registry; returns what ends that."""
+    """Register the counters; returns a function that ends that."""
     metrics = DnsMetrics(counts, sizes)
     registry.register(metrics)
     return lambda: registry.unregister(metrics)

@@ -1,4 +1,4 @@
-"""The server: its parts, in the order they start."""
+"""The composition of the server: its parts, in the order in which they start."""
 
 import asyncio
 import json
@@ -36,11 +36,11 @@ log = logging.getLogger(__name__)
 NOT_READY = "DNS lookup table is not ready yet"
 _MOST_RESOLV_CONF_BYTES = 256 * 1024
 _DEFAULT_UPSTREAM = Upstream("127.0.0.1")
-"""Whom a C library asks when no server is named (resolv.conf(5))."""
+"""The server that a C library asks when resolv.conf names none (resolv.conf(5))."""
 
 
 class DnsServer:
-    """A server that runs; `serving` makes one."""
+    """A running server; made by `serving`."""
 
     def __init__(
         self,
@@ -60,27 +60,27 @@ class DnsServer:
         self._cache = cache
         self._condition = condition
         self.addresses = addresses
-        """Where it listens, with the ports that were chosen."""
+        """The addresses that it listens on, with the ports that were chosen."""
         self._scope = config.scope(())
         self._resolv_conf = ResolvConf()
         self._next: TableSource | None = None
-        self._wanted = asyncio.Event()
-        self._settled = asyncio.Event()
-        self._settled.set()
+        self._table_set = asyncio.Event()
+        self._all_compiled = asyncio.Event()
+        self._all_compiled.set()
 
     def set_table(self, table: TableSource) -> None:
         """Answer from this table as soon as it is compiled; until then from the one before.
 
         Returns at once. Of several tables that come while one is compiled, the last one counts. A
-        table that turns out to be unreadable is told in the log, and the one before stays.
+        table that can't be read is logged, and the one before stays in use.
         """
         self._next = table
-        self._settled.clear()
-        self._wanted.set()
+        self._all_compiled.clear()
+        self._table_set.set()
 
     async def wait_table_in_use(self) -> None:
-        """Wait until the last table that was set is answered from, or was found unreadable."""
-        await self._settled.wait()
+        """Wait until the last table that was set is in use, or could not be read."""
+        await self._all_compiled.wait()
 
     @property
     def ready(self) -> bool:
@@ -89,13 +89,13 @@ class DnsServer:
 
     @property
     def upstreams(self) -> tuple[Upstream, ...]:
-        """Who is asked for names that have no servers of their own."""
+        """The upstream resolvers for names without a suffix of their own."""
         return self._forwarder.routes.default
 
     async def table_json(self) -> bytes:
-        """The table that is answered from, in the form that `NameTable.from_json` reads.
+        """Return the table in use, in the form that `NameTable.from_json` reads.
 
-        `alt_hosts` has all other names of a host, but for those with a search domain.
+        `alt_hosts` has all other names of a host, except those with a search domain.
         """
         table = self._answerer.table
         parts: list[str] = []
@@ -104,15 +104,15 @@ class DnsServer:
         return ('{"table": {' + ", ".join(parts) + "}}").encode()
 
     async def compile_tables(self) -> None:
-        """Compile what is set, for ever."""
+        """Compile each table that is set, until cancelled."""
         while True:
-            await self._wanted.wait()
-            self._wanted.clear()
+            await self._table_set.wait()
+            self._table_set.clear()
             source, self._next = self._next, None
             if source is not None:
                 await self._compile(source)
             if self._next is None:
-                self._settled.set()
+                self._all_compiled.set()
 
     async def _compile(self, source: TableSource) -> None:
         scope = self._scope
@@ -131,27 +131,27 @@ class DnsServer:
             )
         before = self._answerer.table
         # The search list may have changed meanwhile.
-        kept = self._answerer.adopt(table.within(self._scope))
+        kept = self._answerer.use_table(table.within(self._scope))
         if before is None:
             log.info("name table is in use", extra={"hosts": len(table.hosts)})
         self._condition.set()
         await run_in_slices(_retire(before, kept))
 
-    async def take_resolv_conf(self, content: bytes) -> None:
-        """Ask the servers that a new resolv.conf names; without any, those of before."""
+    async def apply_resolv_conf(self, content: bytes) -> None:
+        """Use the servers of a new resolv.conf; if it names none, those of before stay in use."""
         found = parse_resolv_conf(content.decode("utf-8", "replace"))
         if found.problems:
             log.warning(
                 "resolv.conf has lines that can't be read", extra={"problems": list(found.problems)}
             )
         if not found.nameservers and self._resolv_conf.nameservers:
-            log.warning("resolv.conf names no server: those of before are asked")
+            log.warning("resolv.conf names no server: the servers of before stay in use")
             return
         self._resolv_conf = found
         self.use_resolv_conf()
 
     def use_resolv_conf(self) -> None:
-        """Set whom to ask, and the search domain that is known."""
+        """Set the upstream resolvers and the search domain."""
         config = self._config
         named = config.upstreams or self._resolv_conf.nameservers
         if not named and config.resolv_conf is not None:
@@ -169,10 +169,10 @@ class DnsServer:
         if scope != self._scope:
             self._scope = scope
             if table is not None:
-                self._answerer.adopt(table.within(scope))
+                self._answerer.use_table(table.within(scope))
 
     def _others(self, servers: tuple[Upstream, ...]) -> tuple[Upstream, ...]:
-        """Leave ourselves out."""
+        """Leave out the addresses of this server."""
         others = without_ourselves(servers, self.addresses, is_local=is_local)
         if len(others) < len(servers):
             own = [str(each) for each in servers if each not in others]
@@ -180,7 +180,7 @@ class DnsServer:
         return others
 
     def sizes(self) -> "Sizes":
-        """What there is at the moment."""
+        """Return the sizes of the table and the cache at this moment."""
         from mesh_dnsproxy._metrics import Sizes
 
         table, cache = self._answerer.table, self._cache
@@ -201,11 +201,11 @@ async def serving(
 ) -> AsyncIterator[DnsServer]:
     """Answer queries for as long as the block runs.
 
-    readiness: the condition `dns` is registered there, and holds from the first table on.
-    registry: the counts are shown there; it needs prometheus_client. clock: by which replies age.
+    readiness: gets the condition `dns`, which holds from the first table on. registry: gets the
+    metrics; needs prometheus_client. clock: by which replies expire.
 
     Raises `ConfigError` and `AddressInUse`. A resolv.conf that can't be read is no error: the
-    mesh's names are answered, and it is read when it is there.
+    mesh's names are answered, and the file is read once it exists.
     """
     config.check()
     counts = Counts()
@@ -234,7 +234,7 @@ async def serving(
             addresses=tuple(ListenAddress(each.host, each.port) for each in sockets),
         )
         if registry is not None:
-            stack.callback(_show(registry, server))
+            stack.callback(_export(registry, server))
         first = await _read_resolv_conf(server, config)
         stack.push_async_callback(forwarder.wait_closed)
         tcp = TcpListener(config.tcp, answerer, forwarder, counts)
@@ -249,7 +249,7 @@ async def serving(
             following = follow(
                 config.resolv_conf,
                 max_bytes=_MOST_RESOLV_CONF_BYTES,
-                take=server.take_resolv_conf,
+                apply=server.apply_resolv_conf,
                 first=first,
             )
             await stack.enter_async_context(in_background(following, name="resolv.conf"))
@@ -262,7 +262,7 @@ async def serving(
 
 
 async def _read_resolv_conf(server: DnsServer, config: DnsConfig) -> bytes | None:
-    """Read the file before the first query comes."""
+    """Read the file before the first query comes; returns its content."""
     if config.resolv_conf is not None:
         try:
             content = await fetch_bytes(config.resolv_conf, max_bytes=_MOST_RESOLV_CONF_BYTES)
@@ -272,13 +272,13 @@ async def _read_resolv_conf(server: DnsServer, config: DnsConfig) -> bytes | Non
                 extra={"file": str(config.resolv_conf), "error": str(error)},
             )
         else:
-            await server.take_resolv_conf(content)
+            await server.apply_resolv_conf(content)
             return content
     server.use_resolv_conf()
     return None
 
 
-def _show(registry: "CollectorRegistry", server: DnsServer) -> Callable[[], None]:
+def _export(registry: "CollectorRegistry", server: DnsServer) -> Callable[[], None]:
     from mesh_dnsproxy._metrics import registered
 
     return registered(registry, server.counts, server.sizes)

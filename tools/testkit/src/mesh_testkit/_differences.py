@@ -1,4 +1,4 @@
-"""What one JSON value has that another has not, by path: the content of a small golden file.
+"""The differences of two JSON values, by path: the content of a small golden file.
 
 A path is a JSON pointer (RFC 6901) whose steps into a list are the `name` of an element, or its
 place in a list of elements without names: `/clusters/web/connect_timeout`. So one changed timeout
@@ -19,7 +19,7 @@ _NAMES = ("name", "cluster_name")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Differences:
-    """What has to be changed in one value to get another, by path."""
+    """The changes from one value to another, by path."""
 
     changed: dict[str, Json] = field(default_factory=dict)
     added: dict[str, Json] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class Differences:
     def compare(self, path: str, base: Json, value: Json) -> None:
         """Gather how a value at a path differs."""
         if isinstance(base, dict) and isinstance(value, dict):
-            self._compare_members(path, base, value)
+            self._compare_fields(path, base, value)
         elif isinstance(base, list) and isinstance(value, list):
             self._compare_lists(path, base, value)
         elif base != value or type(base) is not type(value):
@@ -49,7 +49,7 @@ class Differences:
     def _compare_lists(self, path: str, base: list[Json], value: list[Json]) -> None:
         old, new = _by_name(base), _by_name(value)
         if old is not None and new is not None:
-            self._compare_members(path, old, new)
+            self._compare_fields(path, old, new)
             kept = [name for name in old if name in new]
             if list(new) != kept + sorted(new.keys() - old.keys()):
                 self.order[path] = list(new)
@@ -59,7 +59,7 @@ class Differences:
         else:
             self.changed[path] = value
 
-    def _compare_members(
+    def _compare_fields(
         self, path: str, base: Mapping[str, Json], value: Mapping[str, Json]
     ) -> None:
         for key, each in base.items():
@@ -73,7 +73,7 @@ class Differences:
 
 
 def differences(base: Json, value: Json) -> Differences:
-    """Return what has to be changed in `base` to get `value`."""
+    """Return the changes from `base` to `value`."""
     found = Differences()
     found.compare("", base, value)
     return found
@@ -86,7 +86,7 @@ def with_differences(base: Json, found: Differences) -> Json:
         parent, _, last = path.rpartition("/")
         added.setdefault(parent, {})[last.replace("~1", "/").replace("~0", "~")] = value
 
-    def members(path: str, base: Mapping[str, Json]) -> dict[str, Json]:
+    def fields(path: str, base: Mapping[str, Json]) -> dict[str, Json]:
         kept = {
             key: rebuilt(_step(path, key), value)
             for key, value in base.items()
@@ -98,12 +98,12 @@ def with_differences(base: Json, found: Differences) -> Json:
         if path in found.changed:
             return found.changed[path]
         if isinstance(base, dict):
-            return members(path, base)
+            return fields(path, base)
         if not isinstance(base, list):
             return base
         if (named := _by_name(base)) is None:
             return [rebuilt(_step(path, str(place)), each) for place, each in enumerate(base)]
-        elements = members(path, named)
+        elements = fields(path, named)
         return [elements[name] for name in found.order.get(path, elements)]
 
     return rebuilt("", base)

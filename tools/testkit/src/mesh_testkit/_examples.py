@@ -1,4 +1,4 @@
-"""Hypothesis judges what an example shows, not how long this machine took for it."""
+"""Hypothesis checks the results of examples, not how long this machine took for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keep a forked child quiet until the program runs that it was forked for.
+"""Run no Python in a forked child until it executes its program.
 
 uvloop forks to start a program, and Python runs in the child until the program does. Whatever the
 garbage collector finds there belongs to threads that the child has not: the last object of

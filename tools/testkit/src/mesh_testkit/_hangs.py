@@ -1,4 +1,4 @@
-"""End a test that waits for what never comes, and say what its tasks wait for.
+"""End a test that hangs, and show what its tasks wait for.
 
 The limit is far beyond what a test takes on a slow machine: it is there so that one that hangs
 fails by name, and the others go on.

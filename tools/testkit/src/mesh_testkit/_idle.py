@@ -1,4 +1,4 @@
-"""Callers that only hold connections."""
+"""Clients that only hold connections."""
 
 from __future__ import annotations
 

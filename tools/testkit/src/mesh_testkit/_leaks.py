@@ -1,4 +1,4 @@
-"""Fail the test that leaves something running, open or lying about.
+"""Fail the test that leaves tasks, threads, descriptors, processes or socket files behind.
 
 The checks are two automatic fixtures, one around each test and one around each module: a fixture
 that is set up first is torn down last, so what a test's own fixtures clean up is never reported.
@@ -74,9 +74,9 @@ def check_tasks_before_close(loop: asyncio.AbstractEventLoop, patience_s: float)
     """Fail if tasks are still pending in a loop that is about to be closed.
 
     A task that ends by itself, as the handler of a connection does when its client has gone, gets
-    time for it; so do one that was cancelled, and grpc's own, which end when its poller has heard
-    of the end of a call. Turns of the loop are no measure: how many it takes depends on how busy
-    the machine is.
+    time for it; so do one that was cancelled, and grpc's own, which end when its poller has noticed
+    the end of a call. Iterations of the loop are no measure: their number depends on how busy the
+    machine is.
     """
     if loop.is_closed():
         return

@@ -20,7 +20,7 @@ def hanging_mount(directory: Path) -> Iterator[Path]:
     """
     libc = ctypes.CDLL(None, use_errno=True)
     try:
-        # Whoever holds this is to answer the kernel's questions, and does not.
+        # The process with this descriptor has to answer the kernel's requests, and does not.
         server = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
     except OSError as error:
         pytest.skip(f"no FUSE here: {error}")

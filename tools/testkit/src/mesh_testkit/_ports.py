@@ -1,8 +1,8 @@
 """TCP ports for programs that can't bind port 0 themselves.
 
-Between the moment a port is found free and the moment a program listens on it, anything on the
-machine may take it: whoever binds port 0 or connects is given a port of the ephemeral range. So the
-ports given here lie outside that range, where nobody comes by chance.
+Between the moment a port is found free and the moment a program listens on it, any process of the
+machine may take it: a socket that binds port 0 or connects gets a port of the ephemeral range. So
+the ports given here lie outside that range, where the kernel gives none by chance.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from pathlib import Path
 
 _EPHEMERAL_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _DYNAMIC = range(49152, 65536)
-"""The ephemeral range where the system names none (RFC 6335, section 6)."""
+"""The ephemeral range of a system that names none (RFC 6335, section 6)."""
 _CANDIDATES = range(10_000, 65_536)
 _OUR_OWN = range(15_000, 15_091)
-"""What agents, Envoys and control planes listen on unless they are told otherwise."""
+"""The ports that agents, Envoys and control planes listen on by default."""
 _ENOUGH = 1_000
 
 
 def find_free_port(host: str = "127.0.0.1") -> int:
-    """Find a TCP port that nobody uses, on any address, and that nobody is given by chance.
+    """Find a TCP port that is free on every address, and that the kernel gives to no other socket.
 
     A process gets no port twice, and starts at a random one, so that the tests of two processes
     don't meet. Nothing reserves the port, so let a program that can do so bind port 0.

@@ -1,4 +1,4 @@
-"""What this process holds that a test can forget to give back.
+"""The resources of this process that a test can forget to release.
 
 A snapshot is taken before a test and compared with one taken after it; the difference is a list of
 sentences, one for each thing left. Descriptors and child processes are read from /proc, so on a
@@ -109,7 +109,7 @@ def _describe_child(pid: int) -> str:
         words = []
     command = b" ".join(words).decode(errors="replace").strip()
     if not command:
-        return f"child process {pid} ended and nobody waited for it"
+        return f"child process {pid} ended and was not waited for"
     return f"child process {pid} is still running: {command}"
 
 

@@ -1,4 +1,4 @@
-"""Waiting for what gives no event, with a bound that only guards against hanging."""
+"""Waiting for a condition without an event; the time limit only guards against hanging."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable
 
 PATIENCE_S = 60.0
-"""No statement about speed: a loaded machine takes its time."""
+"""Not a claim about speed: a busy machine may need long."""
 _LOOK_S = 0.005
 
 

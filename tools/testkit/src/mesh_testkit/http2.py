@@ -1,4 +1,4 @@
-"""A gRPC client over HTTP/2 that gives its server as much room to write as it is told to.
+"""A gRPC client over HTTP/2 whose flow control windows the test sets.
 
 Needs h2, from the extra `http2`. gRPC's own clients cannot but read.
 """

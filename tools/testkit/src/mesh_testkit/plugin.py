@@ -153,7 +153,7 @@ def golden(request: pytest.FixtureRequest) -> Golden:
 
 @pytest.fixture
 def free_port() -> Callable[..., int]:
-    """Find a TCP port that nobody else is given by chance: `free_port()`, `free_port("127.0.0.2")`.
+    """Find a TCP port that no other socket gets: `free_port()`, `free_port("127.0.0.2")`.
 
     For programs that cannot bind port 0 themselves; see `find_free_port`.
     """

@@ -1,1 +1,1 @@
-"""What becomes of a query: the answer, from the table, or that somebody else is to be asked."""
+"""Answers a query from the table, or decides that it is forwarded."""

@@ -1,8 +1,8 @@
-"""What becomes of a packet: an answer, a question to an upstream, or nothing. No I/O.
+"""Decides on a packet: an answer, a query for an upstream, or no answer. No I/O.
 
-The first question of a kind takes a few microseconds of Python. Its answers, one for each order of
-the addresses, are then kept under the very bytes that were asked (all but the id), so that the next
-such query is one lookup. What is kept goes with the table it was made from, and is bounded.
+The first query of a kind takes a few microseconds of Python. Its answers, one for each order of the
+addresses, are then kept under the bytes of the query (all but the id), so that the next such query
+is one lookup. The answers kept are bounded, and dropped with the table that they were made from.
 """
 
 import logging
@@ -52,15 +52,15 @@ class Answerer:
         self._forward_before_table = forward_before_table
         self._table: CompiledTable | None = None
         self.kept: Kept = {}
-        """What follows the id in a UDP query: what gives the next answer, and where to count it."""
+        """By the bytes of a UDP query after its id: what makes the next answer, and its counter."""
 
     @property
     def table(self) -> CompiledTable | None:
-        """The table that is answered from."""
+        """The table in use."""
         return self._table
 
-    def adopt(self, table: CompiledTable) -> Kept:
-        """Answer from this table from now on; returns what was kept of the one before."""
+    def use_table(self, table: CompiledTable) -> Kept:
+        """Answer from this table from now on; returns the answers kept of the one before."""
         kept, self.kept = self.kept, {}
         self._table = table
         return kept
@@ -69,11 +69,11 @@ class Answerer:
         """Decide on a packet; never raises."""
         try:
             return self._answer(packet, over_tcp=over_tcp)
-        except Exception as error:  # noqa: BLE001 - whatever it is, somebody waits for an answer
+        except Exception as error:  # noqa: BLE001 - a client waits for an answer
             return self.failure(packet, error)
 
     def failure(self, packet: bytes, error: Exception) -> bytes | None:
-        """SERVFAIL: a mistake of our own is no reason to be silent."""
+        """Return SERVFAIL for a bug of ours, so that the client does not wait in vain."""
         self._counts.internal_errors += 1
         log.error("query failed", extra={"packet": packet[:64].hex()}, exc_info=error)
         if len(packet) < HEADER_BYTES or packet[2] & QR >> 8:

@@ -1,7 +1,7 @@
-"""The records that a host of the table is answered with.
+"""The records of a host in the table.
 
-A and AAAA come in another order for each query, so that callers spread over the addresses; the
-CNAME of an alias stays first. SRV, HTTPS and PTR are made where ports and addresses tell them.
+A and AAAA records are in another order for each query, so that clients spread over the addresses;
+the CNAME of an alias stays first. SRV, HTTPS and PTR are made from the ports and addresses.
 """
 
 import socket
@@ -23,7 +23,7 @@ _SRV = struct.Struct("!HHH")
 _SVC_PARAMETER = struct.Struct("!HH")
 _IP4_HINT, _IP6_HINT, _PORT = 4, 6, 3
 _READY_ORDERS = 8
-"""Up to so many addresses, each order is put together once; beyond, one for each query."""
+"""With up to so many addresses, each order is made once; with more, one for each query."""
 _MOST_HINTS = 8
 _WEB_PORT = 443
 _TLS_WEB = frozenset({"HTTPS"})
@@ -33,7 +33,7 @@ _HEX = frozenset(b"0123456789abcdef")
 
 
 def address_answers(query: Query, hit: Hit, limit: int, *, ttl_s: int) -> Iterator[bytes]:
-    """Answers to a query for A or AAAA without end, each in the next order."""
+    """Return endless answers to a query for A or AAAA, each in the next order."""
     addresses = addresses_v4(hit.entry) if query.qtype == A else addresses_v6(hit.entry)
     if not addresses:
         return repeat(answer_tail(query, (), limit))
@@ -41,27 +41,27 @@ def address_answers(query: Query, hit: Hit, limit: int, *, ttl_s: int) -> Iterat
     owner = QUESTION_POINTER
     if hit.target is not None:
         first = [_record(QUESTION_POINTER, CNAME, ttl_s, hit.target)]
-        # The target is told in the CNAME's data; the addresses refer to it there.
+        # The addresses point to the target in the CNAME's data (compression, RFC 1035).
         at = HEADER_BYTES + len(query.question) + len(QUESTION_POINTER) + _FIXED.size
         owner = (0xC000 | at).to_bytes(2, "big")
     records = [_record(owner, query.qtype, ttl_s, address) for address in addresses]
     if len(records) == 1:
         return repeat(answer_tail(query, first + records, limit))
     if len(records) <= _READY_ORDERS:
-        orders = [records[turn:] + records[:turn] for turn in range(len(records))]
+        orders = [records[start:] + records[:start] for start in range(len(records))]
         return cycle([answer_tail(query, first + order, limit) for order in orders])
-    return _turning(query, first, records, limit)
+    return _rotated(query, first, records, limit)
 
 
-def _turning(query: Query, first: list[bytes], records: list[bytes], limit: int) -> Iterator[bytes]:
-    turn = 0
+def _rotated(query: Query, first: list[bytes], records: list[bytes], limit: int) -> Iterator[bytes]:
+    start = 0
     while True:
-        yield answer_tail(query, first + records[turn:] + records[:turn], limit)
-        turn = (turn + 1) % len(records)
+        yield answer_tail(query, first + records[start:] + records[:start], limit)
+        start = (start + 1) % len(records)
 
 
 def other_answer(table: CompiledTable, query: Query, limit: int, *, ttl_s: int) -> bytes | None:
-    """Answer SRV, HTTPS or PTR from the table; None: the table doesn't tell, others may."""
+    """Return the answer to SRV, HTTPS or PTR; None: the table has none, an upstream may."""
     match query.qtype:
         case _ if query.qclass != IN:
             return None
@@ -76,7 +76,7 @@ def other_answer(table: CompiledTable, query: Query, limit: int, *, ttl_s: int) 
 
 
 def _service_answer(table: CompiledTable, query: Query, limit: int, ttl_s: int) -> bytes | None:
-    """`_NAME._PROTOCOL.HOST`, as Kubernetes' DNS has it: the port of that name."""
+    """Return the port of that name, for `_NAME._PROTOCOL.HOST`, as in Kubernetes' DNS."""
     split = _underscored(query.name)
     if split is None:
         return None
@@ -105,8 +105,8 @@ def _address_records(owner: bytes, hit: Hit, ttl_s: int) -> list[bytes]:
 def _https_answer(table: CompiledTable, query: Query, limit: int, ttl_s: int) -> bytes | None:
     """An HTTPS record tells clients to use TLS (RFC 9460), so only a port that has it gets one.
 
-    A host whose ports are known and have no TLS is answered with nothing: there is no need to ask
-    anybody else.
+    For a host whose ports are known and have no TLS, the answer has no record: an upstream need not
+    be asked.
     """
     wanted = _WEB_PORT
     name = query.name
@@ -182,18 +182,18 @@ def _reversed_address(name: bytes) -> bytes | None:
     return None
 
 
-def _labels(front: bytes) -> list[bytes]:
+def _labels(name: bytes) -> list[bytes]:
     parts = []
     position = 0
-    while position < len(front):
-        length = front[position]
-        parts.append(front[position + 1 : position + 1 + length])
+    while position < len(name):
+        length = name[position]
+        parts.append(name[position + 1 : position + 1 + length])
         position += 1 + length
     return parts
 
 
 def _underscored(name: bytes) -> tuple[tuple[str, str], bytes] | None:
-    """Take `_first._second.` off a name."""
+    """Split `_first._second.` off a name; None without it."""
     found = []
     position = 0
     for _ in range(2):

@@ -1,1 +1,1 @@
-"""What the mesh doesn't know: which servers to ask, in which order, and what they said."""
+"""Forwards queries to upstream resolvers, and keeps their replies."""

@@ -1,6 +1,6 @@
-"""Replies that are kept for as long as their TTLs allow, and longer when no server answers.
+"""Keeps replies for as long as their TTLs allow, and longer when no server answers.
 
-Bounded by bytes; what was not asked for the longest time goes first. Time is handed in.
+Bounded by bytes; the least recently used reply is dropped first. The time is passed in.
 """
 
 import struct
@@ -14,20 +14,20 @@ from mesh_dnsproxy.message._reply import Record, lifetime, records
 
 _TTL = struct.Struct("!I")
 _OVERHEAD_BYTES = 600
-"""What an entry takes beside its bytes, in Python's objects."""
+"""The memory of an entry beside its bytes, in Python's objects."""
 _COOKIE = 10
 _LARGEST_KEPT = 16 * 1024
 _OPT_LENGTH_AT = 9
 
 
 class CacheConfig(NamedTuple):
-    """What is kept.
+    """Which replies are kept, and for how long.
 
-    max_bytes: for all entries; 0 keeps nothing. negative: also that there is no such name or
-    record. max_ttl_s, max_negative_ttl_s: a TTL above it is taken for it. serve_stale: what has
-    expired is used when no server answers (RFC 8767), for stale_for_s, with a TTL of stale_ttl_s;
-    while they don't, they are asked again every stale_retry_s; and it is used when they take
-    longer than stale_after_s.
+    max_bytes: for all entries; 0 keeps nothing. negative: also replies that there is no such name
+    or record. max_ttl_s, max_negative_ttl_s: the largest TTL; a larger one is cut to it.
+    serve_stale: an expired reply is used while no server answers (RFC 8767), for stale_for_s, with
+    a TTL of stale_ttl_s; the servers are asked again every stale_retry_s. It is also used when
+    they take longer than stale_after_s.
     """
 
     max_bytes: int = 4 * 1024 * 1024
@@ -42,7 +42,7 @@ class CacheConfig(NamedTuple):
 
 
 class State(StrEnum):
-    """What a lookup found."""
+    """The state of a reply in the cache."""
 
     FRESH = "fresh"
     STALE = "stale"
@@ -52,7 +52,7 @@ class State(StrEnum):
 
 
 class Found(NamedTuple):
-    """A kept reply, its TTLs counted down; the id and question are those of its first asker."""
+    """A reply with its TTLs counted down, and the id and question of the first client."""
 
     state: State
     reply: bytes
@@ -70,7 +70,7 @@ CacheKey = tuple[bytes, int, int]
 
 
 def cache_key(query: Query) -> CacheKey | None:
-    """What two queries have in common that may get the same reply; None: nobody else's will do."""
+    """Return a key that is equal for queries with the same reply; None if there can be none."""
     edns = query.edns
     if edns is None:
         kind = 0
@@ -85,7 +85,7 @@ def cache_key(query: Query) -> CacheKey | None:
 
 
 class ReplyCache:
-    """Replies by what was asked."""
+    """The replies that are kept, by question."""
 
     def __init__(self, config: CacheConfig) -> None:
         self._config = config
@@ -98,17 +98,17 @@ class ReplyCache:
 
     @property
     def size_bytes(self) -> int:
-        """What the entries take."""
+        """The memory of all entries."""
         return self._bytes
 
     def clear(self) -> None:
-        """Forget everything, as when other servers are asked from now on."""
+        """Drop all replies, as when other servers are asked from now on."""
         self._entries.clear()
         self._retry_at.clear()
         self._bytes = 0
 
     def get(self, key: CacheKey, now: float) -> Found | None:
-        """Look up what was kept."""
+        """Return the reply that is kept, also an expired one."""
         entry = self._entries.get(key)
         if entry is None:
             return None
@@ -148,8 +148,8 @@ class ReplyCache:
         while self._bytes > config.max_bytes:
             self._remove(next(iter(self._entries)))
 
-    def not_refreshed(self, key: CacheKey, now: float) -> None:
-        """Take notice that no server answered: what has expired is used at once for a while."""
+    def no_server_answered(self, key: CacheKey, now: float) -> None:
+        """Use the expired reply at once for a while, as no server answered."""
         if key in self._entries:
             self._retry_at[key] = now + self._config.stale_retry_s
 
@@ -175,7 +175,7 @@ def _with_ttl(entry: _Entry, ttl_s: int) -> bytes:
 
 
 def _without_options(reply: bytes, found: tuple[Record, ...]) -> bytes | None:
-    """Take the options out of the OPT record: a cookie, say, was for its asker only.
+    """Remove the options from the OPT record: a cookie, for example, was for one client only.
 
     None when it is not the last record, which no server sends.
     """

@@ -1,8 +1,8 @@
-"""How one question is put to servers until one of them answers: a state machine without I/O.
+"""Asks servers one question until one of them answers: a state machine without I/O.
 
-Whoever runs it sends what it returns, tells it what came of that and when its time has come, and
-stops when it has an outcome. A server that does not answer in time is not given up: its answer is
-taken until the end, while the next one is asked already.
+The caller sends the attempts that each method returns, reports their results, calls `time_passed`
+at `due_at`, and stops when there is an `outcome`. When a server does not answer in time, the next
+one is asked, but its answer still counts until the end.
 """
 
 from collections.abc import Sequence
@@ -14,14 +14,14 @@ from mesh_dnsproxy.message._reply import Verdict
 
 
 class Transport(StrEnum):
-    """How a server is asked."""
+    """The transport by which a server is asked."""
 
     UDP = "udp"
     TCP = "tcp"
 
 
 class Attempt(NamedTuple):
-    """One sending of the question. number: attempts are told apart by it."""
+    """One sending of the question. number: different for each attempt."""
 
     number: int
     server: Upstream
@@ -29,10 +29,10 @@ class Attempt(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """How it ended.
+    """The end of a resolution.
 
-    reply: None when no server said anything. answered: a server gave an answer that can be kept;
-    otherwise the reply is the best that there was: cut short, or an error.
+    reply: None when no server replied. answered: a server gave an answer that can be kept;
+    otherwise the reply is the best one: truncated, or an error.
     """
 
     reply: bytes | None
@@ -41,7 +41,7 @@ class Outcome(NamedTuple):
 
 
 class Resolution:
-    """One question's way: `start`, then `replied`, `failed` and `time_passed` until `outcome`."""
+    """One question: `start`, then `replied`, `failed` and `time_passed` until `outcome`."""
 
     def __init__(
         self,
@@ -61,29 +61,29 @@ class Resolution:
         self._ends_at = self._next_at = 0.0
         self._open: dict[int, Attempt] = {}
         self._current: set[int] = set()
-        self._said_no: set[tuple[Upstream, Transport]] = set()
+        self._failed: set[tuple[Upstream, Transport]] = set()
         self._best: tuple[int, bytes, Upstream] | None = None
         self.outcome: Outcome | None = None
 
     @property
     def due_at(self) -> float:
-        """When `time_passed` is to be called."""
+        """The time at which `time_passed` is to be called."""
         return min(self._next_at, self._ends_at)
 
     @property
     def silent(self) -> tuple[Upstream, ...]:
-        """Servers that were asked and have said nothing."""
+        """The servers that were asked and have not replied."""
         return tuple(dict.fromkeys(attempt.server for attempt in self._open.values()))
 
     def start(self, now: float) -> tuple[Attempt, ...]:
-        """Begin; returns what is to be sent, here and below."""
+        """Begin. Like the methods below, returns the attempts to send."""
         self._ends_at = now + self._total_timeout_s
         return self._advance(now)
 
     def replied(
         self, attempt: Attempt, verdict: Verdict, reply: bytes, now: float
     ) -> tuple[Attempt, ...]:
-        """Take a reply to this question."""
+        """A server replied to this question."""
         if self.outcome is not None or attempt.number not in self._open:
             return ()
         match verdict:
@@ -98,18 +98,18 @@ class Resolution:
                 return self._next_if_idle(attempt, now)
             case _:
                 self._remember(1, reply, attempt.server)
-                self._said_no.add((attempt.server, attempt.transport))
+                self._failed.add((attempt.server, attempt.transport))
                 return self._next_if_idle(attempt, now)
 
     def failed(self, attempt: Attempt, now: float) -> tuple[Attempt, ...]:
-        """Take notice that nothing will come of an attempt."""
+        """An attempt failed: there will be no reply to it."""
         if self.outcome is not None or attempt.number not in self._open:
             return ()
-        self._said_no.add((attempt.server, attempt.transport))
+        self._failed.add((attempt.server, attempt.transport))
         return self._next_if_idle(attempt, now)
 
     def time_passed(self, now: float) -> tuple[Attempt, ...]:
-        """Take notice of the time."""
+        """The time `due_at` has come, or passed."""
         if self.outcome is not None:
             return ()
         if now >= self._ends_at:
@@ -126,9 +126,9 @@ class Resolution:
         self._current.discard(attempt.number)
 
     def _advance(self, now: float) -> tuple[Attempt, ...]:
-        """Send the next wave that has someone left to ask."""
+        """Send the next wave with a server that has not failed."""
         while self._wave < len(self._waves):
-            wave = [each for each in self._waves[self._wave] if each not in self._said_no]
+            wave = [each for each in self._waves[self._wave] if each not in self._failed]
             self._wave += 1
             if wave:
                 self._current = set()
@@ -164,7 +164,7 @@ class Resolution:
 def _plan(
     servers: Sequence[Upstream], transport: Transport, *, rounds: int, parallel: bool
 ) -> list[list[tuple[Upstream, Transport]]]:
-    """Whom to ask together, wave after wave: the asker's transport first."""
+    """Return the servers to ask together, wave after wave; the client's transport comes first."""
     waves = []
     transports = [transport] * rounds
     if transport is Transport.TCP:

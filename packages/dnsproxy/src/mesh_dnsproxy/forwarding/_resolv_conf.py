@@ -1,4 +1,4 @@
-"""resolv.conf(5), read as tolerantly as the resolvers of the C libraries read it, and then some.
+"""Reads resolv.conf(5), more tolerantly than the resolvers of the C libraries.
 
 What cannot be read costs its own line only, and is told.
 """
@@ -13,7 +13,7 @@ _HASHED = re.compile(r"(?P<host>[^#]+)#(?P<port>\d{1,5})")
 
 
 class Upstream(NamedTuple):
-    """A server to ask. host: an address, an IPv6 one perhaps with `%interface` behind it."""
+    """An upstream resolver. host: an address; an IPv6 one may end in `%interface`."""
 
     host: str
     port: int = DNS_PORT
@@ -23,7 +23,7 @@ class Upstream(NamedTuple):
 
 
 class ResolvConf(NamedTuple):
-    """What the file says. search: without dots at the end. problems: a sentence for each."""
+    """The content of the file. search: without dots at the end. problems: a sentence for each."""
 
     nameservers: tuple[Upstream, ...] = ()
     search: tuple[str, ...] = ()
@@ -32,7 +32,7 @@ class ResolvConf(NamedTuple):
 
 
 def parse_resolv_conf(text: str) -> ResolvConf:
-    """Read a resolv.conf; whatever the text is, there is a result.
+    """Read a resolv.conf; any text has a result.
 
     `domain` and `search` exclude each other, and the last one holds. Options are for the resolver
     in the application, which reads the file itself: they are kept to be shown.

@@ -1,4 +1,4 @@
-"""A question over TCP: a connection for it alone, as many servers answer one after the other."""
+"""Asks a server over TCP: a connection for each question, as many servers answer in sequence."""
 
 import asyncio
 import os
@@ -9,15 +9,15 @@ from mesh_dnsproxy.forwarding._udp import numeric_address
 from mesh_dnsproxy.message._reply import Verdict, judge
 
 _LENGTH_BYTES = 2
-_MOST_FOREIGN = 4
+_MOST_FOREIGN_REPLIES = 4
 
 
 class NoReply(Exception):
-    """A server ended the connection, or said something else."""
+    """A server ended the connection, or answered other questions."""
 
 
 async def ask_over_tcp(server: Upstream, packet: bytes, question: bytes) -> tuple[Verdict, bytes]:
-    """Ask and wait for the reply, for as long as it takes; raises OSError or `NoReply`."""
+    """Ask and return the reply, however long it takes; raises OSError or `NoReply`."""
     family, kind, protocol, _, address = numeric_address(server, socket.SOCK_STREAM)
     sent = os.urandom(2) + packet[2:]
     sock = socket.socket(family, kind, protocol)
@@ -26,7 +26,7 @@ async def ask_over_tcp(server: Upstream, packet: bytes, question: bytes) -> tupl
         loop = asyncio.get_running_loop()
         await loop.sock_connect(sock, address)
         await loop.sock_sendall(sock, len(sent).to_bytes(_LENGTH_BYTES, "big") + sent)
-        for _ in range(_MOST_FOREIGN):
+        for _ in range(_MOST_FOREIGN_REPLIES):
             length = int.from_bytes(await _read(loop, sock, _LENGTH_BYTES), "big")
             reply = await _read(loop, sock, length)
             verdict = judge(reply, sent, question)

@@ -1,4 +1,4 @@
-"""Questions over UDP: each from a random port with a random id, and only its own reply is taken.
+"""Asks servers over UDP: each question from a random port with a random id.
 
 A socket is connected to one server, so the kernel drops what others send, and a server that is not
 there is known at once. While few questions are open, each has a socket and with it a port of its
@@ -19,11 +19,11 @@ from mesh_dnsproxy.message._reply import Verdict, judge
 _READS_AT_ONCE = 64
 _LARGEST = 65535
 _IDS_OF_A_SOCKET = 4096
-"""So few of the 65536 ids that a random one is nearly always free."""
+"""A small part of the 65536 ids, so that a random one is nearly always free."""
 
 
 class Exchange:
-    """A question on its way, until it is closed."""
+    """A question to a server that waits for the reply, until it is closed."""
 
     __slots__ = ("_channel", "on_error", "on_reply", "packet", "question")
 
@@ -42,7 +42,7 @@ class Exchange:
         self.on_error: Final = on_error
 
     def close(self) -> None:
-        """Take no reply any more; may be called again."""
+        """Ignore a later reply; may be called again."""
         self._channel.forget(self)
 
 
@@ -59,11 +59,11 @@ class UdpUpstreams:
 
     @property
     def open_sockets(self) -> int:
-        """How many sockets are open."""
+        """The number of open sockets."""
         return self._open
 
     def owns(self, host: str, port: int) -> bool:
-        """Whether a packet from there would be a question of ours."""
+        """Say whether a packet from this address is a question that this server sent."""
         return (host, port) in self._own_addresses
 
     def ask(
@@ -105,7 +105,7 @@ class UdpUpstreams:
         return channel
 
     def drop(self, channel: "_Channel") -> None:
-        """Forget a channel that was closed."""
+        """Remove a channel that was closed."""
         channels = self._channels[channel.server]
         channels.remove(channel)
         if not channels:
@@ -114,7 +114,7 @@ class UdpUpstreams:
         self._own_addresses.discard(channel.own_address)
 
     def read(self, channel: "_Channel") -> None:
-        """Take what has come."""
+        """Read the replies that have arrived."""
         buffer = self._buffer
         for _ in range(_READS_AT_ONCE):
             try:
@@ -141,7 +141,7 @@ class UdpUpstreams:
 
 
 class _Channel:
-    """A connected socket and the questions that are open on it; closes with the last of them."""
+    """A connected socket and the open questions on it; it closes with the last of them."""
 
     __slots__ = ("_loop", "_upstreams", "closed", "own_address", "server", "socket", "waiting")
 
@@ -156,7 +156,7 @@ class _Channel:
         self._loop.add_reader(sock, upstreams.read, self)
 
     def free_id(self) -> bytes:
-        """A random id that no open question has."""
+        """Return a random id that no open question has."""
         identity = os.urandom(2)
         while identity in self.waiting:
             identity = os.urandom(2)
@@ -168,7 +168,7 @@ class _Channel:
         self.waiting[exchange.packet[:2]] = exchange
 
     def forget(self, exchange: Exchange) -> None:
-        """Wait for this reply no more."""
+        """Ignore the reply with this id."""
         identity = exchange.packet[:2]
         if self.waiting.get(identity) is exchange:
             del self.waiting[identity]
@@ -204,7 +204,7 @@ def _connected(server: Upstream) -> socket.socket:
 def numeric_address(
     server: Upstream, kind: socket.SocketKind
 ) -> tuple[int, socket.SocketKind, int, str, tuple[str, int] | tuple[str, int, int, int]]:
-    """The address as the kernel takes it; raises OSError, as for an interface that is not there."""
+    """Return the address for the socket module; raises OSError, as for an unknown interface."""
     flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
     found = socket.getaddrinfo(server.host, server.port, type=kind, flags=flags)
     return found[0]  # type: ignore[return-value]

@@ -1,4 +1,4 @@
-"""Which servers are asked for a name, in which order; ourselves never."""
+"""Which servers are asked for a name, and in which order; this server itself never."""
 
 import ipaddress
 from collections.abc import Callable, Iterable, Mapping
@@ -17,7 +17,7 @@ class Routes(NamedTuple):
     by_suffix: Mapping[bytes, tuple[Upstream, ...]] = {}
 
     def servers_for(self, name: bytes) -> tuple[Upstream, ...]:
-        """Find the servers of the longest suffix; whole labels count."""
+        """Return the servers of the longest suffix in whole labels."""
         if self.by_suffix:
             position = 0
             while True:
@@ -36,15 +36,15 @@ def without_ourselves(
     *,
     is_local: Callable[[str], bool],
 ) -> tuple[Upstream, ...]:
-    """Leave out the servers that are we.
+    """Leave out the addresses that this server listens on.
 
-    is_local: whether an address is one of this machine's; asked only where we listen on all.
+    is_local: whether an address is one of this machine's; called only if it listens on all.
     """
     ours = [(_address(host), port) for host, port in listening]
 
     def is_ours(server: Upstream) -> bool:
         address = _address(server.host)
-        if address.is_unspecified:  # which a client takes for the loopback address
+        if address.is_unspecified:  # a client reads it as the loopback address
             address = ipaddress.ip_address("127.0.0.1" if address.version == 4 else "::1")
         for own, port in ours:
             if port != server.port:
@@ -66,26 +66,26 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
 
 
 class Health:
-    """Which servers have been silent lately: they are asked last, until they have had a rest."""
+    """Servers that failed lately are asked last, for a while."""
 
     def __init__(self) -> None:
         self._failures: dict[Upstream, int] = {}
         self._last_until: dict[Upstream, float] = {}
 
     def succeeded(self, server: Upstream) -> None:
-        """Forget what was held against a server."""
+        """Forget the failures of a server."""
         self._failures.pop(server, None)
         self._last_until.pop(server, None)
 
     def failed(self, server: Upstream, now: float) -> None:
-        """Hold a silence against a server."""
+        """A server did not reply, or could not be asked."""
         count = self._failures.get(server, 0) + 1
         self._failures[server] = count
         if count >= _FAILURES_UNTIL_LAST:
             self._last_until[server] = now + _LAST_FOR_S
 
     def order(self, servers: tuple[Upstream, ...], now: float) -> tuple[Upstream, ...]:
-        """The servers in their order, but the silent ones behind the others."""
+        """Return the servers in their order, but those that failed lately after the others."""
         if not self._last_until:
             return servers
         return tuple(sorted(servers, key=lambda server: self._last_until.get(server, now) > now))

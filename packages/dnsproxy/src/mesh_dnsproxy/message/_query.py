@@ -1,8 +1,7 @@
-"""A query as it came, taken apart as far as answering and forwarding need it.
+"""Parses a query, as far as answering and forwarding need it.
 
-Bounds are checked before anything is read, so any bytes have an outcome: a query, an answer that
-says what is wrong with it, or nothing, as a packet that is no query must never be answered
-(RFC 1035, RFC 6891, RFC 8906).
+Bounds are checked before anything is read, so any bytes have a result: a query, an error answer, or
+None for a packet that is no query, which must never be answered (RFC 1035, RFC 6891, RFC 8906).
 """
 
 import struct
@@ -33,7 +32,7 @@ _MAX_LABEL_BYTES = 63
 
 
 class Edns(NamedTuple):
-    """What an OPT record says. udp_bytes: the largest answer its sender takes over UDP."""
+    """The content of an OPT record. udp_bytes: the largest answer its sender accepts over UDP."""
 
     udp_bytes: int
     version: int
@@ -52,17 +51,17 @@ class Query(NamedTuple):
     qclass: int
     edns: Edns | None
     plain: bool
-    """Nothing but the question, and perhaps an OPT record without options."""
+    """The query has only a question, and perhaps an OPT record without options."""
 
     def udp_limit(self, most: int) -> int:
-        """The largest answer that may be sent over UDP."""
+        """Return the size of the largest answer that may be sent over UDP."""
         if self.edns is None:
             return _LEAST_UDP_BYTES
         return max(_LEAST_UDP_BYTES, min(self.edns.udp_bytes, most))
 
 
 class Refusal(NamedTuple):
-    """A query that cannot be answered but with a code. question: empty where it is not told."""
+    """A query that is answered with an error code. question: empty if it could not be read."""
 
     packet: bytes
     flags: int
@@ -72,7 +71,7 @@ class Refusal(NamedTuple):
 
 
 class _Refused(Exception):
-    """Parsing found what the query is answered with."""
+    """The query is answered with this error code."""
 
     def __init__(self, rcode: int, question: bytes = b"", edns: Edns | None = None) -> None:
         super().__init__(rcode)
@@ -82,7 +81,7 @@ class _Refused(Exception):
 
 
 def parse_query(packet: bytes) -> Query | Refusal | None:
-    """Take a packet apart; None: nobody waits for an answer to it."""
+    """Parse a packet; None if it is no query and gets no answer."""
     if len(packet) < HEADER_BYTES or packet[2] & QR >> 8:
         return None
     flags = packet[2] << 8 | packet[3]
@@ -124,7 +123,7 @@ def _parse(packet: bytes, flags: int) -> Query:
 
 
 def _plain_name_end(packet: bytes) -> int:
-    """Where the name of the question ends: nothing stands before it that could be pointed to."""
+    """Return where the question's name ends; a pointer in it would be an error."""
     position = HEADER_BYTES
     end = len(packet)
     while position < end and (length := packet[position]):
@@ -137,7 +136,7 @@ def _plain_name_end(packet: bytes) -> int:
 
 
 def _edns(packet: bytes, position: int, before: int, additionals: int) -> Edns | None:
-    """Find the OPT record behind the question; raises ValueError for what is malformed."""
+    """Return the OPT record after the question; raises ValueError if a record is malformed."""
     found: Edns | None = None
     for number in range(before + additionals):
         after_name = name_end(packet, position)
@@ -171,7 +170,7 @@ def _check_options(options: bytes) -> None:
 
 
 def option_codes(options: bytes) -> frozenset[int]:
-    """The codes of the options, which were found well-formed."""
+    """Return the codes of the options, which have to be well-formed."""
     codes = set()
     position = 0
     while position < len(options):

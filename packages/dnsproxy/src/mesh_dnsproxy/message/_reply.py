@@ -1,6 +1,6 @@
-"""An upstream's reply: is it one, and to what was asked; its lifetimes; cutting it to a size.
+"""An upstream's reply: whether it answers the question, its lifetime, and cutting it to a size.
 
-A reply is passed on unchanged but for the id, so all of this works on the bytes.
+A reply is forwarded unchanged except for the id, so all of this works on the bytes.
 """
 
 import struct
@@ -15,22 +15,22 @@ _HEADER = struct.Struct("!6H")
 _RECORD = struct.Struct("!HHIH")
 _TTL = struct.Struct("!I")
 _MINIMUM_AT = 16
-"""Where, behind its two names, a SOA's data tells how long a negative answer holds (RFC 2308)."""
+"""Offset after the two names of an SOA of the TTL for negative answers (RFC 2308)."""
 
 
 class Verdict(StrEnum):
-    """What a packet from an upstream is worth."""
+    """The kinds of packets from an upstream."""
 
     GOOD = "good"
     TRUNCATED = "truncated"
     FAILED = "failed"
-    """The server says that it cannot or does not want to: another one may."""
+    """An error of this server: another one may answer."""
     FOREIGN = "foreign"
-    """No reply to the question: dropped, as anybody may have sent it."""
+    """No reply to this question: dropped, as any host may have sent it."""
 
 
 class Record(NamedTuple):
-    """Where a record stands. section: 0 answer, 1 authority, 2 additional."""
+    """The position of a record. section: 0 answer, 1 authority, 2 additional."""
 
     start: int
     kind: int
@@ -42,7 +42,7 @@ class Record(NamedTuple):
 
 
 def judge(reply: bytes, packet: bytes, question: bytes) -> Verdict:
-    """Tell what a reply is worth to who sent `packet` with that question."""
+    """Return the kind of a reply to `packet`, which asked that question."""
     if len(reply) < HEADER_BYTES or reply[:2] != packet[:2]:
         return Verdict.FOREIGN
     _, flags, questions, *counts = _HEADER.unpack_from(reply)
@@ -70,9 +70,7 @@ def _is_whole(reply: bytes, position: int) -> bool:
 
 
 def records(reply: bytes, position: int) -> tuple[Record, ...]:
-    """All records, from behind the question; raises ValueError if they are not what the header
-    tells of.
-    """
+    """Return all records after the question; raises ValueError if they don't fit the header."""
     _, _, _, *counts = _HEADER.unpack_from(reply)
     found = []
     for section, count in enumerate(counts):
@@ -93,14 +91,14 @@ def records(reply: bytes, position: int) -> tuple[Record, ...]:
 
 
 class Lifetime(NamedTuple):
-    """How long a reply holds; None: it is not to be kept."""
+    """How long a reply may be kept; None: not at all."""
 
     ttl_s: int | None
     negative: bool
 
 
 def lifetime(reply: bytes, found: tuple[Record, ...]) -> Lifetime:
-    """What the TTLs of a good reply allow (RFC 1035; for "there is none", RFC 2308)."""
+    """Return how long a good reply may be kept (RFC 1035; a negative one: RFC 2308)."""
     answers = [record for record in found if record.section == 0]
     if answers and reply[3] & RCODE == NOERROR:
         return Lifetime(min(_seconds(each.ttl) for each in found if each.kind != OPT), False)
@@ -116,12 +114,12 @@ def lifetime(reply: bytes, found: tuple[Record, ...]) -> Lifetime:
 
 
 def _seconds(ttl: int) -> int:
-    """A TTL with its first bit set means zero (RFC 2181, section 8)."""
+    """Return a TTL; one with its first bit set means zero (RFC 2181, section 8)."""
     return ttl if ttl < 1 << 31 else 0
 
 
 def cut(reply: bytes, question_end: int, limit: int) -> bytes:
-    """The reply in at most `limit` bytes: whole records, TC set, and the OPT record kept.
+    """Return the reply in at most `limit` bytes: whole records, TC set, the OPT record kept.
 
     Raises ValueError for a reply whose records cannot be told apart.
     """

@@ -1,8 +1,7 @@
-"""Queries over TCP (RFC 7766): several on a connection, answered as answers come.
+"""Queries over TCP (RFC 7766): several on a connection, each answered when its answer is there.
 
-A connection may stay for as long as it asks. One that does not, also one that sends a byte now and
-then, is closed after a time-out; when there are too many, the one that has been idle for longest
-makes room.
+A connection stays open while it sends queries. One that does not, or only a byte now and then, is
+closed after a time-out; when there are too many, the one that was idle for longest is closed.
 """
 
 import asyncio
@@ -26,11 +25,11 @@ _MOST_UNSENT_BYTES = 256 * 1024
 
 
 class TcpConfig(NamedTuple):
-    """How much clients may take.
+    """The limits for clients.
 
-    max_connections: at a time, on all addresses. idle_timeout_s: for a query to come whole, and for
-    an answer to be taken. max_pipelined: queries of one connection that wait for their answer;
-    beyond that no more is read from it.
+    max_connections: at a time, on all addresses. idle_timeout_s: for a query to arrive whole, and
+    for an answer to be read. max_pipelined: queries of one connection that wait for their answer;
+    with so many, no more is read from it.
     """
 
     max_connections: int = 150
@@ -39,7 +38,7 @@ class TcpConfig(NamedTuple):
 
 
 class TcpListener:
-    """Answers what comes over the connections of all addresses."""
+    """Answers the queries on the connections of all addresses."""
 
     def __init__(
         self, config: TcpConfig, answerer: Answerer, forwarder: Forwarder, counts: Counts
@@ -49,7 +48,7 @@ class TcpListener:
         self.forwarder = forwarder
         self.counts = counts
         self._connections: dict[_Connection, None] = {}
-        """The one that has been idle for longest first."""
+        """In the order of their last query, the oldest first."""
         self._full = False
 
     @asynccontextmanager
@@ -74,7 +73,7 @@ class TcpListener:
                 await server.wait_closed()
 
     def admit(self, connection: "_Connection") -> bool:
-        """Take a connection in, at the cost of an idle one if need be."""
+        """Admit a connection; if there are too many, close an idle one, or refuse this one."""
         if len(self._connections) >= self.config.max_connections:
             if not self._full:
                 self._full = True
@@ -93,13 +92,13 @@ class TcpListener:
         return True
 
     def used(self, connection: "_Connection") -> None:
-        """Take notice that a connection is not idle."""
+        """A connection sent a query, or got an answer."""
         if connection in self._connections:
             del self._connections[connection]
             self._connections[connection] = None
 
-    def forget(self, connection: "_Connection") -> None:
-        """Take notice that a connection has ended."""
+    def remove(self, connection: "_Connection") -> None:
+        """A connection has ended."""
         self._connections.pop(connection, None)
         self.counts.tcp_connections = len(self._connections)
         if self._full and len(self._connections) < self.config.max_connections // 2:
@@ -125,10 +124,10 @@ class _Connection(asyncio.Protocol):
         self._received = bytearray()
         self._ended = False
         self._paused = False
-        self._taking = False
+        self._answering = False
         self.pending = 0
         self.clogged = False
-        """The client does not take its answers."""
+        """The client does not read its answers."""
         self.used_at = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -140,10 +139,10 @@ class _Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._received += data
-        self._take()
+        self._answer_received()
 
     def eof_received(self) -> bool:
-        """Keep the other direction open for the answers that are still to come."""
+        """Keep the other direction open for the answers that are not sent yet."""
         self._ended = True
         self._close_if_done()
         return True
@@ -152,39 +151,39 @@ class _Connection(asyncio.Protocol):
         del exc
         self._transport = None
         self._received.clear()
-        self._listener.forget(self)
+        self._listener.remove(self)
 
     def pause_writing(self) -> None:
         self.clogged = True
-        self._regulate()
+        self._pause_or_resume()
 
     def resume_writing(self) -> None:
         self.clogged = False
-        self._take()
+        self._answer_received()
 
     def abort(self) -> None:
-        """End the connection; answers that are still to come have nowhere to go."""
+        """End the connection; answers that are not sent yet are dropped."""
         transport, self._transport = self._transport, None
-        self._listener.forget(self)
+        self._listener.remove(self)
         if transport is not None:
             transport.abort()
 
-    def _take(self) -> None:
-        """Answer the queries that are whole, as long as there may be more.
+    def _answer_received(self) -> None:
+        """Answer the queries that have arrived whole, up to `max_pipelined`.
 
-        An answer may come at once, while its query is still being taken.
+        An answer may be there at once, which calls this again.
         """
-        if self._taking:
+        if self._answering:
             return
-        self._taking = True
+        self._answering = True
         try:
-            self._take_whole()
+            self._answer_whole_queries()
         finally:
-            self._taking = False
-        self._regulate()
+            self._answering = False
+        self._pause_or_resume()
         self._close_if_done()
 
-    def _take_whole(self) -> None:
+    def _answer_whole_queries(self) -> None:
         received = self._received
         position = 0
         most = self._listener.config.max_pipelined
@@ -205,13 +204,13 @@ class _Connection(asyncio.Protocol):
             outcome = answerer.answer(packet, over_tcp=True)
             match outcome:
                 case None:
-                    self.abort()  # it will not say anything better
+                    self.abort()  # what follows can't be queries either
                 case Forward():
                     self.pending += 1
                     self._listener.forwarder.resolve(outcome, Transport.TCP, self._answered)
                 case _:
                     self._send(outcome)
-        except Exception as error:  # noqa: BLE001 - somebody waits for an answer
+        except Exception as error:  # noqa: BLE001 - a client waits for an answer
             failure = answerer.failure(packet, error)
             if failure is not None:
                 self._send(failure)
@@ -222,7 +221,7 @@ class _Connection(asyncio.Protocol):
             return
         self._used()
         self._send(reply)
-        self._take()
+        self._answer_received()
 
     def _send(self, answer: bytes) -> None:
         if self._transport is not None:
@@ -232,8 +231,8 @@ class _Connection(asyncio.Protocol):
         self.used_at = asyncio.get_running_loop().time()
         self._listener.used(self)
 
-    def _regulate(self) -> None:
-        """Read on only while more may be asked."""
+    def _pause_or_resume(self) -> None:
+        """Pause reading while `max_pipelined` queries wait, or the client does not read."""
         if self._transport is None:
             return
         full = self.clogged or self.pending >= self._listener.config.max_pipelined
@@ -245,6 +244,6 @@ class _Connection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def _close_if_done(self) -> None:
-        idle = not self.pending and not self._taking
+        idle = not self.pending and not self._answering
         if self._ended and idle and self._transport is not None:
             self._transport.close()

@@ -1,6 +1,6 @@
-"""Queries over UDP: the socket is drained in a callback of the loop, without a protocol between.
+"""Queries over UDP: a callback of the event loop reads the socket, without an asyncio protocol.
 
-Measured faster than a datagram protocol of uvloop's, and than receiving into a buffer; see
+Measured faster than a datagram protocol of uvloop, and than receiving into a buffer; see
 docs/decisions.
 """
 
@@ -11,7 +11,6 @@ import struct
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from mesh_dnsproxy._counts import Counts, Dropped
 from mesh_dnsproxy.answering._answerer import Answerer, Forward
@@ -23,18 +22,18 @@ from mesh_dnsproxy.message._codes import SERVFAIL
 log = logging.getLogger(__name__)
 
 _PACKETS_AT_ONCE = 64
-"""Then others have their turn: timers, TCP, replies of upstreams, the compiling of a table."""
+"""Then the event loop runs the rest: timers, TCP, replies of upstreams, compiling a table."""
 _LARGEST_QUERY = 4096
 _MOST_UNSENT = 1024
 _PACKET_INFO_V4 = struct.Struct("=i4s4s")
 _CONTROL_BYTES = 128
 
-Peer = Any
-"""The peer's address as the socket module has it: another tuple for each family."""
+Peer = tuple[str, int] | tuple[str, int, int, int]
+"""The peer's address as in the socket module: IPv4, or IPv6 with flow info and scope."""
 
 
 class UdpListener:
-    """Answers what comes to one socket."""
+    """Answers the queries that one socket receives."""
 
     def __init__(
         self, sock: socket.socket, answerer: Answerer, forwarder: Forwarder, counts: Counts
@@ -48,10 +47,10 @@ class UdpListener:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Answer for as long as the block runs; what is asked then is answered still."""
+        """Read queries while the block runs; those that are open at the end are still answered."""
         loop = asyncio.get_running_loop()
         if _is_wildcard(self._socket):
-            _tell_destinations(self._socket)
+            _receive_destinations(self._socket)
             loop.add_reader(self._socket, self._drain_any)
         else:
             loop.add_reader(self._socket, self._drain)
@@ -61,7 +60,7 @@ class UdpListener:
             loop.remove_reader(self._socket)
 
     def close(self) -> None:
-        """Send nothing any more."""
+        """Send no further answers."""
         self._closed = True
         if self._unsent:
             self._unsent.clear()
@@ -70,8 +69,6 @@ class UdpListener:
     def _drain(self) -> None:
         receive, send = self._socket.recvfrom, self._socket.sendto
         answerer = self._answerer
-        packet = b""
-        peer: Peer = None
         try:
             for _ in range(_PACKETS_AT_ONCE):
                 packet, peer = receive(_LARGEST_QUERY)
@@ -88,11 +85,11 @@ class UdpListener:
                     self._send(answer, peer, None)
         except (BlockingIOError, InterruptedError):
             pass
-        except OSError as error:  # of a packet sent before, as some kernels tell it
+        except OSError as error:  # of a packet sent before, as some kernels report it
             log.debug("receiving failed", extra={"error": str(error)})
 
     def _drain_any(self) -> None:
-        """The same for a wildcard address: an answer leaves from the address that was asked."""
+        """Like `_drain`, for a wildcard address: answers leave from the address that was asked."""
         try:
             for _ in range(_PACKETS_AT_ONCE):
                 packet, control, _, peer = self._socket.recvmsg(_LARGEST_QUERY, _CONTROL_BYTES)
@@ -110,7 +107,7 @@ class UdpListener:
             log.debug("receiving failed", extra={"error": str(error)})
 
     def _answer(self, packet: bytes, peer: Peer, source: "_Control | None") -> None:
-        """What the kept answers don't have. Never raises, so that the rest is read."""
+        """Answer a query without a kept answer. Never raises, so that the next query is read."""
         try:
             outcome = self._answerer.answer(packet, over_tcp=False)
             match outcome:
@@ -126,7 +123,7 @@ class UdpListener:
                     )
                 case _:
                     self._send(outcome, peer, source)
-        except Exception as error:  # noqa: BLE001 - somebody waits for an answer
+        except Exception as error:  # noqa: BLE001 - a client waits for an answer
             failure = self._answerer.failure(packet, error)
             if failure is not None:
                 self._send(failure, peer, source)
@@ -167,7 +164,7 @@ def _is_wildcard(sock: socket.socket) -> bool:
     return sock.getsockname()[0] in ("0.0.0.0", "::")  # noqa: S104 - a comparison
 
 
-def _tell_destinations(sock: socket.socket) -> None:
+def _receive_destinations(sock: socket.socket) -> None:
     if sock.family == socket.AF_INET6:
         sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RECVPKTINFO, 1)
     else:
@@ -175,7 +172,7 @@ def _tell_destinations(sock: socket.socket) -> None:
 
 
 def _source(control: list[tuple[int, int, bytes]]) -> _Control | None:
-    """Turn where a packet was sent to into where its answer is sent from."""
+    """Return the control message by which an answer is sent from the address that was asked."""
     for level, kind, data in control:
         if level == socket.IPPROTO_IP and len(data) >= _PACKET_INFO_V4.size:
             _, _, destination = _PACKET_INFO_V4.unpack_from(data)

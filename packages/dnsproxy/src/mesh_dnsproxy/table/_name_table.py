@@ -1,4 +1,4 @@
-"""The name table as plain data: what a control plane says of each host, and its JSON form."""
+"""The name table as plain data: the entry of each host, and the JSON form."""
 
 import json
 import re
@@ -20,7 +20,7 @@ class Port(NamedTuple):
 
 
 class NameEntry(NamedTuple):
-    """What is known of a host. ports: empty when they are not known."""
+    """The entry of a host. ports: empty when they are not known."""
 
     addresses: tuple[str, ...]
     registry: str = ""
@@ -31,13 +31,13 @@ class NameEntry(NamedTuple):
 
 
 class TableSource(Protocol):
-    """What a table can be compiled from: anything with the `items` of a mapping."""
+    """The source of a table: any object with the `items` of a mapping."""
 
     def items(self) -> Iterable[tuple[str, NameEntry]]:
-        """Hosts (`*.` in front: a wildcard) and what is known of them.
+        """Return the hosts (a wildcard begins with `*.`) and their entries.
 
-        May be lazy: it is read in slices, so that a large table holds nobody up. Raises
-        `NameTableError`, from the iterator too, for what cannot be read.
+        May be lazy: it is read in slices, so that queries don't wait for a large table. Raises
+        `NameTableError`, from the iterator too, if it cannot be read.
         """
 
 
@@ -75,12 +75,12 @@ class JsonNameTable(NamedTuple):
 
 _decode = json.JSONDecoder().raw_decode
 _KEY = re.compile(r'[ \t\n\r]*("(?:[^"\\\x00-\x1f]|\\.)*")[ \t\n\r]*:[ \t\n\r]*')
-_AFTER_MEMBER = re.compile(r"[ \t\n\r]*([,}])")
+_AFTER_VALUE = re.compile(r"[ \t\n\r]*([,}])")
 _SPACE = re.compile(r"[ \t\n\r]*")
 
 
 def _entries(text: str) -> Iterator[tuple[str, NameEntry]]:
-    """Walk the two outer objects; what is inside an entry is left to the json module."""
+    """Read the two outer objects; each entry is read by the json module."""
     found = False
     position = _begin(text, 0)
     more, position = _first(text, position)
@@ -94,8 +94,8 @@ def _entries(text: str) -> Iterator[tuple[str, NameEntry]]:
             host, position = _key(text, position)
             value, position = _decode(text, position)
             yield host, _entry(host, value)
-            inner, position = _after_member(text, position)
-        more, position = _after_member(text, position)
+            inner, position = _after_value(text, position)
+        more, position = _after_value(text, position)
     end = _skip(text, position)
     if end != len(text):
         raise json.JSONDecodeError("there is more behind the table", text, end)
@@ -116,7 +116,7 @@ def _begin(text: str, position: int) -> int:
 
 
 def _first(text: str, position: int) -> tuple[bool, int]:
-    """Whether an object that has begun has a member, and where that, or what follows, begins."""
+    """Return whether an object has a first key, and the position of that, or after the object."""
     position = _skip(text, position)
     return (False, position + 1) if text.startswith("}", position) else (True, position)
 
@@ -129,8 +129,8 @@ def _key(text: str, position: int) -> tuple[str, int]:
     return json.loads(quoted) if "\\" in quoted else quoted[1:-1], found.end()
 
 
-def _after_member(text: str, position: int) -> tuple[bool, int]:
-    found = _AFTER_MEMBER.match(text, position)
+def _after_value(text: str, position: int) -> tuple[bool, int]:
+    found = _AFTER_VALUE.match(text, position)
     if found is None:
         raise json.JSONDecodeError("there should be ',' or '}'", text, _skip(text, position))
     return found[1] == ",", found.end()

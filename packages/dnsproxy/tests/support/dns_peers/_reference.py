@@ -47,7 +47,7 @@ def reference_answer(
     namespace: str,
     search: str,
 ) -> Expected | None:
-    """The answer to a question; None: nobody here knows the name."""
+    """The answer to a question; None: the table has no such name."""
     known: dict[str, tuple[NameEntry, str | None]] = {}
     for host, entry in entries.items():
         known[host.lower()] = entry, None

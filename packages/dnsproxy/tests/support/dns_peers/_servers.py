@@ -46,5 +46,5 @@ def answering(*upstreams: object, **settings: object) -> DnsConfig:
 
 
 def refusing_port() -> int:
-    """A port where nobody listens, and that no socket is given by chance."""
+    """Return a port that no socket listens on, and that none is given by chance."""
     return find_free_port()

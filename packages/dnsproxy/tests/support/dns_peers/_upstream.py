@@ -107,7 +107,7 @@ class _Udp(asyncio.DatagramProtocol):
 async def upstream(
     behaviour: Behaviour, *, port: int | None = None, holding: bool = False
 ) -> AsyncIterator[FakeUpstream]:
-    """Run one on UDP and TCP; afterwards nobody listens there.
+    """Run one on UDP and TCP; afterwards no socket listens there.
 
     holding: it sends nothing until it is let go.
     """
