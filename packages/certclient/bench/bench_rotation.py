@@ -9,7 +9,9 @@ from datetime import timedelta
 from certclient import Certificates, KeyType, RotationConfig, SpiffeId, keep_fresh
 from certclient.testing import FakeAuthority
 
-SPIFFE_ID = SpiffeId(trust_domain="cluster.local", namespace="bench", service_account="bench")
+SPIFFE_ID = SpiffeId.for_service_account(
+    trust_domain="cluster.local", namespace="bench", service_account="bench"
+)
 
 
 class TimedAuthority:

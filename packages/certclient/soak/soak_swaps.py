@@ -40,7 +40,9 @@ def mount(volume: Path, certificate: Certificate) -> None:
 async def soak(volume: Path, *, swaps: int, rate: float) -> bool:
     """Swap and watch; say whether all was well."""
     authority = FakeAuthority(intermediates=1)
-    name = SpiffeId(trust_domain="cluster.local", namespace="shop", service_account="cart")
+    name = SpiffeId.for_service_account(
+        trust_domain="cluster.local", namespace="shop", service_account="cart"
+    )
     states = [await issued(authority, name) for _ in range(50)]
     keys = {state.chain_pem: state.private_key_pem for state in states}
     seen = mixed = 0

@@ -30,7 +30,9 @@ def record(
 
 @pytest.fixture
 def spiffe_id() -> SpiffeId:
-    return SpiffeId(trust_domain="cluster.local", namespace="shop", service_account="cart")
+    return SpiffeId.for_service_account(
+        trust_domain="cluster.local", namespace="shop", service_account="cart"
+    )
 
 
 @pytest.fixture

@@ -74,121 +74,121 @@ def test_what_a_verified_connection_announced_is_trusted_also_after_a_restart(
     start: Start, file: Path
 ) -> None:
     agent = start()
-    assert agent.beside("xds", A) == b""
+    assert agent.further_roots("xds", A) == b""
     assert not file.exists()
-    agent.learn("xds", A + B, whole=True)
-    assert agent.beside("xds", A) == agent.beside("ca", A) == B
+    agent.learn("xds", A + B, complete=True)
+    assert agent.further_roots("xds", A) == agent.further_roots("ca", A) == B
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert start().beside("ca", A) == B
+    assert start().further_roots("ca", A) == B
     assert [each.name for each in file.parent.iterdir()] == [file.name]
 
 
 def test_nothing_is_learned_over_a_connection_that_the_file_did_not_verify(start: Start) -> None:
     agent = start()
-    agent.beside("ca", A)
-    agent.learn("xds", B, whole=True)
-    assert agent.beside("ca", A) == b""
+    agent.further_roots("ca", A)
+    agent.learn("xds", B, complete=True)
+    assert agent.further_roots("ca", A) == b""
 
 
 def test_nothing_counts_without_a_root_in_the_file(start: Start) -> None:
     agent = start()
-    agent.beside("xds", A)
-    agent.learn("xds", B, whole=True)
-    assert agent.beside("xds", b"-----BEGIN nonsense") == b""
-    assert agent.beside("xds", A) == B
+    agent.further_roots("xds", A)
+    agent.learn("xds", B, complete=True)
+    assert agent.further_roots("xds", b"-----BEGIN nonsense") == b""
+    assert agent.further_roots("xds", A) == B
 
 
 def test_a_root_that_was_taken_out_of_the_file_does_not_come_back_by_announcement(
     start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
     agent = start()
-    agent.beside("xds", A + B)
-    agent.learn("xds", A + B, whole=True)
-    assert agent.beside("xds", B) == b""
-    agent.learn("xds", A + B, whole=True)
-    assert agent.beside("xds", B) == b""
+    agent.further_roots("xds", A + B)
+    agent.learn("xds", A + B, complete=True)
+    assert agent.further_roots("xds", B) == b""
+    agent.learn("xds", A + B, complete=True)
+    assert agent.further_roots("xds", B) == b""
     agent = start()
-    agent.beside("xds", B)
-    agent.learn("xds", A + B, whole=True)
-    assert agent.beside("xds", B) == b""
+    agent.further_roots("xds", B)
+    agent.learn("xds", A + B, complete=True)
+    assert agent.further_roots("xds", B) == b""
     told = "the control plane announces a root that was taken out of the root file"
     assert sum(told in record.message for record in caplog.records) == 2  # once a start
-    # The operator's word holds the other way, too.
-    assert agent.beside("xds", A + B) == b""
-    assert agent.beside("xds", B) == b""
+    # A root that the operator adds again is trusted through the file.
+    assert agent.further_roots("xds", A + B) == b""
+    assert agent.further_roots("xds", B) == b""
 
 
 def test_what_was_learned_under_a_root_that_was_taken_out_goes_with_it(start: Start) -> None:
     agent = start()
-    agent.beside("xds", A)
-    agent.learn("xds", A + B, whole=True)
-    assert agent.beside("xds", D) == b""
-    assert start().beside("xds", D) == b""
-    # Until the control plane has vouched for it over a connection verified by what is there now.
-    agent.learn("xds", B + D, whole=True)
-    assert agent.beside("xds", D) == B
+    agent.further_roots("xds", A)
+    agent.learn("xds", A + B, complete=True)
+    assert agent.further_roots("xds", D) == b""
+    assert start().further_roots("xds", D) == b""
+    # Until it is announced over a connection that the file's present roots verified.
+    agent.learn("xds", B + D, complete=True)
+    assert agent.further_roots("xds", D) == B
 
 
-def test_roots_follow_one_another_while_nobody_writes_the_file(start: Start) -> None:
+def test_roots_follow_one_another_without_a_change_of_the_file(start: Start) -> None:
     agent = start()
     for announced in (A + B, B + A, B, B + C, C):
-        agent.beside("xds", A)
-        agent.learn("xds", announced, whole=True)
+        agent.further_roots("xds", A)
+        agent.learn("xds", announced, complete=True)
         agent = start()
-    assert agent.beside("xds", A) == C
+    assert agent.further_roots("xds", A) == C
 
 
 def test_an_answers_root_adds_and_an_announcement_replaces(start: Start) -> None:
     agent = start()
-    agent.beside("xds", A)
-    agent.beside("ca", A)
-    agent.learn("xds", A + B, whole=True)
-    agent.learn("ca", C, whole=False)
-    assert agent.beside("xds", A) == B + C
-    agent.learn("xds", b"", whole=True)
-    assert agent.beside("xds", A) == B + C
-    agent.learn("xds", C + A, whole=True)
-    assert agent.beside("xds", A) == C
+    agent.further_roots("xds", A)
+    agent.further_roots("ca", A)
+    agent.learn("xds", A + B, complete=True)
+    agent.learn("ca", C, complete=False)
+    assert agent.further_roots("xds", A) == B + C
+    agent.learn("xds", b"", complete=True)
+    assert agent.further_roots("xds", A) == B + C
+    agent.learn("xds", C + A, complete=True)
+    assert agent.further_roots("xds", A) == C
 
 
-def test_a_root_that_nobody_vouches_for_ages_out(start: Start, clock: Clock) -> None:
+def test_a_root_that_is_no_longer_announced_ages_out(start: Start, clock: Clock) -> None:
     agent = start()
-    agent.beside("xds", A)
-    agent.learn("xds", A + B, whole=True)
+    agent.further_roots("xds", A)
+    agent.learn("xds", A + B, complete=True)
     for _ in range(3):
         clock.now += MAX_AGE_S - DAY_S
-        assert agent.beside("xds", A) == B
-        agent.learn("xds", A + B, whole=True)
+        assert agent.further_roots("xds", A) == B
+        agent.learn("xds", A + B, complete=True)
     clock.now += MAX_AGE_S - 1
-    assert start().beside("xds", A) == B
+    assert start().further_roots("xds", A) == B
     clock.now += 2
-    assert start().beside("xds", A) == b""
-    assert agent.beside("xds", A) == b""
+    assert start().further_roots("xds", A) == b""
+    assert agent.further_roots("xds", A) == b""
 
 
 def test_an_expired_root_is_not_trusted_and_not_learned(start: Start, clock: Clock) -> None:
     agent, short = start(), root(days=11)
-    agent.beside("xds", A)
-    agent.learn("xds", A + short, whole=True)
-    assert agent.beside("xds", A) == short
+    agent.further_roots("xds", A)
+    agent.learn("xds", A + short, complete=True)
+    assert agent.further_roots("xds", A) == short
     clock.now += 11 * DAY_S
-    assert agent.beside("xds", A) == b""
-    agent.learn("xds", A + short, whole=True)
-    assert agent.beside("xds", A) == b""
+    assert agent.further_roots("xds", A) == b""
+    agent.learn("xds", A + short, complete=True)
+    assert agent.further_roots("xds", A) == b""
 
 
 @pytest.mark.parametrize("text", [root(authority=False), b"nonsense", A[:200], b"\xff"])
 def test_only_roots_are_learned(start: Start, text: bytes) -> None:
     agent = start()
-    agent.beside("xds", A)
-    agent.learn("xds", text, whole=True)
-    assert agent.beside("xds", A) == b""
+    agent.further_roots("xds", A)
+    agent.learn("xds", text, complete=True)
+    assert agent.further_roots("xds", A) == b""
 
 
 def kept(start: Start) -> None:
     agent = start()
-    agent.beside("xds", A)
-    agent.learn("xds", A + B, whole=True)
+    agent.further_roots("xds", A)
+    agent.learn("xds", A + B, complete=True)
 
 
 def foreign(file: Path) -> None:
@@ -233,15 +233,15 @@ def test_a_file_that_is_not_the_agents_own_or_is_damaged_is_refused_and_told(
     kept(start)
     spoil(file)
     agent = start()
-    assert agent.beside("xds", A) == b""
+    assert agent.further_roots("xds", A) == b""
     assert agent.problem is not None
     assert agent.problem.startswith(f"learned roots {file} are not used: {said}")
     assert [each.levelno for each in caplog.records if "not used" in each.message] == [
         logging.ERROR
     ]
-    # What the control plane vouches for again takes its place.
-    agent.learn("xds", A + C, whole=True)
-    assert start().beside("xds", A) == C
+    # Newly announced roots take its place.
+    agent.learn("xds", A + C, complete=True)
+    assert start().further_roots("xds", A) == C
     assert stat.S_IMODE(file.lstat().st_mode) == 0o600
     assert file.lstat().st_uid == os.geteuid()
 
@@ -251,10 +251,10 @@ def test_a_directory_that_can_not_be_written_costs_only_the_memory_of_it(
 ) -> None:
     file.parent.write_text("in the way")
     agent = start()
-    agent.beside("xds", A)
-    agent.learn("xds", A + B, whole=True)
-    assert agent.beside("xds", A) == B
-    assert "learned roots can't be kept" in caplog.text
+    agent.further_roots("xds", A)
+    agent.learn("xds", A + B, complete=True)
+    assert agent.further_roots("xds", A) == B
+    assert "learned roots can't be stored" in caplog.text
 
 
 def test_the_same_word_again_writes_nothing(start: Start, file: Path, clock: Clock) -> None:
@@ -264,8 +264,8 @@ def test_the_same_word_again_writes_nothing(start: Start, file: Path, clock: Clo
     before = file.stat().st_ino, file.stat().st_mtime_ns
     for _ in range(20):
         clock.now += 60
-        agent.beside("xds", A)
-        agent.learn("xds", A + B, whole=True)
+        agent.further_roots("xds", A)
+        agent.learn("xds", A + B, complete=True)
     assert (file.stat().st_ino, file.stat().st_mtime_ns) == before
 
 
@@ -275,25 +275,25 @@ Bundles = st.sets(st.sampled_from(sorted(ROOTS)), max_size=4)
 
 @given(st.lists(st.tuples(Bundles, Bundles, st.booleans(), st.floats(0, 20 * DAY_S)), max_size=30))
 def test_what_counts_was_announced_lately_and_never_taken_out(
-    turns: list[tuple[set[str], set[str], bool, float]],
+    announcements: list[tuple[set[str], set[str], bool, float]],
 ) -> None:
     memory, now = RootMemory(), NOW
     ever_in_file: set[str] = set()
     announced_at: dict[str, float] = {}
-    for in_file, announced, whole, passes_s in turns:
+    for in_file, announced, complete, passes_s in announcements:
         now += passes_s
         if not in_file:
             continue
         ever_in_file |= in_file
-        memory = memory.look(tuple(ROOTS[each] for each in sorted(in_file)), now=now)
+        memory = memory.with_file(tuple(ROOTS[each] for each in sorted(in_file)), now=now)
         memory = memory.learn(
             tuple(ROOTS[each] for each in sorted(announced)),
-            under=frozenset(memory.in_file),
-            whole=whole,
+            file_roots=frozenset(memory.in_file),
+            complete=complete,
             now=now,
         )
         announced_at |= dict.fromkeys(announced, now)
-        counts = {each.fingerprint for each in memory.in_force(now=now)}
+        counts = {each.fingerprint for each in memory.trusted(now=now)}
         assert not counts & ever_in_file
         assert all(now - announced_at[each] <= MAX_AGE_S for each in counts)
         if now < NOW + 90 * DAY_S:
@@ -310,7 +310,7 @@ def test_a_link_to_a_mount_that_hangs_holds_up_nothing(
     agent = start()
     with hanging_mount(tmp_path / "mount") as mount:
         file.symlink_to(mount / "file")
-        asks = threading.Thread(target=agent.beside, args=("xds", A), daemon=True)
+        asks = threading.Thread(target=agent.further_roots, args=("xds", A), daemon=True)
         asks.start()
         asks.join(PATIENCE_S)
         assert not asks.is_alive()

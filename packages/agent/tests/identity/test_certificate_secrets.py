@@ -26,7 +26,7 @@ from mesh_protos import type_urls
 from mesh_protos.proxy_config_pb2 import ProxyConfig
 from mesh_testkit import until
 
-SPIFFE_ID = certclient.SpiffeId(
+SPIFFE_ID = certclient.SpiffeId.for_service_account(
     trust_domain="mesh.example", namespace="shop", service_account="web"
 )
 ROTATION = certclient.RotationConfig(spiffe_id=SPIFFE_ID, lifetime=timedelta(hours=1), jitter=0)

@@ -1,4 +1,8 @@
-"""What a workload shows its control plane and trusts it by, and what is wrong with either."""
+"""A workload's SPIFFE id, the token and roots of its connection to the control plane, and
+diagnosis.
+
+The diagnosis says why a token is not valid or why a server can't be reached.
+"""
 
 from mesh_identity._learned_roots import LearnedRoots
 from mesh_identity._spiffe import (
@@ -17,32 +21,32 @@ from mesh_identity._system_roots import (
 )
 from mesh_identity._token import TokenClaims, token_claims, token_facts, token_fault
 from mesh_identity._token_file import TokenFileError, fetch_token
-from mesh_identity._unreachable import ExpectedName, Trusted, why_unreachable
+from mesh_identity._unreachable import ExpectedName, TrustedRoots, why_unreachable
 
 __all__ = [
-    # the workload's name
+    # SPIFFE ids
     "InvalidSpiffeId",
     "SpiffeId",
     "checked_segment",
     "checked_trust_domain",
     "spiffe_prefix",
-    # the token that is shown
+    # tokens
     "TokenClaims",
     "TokenFileError",
     "fetch_token",
     "token_claims",
     "token_facts",
     "token_fault",
-    # the roots that the machine has
+    # the machine's roots
     "SYSTEM",
     "NoSystemRoots",
     "SystemRoots",
     "fetch_system_roots",
     "system_root_files",
-    # the roots that are learned from the control plane
+    # roots that the control plane announces
     "LearnedRoots",
-    # why a server can't be connected to
+    # connection failures
     "ExpectedName",
-    "Trusted",
+    "TrustedRoots",
     "why_unreachable",
 ]

@@ -1,7 +1,7 @@
-"""Roots learned from the control plane, kept in a file of the agent's own.
+"""Roots that the control plane has announced, stored in a file of the agent's.
 
-The file decides whom the workload's agent believes, so it is written for its owner alone, and one
-that somebody else owns or could have written to is not read.
+The file decides which control plane the agent trusts. So only its owner may read or write it, and a
+file of another owner, or that others could have written to, is not read.
 """
 
 import json
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mesh_identity._presented import described_roots
-from mesh_identity._root_memory import Learned, Root, RootMemory
+from mesh_identity._root_memory import LearnedRoot, Root, RootMemory
 
 log = logging.getLogger("mesh_identity")
 
@@ -22,61 +22,63 @@ _MAX_ANNOUNCED = 100
 
 
 class LearnedRoots:
-    """What the control plane has announced beyond the operator's root file. One event loop only.
+    """The roots that the control plane has announced beyond the operator's root file.
 
-    Each connection gets its further roots from `beside`; what comes over it is passed to `learn`
-    under the same name.
+    Each connection gets its further roots from `further_roots`; roots that are announced over it
+    are passed to `learn` under the same name. For one event loop only.
     """
 
     def __init__(self, path: Path, *, now: Callable[[], float]) -> None:
-        """path: the file, made with its directory when there is something to keep."""
+        """path: the file; it and its directory are created when there are roots to store."""
         self._path = path
         self._now = now
         self._memory: RootMemory | None = None
         self._problem: str | None = None
-        self._verified_by: dict[str, frozenset[str]] = {}
-        self._told: frozenset[str] = frozenset()
+        self._file_roots: dict[str, frozenset[str]] = {}
+        self._logged: frozenset[str] = frozenset()
 
     @property
     def problem(self) -> str | None:
-        """Why what was kept is not used; None if it is, or there was nothing."""
+        """Why the stored roots are not used; None if they are, or there are none."""
         return self._problem
 
     def describe(self) -> dict[str, object]:
-        """What counts now, for a status."""
-        memory = self._loaded()
-        pem = "".join(root.pem for root in memory.in_force(now=self._now()))
+        """Return the roots that are trusted now, for a status page."""
+        memory = self._current()
+        pem = "".join(root.pem for root in memory.trusted(now=self._now()))
         return {
             "file": str(self._path),
             "roots": described_roots(pem.encode()) if pem else "",
             "problem": self._problem,
         }
 
-    def beside(self, connection: str, file_pem: bytes) -> bytes:
+    def further_roots(self, connection: str, file_pem: bytes) -> bytes:
         """Return the roots, PEM, that a connection trusts besides those of the operator's file.
 
-        connection: its name. file_pem: what the file holds now, at least one certificate.
+        connection: the connection's name.
+        file_pem: the current content of the operator's file, at least one certificate.
         """
         file = _roots(file_pem, authorities_only=False)
         if not file:
             return b""
-        memory = self._loaded().look(file, now=self._now())
-        self._keep(memory)
-        self._verified_by[connection] = frozenset(memory.in_file)
-        return "".join(root.pem for root in memory.in_force(now=self._now())).encode()
+        memory = self._current().with_file(file, now=self._now())
+        self._store(memory)
+        self._file_roots[connection] = frozenset(memory.in_file)
+        return "".join(root.pem for root in memory.trusted(now=self._now())).encode()
 
-    def learn(self, connection: str, roots_pem: bytes, *, whole: bool) -> None:
-        """Take in roots that came over a connection. whole: there are no others.
+    def learn(self, connection: str, roots_pem: bytes, *, complete: bool) -> None:
+        """Remember roots that were announced over a connection.
 
-        Nothing is learned from none, nor over a connection that was not verified by the file.
+        Nothing is learned without roots, or over a connection that was not verified by the file.
+        complete: whether these are all roots, so that others are forgotten.
         """
-        under = self._verified_by.get(connection)
+        file_roots = self._file_roots.get(connection)
         announced = _roots(roots_pem, authorities_only=True)
-        if not under or not announced:
+        if not file_roots or not announced:
             return
-        before = self._loaded()
-        self._tell_of_withdrawn(before, announced)
-        memory = before.learn(announced, under=under, whole=whole, now=self._now())
+        before = self._current()
+        self._log_withdrawn(before, announced)
+        memory = before.learn(announced, file_roots=file_roots, complete=complete, now=self._now())
         new = {each.root for each in memory.learned} - {each.root for each in before.learned}
         if new:
             pem = "".join(root.pem for root in new).encode()
@@ -84,21 +86,21 @@ class LearnedRoots:
                 "roots learned from the control plane",
                 extra={"roots": described_roots(pem), "file": str(self._path)},
             )
-        self._keep(memory)
+        self._store(memory)
 
-    def _tell_of_withdrawn(self, memory: RootMemory, announced: tuple[Root, ...]) -> None:
+    def _log_withdrawn(self, memory: RootMemory, announced: tuple[Root, ...]) -> None:
         withdrawn = [root for root in announced if root.fingerprint in memory.withdrawn]
-        told = frozenset(root.fingerprint for root in withdrawn)
-        if told - self._told:
+        fingerprints = frozenset(root.fingerprint for root in withdrawn)
+        if fingerprints - self._logged:
             pem = "".join(root.pem for root in withdrawn).encode()
             log.warning(
                 "the control plane announces a root that was taken out of the root file; it is "
                 "not used for connections to the control plane",
                 extra={"roots": described_roots(pem)},
             )
-        self._told = told
+        self._logged = fingerprints
 
-    def _loaded(self) -> RootMemory:
+    def _current(self) -> RootMemory:
         if self._memory is None:
             try:
                 self._memory = _read(self._path)
@@ -111,23 +113,23 @@ class LearnedRoots:
                 )
         return self._memory
 
-    def _keep(self, memory: RootMemory) -> None:
+    def _store(self, memory: RootMemory) -> None:
         if memory == self._memory:
             return
         self._memory = memory
         if not memory.learned and not memory.withdrawn and not os.path.lexists(self._path):
-            return  # the file's roots alone are no reason to make another file
+            return  # without announced roots no file is needed
         try:
             _write(self._path, memory)
         except OSError as error:
             log.warning(
-                "learned roots can't be kept, they are forgotten when the agent ends",
+                "learned roots can't be stored, they are forgotten when the agent ends",
                 extra={"file": str(self._path), "reason": error.strerror},
             )
 
 
 class _Unusable(Exception):
-    """A kept file that must not be believed."""
+    """A stored file that must not be trusted."""
 
 
 def _read(path: Path) -> RootMemory:
@@ -143,8 +145,8 @@ def _read(path: Path) -> RootMemory:
             raise _Unusable("it is no regular file")
         if status.st_uid != os.geteuid():
             raise _Unusable(
-                f"it belongs to user {status.st_uid}, and the agent runs as {os.geteuid()}: who "
-                "put it there? Delete it if nobody should have"
+                f"it belongs to user {status.st_uid}, and the agent runs as {os.geteuid()}: delete "
+                "it unless you know who put it there"
             )
         if status.st_mode & 0o077:
             raise _Unusable(f"its mode is {stat.S_IMODE(status.st_mode):o}, it must be 600")
@@ -159,14 +161,14 @@ def _read(path: Path) -> RootMemory:
         raise _Unusable("it is damaged; it can be deleted") from error
 
 
-def _parsed(kept: dict[str, object]) -> RootMemory:
-    if kept["version"] != _VERSION:
-        raise ValueError("another version's")
-    learned, in_file, withdrawn = kept["learned"], kept["in_file"], kept["withdrawn"]
+def _parsed(stored: dict[str, object]) -> RootMemory:
+    if stored["version"] != _VERSION:
+        raise ValueError("another version")
+    learned, in_file, withdrawn = stored["learned"], stored["in_file"], stored["withdrawn"]
     if not (
         isinstance(learned, list) and isinstance(in_file, dict) and isinstance(withdrawn, dict)
     ):
-        raise TypeError("not of the form that is written")
+        raise TypeError("not the form of this version")
     return RootMemory(
         learned=tuple(_parsed_root(each) for each in learned),
         in_file={str(name): float(end) for name, end in in_file.items()},
@@ -174,12 +176,16 @@ def _parsed(kept: dict[str, object]) -> RootMemory:
     )
 
 
-def _parsed_root(kept: dict[str, object]) -> Learned:
-    under, vouched_at = kept["under"], kept["vouched_at"]
-    if not isinstance(under, list) or not isinstance(vouched_at, int | float):
-        raise TypeError("not of the form that is written")
-    (root,) = _roots(str(kept["pem"]).encode(), authorities_only=True)
-    return Learned(root=root, vouched_at=float(vouched_at), under=frozenset(map(str, under)))
+def _parsed_root(stored: dict[str, object]) -> LearnedRoot:
+    file_roots, announced_at = stored["under"], stored["vouched_at"]
+    if not isinstance(file_roots, list) or not isinstance(announced_at, int | float):
+        raise TypeError("not the form of this version")
+    (root,) = _roots(str(stored["pem"]).encode(), authorities_only=True)
+    return LearnedRoot(
+        root=root,
+        announced_at=float(announced_at),
+        file_roots=frozenset(map(str, file_roots)),
+    )
 
 
 def _write(path: Path, memory: RootMemory) -> None:
@@ -189,8 +195,8 @@ def _write(path: Path, memory: RootMemory) -> None:
             "learned": [
                 {
                     "pem": each.root.pem,
-                    "vouched_at": each.vouched_at,
-                    "under": sorted(each.under),
+                    "vouched_at": each.announced_at,
+                    "under": sorted(each.file_roots),
                 }
                 for each in memory.learned
             ],
@@ -201,7 +207,7 @@ def _write(path: Path, memory: RootMemory) -> None:
     )
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}")
-    part.unlink(missing_ok=True)  # of an agent of the same number that was killed
+    part.unlink(missing_ok=True)  # left by a killed agent with the same process number
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         with os.fdopen(os.open(part, flags, 0o600), "w", encoding="ascii") as file:
@@ -212,11 +218,11 @@ def _write(path: Path, memory: RootMemory) -> None:
 
 
 def _roots(pem: bytes, *, authorities_only: bool) -> tuple[Root, ...]:
-    """The certificates in a PEM text; none if it can't be read.
+    """Return the certificates in a PEM text; none if it can't be read.
 
-    authorities_only: without those that are no self-issued certificates of authorities, and few.
+    authorities_only: only self-signed certificates of authorities, and at most _MAX_ANNOUNCED.
     """
-    # Here: whoever calls over plaintext or trusts the machine's roots needs no cryptography.
+    # Here, because agents that use plaintext or the machine's roots need no cryptography.
     from cryptography import x509
     from cryptography.hazmat.primitives.hashes import SHA256
     from cryptography.hazmat.primitives.serialization import Encoding
@@ -225,7 +231,7 @@ def _roots(pem: bytes, *, authorities_only: bool) -> tuple[Root, ...]:
         try:
             constraints = certificate.extensions.get_extension_for_class(x509.BasicConstraints)
             certificate.verify_directly_issued_by(certificate)
-        except Exception:  # noqa: BLE001 - whatever it is, it is no root
+        except Exception:  # noqa: BLE001 - any error means that it is no root
             return False
         return constraints.value.ca
 

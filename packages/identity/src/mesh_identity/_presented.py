@@ -1,18 +1,22 @@
-"""Certificates that did not fit, described so that an operator can tell which is which.
+"""Describes certificates in errors, so that an operator can tell which one is wrong.
 
-The roots of a mesh bear one name, before and after they are replaced; the key's id tells them
-apart. RFC 5280, sections 4.2.1.1 and 4.2.1.2.
+The roots of a mesh often have the same name before and after a replacement, so the description has
+the key identifier too. RFC 5280, sections 4.2.1.1 and 4.2.1.2.
 """
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from mesh_identity._words import listed, shown
+
+if TYPE_CHECKING:
+    from cryptography import x509
 
 _ID_BYTES = 6
 
 
 def described_issuer(chain_pem: Iterable[bytes]) -> str:
-    """Who issued the last certificate that a server presented; empty if that can't be read."""
+    """Return the issuer of the last certificate of a chain; empty if it can't be read."""
     from cryptography import x509
 
     try:
@@ -33,7 +37,7 @@ def described_issuer(chain_pem: Iterable[bytes]) -> str:
 
 
 def described_roots(roots_pem: bytes) -> str:
-    """Return name, key id and end of each root; empty if that can't be read."""
+    """Return name, key id and expiry of each root; empty if they can't be read."""
     from cryptography import x509
 
     try:
@@ -43,11 +47,9 @@ def described_roots(roots_pem: bytes) -> str:
         return ""
 
 
-def _described(root: "object") -> str:
+def _described(root: "x509.Certificate") -> str:
     from cryptography import x509
 
-    if not isinstance(root, x509.Certificate):
-        raise TypeError("a certificate is described")
     try:
         stated = root.extensions.get_extension_for_class(x509.SubjectKeyIdentifier)
         key_id = stated.value.digest

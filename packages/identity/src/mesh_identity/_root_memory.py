@@ -1,18 +1,18 @@
-"""Which roots count besides those in the operator's file: decided over plain data.
+"""Decides which announced roots are trusted besides those in the operator's file, over plain data.
 
-The control plane announces its roots over connections that were verified. What is announced is
-remembered with the roots of the file at that time, and counts for as long as one of these is still
-in the file, the control plane vouched for it not too long ago, and it has not expired. A root that
-the operator has taken out of the file does not count, whatever is announced.
+The control plane announces its roots over verified connections. An announced root is stored with
+the roots that the file had then. It is trusted as long as one of these is still in the file, it was
+announced recently enough, and it has not expired. A root that the operator has removed from the
+file is never trusted, whatever is announced.
 """
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
 MAX_AGE_S = 30 * 86_400.0
-"""So long a root counts after the control plane last vouched for it."""
+"""How long a root is trusted after it was last announced."""
 
-_VOUCHED_AGAIN_S = 86_400.0  # newer word than this is not worth writing to a disk
+_REFRESH_S = 86_400.0  # a repeated announcement is stored at most this often
 _MAX_ROOTS = 16
 _MAX_WITHDRAWN = 64
 
@@ -25,30 +25,31 @@ class Root(NamedTuple):
     not_after: float
 
 
-class Learned(NamedTuple):
+class LearnedRoot(NamedTuple):
     """A root that was announced.
 
-    vouched_at: Unix time of the last word. under: fingerprints of the file's roots at that time.
+    announced_at: Unix time of the last announcement.
+    file_roots: fingerprints of the file's roots at that time.
     """
 
     root: Root
-    vouched_at: float
-    under: frozenset[str]
+    announced_at: float
+    file_roots: frozenset[str]
 
 
 class RootMemory(NamedTuple):
-    """All that is remembered.
+    """The roots that are stored.
 
-    in_file: fingerprints and ends of the file's roots, when it was last read.
-    withdrawn: those that were in the file and have been taken out.
+    in_file: fingerprints and expiry of the file's roots, when it was last read.
+    withdrawn: the same of roots that were removed from the file.
     """
 
-    learned: tuple[Learned, ...] = ()
+    learned: tuple[LearnedRoot, ...] = ()
     in_file: Mapping[str, float] = {}
     withdrawn: Mapping[str, float] = {}
 
-    def look(self, file: tuple[Root, ...], *, now: float) -> "RootMemory":
-        """Take in what the file holds now."""
+    def with_file(self, file: tuple[Root, ...], *, now: float) -> "RootMemory":
+        """Return the memory after the file was read."""
         in_file = {root.fingerprint: root.not_after for root in file}
         gone = {each: end for each, end in self.in_file.items() if each not in in_file}
         withdrawn = {
@@ -61,44 +62,44 @@ class RootMemory(NamedTuple):
         )
 
     def learn(
-        self, announced: tuple[Root, ...], *, under: frozenset[str], whole: bool, now: float
+        self, announced: tuple[Root, ...], *, file_roots: frozenset[str], complete: bool, now: float
     ) -> "RootMemory":
-        """Take in what was announced over a connection verified while `under` was in the file.
+        """Return the memory after an announcement over a connection that the file's roots verified.
 
-        whole: these are all the roots there are, so others are forgotten.
+        complete: whether these are all roots, so that others are forgotten.
         """
         known = {each.root.fingerprint: each for each in self.learned}
         fresh = {
-            root.fingerprint: self._vouched(known.get(root.fingerprint), root, under, now)
+            root.fingerprint: self._learned(known.get(root.fingerprint), root, file_roots, now)
             for root in announced
             if root.fingerprint not in self.in_file
             and root.fingerprint not in self.withdrawn
             and root.not_after > now
         }
-        kept = {} if whole else {each: old for each, old in known.items() if each not in fresh}
+        kept = {} if complete else {each: old for each, old in known.items() if each not in fresh}
         return self._replace(learned=tuple({**kept, **fresh}.values())[-_MAX_ROOTS:])
 
-    def in_force(self, *, now: float) -> tuple[Root, ...]:
-        """The roots that count besides the file's."""
-        return tuple(each.root for each in self.learned if self._counts(each, now))
+    def trusted(self, *, now: float) -> tuple[Root, ...]:
+        """Return the roots that are trusted besides the file's."""
+        return tuple(each.root for each in self.learned if self._is_trusted(each, now))
 
-    def _counts(self, learned: Learned, now: float) -> bool:
+    def _is_trusted(self, learned: LearnedRoot, now: float) -> bool:
         return (
             learned.root.fingerprint not in self.withdrawn
             and learned.root.fingerprint not in self.in_file
-            and not learned.under.isdisjoint(self.in_file)
-            and abs(now - learned.vouched_at) <= MAX_AGE_S
+            and not learned.file_roots.isdisjoint(self.in_file)
+            and abs(now - learned.announced_at) <= MAX_AGE_S
             and now < learned.root.not_after
         )
 
-    def _vouched(
-        self, known: Learned | None, root: Root, under: frozenset[str], now: float
-    ) -> Learned:
+    def _learned(
+        self, known: LearnedRoot | None, root: Root, file_roots: frozenset[str], now: float
+    ) -> LearnedRoot:
         if (
             known is not None
-            and known.under == under
+            and known.file_roots == file_roots
             # Not from the future: a clock that was ahead once must not make a root count longer.
-            and 0 <= now - known.vouched_at < _VOUCHED_AGAIN_S
+            and 0 <= now - known.announced_at < _REFRESH_S
         ):
             return known
-        return Learned(root=root, vouched_at=now, under=under)
+        return LearnedRoot(root=root, announced_at=now, file_roots=file_roots)

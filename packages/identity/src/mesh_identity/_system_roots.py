@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from mesh_filewatch import read_bytes, run_in_thread
-from mesh_identity._unreachable import Trusted
+from mesh_identity._unreachable import TrustedRoots
 
 SYSTEM_ROOT_PATHS: Final = (
     Path("/etc/ssl/certs/ca-certificates.crt"),
@@ -42,11 +42,11 @@ SYSTEM: Final = SystemRoots.SYSTEM
 
 
 class NoSystemRoots(Exception):
-    """The machine's roots are not where they should be; the message is a sentence."""
+    """The machine has no roots in the usual places; the message is a sentence."""
 
 
 def system_root_files(environ: Mapping[str, str] | None = None) -> tuple[Path, ...]:
-    """Return the files that may hold the machine's roots; the first that is there counts.
+    """Return the files that may have the machine's roots; the first that exists is used.
 
     environ: instead of the process's environment.
     """
@@ -54,14 +54,14 @@ def system_root_files(environ: Mapping[str, str] | None = None) -> tuple[Path, .
     return (Path(named),) if named else SYSTEM_ROOT_PATHS
 
 
-async def fetch_system_roots(environ: Mapping[str, str] | None = None) -> Trusted:
+async def fetch_system_roots(environ: Mapping[str, str] | None = None) -> TrustedRoots:
     """Return the machine's roots to verify a server by; raises NoSystemRoots.
 
     environ: instead of the process's environment.
     """
     environ = dict(os.environ if environ is None else environ)
     try:
-        # All in one thread: /etc may be a mount as any other.
+        # In a thread, because /etc may be on a mount that hangs.
         return await run_in_thread(
             partial(read_system_roots, environ), path=system_root_files(environ)[0]
         )
@@ -71,13 +71,13 @@ async def fetch_system_roots(environ: Mapping[str, str] | None = None) -> Truste
 
 def read_system_roots(
     environ: Mapping[str, str], *, well_known: Sequence[Path] = SYSTEM_ROOT_PATHS
-) -> Trusted:
-    """Return the same, where no event loop is held up."""
+) -> TrustedRoots:
+    """Return the machine's roots; blocks."""
     found: dict[Path, list[bytes]] = {}
     if file := environ.get(_FILE):
         found[Path(file)] = [_in_file(Path(file), f" ({_FILE})")]
-    elif there := next(filter(Path.is_file, well_known), None):
-        found[there] = [_in_file(there)]
+    elif existing := next(filter(Path.is_file, well_known), None):
+        found[existing] = [_in_file(existing)]
     directories = [Path(each) for each in environ.get(_DIRECTORIES, "").split(":") if each]
     for directory in directories:
         if pems := list(_in_directory(directory)):
@@ -88,8 +88,8 @@ def read_system_roots(
             f"the system has no root certificates in {places}: set {_FILE} or {_DIRECTORIES}, or "
             "name a root certificate file"
         )
-    return Trusted(
-        # The links that OpenSSL wants in a directory are no further roots.
+    return TrustedRoots(
+        # A directory has each root twice: OpenSSL needs links with names of its own.
         roots_pem=b"\n".join(dict.fromkeys(chain.from_iterable(found.values()))),
         described=f"one of the system's roots ({', '.join(map(str, found))})",
         own=False,
@@ -110,7 +110,7 @@ def _in_file(path: Path, whose: str = "") -> bytes:
 
 
 def _in_directory(directory: Path) -> Iterator[bytes]:
-    """The files of certificates; others, and those that cannot be read, are left out."""
+    """Yield the content of the files of certificates; skips others and unreadable ones."""
     try:
         entries = sorted(islice(directory.iterdir(), _MAX_ENTRIES))
     except OSError:

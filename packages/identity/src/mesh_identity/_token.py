@@ -1,8 +1,8 @@
-"""What a bearer token says of itself, read without its keys.
+"""Reads the claims of a bearer token without verifying it, for error messages.
 
-Nothing is proved by it: the control plane judges. It tells the one who sends the token what the
-control plane is going to say, and, when it has said no, what to compare. The token itself never
-goes into a text. Claims as in RFC 7519, section 4.1; Kubernetes' tokens are such.
+This proves nothing: the control plane verifies the token. It lets the sender predict a refusal, and
+after a refusal shows what to compare. The token itself is in no message. Claims as in RFC 7519,
+section 4.1, which Kubernetes' tokens have.
 """
 
 import base64
@@ -14,11 +14,11 @@ from mesh_identity._words import duration, listed, shown
 
 _MAX_TOKEN_BYTES = 16 * 1024
 _PARTS = 3
-_CLOCK_SKEW_S = 60  # what control planes bear with at the beginning of a token's life
+_CLOCK_SKEW_S = 60  # control planes tolerate this much at the beginning of a token's life
 
 
 class TokenClaims(NamedTuple):
-    """The claims that matter here; None or empty for what is not there or of another kind.
+    """The claims that are used here; None or empty if missing or of another type.
 
     expires_at, not_before: Unix time in seconds.
     """
@@ -31,7 +31,7 @@ class TokenClaims(NamedTuple):
 
 
 def token_claims(token: str) -> TokenClaims | None:
-    """Read a token's claims; None if it is no JSON Web Token, or too long for one."""
+    """Return a token's claims; None if it is no JSON Web Token, or too long for one."""
     parts = token.strip().split(".", _PARTS)
     if len(parts) != _PARTS or len(token) > _MAX_TOKEN_BYTES:
         return None
@@ -54,7 +54,8 @@ def token_claims(token: str) -> TokenClaims | None:
 
 
 def token_fault(token: str, *, now: float) -> str | None:
-    """Say why a token can't be good, after "the token "; None if nothing tells that it can't.
+    """Return why a token can't be valid, as the rest of a sentence after "the token"; None if it
+    may be.
 
     now: Unix time in seconds.
     """
@@ -73,7 +74,7 @@ def token_fault(token: str, *, now: float) -> str | None:
 
 
 def token_facts(token: str, *, now: float) -> str:
-    """Say what a token is, to be compared with what the control plane takes."""
+    """Describe a token by its claims, to compare with what the control plane accepts."""
     if (fault := token_fault(token, now=now)) in {"is empty", "is no JSON Web Token"}:
         return str(fault)
     claims = token_claims(token)

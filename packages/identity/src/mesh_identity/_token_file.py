@@ -1,16 +1,16 @@
-"""The file of a bearer token, which somebody else writes and replaces."""
+"""Reads the file of a bearer token, which another program writes and replaces."""
 
 from pathlib import Path
 
 from mesh_filewatch import FETCH_TIMEOUT_S, fetch_bytes
 
-_MAX_BYTES = 64 << 10  # no server takes headers as long
+_MAX_BYTES = 64 << 10  # servers refuse headers of this length
 
 
 class TokenFileError(Exception):
-    """A file that is there and can't be sent as a token; the message has nothing of its content.
+    """A file that can't be read or sent as a token; the message has nothing of its content.
 
-    reason: the same, to follow "the token".
+    reason: the reason alone, as the rest of a sentence after "the token".
     """
 
     def __init__(self, path: Path, reason: str) -> None:
@@ -19,7 +19,7 @@ class TokenFileError(Exception):
 
 
 async def fetch_token(path: Path, *, timeout_s: float = FETCH_TIMEOUT_S) -> str | None:
-    """Return the token in a file, empty if nothing is in it; None if there is no file.
+    """Return the token in a file, empty if the file is empty; None without a file.
 
     Raises TokenFileError.
     """

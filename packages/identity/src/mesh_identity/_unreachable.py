@@ -1,16 +1,17 @@
-"""Why a control plane cannot be reached, in words.
+"""Finds out why a control plane can't be reached.
 
-gRPC tells its own failures only as prose. So after a failure the same handshake is tried once with
+gRPC describes its failures only as prose. So after a failure the same handshake is tried once with
 the standard library, whose exceptions have types and codes. Nothing is sent on that connection: no
-token, no client certificate. Only to describe what does not fit is a certificate looked at that was
-not verified, and nothing follows from it but a sentence.
+token, no client certificate. A certificate that was not verified is read only to describe it in the
+message.
 """
 
 import asyncio
 import socket
 import ssl
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol
 
 from mesh_identity._presented import described_issuer, described_roots
 from mesh_identity._words import listed
@@ -21,12 +22,12 @@ _HOSTNAME_MISMATCH, _IP_ADDRESS_MISMATCH = 62, 64
 _UNTRUSTED = frozenset({2, 7, 18, 19, 20, 21, 27})
 
 
-class Trusted(NamedTuple):
-    """What a server is verified by.
+class TrustedRoots(NamedTuple):
+    """The roots that a server is verified by.
 
-    roots_pem: the roots. described: where they come from, as "a root in FILE".
+    described: where they come from, as "a root in FILE".
     remedy: what to do if the server's root is another one, as "put the new one into FILE".
-    own: whether the roots are the operator's own, few enough to be listed.
+    own: whether the roots are the operator's own, and few enough to be listed.
     """
 
     roots_pem: bytes
@@ -36,7 +37,7 @@ class Trusted(NamedTuple):
 
 
 class ExpectedName(NamedTuple):
-    """The name that a server's certificate must have, and the setting that says so."""
+    """The name that a server's certificate must have, and the setting for it."""
 
     name: str
     setting: str = "server_name"
@@ -46,13 +47,13 @@ async def why_unreachable(
     host: str,
     port: int,
     *,
-    trusted: Trusted | None,
+    trusted: TrustedRoots | None,
     expected: ExpectedName,
     timeout_s: float,
 ) -> str | None:
-    """The reason that connecting fails; None if all goes well up to the end of the handshake.
+    """Return why connecting fails; None if it succeeds up to the end of the handshake.
 
-    trusted: None for a server without TLS. Raises ValueError if there is no root among its roots.
+    trusted: None for a server without TLS. Raises ValueError if it has no PEM certificate.
     """
     probe = _Probe(host, port, timeout_s=timeout_s)
     tls = _context(trusted) if trusted is not None else None
@@ -66,12 +67,31 @@ async def why_unreachable(
             return in_words(error, timeout_s=timeout_s)
 
 
+class _TlsConnection(Protocol):
+    """The part of `ssl.SSLObject` that is used here."""
+
+    _sslobj: "_OpenSslConnection"
+
+    def getpeercert(self) -> Mapping[str, Sequence[tuple[str, str]]] | None: ...
+
+
+class _OpenSslConnection(Protocol):
+    """The part of the C object behind `ssl` that has no public method before Python 3.13."""
+
+    def get_unverified_chain(self) -> Sequence["_OpenSslCertificate"] | None: ...
+
+
+class _OpenSslCertificate(Protocol):
+    def public_bytes(self) -> str: ...
+
+
 class _Probe:
-    """Connects, shakes hands and hangs up."""
+    """Connects, does the TLS handshake and disconnects."""
 
     def __init__(self, host: str, port: int, *, timeout_s: float) -> None:
         self._host, self._port, self._timeout_s = host, port, timeout_s
-        self.connection: Any = None
+        self.names: tuple[str, ...] = ()
+        self.unverified_chain: tuple[bytes, ...] = ()
 
     async def failure(self, tls: ssl.SSLContext | None, name: str) -> OSError | TimeoutError | None:
         try:
@@ -79,12 +99,23 @@ class _Probe:
                 writer = await self._connect(tls, name)
         except (OSError, TimeoutError) as error:
             return error
-        self.connection = writer.get_extra_info("ssl_object")
+        if tls is not None:
+            self._read_certificates(writer.get_extra_info("ssl_object"), tls)
         writer.transport.abort()
         with suppress(OSError, TimeoutError):
             async with asyncio.timeout(self._timeout_s):
                 await writer.wait_closed()
         return None
+
+    def _read_certificates(self, connection: _TlsConnection, tls: ssl.SSLContext) -> None:
+        """Keep the names of a certificate that was verified, or else the chain, PEM."""
+        if tls.verify_mode is not ssl.CERT_NONE:
+            certificate = connection.getpeercert() or {}
+            self.names = tuple(name for _, name in certificate.get("subjectAltName", ()))
+            return
+        # Public as `get_unverified_chain` from Python 3.13 on; this has existed since 3.10.
+        chain = connection._sslobj.get_unverified_chain() or ()
+        self.unverified_chain = tuple(each.public_bytes().encode() for each in chain)
 
     async def _connect(self, tls: ssl.SSLContext | None, name: str) -> asyncio.StreamWriter:
         """Connect to the first of the host's addresses that answers.
@@ -108,8 +139,8 @@ class _Probe:
         raise refused
 
 
-def _context(trusted: Trusted) -> ssl.SSLContext:
-    """The same roots for the standard library; made when needed, for it costs a megabyte."""
+def _context(trusted: TrustedRoots) -> ssl.SSLContext:
+    """Return a context with the roots; made only after a failure, because it takes a megabyte."""
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     tls.minimum_version = ssl.TLSVersion.TLSv1_2
     tls.set_alpn_protocols(["h2"])
@@ -121,7 +152,7 @@ def _context(trusted: Trusted) -> ssl.SSLContext:
 
 
 def in_words(error: OSError | TimeoutError, *, timeout_s: float) -> str:
-    """A connection error as part of a sentence."""
+    """Return a connection error as part of a sentence."""
     match error:
         case ssl.SSLError():
             symbol = error.reason or "no reason given"
@@ -139,7 +170,10 @@ def in_words(error: OSError | TimeoutError, *, timeout_s: float) -> str:
 
 
 async def _certificate_in_words(
-    error: ssl.SSLCertVerificationError, probe: _Probe, trusted: Trusted, expected: ExpectedName
+    error: ssl.SSLCertVerificationError,
+    probe: _Probe,
+    trusted: TrustedRoots,
+    expected: ExpectedName,
 ) -> str:
     code = error.verify_code
     if code in {_HOSTNAME_MISMATCH, _IP_ADDRESS_MISMATCH}:
@@ -153,32 +187,28 @@ async def _certificate_in_words(
     return f"its certificate cannot be verified ({error.verify_message})"
 
 
-async def _name_in_words(probe: _Probe, trusted: Trusted, expected: ExpectedName) -> str:
-    """Which names there are: of a certificate that is verified in all else."""
+async def _name_in_words(probe: _Probe, trusted: TrustedRoots, expected: ExpectedName) -> str:
+    """Return the message with the names of the certificate, which is verified but for its name."""
     tls = _context(trusted)
     tls.check_hostname = False
     said = f"name mismatch: its certificate is not for {expected.name}"
-    if await probe.failure(tls, expected.name) is None and probe.connection is not None:
-        certificate = probe.connection.getpeercert() or {}
-        names = [name for _, name in certificate.get("subjectAltName", ())]
-        said += f", it is for {listed(names, none='nobody')}"
+    if await probe.failure(tls, expected.name) is None:
+        said += f", it is for {listed(probe.names, none='no name')}"
     return f"{said}; {expected.setting} sets the name that is expected"
 
 
-async def _root_in_words(probe: _Probe, trusted: Trusted, expected: ExpectedName) -> str:
+async def _root_in_words(probe: _Probe, trusted: TrustedRoots, expected: ExpectedName) -> str:
     said = f"wrong root certificate: its certificate is not signed by {trusted.described}"
     if not trusted.own:
         return said
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     tls.check_hostname = False
-    tls.verify_mode = ssl.CERT_NONE  # to describe what is presented, see the module's text
+    tls.verify_mode = ssl.CERT_NONE  # to describe the chain, see the module's docstring
     tls.minimum_version = ssl.TLSVersion.TLSv1_2
     tls.set_alpn_protocols(["h2"])
     issuer = ""
-    if await probe.failure(tls, expected.name) is None and probe.connection is not None:
-        # Public as `get_unverified_chain` from Python 3.13 on; this has been there since 3.10.
-        chain = probe.connection._sslobj.get_unverified_chain() or ()
-        issuer = described_issuer(each.public_bytes().encode() for each in chain)
+    if await probe.failure(tls, expected.name) is None:
+        issuer = described_issuer(probe.unverified_chain)
     known = described_roots(trusted.roots_pem)
     if issuer and known:
         said += f"; it is issued by {issuer}, and trusted is {known}"

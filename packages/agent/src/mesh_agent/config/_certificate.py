@@ -12,7 +12,7 @@ _REVOCATION_LIST = "./var/run/secrets/istio/crl/ca-crl.pem"
 
 def spiffe_id_of(settings: Settings, identity: NodeIdentity) -> certclient.SpiffeId:
     try:
-        return certclient.SpiffeId(
+        return certclient.SpiffeId.for_service_account(
             trust_domain=settings.text("TRUST_DOMAIN", "cluster.local"),
             namespace=identity.namespace,
             service_account=identity.service_account,
@@ -21,7 +21,9 @@ def spiffe_id_of(settings: Settings, identity: NodeIdentity) -> certclient.Spiff
         settings.problems.append(
             f"TRUST_DOMAIN, POD_NAMESPACE and SERVICE_ACCOUNT don't make an identity: {error}"
         )
-        return certclient.SpiffeId(trust_domain="x", namespace="x", service_account="x")
+        return certclient.SpiffeId.for_service_account(
+            trust_domain="x", namespace="x", service_account="x"
+        )
 
 
 def files_config(settings: Settings) -> certclient.FilesConfig | None:

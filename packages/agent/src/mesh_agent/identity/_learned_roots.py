@@ -25,7 +25,7 @@ def further_roots(learned: LearnedRoots | None, connection: str) -> Callable[[by
     """Returns the function by which a connection gets its further roots."""
     if learned is None:
         return None
-    return lambda file_pem: learned.beside(connection, file_pem)
+    return lambda file_pem: learned.further_roots(connection, file_pem)
 
 
 async def learn_from_answers(certificates: certclient.Certificates, learned: LearnedRoots) -> None:
@@ -33,4 +33,4 @@ async def learn_from_answers(certificates: certclient.Certificates, learned: Lea
     async for certificate in certificates.changes():
         if certificate is not None:
             # Only the root that signs now: the bundle may have others, of past or future.
-            learned.learn(CERTIFICATE_AUTHORITY, certificate.trust_bundle_pem, whole=False)
+            learned.learn(CERTIFICATE_AUTHORITY, certificate.trust_bundle_pem, complete=False)

@@ -41,7 +41,7 @@ class TrustBundleUpdates:
             raise xds_proxy.InterceptorRefused(str(error)) from error
         self._announced = roots
         if self._learned is not None:
-            self._learned.learn(CONFIGURATION, roots, whole=True)
+            self._learned.learn(CONFIGURATION, roots, complete=True)
 
     def _is_known(self, roots_pem: bytes) -> bool:
         """Returns whether these are the roots that came with the certificate, in any order."""

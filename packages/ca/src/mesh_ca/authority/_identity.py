@@ -59,7 +59,9 @@ def service_account_identity(trust_domain: str, namespace: str, service_account:
     if not _SERVICE_ACCOUNT.fullmatch(service_account) or ".." in service_account:
         raise IdentityError(f"service account {service_account[:200]!r} is not a DNS name")
     return str(
-        SpiffeId(trust_domain=trust_domain, namespace=namespace, service_account=service_account)
+        SpiffeId.for_service_account(
+            trust_domain=trust_domain, namespace=namespace, service_account=service_account
+        )
     )
 
 

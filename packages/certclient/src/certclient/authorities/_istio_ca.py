@@ -26,7 +26,7 @@ from mesh_identity import (
     NoSystemRoots,
     SystemRoots,
     TokenFileError,
-    Trusted,
+    TrustedRoots,
     fetch_system_roots,
     fetch_token,
     system_root_files,
@@ -307,7 +307,7 @@ async def _new_channel(
 
 async def _trusted(
     source: Path | SystemRoots | None, further_roots: FurtherRoots | None
-) -> Trusted | None:
+) -> TrustedRoots | None:
     """Return the roots that the server is verified by; None for plaintext."""
     if source is None:
         return None
@@ -315,7 +315,7 @@ async def _trusted(
         pem = await _roots_in(source)
         further = further_roots(pem) if further_roots is not None else b""
         learned = " or one learned from the control plane" if further else ""
-        return Trusted(
+        return TrustedRoots(
             roots_pem=b"\n".join((pem, further)),
             described=f"a root in {source}{learned}",
             remedy=f"put the root that the authority's server has now into {source}",

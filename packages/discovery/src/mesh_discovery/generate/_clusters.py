@@ -200,7 +200,11 @@ def expected_peers(service: Service, model: MeshModel) -> tuple[str, ...]:
     if service.subject_alt_names:
         return service.subject_alt_names
     return tuple(
-        str(SpiffeId(trust_domain=domain, namespace=namespace, service_account=account))
+        str(
+            SpiffeId.for_service_account(
+                trust_domain=domain, namespace=namespace, service_account=account
+            )
+        )
         for domain in model.trust_domains
         for namespace, account in service.service_accounts
     )

@@ -89,7 +89,7 @@ def _instances(file: MeshFile, block: Block) -> Iterator[Instance]:
                 addresses=block.workload(position),
                 service_account=account,
                 spiffe_id=str(
-                    SpiffeId(
+                    SpiffeId.for_service_account(
                         trust_domain=file.mesh.trust_domain,
                         namespace=workload.namespace,
                         service_account=account,

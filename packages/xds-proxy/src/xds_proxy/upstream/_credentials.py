@@ -13,7 +13,7 @@ from mesh_identity import (
     NoSystemRoots,
     SystemRoots,
     TokenFileError,
-    Trusted,
+    TrustedRoots,
     fetch_system_roots,
     fetch_token,
     token_facts,
@@ -37,7 +37,7 @@ class Credentials:
     shown: token and client certificate in words, for when the control plane refuses them.
     """
 
-    trusted: Trusted | None
+    trusted: TrustedRoots | None
     channel: grpc.ChannelCredentials | None
     metadata: tuple[tuple[str, str], ...] = field(repr=False)
     shown: str
@@ -74,7 +74,7 @@ async def fetch_credentials(
 
 async def _fetch_roots(
     source: Path | SystemRoots | None, further_roots: FurtherRoots | None
-) -> Trusted | None:
+) -> TrustedRoots | None:
     if source is None:
         return None
     if isinstance(source, SystemRoots):
@@ -85,7 +85,7 @@ async def _fetch_roots(
     pem = await _fetch(source, what="root certificate file")
     further = further_roots(pem) if further_roots is not None else b""
     learned = " or one learned from the control plane" if further else ""
-    return Trusted(
+    return TrustedRoots(
         roots_pem=b"\n".join((pem, further)),
         described=f"a root in {source}{learned}",
         remedy=f"put the root that the control plane has now into {source}",
