@@ -5,13 +5,12 @@ import contextlib
 import ssl
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import grpc
 import grpc.aio
 import pytest
 
-from callers import Pki, served_by_grpc, who_am_i
+from callers import BytesContext, BytesHandler, BytesMethod, Pki, served_by_grpc, who_am_i
 from mesh_listening import (
     GRPC_LIMITS,
     Reason,
@@ -22,14 +21,14 @@ from mesh_listening import (
 )
 
 
-class Ends(grpc.GenericRpcHandler):  # type: ignore[type-arg]
+class Ends(BytesHandler):
     """A stream that says hello, and whose connection is then ended; notes what that returned."""
 
     def __init__(self) -> None:
         self.ended: list[bool] = []
 
-    def service(self, handler_call_details: Any) -> Any:
-        async def serve(_requests: object, context: Any) -> None:
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> BytesMethod | None:
+        async def serve(_requests: object, context: BytesContext) -> None:
             await context.write(b"hello")
             peer = context.peer()
             self.ended.append(disconnect(peer))
@@ -60,8 +59,7 @@ async def test_a_disconnected_connection_ends_with_its_own_streams_and_is_counte
         async with served_by_grpc(sockets, GRPC_LIMITS, context=context, handlers=[ends]) as served:
             channel = pki.channel(target) if context else grpc.aio.insecure_channel(target, options)
             async with channel as through:
-                method: Any = through.stream_stream("/test.Ends/It", None, None)
-                call = method()
+                call = through.stream_stream("/test.Ends/It", None, None)(None)
                 with pytest.raises(grpc.aio.AioRpcError) as caught:
                     while await call.read():
                         pass

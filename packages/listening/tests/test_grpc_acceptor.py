@@ -4,15 +4,23 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import AsyncIterator, Awaitable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Iterator
 from pathlib import Path
-from typing import Any
 
 import grpc
 import grpc.aio
 import pytest
 
-from callers import HTTP2_HELLO, Pki, served_by_grpc, unhurried, who_am_i
+from callers import (
+    HTTP2_HELLO,
+    BytesContext,
+    BytesHandler,
+    BytesMethod,
+    Pki,
+    served_by_grpc,
+    unhurried,
+    who_am_i,
+)
 from mesh_listening import (
     GRPC_LIMITS,
     UNIX_LIMITS,
@@ -26,8 +34,6 @@ from mesh_listening import (
 )
 from mesh_listening.acceptors._accepted_peers import by_inner_address
 from mesh_testkit import all_closed, idle_connections, some_closed, until
-
-EOF: Any = grpc.aio.EOF  # type: ignore[attr-defined]
 
 
 async def test_the_real_peer_of_a_call_is_known() -> None:
@@ -61,12 +67,12 @@ async def test_large_messages_pass_both_ways_and_nothing_is_known_afterwards(
     with listening_at(socket_path) as listening:
         async with served_by_grpc([listening], UNIX_LIMITS) as served:
             async with grpc.aio.insecure_channel(f"unix:{socket_path}") as channel:
-                call: Any = channel.stream_stream("/test.Who/Echo", None, None)(None)
+                call = channel.stream_stream("/test.Who/Echo", None, None)(None)
                 for _ in range(3):
                     await call.write(large)
                     assert await call.read() == large
                 await call.done_writing()
-                assert await call.read() is EOF
+                assert not isinstance(await call.read(), bytes)  # gRPC's EOF
                 del call  # which would keep the connection
             await served.acceptor.port.wait_gone()
     assert not by_inner_address
@@ -92,7 +98,7 @@ async def test_a_thousand_silent_connections_do_not_keep_another_from_being_serv
             script = (
                 "import sys, asyncio\n"
                 "sys.path.insert(0, sys.argv[1])\n"
-                "from callers import who_am_i\n"
+                "from callers import BytesContext, BytesHandler, BytesMethod, who_am_i\n"
                 "print(asyncio.run(who_am_i(sys.argv[2])))"
             )
             if kind == "unix":  # Another process is another peer.
@@ -192,23 +198,25 @@ def pki(tmp_path: Path) -> Pki:
     return Pki(tmp_path)
 
 
-class EveryKind(grpc.GenericRpcHandler):  # type: ignore[type-arg]
+class EveryKind(BytesHandler):
     """One method of each kind, asynchronous and not; each says back what it was told."""
 
-    def service(self, handler_call_details: Any) -> Any:
-        async def unary(request: bytes, _context: Any) -> bytes:
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> BytesMethod | None:
+        async def unary(request: bytes, _context: BytesContext) -> bytes:
             return request
 
-        def unary_in_thread(request: bytes, _context: Any) -> bytes:
+        def unary_in_thread(request: bytes, _context: BytesContext) -> bytes:
             return request
 
-        async def many(request: bytes, _context: Any) -> AsyncIterator[bytes]:
+        async def many(request: bytes, _context: BytesContext) -> AsyncIterator[bytes]:
             yield request
 
-        async def of_many(requests: AsyncIterator[bytes], _context: Any) -> bytes:
+        async def of_many(requests: AsyncIterator[bytes], _context: BytesContext) -> bytes:
             return b"".join([request async for request in requests])
 
-        async def many_of_many(requests: AsyncIterator[bytes], _context: Any) -> Any:
+        async def many_of_many(
+            requests: AsyncIterator[bytes], _context: BytesContext
+        ) -> AsyncIterator[bytes]:
             async for request in requests:
                 yield request
 
@@ -221,7 +229,7 @@ class EveryKind(grpc.GenericRpcHandler):  # type: ignore[type-arg]
         }.get(handler_call_details.method)
 
 
-async def every_kind(channel: Any, *, length: int) -> list[bytes | grpc.StatusCode]:
+async def every_kind(channel: grpc.aio.Channel, *, length: int) -> list[bytes | grpc.StatusCode]:
     """What calls of each kind come to."""
     big = b"x" * length
 
@@ -232,18 +240,18 @@ async def every_kind(channel: Any, *, length: int) -> list[bytes | grpc.StatusCo
             code: grpc.StatusCode = error.code()
             return code
 
-    async def read(call: Any) -> bytes:
+    async def read(call: AsyncIterable[bytes]) -> bytes:
         return b"".join([part async for part in call])
 
     def pieces() -> Iterator[bytes]:
         return iter([big[: length // 3], big[length // 3 :]])
 
     return [
-        await outcome(channel.unary_unary("/k/unary")(big)),
-        await outcome(channel.unary_unary("/k/thread")(big)),
-        await outcome(read(channel.unary_stream("/k/many")(big))),
-        await outcome(channel.stream_unary("/k/of_many")(pieces())),
-        await outcome(read(channel.stream_stream("/k/many_of_many")(pieces()))),
+        await outcome(channel.unary_unary("/k/unary", None, None)(big)),
+        await outcome(channel.unary_unary("/k/thread", None, None)(big)),
+        await outcome(read(channel.unary_stream("/k/many", None, None)(big))),
+        await outcome(channel.stream_unary("/k/of_many", None, None)(pieces())),
+        await outcome(read(channel.stream_stream("/k/many_of_many", None, None)(pieces()))),
     ]
 
 

@@ -10,12 +10,20 @@ import ssl
 import struct
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any
 
 import grpc
 import pytest
 
-from callers import HTTP2_HELLO, Pki, served_by_grpc, unhurried, who_am_i
+from callers import (
+    HTTP2_HELLO,
+    BytesContext,
+    BytesHandler,
+    BytesMethod,
+    Pki,
+    served_by_grpc,
+    unhurried,
+    who_am_i,
+)
 from mesh_listening import (
     GRPC_LIMITS,
     ConnectionLimits,
@@ -31,11 +39,11 @@ PIECE = bytes(100_000)
 LIMITS = unhurried(GRPC_LIMITS._replace(port=400, peer=200))
 
 
-class Endless(grpc.GenericRpcHandler):  # type: ignore[type-arg]
+class Endless(BytesHandler):
     """A stream that is sent for as long as there is room."""
 
-    def service(self, handler_call_details: Any) -> Any:
-        async def much(_request: bytes, _context: Any) -> AsyncIterator[bytes]:
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> BytesMethod | None:
+        async def much(_request: bytes, _context: BytesContext) -> AsyncIterator[bytes]:
             while True:
                 yield PIECE
 

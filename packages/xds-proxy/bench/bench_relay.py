@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import grpc
 import grpc.aio
@@ -30,6 +30,10 @@ METHOD = "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregate
 TYPE_URL = "type.googleapis.com/envoy.config.cluster.v3.Cluster"
 OPTIONS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 BUDGETS = {"added_latency_ms": 1.0, "messages_per_s": 10_000.0, "megabytes_per_s": 500.0}
+
+
+if TYPE_CHECKING:
+    Call = grpc.aio.StreamStreamCall[bytes, bytes]
 
 
 def _field(number: int, value: bytes) -> bytes:
@@ -56,8 +60,8 @@ def request(what: str) -> bytes:
 async def control_plane(directory: Path) -> None:
     """Answers `echo SIZE` with one response, `flood SIZE COUNT` with COUNT of them."""
 
-    async def serve(_: object, context: Any) -> None:
-        while (message := await context.read()) is not EOF:
+    async def serve(_: object, context: grpc.aio.ServicerContext[bytes, bytes]) -> None:
+        while isinstance(message := await context.read(), bytes):  # else gRPC's EOF
             words = message[2 : 2 + message[1]].decode().split()
             payload = response(int(words[1]))
             for _unused in range(int(words[2]) if words[0] == "flood" else 1):
@@ -65,9 +69,9 @@ async def control_plane(directory: Path) -> None:
 
     server = grpc.aio.server(options=OPTIONS)
     service, _, name = METHOD[1:].rpartition("/")
-    stream_stream: Any = grpc.stream_stream_rpc_method_handler
+    handler = grpc.stream_stream_rpc_method_handler(serve)
     server.add_generic_rpc_handlers(
-        (grpc.method_handlers_generic_handler(service, {name: stream_stream(serve)}),)
+        (grpc.method_handlers_generic_handler(service, {name: handler}),)
     )
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
@@ -87,7 +91,7 @@ async def relay(directory: Path) -> None:
         await asyncio.get_running_loop().create_future()
 
 
-async def _latencies(call: Any, size: int, rounds: int) -> list[float]:
+async def _latencies(call: Call, size: int, rounds: int) -> list[float]:
     wanted, taken = request(f"echo {size}"), []
     for _ in range(rounds):
         started = time.perf_counter()
@@ -97,7 +101,7 @@ async def _latencies(call: Any, size: int, rounds: int) -> list[float]:
     return taken
 
 
-async def _rate(call: Any, size: int, count: int) -> float:
+async def _rate(call: Call, size: int, count: int) -> float:
     await call.write(request(f"flood {size} {count}"))
     await call.read()
     started = time.perf_counter()
@@ -111,10 +115,9 @@ async def measure(directory: Path, relay_pid: int) -> dict[str, float]:
     figures: dict[str, float] = {}
     targets = {"direct": f"127.0.0.1:{port}", "relay": f"unix:{directory / 'relay' / 'XDS'}"}
     channels = {n: grpc.aio.insecure_channel(t, options=OPTIONS) for n, t in targets.items()}
-    calls: dict[str, Any] = {}
+    calls: dict[str, Call] = {}
     for name, channel in channels.items():
-        open_stream: Any = channel.stream_stream
-        calls[name] = open_stream(METHOD)()
+        calls[name] = channel.stream_stream(METHOD, None, None)(None)
         await _latencies(calls[name], 10_000, 300)
     taken: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(10):  # interleaved, so that a busy moment of the machine hits both
@@ -174,8 +177,6 @@ def main() -> None:
     if options.json:
         options.json.write_text(json.dumps(figures, indent=2) + "\n")
 
-
-EOF: Any = grpc.aio.EOF  # type: ignore[attr-defined]  # the stubs do not know it
 
 if __name__ == "__main__":
     main()

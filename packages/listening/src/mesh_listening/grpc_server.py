@@ -6,7 +6,7 @@ answered only on a connection that an acceptor opened.
 
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
 import grpc
 import grpc.aio
@@ -17,13 +17,15 @@ from mesh_listening.limits._limits import FILES_PER_GRPC_CONNECTION, ConnectionL
 from mesh_listening.sockets._tcp import loopback_host
 
 if TYPE_CHECKING:
-    ServerInterceptor = grpc.aio.ServerInterceptor[Any, Any]
+    ServerInterceptor = grpc.aio.ServerInterceptor[object, object]
+    Handler = grpc.RpcMethodHandler[object, object]
+    Behaviour = Callable[[object, "_Context"], object]
 else:  # gRPC's stubs know type parameters that its classes do not have.
     ServerInterceptor = grpc.aio.ServerInterceptor
 
 _REFUSAL = (grpc.StatusCode.UNAUTHENTICATED, "this port is reached through its listener only")
 
-_MAKERS: dict[str, Callable[..., Any]] = {
+_MAKERS: "dict[str, Callable[..., Handler]]" = {
     "unary_unary": grpc.unary_unary_rpc_method_handler,
     "unary_stream": grpc.unary_stream_rpc_method_handler,
     "stream_unary": grpc.stream_unary_rpc_method_handler,
@@ -67,41 +69,58 @@ class OnlyThroughAcceptor(ServerInterceptor):
 
     async def intercept_service(
         self,
-        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Any]],
+        continuation: "Callable[[grpc.HandlerCallDetails], Awaitable[Handler]]",
         handler_call_details: grpc.HandlerCallDetails,
-    ) -> Any:
+    ) -> "Handler":
         handler = await continuation(handler_call_details)
-        if handler is None:
-            return None
-        kind = next(kind for kind in _MAKERS if getattr(handler, kind) is not None)
-        return _MAKERS[kind](
-            _guarded(getattr(handler, kind)),
-            request_deserializer=handler.request_deserializer,
-            response_serializer=handler.response_serializer,
-        )
+        for kind, make in _MAKERS.items():
+            # gRPC's own handler of an unknown method is None, which its stubs do not say.
+            if (behaviour := getattr(handler, kind, None)) is not None:
+                return make(
+                    _guarded(behaviour),
+                    request_deserializer=handler.request_deserializer,
+                    response_serializer=handler.response_serializer,
+                )
+        return handler
 
 
-def _guarded(behaviour: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """The same behaviour in the same shape: gRPC tells coroutines and generators apart."""
+class _Context(Protocol):
+    """The context of a call; `abort` is a coroutine except in a thread of gRPC."""
+
+    def peer(self) -> str: ...
+
+    def abort(self, code: grpc.StatusCode, details: str, /) -> object: ...
+
+
+async def _abort(context: _Context) -> None:
+    ended = context.abort(*_REFUSAL)
+    if inspect.isawaitable(ended):
+        await ended
+
+
+def _guarded(behaviour: "Behaviour") -> "Behaviour":
+    """Return the same behaviour in the same form: gRPC tells coroutines and generators apart."""
     if inspect.isasyncgenfunction(behaviour):
+        generated = behaviour
 
-        async def generate(request: Any, context: Any) -> AsyncIterator[Any]:
+        async def generate(request: object, context: _Context) -> AsyncIterator[object]:
             if accepted_peer(context.peer()) is None:
-                await context.abort(*_REFUSAL)
-            async for response in behaviour(request, context):
+                await _abort(context)
+            async for response in generated(request, context):
                 yield response
 
         return generate
     if inspect.iscoroutinefunction(behaviour):
+        awaited = behaviour
 
-        async def answer(request: Any, context: Any) -> Any:
+        async def answer(request: object, context: _Context) -> object:
             if accepted_peer(context.peer()) is None:
-                await context.abort(*_REFUSAL)
-            return await behaviour(request, context)
+                await _abort(context)
+            return await awaited(request, context)
 
         return answer
 
-    def answer_in_thread(request: Any, context: Any) -> Any:
+    def answer_in_thread(request: object, context: _Context) -> object:
         if accepted_peer(context.peer()) is None:
             context.abort(*_REFUSAL)
         return behaviour(request, context)

