@@ -33,7 +33,6 @@ from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import grpc
 import grpc.aio
@@ -80,10 +79,11 @@ def empty_service(authority: Authority) -> "grpc.GenericRpcHandler[bytes, bytes]
 async def serve(directory: Path, authenticator: Authenticator | None, control: Connection) -> None:
     authority = load_or_create_authority(directory / "ca", trust_domain="cluster.local")
     server = grpc.aio.server()
-    handler: grpc.GenericRpcHandler[Any, Any] = empty_service(authority)
-    if authenticator is not None:
-        handler = certificate_service(authority, authenticator, credentials_of=grpc_credentials)
-    server.add_generic_rpc_handlers((handler,))
+    if authenticator is None:
+        server.add_generic_rpc_handlers((empty_service(authority),))
+    else:
+        service = certificate_service(authority, authenticator, credentials_of=grpc_credentials)
+        server.add_generic_rpc_handlers((service,))
     key, chain = authority.issue_server_certificate(["localhost"])
     port = server.add_secure_port(
         "127.0.0.1:0", grpc.ssl_server_credentials([(key, chain)], None, require_client_auth=False)

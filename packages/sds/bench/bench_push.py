@@ -18,9 +18,20 @@ import time
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import uvloop
+
+if TYPE_CHECKING:
+    import grpc.aio
+    from envoy.service.discovery.v3 import discovery_pb2
+
+    from mesh_sds import SdsServer
+    from mesh_sds.testing import FakeSecrets
+
+    Call: TypeAlias = grpc.aio.StreamStreamCall[
+        discovery_pb2.DiscoveryRequest, discovery_pb2.DiscoveryResponse
+    ]
 
 METHOD = "/envoy.service.secret.v3.SecretDiscoveryService/StreamSecrets"
 PUSHES = 200
@@ -52,7 +63,7 @@ def _clients(pipe: multiprocessing.connection.Connection) -> None:
 
 
 async def _obey(pipe: multiprocessing.connection.Connection) -> None:
-    streams: dict[str, list[tuple[Any, Any]]] = {}
+    streams: dict[str, list[tuple[grpc.aio.Channel, Call]]] = {}
     loop = asyncio.get_running_loop()
     pipe.send("up")
     while True:
@@ -70,37 +81,38 @@ async def _obey(pipe: multiprocessing.connection.Connection) -> None:
                 pipe.send(time.perf_counter())
             case "leave":
                 (path,) = facts
-                await asyncio.gather(*(channel.close() for channel, _ in streams.pop(path)))
+                await asyncio.gather(*(channel.close(None) for channel, _ in streams.pop(path)))
                 pipe.send("left")
             case _:
                 pipe.send("bye")
                 return
 
 
-async def _connect(path: str) -> tuple[Any, Any]:
+async def _connect(path: str) -> "tuple[grpc.aio.Channel, Call]":
     import grpc.aio
+    from envoy.config.core.v3 import base_pb2
     from envoy.service.discovery.v3 import discovery_pb2
 
-    requests: Any = discovery_pb2.DiscoveryRequest
     options = [("grpc.use_local_subchannel_pool", 1)]
-    channel: Any = grpc.aio.insecure_channel(f"unix:{path}", options=options)
-    call = channel.stream_stream(
+    channel = grpc.aio.insecure_channel(f"unix:{path}", options=options)
+    call: Call = channel.stream_stream(
         METHOD,
-        request_serializer=requests.SerializeToString,
+        request_serializer=discovery_pb2.DiscoveryRequest.SerializeToString,
         response_deserializer=discovery_pb2.DiscoveryResponse.FromString,
-    )()
-    await call.write(requests(node={"id": "bench"}, resource_names=["default"]))
+    )(None)
+    node = base_pb2.Node(id="bench")
+    await call.write(discovery_pb2.DiscoveryRequest(node=node, resource_names=["default"]))
     await _answer(call)
     return channel, call
 
 
-async def _answer(call: Any) -> None:
+async def _answer(call: "Call") -> None:
     from envoy.service.discovery.v3 import discovery_pb2
 
     response = await call.read()
-    requests: Any = discovery_pb2.DiscoveryRequest
+    assert isinstance(response, discovery_pb2.DiscoveryResponse)
     await call.write(
-        requests(
+        discovery_pb2.DiscoveryRequest(
             resource_names=["default"],
             version_info=response.version_info,
             response_nonce=response.nonce,
@@ -111,7 +123,7 @@ async def _answer(call: Any) -> None:
 class Served:
     """One server and how long its clients took for what."""
 
-    def __init__(self, name: str, path: Path, secrets: Any, server: Any) -> None:
+    def __init__(self, name: str, path: Path, secrets: "FakeSecrets", server: "SdsServer") -> None:
         self.name = name
         self.path = path
         self.secrets = secrets
@@ -223,7 +235,9 @@ def main() -> None:
     options = parser.parse_args()
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
-    work: Coroutine[Any, Any, None] = measure(options.streams, options.large_kib, options.only)
+    work: Coroutine[object, object, None] = measure(
+        options.streams, options.large_kib, options.only
+    )
     uvloop.run(work)
 
 

@@ -1,11 +1,11 @@
-"""Whose socket it is: ours to serve, somebody else's to use, or in the way."""
+"""The choice of a socket: ours to serve, another process's to use, or an error."""
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import grpc
 import grpc.aio
@@ -30,17 +30,34 @@ from mesh_sds.testing import FakeSecrets
 ISTIO_SDS = "/envoy.service.secret.v3.SecretDiscoveryService/StreamSecrets"
 WORKLOAD_API = "/SpiffeWorkloadAPI/FetchX509SVID"
 
+if TYPE_CHECKING:
+    Context = grpc.aio.ServicerContext[bytes, bytes]
+    GenericRpcHandler = grpc.GenericRpcHandler[bytes, bytes]
+else:  # gRPC's stubs know type parameters that its classes do not have.
+    Context = grpc.aio.ServicerContext
+    GenericRpcHandler = grpc.GenericRpcHandler
+Requests = AsyncIterator[bytes]
+Method = Callable[[Requests, Context], AsyncIterator[bytes] | Awaitable[None]]
+
+
+class Foreign(GenericRpcHandler):
+    """Streaming methods by name; `every` is the method of all other names."""
+
+    def __init__(self, methods: Mapping[str, Method], every: Method | None = None) -> None:
+        self._methods = methods
+        self._every = every
+
+    def service(
+        self, handler_call_details: grpc.HandlerCallDetails
+    ) -> "grpc.RpcMethodHandler[bytes, bytes] | None":
+        method = self._methods.get(handler_call_details.method or "", self._every)
+        return None if method is None else grpc.stream_stream_rpc_method_handler(method)
+
 
 @asynccontextmanager
-async def foreign(path: Path, handlers: dict[str, Callable[..., Any]]) -> AsyncIterator[None]:
+async def foreign(path: Path, handler: Foreign) -> AsyncIterator[None]:
     """A gRPC server that is not ours, with these streaming methods."""
-
-    class Handler(grpc.GenericRpcHandler):  # type: ignore[type-arg]
-        def service(self, details: grpc.HandlerCallDetails) -> Any:
-            method = handlers.get(details.method or "")
-            return None if method is None else grpc.stream_stream_rpc_method_handler(method)
-
-    server = grpc.aio.server(handlers=[Handler()])
+    server = grpc.aio.server(handlers=[handler])
     server.add_insecure_port(f"unix:{path}")
     await server.start()
     try:
@@ -49,19 +66,17 @@ async def foreign(path: Path, handlers: dict[str, Callable[..., Any]]) -> AsyncI
         await server.stop(0)
 
 
-async def waits_for_requests(requests: Any, _context: Any) -> AsyncIterator[bytes]:
+async def waits_for_requests(requests: Requests, _context: Context) -> AsyncIterator[bytes]:
     async for _ in requests:
         yield b""
 
 
-async def refuses_without_header(_requests: Any, context: Any) -> AsyncIterator[bytes]:
+async def refuses_without_header(_requests: Requests, context: Context) -> None:
     await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "security header missing from request")
-    yield b""
 
 
-async def never_ends(_requests: Any, _context: Any) -> AsyncIterator[bytes]:
+async def never_ends(_requests: Requests, _context: Context) -> None:
     await asyncio.Event().wait()
-    yield b""
 
 
 async def test_a_healthy_server_of_secrets_is_used(socket_dir: Path, secrets: FakeSecrets) -> None:
@@ -71,7 +86,7 @@ async def test_a_healthy_server_of_secrets_is_used(socket_dir: Path, secrets: Fa
         assert found == ForeignSocket(
             path=path, apis=frozenset({SecretApi.SDS, SecretApi.DELTA_SDS})
         )
-        # The question was asked with empty hands, and nothing of it stays.
+        # The probe sent an empty request, and its stream is gone.
         await server.wait_until(lambda told: not told)
         assert server.refusals == 0
 
@@ -93,43 +108,35 @@ async def test_a_healthy_server_of_secrets_is_used(socket_dir: Path, secrets: Fa
 )
 async def test_what_a_foreign_server_speaks_is_told(
     socket_dir: Path,
-    methods: dict[str, Callable[..., Any]],
+    methods: Mapping[str, Method],
     apis: set[SecretApi],
     timeout_s: float,
 ) -> None:
     path = socket_dir / "socket"
-    async with foreign(path, methods):
+    async with foreign(path, Foreign(methods)):
         found = await probe(path, timeout_s=timeout_s)
     assert found == ForeignSocket(path=path, apis=frozenset(apis))
 
 
-async def fails(_requests: Any, context: Any) -> AsyncIterator[bytes]:
+async def fails(_requests: Requests, context: Context) -> None:
     await context.abort(grpc.StatusCode.UNAVAILABLE, "not today")
-    yield b""
-
-
-class Everything(dict[str, Any]):
-    """The handlers of a server that answers to any method."""
-
-    def get(self, _method: str, _default: Any = None) -> Any:
-        return waits_for_requests
 
 
 @pytest.mark.parametrize(
-    ("methods", "speaks"),
+    ("handler", "speaks"),
     [
-        ({}, "gRPC but no API of secrets"),
-        ({"/some.Service/Method": waits_for_requests}, "gRPC but no API of secrets"),
-        (Everything(), "gRPC but no API of secrets"),
-        ({ISTIO_SDS: fails}, "gRPC but no API of secrets"),
-        ({WORKLOAD_API: refuses_without_header}, "only the SPIFFE Workload API"),
+        (Foreign({}), "gRPC but no API of secrets"),
+        (Foreign({"/some.Service/Method": waits_for_requests}), "gRPC but no API of secrets"),
+        (Foreign({}, every=waits_for_requests), "gRPC but no API of secrets"),
+        (Foreign({ISTIO_SDS: fails}), "gRPC but no API of secrets"),
+        (Foreign({WORKLOAD_API: refuses_without_header}), "only the SPIFFE Workload API"),
     ],
 )
 @pytest.mark.parametrize("name", ["socket", "spire"])
 async def test_a_server_without_secrets_for_envoy_does_not_pass_for_one(
-    socket_dir: Path, methods: dict[str, Callable[..., Any]], speaks: str, name: str
+    socket_dir: Path, handler: Foreign, speaks: str, name: str
 ) -> None:
-    async with foreign(socket_dir / name, methods):
+    async with foreign(socket_dir / name, handler):
         with pytest.raises(
             SocketUnusable, match=f"{name} is served .* speaks {speaks}, .* needs SDS"
         ):
@@ -161,7 +168,7 @@ async def test_a_socket_of_another_name_is_waited_for(socket_dir: Path) -> None:
     path = socket_dir / "spire"
     choosing = asyncio.create_task(choose_socket(socket_dir, "spire", timeout_s=60, wait_s=60))
     await asyncio.sleep(0)
-    async with foreign(path, {ISTIO_SDS: waits_for_requests}):
+    async with foreign(path, Foreign({ISTIO_SDS: waits_for_requests})):
         assert await choosing == ForeignSocket(path=path, apis=frozenset({SecretApi.SDS}))
 
 
@@ -182,7 +189,7 @@ async def test_a_server_of_another_name_that_is_slow_to_start_is_waited_for(
         for connection in held:
             connection.close()
     path.unlink()
-    async with foreign(path, {ISTIO_SDS: waits_for_requests}):
+    async with foreign(path, Foreign({ISTIO_SDS: waits_for_requests})):
         assert isinstance(await choosing, ForeignSocket)
 
 

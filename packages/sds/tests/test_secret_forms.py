@@ -55,7 +55,9 @@ def _method_config_class() -> Any:
 METHOD_CONFIG = _method_config_class()
 
 
-def packed(secret: TlsCertificate | TrustBundle, provider: PrivateKeyProvider | None = None) -> Any:
+def packed(
+    secret: TlsCertificate | TrustBundle, provider: PrivateKeyProvider | None = None
+) -> secret_pb2.Secret:
     return secret_pb2.Secret.FromString(secret_resource("default", secret, provider=provider).body)
 
 

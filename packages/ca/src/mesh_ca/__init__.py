@@ -40,7 +40,7 @@ __all__ = [
     "is_own_root",
     "rotating_authority",
     "replace_root",
-    # what it signs with
+    # the signer
     "Signer",
     "SignerFiles",
     "load_signer",

@@ -75,7 +75,7 @@ def test_leaf_has_the_workload_profile() -> None:
     ("key_type", "encipherment"),
     [(KeyType.P256, False), (KeyType.P384, False), (KeyType.RSA_2048, True)],
 )
-def test_only_rsa_leaves_may_encipher_keys(key_type: KeyType, encipherment: bool) -> None:  # noqa: FBT001
+def test_only_rsa_leaves_may_encipher_keys(key_type: KeyType, *, encipherment: bool) -> None:
     _, csr = signing_request(key_type)
     leaf = leaf_of(AUTHORITY.sign(csr, identities=[CART]).chain_pem)
     usage = leaf.extensions.get_extension_for_class(x509.KeyUsage).value

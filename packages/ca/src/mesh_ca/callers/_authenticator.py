@@ -10,7 +10,7 @@ from mesh_ca.callers._self_renewal import ShownCertificate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
-    """The metadata and the client certificate of a call, from which its caller is told."""
+    """The metadata and the client certificate of a call, by which its caller is authenticated."""
 
     metadata: Mapping[str, str] = field(repr=False)  # lower-case keys; holds tokens
     encrypted: bool

@@ -46,7 +46,7 @@ class VerificationKeys(Protocol):
 def parse_jwks(text: bytes) -> tuple[VerificationKey, ...]:
     """Return the usable keys of a key set: RSA of 2048 bits or more, and P-256.
 
-    Other keys are left out. Raises StorageError for what is no key set and if no key is usable.
+    Other keys are left out. Raises StorageError if it is no key set or no key is usable.
     """
     try:
         document = json.loads(text)
