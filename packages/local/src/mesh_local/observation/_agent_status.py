@@ -1,9 +1,9 @@
 """The status of a workload's agent, from its `GET /debug/status`."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from mesh_local.config._plan import STATUS_PORT
 from mesh_local.observation._http import NoAnswer, fetch
@@ -43,25 +43,37 @@ async def fetch_status(host: str, *, timeout_s: float = 2.0) -> AgentStatus | No
         return None
 
 
-def read_status(document: dict[str, Any]) -> AgentStatus:
+def read_status(document: Mapping[str, object]) -> AgentStatus:
     """Returns the part of the answer that is shown here."""
-    certificate = document.get("certificate") or {}
-    xds = document.get("xds") or {}
-    envoy = document.get("envoy") or {}
-    refused = (known.get("nack") for known in (xds.get("types") or {}).values())
+    certificate, xds = _mapping(document, "certificate"), _mapping(document, "xds")
+    envoy, types = _mapping(document, "envoy"), _mapping(xds, "types")
+    reasons = document.get("reasons")
+    refusals = (_text(_mapping(types, type_url), "nack") for type_url in types)
+    pid = envoy.get("pid")
     return AgentStatus(
         ready=bool(document.get("ready")),
-        reasons=tuple(map(str, document.get("reasons") or ())),
-        spiffe_id=document.get("spiffe_id"),
-        serial=certificate.get("serial"),
-        not_before=_time(certificate.get("not_before")),
-        not_after=_time(certificate.get("not_after")),
+        reasons=tuple(map(str, reasons)) if isinstance(reasons, list) else (),
+        spiffe_id=_text(document, "spiffe_id"),
+        serial=_text(certificate, "serial"),
+        not_before=_time(certificate, "not_before"),
+        not_after=_time(certificate, "not_after"),
         xds_connected=bool(xds.get("connected")),
-        xds_error=next(filter(None, refused), None) or xds.get("last_error"),
-        envoy_state=envoy.get("state"),
-        envoy_pid=envoy.get("pid"),
+        xds_error=next(filter(None, refusals), None) or _text(xds, "last_error"),
+        envoy_state=_text(envoy, "state"),
+        envoy_pid=pid if isinstance(pid, int) else None,
     )
 
 
-def _time(text: str | None) -> datetime | None:
+def _mapping(document: Mapping[str, object], key: str) -> Mapping[str, object]:
+    value = document.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def _text(document: Mapping[str, object], key: str) -> str | None:
+    value = document.get(key)
+    return value if isinstance(value, str) else None
+
+
+def _time(document: Mapping[str, object], key: str) -> datetime | None:
+    text = _text(document, key)
     return None if text is None else datetime.fromisoformat(text)
