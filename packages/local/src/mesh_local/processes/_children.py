@@ -186,13 +186,13 @@ async def running(
 
     Raises `ProcessEnded` from the block when one ends and `on_exit` is FAIL.
     """
-    started = asyncio.Event()
-    started.set()
+    at_once = asyncio.Event()
+    at_once.set()
     children = tuple(
         Child(
             spec,
             on_exit=on_exit,
-            may_start=may_start(spec) if may_start is not None else started,
+            may_start=may_start(spec) if may_start is not None else at_once,
             kill_now=kill_now,
             guard=guard,
         )
