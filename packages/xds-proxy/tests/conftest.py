@@ -7,12 +7,13 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent / "support"))
 
-from relays import Authority, RelayStarter, new_authority
+from mesh_testkit.certificates import Authority
+from relays import RelayStarter
 
 
 @pytest.fixture
 def authority() -> Authority:
-    return new_authority()
+    return Authority()
 
 
 @pytest.fixture

@@ -13,7 +13,8 @@ import pytest
 from envoy.config.cluster.v3 import cluster_pb2
 from envoy.service.discovery.v3 import discovery_pb2
 
-from relays import Authority, Messages, RelayStarter
+from mesh_testkit.certificates import Authority
+from relays import Messages, RelayStarter, server_credentials
 from xds_proxy.testing import ControlPlaneStream, control_plane
 
 
@@ -125,7 +126,7 @@ async def test_envoy_takes_good_configuration_and_refuses_bad(
     root.write_bytes(authority.root_pem)
     token.write_text("workload-token")
 
-    async with control_plane(credentials=authority.server("127.0.0.1")) as plane:
+    async with control_plane(credentials=server_credentials(authority, "127.0.0.1")) as plane:
         async with start_relay(plane.address, root_certificate=root, token_path=token) as running:
             async with _envoy(envoy_binary, running.socket_path, api_type):
                 upstream = await plane.accept()

@@ -8,7 +8,8 @@ from pathlib import Path
 import grpc
 import pytest
 
-from relays import Authority, Messages, RelayStarter, RunningRelay, new_authority
+from mesh_testkit.certificates import Authority
+from relays import Messages, RelayStarter, RunningRelay, server_credentials
 from xds_proxy import SYSTEM
 from xds_proxy.testing import ControlPlane, ControlPlaneStream, control_plane, envoy_stream
 
@@ -51,7 +52,7 @@ async def test_token_and_metadata_go_with_every_stream_and_the_token_is_read_ane
 ) -> None:
     token = tmp_path / "token"
     _write(token, "first\n")
-    async with control_plane(credentials=authority.server("127.0.0.1")) as plane:
+    async with control_plane(credentials=server_credentials(authority, "127.0.0.1")) as plane:
         async with start_relay(
             plane.address,
             root_certificate=root,
@@ -69,7 +70,7 @@ async def test_token_and_metadata_go_with_every_stream_and_the_token_is_read_ane
 async def test_a_client_certificate_is_shown_once_it_is_there(
     start_relay: RelayStarter, authority: Authority, root: Path, tmp_path: Path
 ) -> None:
-    credentials = authority.server("127.0.0.1", clients_show_theirs=True)
+    credentials = server_credentials(authority, "127.0.0.1", clients_show_theirs=True)
     chain, key = tmp_path / "chain.pem", tmp_path / "key.pem"
     async with control_plane(credentials=credentials) as plane:
         async with start_relay(
@@ -79,9 +80,9 @@ async def test_a_client_certificate_is_shown_once_it_is_there(
             client_key_path=key,
         ) as running:
             await _failure(running)
-            key_pem, chain_pem = authority.issue("workload.example")
-            _write(key, key_pem)
-            _write(chain, chain_pem)
+            issued = authority.issue("workload.example")
+            _write(key, issued.key_pem)
+            _write(chain, issued.chain_pem)
             await _exchange(plane, running)
 
 
@@ -98,7 +99,7 @@ async def test_the_server_name_can_differ_from_the_address(
     start_relay: RelayStarter, authority: Authority, root: Path
 ) -> None:
     name = "istiod.istio-system.svc"
-    async with control_plane(credentials=authority.server(name)) as plane:
+    async with control_plane(credentials=server_credentials(authority, name)) as plane:
         async with start_relay(plane.address, root_certificate=root, server_name=name) as running:
             await _exchange(plane, running)
 
@@ -106,7 +107,7 @@ async def test_the_server_name_can_differ_from_the_address(
 async def test_a_name_mismatch_is_said_in_words(
     start_relay: RelayStarter, authority: Authority, root: Path
 ) -> None:
-    async with control_plane(credentials=authority.server("someone.else")) as plane:
+    async with control_plane(credentials=server_credentials(authority, "someone.else")) as plane:
         async with start_relay(
             plane.address, root_certificate=root, server_name="istiod.istio-system.svc"
         ) as running:
@@ -120,7 +121,9 @@ async def test_a_name_mismatch_is_said_in_words(
 async def test_an_expired_certificate_is_said_in_words(
     start_relay: RelayStarter, authority: Authority, root: Path
 ) -> None:
-    async with control_plane(credentials=authority.server("127.0.0.1", expired=True)) as plane:
+    async with control_plane(
+        credentials=server_credentials(authority, "127.0.0.1", expired=True)
+    ) as plane:
         async with start_relay(plane.address, root_certificate=root) as running:
             assert "has expired" in await _failure(running)
 
@@ -130,8 +133,8 @@ async def test_a_wrong_root_is_said_in_words_and_a_corrected_one_is_used(
     authority: Authority,
     root: Path,
 ) -> None:
-    _write(root, new_authority().root_pem)
-    async with control_plane(credentials=authority.server("127.0.0.1")) as plane:
+    _write(root, Authority().root_pem)
+    async with control_plane(credentials=server_credentials(authority, "127.0.0.1")) as plane:
         async with start_relay(plane.address, root_certificate=root) as running:
             reason = await _failure(running)
             assert f"wrong root certificate: its certificate is not signed by a root in {root}" in (
@@ -144,7 +147,7 @@ async def test_a_wrong_root_is_said_in_words_and_a_corrected_one_is_used(
 async def test_the_systems_roots_do_not_trust_a_private_authority(
     start_relay: RelayStarter, authority: Authority
 ) -> None:
-    async with control_plane(credentials=authority.server("127.0.0.1")) as plane:
+    async with control_plane(credentials=server_credentials(authority, "127.0.0.1")) as plane:
         async with start_relay(plane.address, root_certificate=SYSTEM) as running:
             assert "wrong root certificate" in await _failure(running)
 
@@ -159,12 +162,12 @@ async def test_the_environment_says_where_the_systems_roots_are(
 ) -> None:
     _write(root, authority.root_pem)
     monkeypatch.setenv(variable, str(root if variable == "SSL_CERT_FILE" else root.parent))
-    async with control_plane(credentials=authority.server("127.0.0.1")) as plane:
+    async with control_plane(credentials=server_credentials(authority, "127.0.0.1")) as plane:
         async with start_relay(plane.address, root_certificate=SYSTEM) as running:
             async with envoy_stream(running.socket_path):
                 await plane.accept()
     monkeypatch.setenv("SSL_CERT_FILE", str(root.parent / "nowhere.pem"))
-    async with control_plane(credentials=authority.server("127.0.0.1")) as plane:
+    async with control_plane(credentials=server_credentials(authority, "127.0.0.1")) as plane:
         async with start_relay(plane.address, root_certificate=SYSTEM) as running:
             assert "nowhere.pem (SSL_CERT_FILE) does not exist" in await _failure(running)
 
@@ -173,7 +176,7 @@ async def test_a_missing_root_is_named_and_found_once_it_appears(
     start_relay: RelayStarter, authority: Authority, root: Path
 ) -> None:
     _write(root, None)
-    async with control_plane(credentials=authority.server("127.0.0.1")) as plane:
+    async with control_plane(credentials=server_credentials(authority, "127.0.0.1")) as plane:
         async with start_relay(plane.address, root_certificate=root) as running:
             assert f"root certificate file {root} does not exist" in await _failure(running)
             _write(root, "not PEM")
@@ -199,7 +202,7 @@ async def test_a_bad_token_file_is_named_but_not_shown(
     caplog.set_level(logging.DEBUG)
     token = tmp_path / "token"
     _write(token, content)
-    async with control_plane(credentials=authority.server("127.0.0.1")) as plane:
+    async with control_plane(credentials=server_credentials(authority, "127.0.0.1")) as plane:
         async with start_relay(plane.address, root_certificate=root, token_path=token) as running:
             details = await _failure(running)
             assert f"token file {token}" in details
@@ -218,7 +221,7 @@ async def test_a_refused_token_is_said_in_words_and_never_logged(
     caplog.set_level(logging.DEBUG)
     token = tmp_path / "token"
     _write(token, "canary-token")
-    async with control_plane(credentials=authority.server("127.0.0.1")) as plane:
+    async with control_plane(credentials=server_credentials(authority, "127.0.0.1")) as plane:
         plane.refusal = (grpc.StatusCode.UNAUTHENTICATED, "token expired")
         async with start_relay(plane.address, root_certificate=root, token_path=token) as running:
             async with envoy_stream(running.socket_path) as envoy:
@@ -242,6 +245,6 @@ async def test_a_plaintext_port_is_recognised(start_relay: RelayStarter, root: P
 async def test_a_tls_port_called_in_plaintext_is_recognised(
     start_relay: RelayStarter, authority: Authority
 ) -> None:
-    async with control_plane(credentials=authority.server("127.0.0.1")) as plane:
+    async with control_plane(credentials=server_credentials(authority, "127.0.0.1")) as plane:
         async with start_relay(plane.address) as running:
             assert "does it want TLS on this port?" in await _failure(running)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import datetime as dt
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -13,9 +12,6 @@ from typing import TYPE_CHECKING, cast
 
 import grpc
 import grpc.aio
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from mesh_listening import (
     AllowedPeers,
@@ -25,6 +21,7 @@ from mesh_listening import (
     grpc_acceptor,
 )
 from mesh_listening.grpc_server import OnlyThroughAcceptor, listen_inside, options
+from mesh_testkit.certificates import Authority
 
 HTTP2_HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 
@@ -119,33 +116,14 @@ class Echo(asyncio.Protocol):
 
 
 class Pki:
-    """A certificate for localhost that is its own root."""
+    """A certificate for localhost, as a server's context, and channels that trust it."""
 
     def __init__(self, directory: Path) -> None:
-        key = ec.generate_private_key(ec.SECP256R1())
-        now = dt.datetime.now(dt.UTC)
-        localhost = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
-        certificate = (
-            x509.CertificateBuilder()
-            .subject_name(localhost)
-            .issuer_name(localhost)
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - dt.timedelta(hours=1))
-            .not_valid_after(now + dt.timedelta(hours=1))
-            .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
-            .sign(key, hashes.SHA256())
-        )
-        self._pem = certificate.public_bytes(serialization.Encoding.PEM)
+        authority = Authority()
+        issued = authority.issue("localhost")
+        self._root_pem = authority.root_pem
         path = directory / "certificate.pem"
-        path.write_bytes(
-            self._pem
-            + key.private_bytes(
-                serialization.Encoding.PEM,
-                serialization.PrivateFormat.PKCS8,
-                serialization.NoEncryption(),
-            )
-        )
+        path.write_bytes(issued.chain_pem + issued.key_pem)
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._context.set_alpn_protocols(["h2"])
         self._context.load_cert_chain(path)
@@ -154,7 +132,7 @@ class Pki:
         return self._context
 
     def channel(self, address: str) -> grpc.aio.Channel:
-        credentials = grpc.ssl_channel_credentials(self._pem)
+        credentials = grpc.ssl_channel_credentials(self._root_pem)
         options: list[tuple[str, str | int]] = [
             ("grpc.ssl_target_name_override", "localhost"),
             ("grpc.use_local_subchannel_pool", 1),

@@ -6,20 +6,15 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
 from pathlib import Path
 from typing import TypedDict, Unpack
 
 import grpc
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 from envoy.service.discovery.v3 import discovery_pb2
 
 from mesh_testkit import PATIENCE_S, until
+from mesh_testkit.certificates import Authority
 from xds_proxy import (
     Interceptor,
     Relay,
@@ -35,73 +30,16 @@ IDENTIFIER = '{"Component":"test","Push":{"Reasons":["a reason"]}}'
 """In every response of `Messages`: by what the control plane describes itself."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Authority:
-    """A certificate authority of one test."""
-
-    root_pem: bytes
-    key: ec.EllipticCurvePrivateKey
-    name: x509.Name
-
-    def server(
-        self, *names: str, expired: bool = False, clients_show_theirs: bool = False
-    ) -> grpc.ServerCredentials:
-        """Credentials of a server with these names (DNS names or IP addresses)."""
-        key_pem, chain = self.issue(*names, expired=expired)
-        return grpc.ssl_server_credentials(
-            [(key_pem, chain)],
-            root_certificates=self.root_pem if clients_show_theirs else None,
-            require_client_auth=clients_show_theirs,
-        )
-
-    def issue(self, *names: str, expired: bool = False) -> tuple[bytes, bytes]:
-        """Key and certificate, PEM, for these names."""
-        key = ec.generate_private_key(ec.SECP256R1())
-        now = datetime.now(UTC)
-        ends = now - timedelta(hours=1) if expired else now + timedelta(hours=1)
-        certificate = (
-            x509.CertificateBuilder()
-            .subject_name(x509.Name([]))
-            .issuer_name(self.name)
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - timedelta(days=1))
-            .not_valid_after(ends)
-            .add_extension(x509.SubjectAlternativeName([_general_name(n) for n in names]), True)
-            .sign(self.key, hashes.SHA256())
-        )
-        key_pem = key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-        return key_pem, certificate.public_bytes(serialization.Encoding.PEM)
-
-
-def _general_name(name: str) -> x509.GeneralName:
-    try:
-        return x509.IPAddress(ip_address(name))
-    except ValueError:
-        return x509.DNSName(name)
-
-
-def new_authority() -> Authority:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test root")])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), True)
-        .sign(key, hashes.SHA256())
+def server_credentials(
+    authority: Authority, *names: str, expired: bool = False, clients_show_theirs: bool = False
+) -> grpc.ServerCredentials:
+    """Return the credentials of a server with these names (DNS names or IP addresses)."""
+    issued = authority.issue(*names, expired=expired)
+    return grpc.ssl_server_credentials(
+        [(issued.key_pem, issued.chain_pem)],
+        root_certificates=authority.root_pem if clients_show_theirs else None,
+        require_client_auth=clients_show_theirs,
     )
-    pem = certificate.public_bytes(serialization.Encoding.PEM)
-    return Authority(root_pem=pem, key=key, name=name)
 
 
 class Messages:
