@@ -22,9 +22,7 @@ from mesh_ca.authority._identity import checked_trust_domain
 from mesh_ca.authority._keys import KeyType
 from mesh_ca.authority._profile import whole_second
 from mesh_ca.authority._serial_number import random_serial_number
-from mesh_ca.authority._signer import (
-    CA_KEY,
-)
+from mesh_ca.authority._signer import CA_KEY
 from mesh_ca.directory._own_root import (
     PRIVATE_FILES,
     RootPolicy,

@@ -10,7 +10,6 @@ certificate whose root it does not know:
     (steady)    the old root is gone
 """
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,10 +19,9 @@ from typing import Self, assert_never
 
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from mesh_ca._errors import StorageError
-from mesh_ca.authority._keys import KeyType, SigningKey, key_pem, new_key
+from mesh_ca.authority._keys import KeyType, SigningKey, key_pem, new_key, public_key_sha256
 from mesh_ca.authority._profile import root_certificate
 from mesh_ca.authority._signer import CA_CERT, CA_KEY, CERT_CHAIN, ROOT_CERT
 
@@ -83,7 +81,7 @@ class RootState:
     @classmethod
     def of_key(cls, key: SigningKey) -> Self:
         """Return the state of a root with this key that is not being replaced."""
-        return cls(key_sha256=fingerprint(key))
+        return cls(key_sha256=public_key_sha256(key.public_key()))
 
     @classmethod
     def from_json(cls, text: bytes) -> Self:
@@ -128,12 +126,6 @@ class OwnRoot:
     next_certificate: x509.Certificate | None = None
 
 
-def fingerprint(key: SigningKey) -> str:
-    """Return the SHA-256 of a key's public part (DER SubjectPublicKeyInfo), hexadecimal."""
-    public = key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    return hashlib.sha256(public).hexdigest()
-
-
 def new_root_files(
     key_type: KeyType, *, organization: str, serial: int, now: datetime, lifetime: timedelta
 ) -> Mapping[str, bytes]:
@@ -175,7 +167,7 @@ def files_after(
             if own.next_key is None or own.next_certificate is None:
                 raise StorageError(f"{NEXT_KEY} or {NEXT_CERT} is missing: put both back")
             state = RootState(
-                key_sha256=fingerprint(own.next_key),
+                key_sha256=public_key_sha256(own.next_key.public_key()),
                 retire_at=now.timestamp() + own.state.retirement_s,
             )
             return {

@@ -11,6 +11,7 @@ from mesh_ca._files import (
     locked,
     read_file,
 )
+from mesh_ca.authority._keys import public_key_sha256
 from mesh_ca.authority._signer import (
     CA_CERT,
     CA_KEY,
@@ -28,7 +29,6 @@ from mesh_ca.directory._own_root import (
     ROOT_STATE,
     OwnRoot,
     RootState,
-    fingerprint,
 )
 
 log = logging.getLogger("mesh_ca")
@@ -88,7 +88,8 @@ def is_own_root(directory: Path) -> bool:
     if not file_exists(directory / ROOT_STATE):
         return False
     state = RootState.from_json(read_file(directory / ROOT_STATE))
-    return state.key_sha256 == fingerprint(private_key(read_file(directory / CA_KEY)))
+    key = private_key(read_file(directory / CA_KEY))
+    return state.key_sha256 == public_key_sha256(key.public_key())
 
 
 def read_own_root(directory: Path) -> OwnRoot:

@@ -7,16 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mesh_ca._errors import StorageError
-from mesh_ca._files import (
-    read_file,
-    replacing_files,
-)
+from mesh_ca._files import read_file, replacing_files
 from mesh_ca.authority._keys import KeyType
 from mesh_ca.authority._profile import whole_second
 from mesh_ca.authority._serial_number import random_serial_number
-from mesh_ca.authority._signer import (
-    ROOT_CERT,
-)
+from mesh_ca.authority._signer import ROOT_CERT
 from mesh_ca.directory._own_root import (
     NEXT_CERT,
     NEXT_KEY,

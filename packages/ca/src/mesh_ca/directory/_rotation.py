@@ -34,7 +34,7 @@ log = logging.getLogger("mesh_ca")
 
 CHECK_INTERVAL = timedelta(hours=1)
 _TIMING = WatchTiming(settle_s=0.05, max_settle_s=1.0)
-_ASIDE_S = 60.0
+_CHECK_TIMEOUT_S = 60.0
 """The longest that a check may take. Making a root's key may take seconds; a check that takes
 longer than this waits for a file system that hangs."""
 
@@ -65,7 +65,7 @@ class RotatingAuthority:
         self._problem: str | None = None
         self._checking = asyncio.Lock()
         self._loop = asyncio.get_running_loop()
-        self._seen: object = None
+        self._checked_stats: object = None
         self._step_at: float | None = None  # wall clock; when the next step of a replacement is due
 
     @property
@@ -79,7 +79,7 @@ class RotatingAuthority:
             problems: list[str] = []
             changed = False
             try:
-                signer = await self._in_thread(partial(self._step_and_read, problems), key="work")
+                signer = await self._in_thread(partial(self._step_and_read, problems), key="steps")
                 changed = signer is not None and self._replace_signer(signer, problems)
                 if self._revocations is not None:
                     await self._in_thread(self._revocations.refresh, key="revocations")
@@ -91,7 +91,7 @@ class RotatingAuthority:
         return changed
 
     def _step_and_read(self, problems: list[str]) -> Signer | None:
-        self._seen = self._stamps()
+        self._checked_stats = self._file_stats()
         self._step_at = None  # a step that fails is tried again at the next interval, not at once
         try:
             apply_due_steps(self._directory, self._policy, now=self._clock())
@@ -167,7 +167,7 @@ class RotatingAuthority:
 
     async def _files_changed(self) -> bool:
         try:
-            return await self._in_thread(self._stamps, key="stamps") != self._seen
+            return await self._in_thread(self._file_stats, key="stats") != self._checked_stats
         except ReadTimedOut:
             return False
 
@@ -178,9 +178,9 @@ class RotatingAuthority:
         """
         about = self._directory / CA_CERT
         whole_key = (key, str(self._directory))
-        return await run_in_thread(work, path=about, key=whole_key, timeout_s=_ASIDE_S)
+        return await run_in_thread(work, path=about, key=whole_key, timeout_s=_CHECK_TIMEOUT_S)
 
-    def _stamps(self) -> object:
+    def _file_stats(self) -> object:
         return tuple(map(file_stat, self._files()))
 
     def _files(self) -> tuple[Path, ...]:
