@@ -149,7 +149,7 @@ def leaf_of(authority: Authority, *, proven_at: datetime | None = None) -> x509.
     return x509.load_pem_x509_certificate(issued.chain_pem[0])
 
 
-def test_a_revoked_identity_is_believed_again_once_it_was_proved_anew(
+def test_a_revoked_identity_is_accepted_again_once_it_was_proved_anew(
     tmp_path: Path, revocations: RevocationList, ours: Authority, clock: FakeClock
 ) -> None:
     stolen = leaf_of(ours)

@@ -60,7 +60,7 @@ async def test_the_serial_each_subscriber_works_with_is_shown(
         assert (delivery.refused, delivery.refusal, delivery.in_sync) == (None, None, True)
 
 
-async def test_what_a_delta_client_was_told_is_gone_is_no_longer_shown_as_its_own(
+async def test_a_removed_secret_is_no_longer_shown_for_a_delta_client(
     server: SdsServer, secrets: FakeSecrets, issue: Issue
 ) -> None:
     secrets.set(default=issue(1))
@@ -165,7 +165,7 @@ async def test_a_root_that_came_a_moment_earlier_is_waited_for_as_well(
         assert leaf_serial((await leaf).secrets["default"]) == "2"
 
 
-async def test_a_root_never_answered_holds_the_leaf_back_for_a_bounded_time_and_is_told_of(
+async def test_a_root_never_answered_holds_the_leaf_back_for_a_bounded_time_and_is_logged(
     socket_path: Path, secrets: FakeSecrets, issue: Issue, caplog: pytest.LogCaptureFixture
 ) -> None:
     config = SdsConfig(socket_path=socket_path, bundle_ack_timeout_s=0.1)

@@ -67,7 +67,7 @@ def test_a_push_reaches_only_those_who_watch_what_changed(secrets: FakeSecrets) 
     assert generator.generate(CLIENT, watch(), pushed("default")) is None
 
 
-def test_a_secret_that_is_gone_is_said_to_be(secrets: FakeSecrets) -> None:
+def test_a_removed_secret_is_in_the_removals(secrets: FakeSecrets) -> None:
     secrets.set(default=CERTIFICATE, ROOTCA=BUNDLE)
     generator = generator_of(secrets)
     secrets.remove("default")

@@ -56,7 +56,7 @@ async def test_a_subscriber_is_shown_with_the_process_the_kernel_names(
         (AllowedPeers(pids=lambda: {1}), f"pid {SELF.pid} is not allowed"),
     ],
 )
-async def test_who_is_not_allowed_gets_nothing_and_is_told_of_once(
+async def test_a_process_that_is_not_allowed_gets_nothing_and_is_logged_once(
     socket_path: Path,
     secrets: FakeSecrets,
     caplog: pytest.LogCaptureFixture,

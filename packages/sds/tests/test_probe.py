@@ -151,7 +151,7 @@ async def test_a_stale_socket_is_removed_and_the_path_is_ours(socket_dir: Path) 
     assert not path.exists()
 
 
-async def test_where_nothing_is_the_path_is_ours_and_its_directory_closed(socket_dir: Path) -> None:
+async def test_a_free_path_is_ours_and_its_directory_is_closed(socket_dir: Path) -> None:
     directory = socket_dir / "run"
     assert await choose_socket(directory, "socket") == OwnSocket(path=directory / "socket")
     assert directory.stat().st_mode & 0o777 == 0o700
@@ -209,7 +209,7 @@ def test_a_name_that_passes_stays_in_its_directory(name: str) -> None:
 
 
 @pytest.mark.parametrize("make", [Path.touch, Path.mkdir, lambda path: path.symlink_to("nowhere")])
-async def test_what_is_no_socket_is_named_and_kept(
+async def test_a_file_that_is_no_socket_is_named_and_kept(
     socket_dir: Path, make: Callable[[Path], None]
 ) -> None:
     path = socket_dir / "socket"

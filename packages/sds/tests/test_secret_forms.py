@@ -88,7 +88,7 @@ def test_a_private_key_provider_is_in_the_body_when_configured(
     assert body.poll_delay.ToTimedelta() == timedelta(milliseconds=millis)
 
 
-def test_a_provider_has_no_say_in_trust_bundles() -> None:
+def test_a_private_key_provider_does_not_change_trust_bundles() -> None:
     provider = PrivateKeyProvider(
         accelerator=KeyAccelerator.QAT, poll_delay=timedelta(milliseconds=5)
     )
@@ -139,7 +139,7 @@ async def test_a_new_revocation_list_is_a_change_of_the_bundle(
             assert (await stream.read()).secrets == {"ROOTCA": b"roots"}
 
 
-async def test_instruments_say_who_is_served_and_who_refused(
+async def test_metrics_count_subscribers_and_refusals(
     socket_path: Path, secrets: FakeSecrets, issue: Callable[[int], TlsCertificate]
 ) -> None:
     registry = CollectorRegistry()

@@ -25,7 +25,7 @@ async def test_directory_and_socket_are_closed_to_others(socket_dir: Path) -> No
     assert not path.exists()
 
 
-async def test_an_open_directory_is_kept_and_told_of(
+async def test_an_open_directory_is_kept_and_logged(
     socket_dir: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     directory = socket_dir / "mounted"

@@ -169,7 +169,7 @@ def test_workload_certificate_has_no_lint(key_type: KeyType, root_key: KeyType) 
 
 
 @pytest.mark.parametrize("key_type", LEAF_KEYS)
-def test_untaught_linter_minds_nothing_in_a_workload_certificate_but_its_scheme(
+def test_linter_without_our_check_reports_only_the_scheme_of_a_workload_certificate(
     key_type: KeyType,
 ) -> None:
     _, csr = signing_request(key_type)
@@ -177,12 +177,12 @@ def test_untaught_linter_minds_nothing_in_a_workload_certificate_but_its_scheme(
     assert findings(issued.chain_pem[0]) == {SCHEME}
 
 
-def test_scheme_is_all_that_the_linter_minds_in_an_identity() -> None:
+def test_scheme_is_all_that_the_linter_reports_in_an_identity() -> None:
     assert validators.url(CART) is not True
     assert validators.url(CART.replace("spiffe:", "https:")) is True
 
 
-def test_linter_that_knows_spiffe_still_minds_a_bad_uri() -> None:
+def test_linter_that_knows_spiffe_still_reports_a_bad_uri() -> None:
     _, csr = signing_request()
     chain = throwaway_authority("under_score").sign(csr, identities=["spiffe://under_score/ns"])
     assert findings(chain.chain_pem[0], by=linter_that_knows_spiffe()) == {SCHEME}
@@ -234,7 +234,7 @@ def test_server_certificate_for_localhost_has_no_lint_but_for_its_single_label()
     assert findings(chain) == {ONE_LABEL}
 
 
-def test_dot_is_all_that_the_linter_minds_in_localhost() -> None:
+def test_dot_is_all_that_the_linter_reports_in_localhost() -> None:
     assert validators.domain("localhost") is not True
     assert validators.domain("localhost.test") is True
     assert validators.hostname("localhost") is True

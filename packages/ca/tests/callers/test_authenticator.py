@@ -61,7 +61,9 @@ async def test_client_certificates_names_are_the_callers_identities() -> None:
 
 
 @pytest.mark.parametrize("elapsed", [timedelta(hours=24), timedelta(days=-1)])
-async def test_certificate_that_lapsed_on_its_connection_counts_no_more(elapsed: timedelta) -> None:
+async def test_certificate_that_expires_on_an_open_connection_is_no_proof(
+    elapsed: timedelta,
+) -> None:
     authority = throwaway_authority(clock=lambda: NOW)
     issued = authority.sign(signing_request()[1], identities=[CART])
     leaf = x509.load_pem_x509_certificate(issued.chain_pem[0])

@@ -181,7 +181,7 @@ def test_any_entry_is_used_or_left_out(parameters: dict[str, object]) -> None:
     assert keys[-1].kid == "good"
 
 
-async def test_a_key_asked_for_in_vain_has_the_file_read_again_once_a_second(
+async def test_an_unknown_key_id_has_the_file_read_again_once_a_second(
     tmp_path: Path,
 ) -> None:
     """Where the file's stamp does not tell that it is another."""

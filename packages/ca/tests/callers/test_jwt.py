@@ -118,7 +118,7 @@ async def test_token_names_the_service_account(kid: str | None, audience: list[s
         ({"sub": ["system:serviceaccount:shop:cart"]}, "token subject"),
     ],
 )
-async def test_claims_that_do_not_hold(changes: dict[str, object], reason: str) -> None:
+async def test_wrong_claims_are_not_authenticated(changes: dict[str, object], reason: str) -> None:
     with pytest.raises(NotAuthenticated, match=reason):
         await authenticator().authenticate(bearer(signed({**GOOD, **changes})))
 
@@ -159,7 +159,7 @@ def other_key() -> ec.EllipticCurvePrivateKey:
         ("", "no bearer token"),
     ],
 )
-async def test_tokens_that_no_key_vouches_for(token: str, reason: str) -> None:
+async def test_tokens_that_no_key_verifies(token: str, reason: str) -> None:
     with pytest.raises(NotAuthenticated, match=reason):
         await authenticator().authenticate(bearer(token))
 
@@ -213,7 +213,7 @@ json_values = st.recursive(
 
 
 @given(name=st.sampled_from(sorted(GOOD)), value=json_values)
-async def test_any_value_of_any_claim_is_judged(name: str, value: object) -> None:
+async def test_any_value_of_any_claim_is_accepted_or_refused(name: str, value: object) -> None:
     try:
         caller = await authenticator().authenticate(bearer(signed({**GOOD, name: value})))
     except NotAuthenticated:
@@ -223,13 +223,15 @@ async def test_any_value_of_any_claim_is_judged(name: str, value: object) -> Non
 
 
 @given(st.text(max_size=200))
-async def test_any_text_for_a_token_is_judged(text: str) -> None:
+async def test_any_text_for_a_token_is_verified_or_refused(text: str) -> None:
     with pytest.raises(NotAuthenticated):
         await authenticator().authenticate(bearer(text))
 
 
 @given(st.binary(max_size=100), st.binary(max_size=100))
-async def test_any_header_and_payload_are_judged(header: bytes, payload: bytes) -> None:
+async def test_any_header_and_payload_are_verified_or_refused(
+    header: bytes, payload: bytes
+) -> None:
     from base64 import urlsafe_b64encode
 
     parts = (urlsafe_b64encode(part).rstrip(b"=").decode() for part in (header, payload, b"sig"))
@@ -245,7 +247,7 @@ async def test_deeply_nested_header_is_refused() -> None:
         await authenticator().authenticate(bearer(f"{header}.e30.c2ln"))
 
 
-async def test_token_of_the_issuer_beside_is_accepted_until_it_expires(tmp_path: Path) -> None:
+async def test_token_of_our_token_issuer_is_accepted_until_it_expires(tmp_path: Path) -> None:
     from mesh_ca import JwksSource
 
     now = [NOW]
@@ -313,7 +315,7 @@ async def test_remembering_tokens_changes_no_answer(
         assert await answer(remembering, token) == await answer(forgetful, token)
 
 
-async def test_remembered_token_falls_with_its_key() -> None:
+async def test_remembered_token_is_refused_once_its_key_is_withdrawn() -> None:
     keys = ChangingKeys()
     callers = JwtAuthenticator(
         ISSUER, ["istio-ca"], jwks=keys, trust_domain="cluster.local", clock=lambda: NOW

@@ -174,7 +174,7 @@ async def test_keys_are_found_by_the_discovery_document() -> None:
         ),
     ],
 )
-async def test_discovery_document_that_does_not_hold(document: bytes, reason: str) -> None:
+async def test_wrong_discovery_document_gives_no_keys(document: bytes, reason: str) -> None:
     keys = remote(Somewhere({DOCUMENT: document}), Monotonic(), url="", issuer=ISSUER)
     with pytest.raises(FetchError, match=reason):
         await keys.find("a")
@@ -184,7 +184,7 @@ async def test_discovery_document_that_does_not_hold(document: bytes, reason: st
     "url",
     ["", "keys", "ftp://a/", "https://", "http://[", "https://user@a/", "http://127.evil.example/"],
 )
-async def test_url_that_can_not_be_right_is_told_at_the_start(url: str) -> None:
+async def test_wrong_url_is_an_error_at_the_start(url: str) -> None:
     with pytest.raises(FetchError):
         async with remote_jwks(RemoteJwksConfig(url=url)):
             pass

@@ -87,7 +87,7 @@ def test_root_near_its_end_is_certified_anew_with_the_same_key() -> None:
     assert serials(files) == [99, 1]
 
 
-def test_old_root_is_handed_out_until_it_expires() -> None:
+def test_old_root_stays_in_the_bundle_until_it_expires() -> None:
     files = dict(first())
     turned(files, BEGIN + 81 * DAY)
     assert turned(files, BEGIN + 99 * DAY) == []
@@ -95,9 +95,7 @@ def test_old_root_is_handed_out_until_it_expires() -> None:
     assert serials(files) == [99]
 
 
-def test_replaced_root_signs_until_the_new_one_has_spread_and_is_believed_until_it_retires() -> (
-    None
-):
+def test_replaced_root_signs_until_the_new_one_has_spread_and_is_trusted_until_it_retires() -> None:
     files = dict(first())
     replace(files, BEGIN)
     assert serials(files) == [1, 50]
@@ -172,7 +170,7 @@ def test_state_comes_back_from_its_file(state: RootState) -> None:
         max_size=8,
     )
 )
-def test_who_signs_is_handed_out_first_and_was_handed_out_before(
+def test_root_that_signs_is_first_in_the_bundle_and_was_in_it_before(
     passing: list[tuple[timedelta, bool]],
 ) -> None:
     files, now, serial = dict(first()), BEGIN, 100

@@ -126,7 +126,7 @@ async def test_failed_change_leaves_files_and_authority_as_they_were(
 
 
 @pytest.mark.parametrize("moved", range(5))
-def test_change_cut_short_is_finished_by_the_next_start(
+def test_change_interrupted_after_the_rename_is_finished_by_the_next_start(
     moved: int, tmp_path: Path, clock: "FakeClock"
 ) -> None:
     directory = tmp_path / "ca"
@@ -146,7 +146,9 @@ def test_change_cut_short_is_finished_by_the_next_start(
     assert not (directory / ".ready").exists()
 
 
-def test_change_cut_short_before_it_counted_never_was(tmp_path: Path, clock: "FakeClock") -> None:
+def test_change_interrupted_before_the_rename_leaves_the_old_files(
+    tmp_path: Path, clock: "FakeClock"
+) -> None:
     directory = tmp_path / "ca"
     load(directory, clock)
     before = contents(directory)
@@ -159,7 +161,7 @@ def test_change_cut_short_before_it_counted_never_was(tmp_path: Path, clock: "Fa
     assert not (directory / ".next").exists()
 
 
-async def test_no_one_meets_a_leaf_whose_root_it_was_not_told_of(
+async def test_every_leaf_leads_to_a_root_that_the_bundle_held_before(
     tmp_path: Path, clock: "FakeClock"
 ) -> None:
     """Two workloads that renew daily, never together, talk throughout a replacement."""
@@ -365,7 +367,7 @@ def expired(directory: Path) -> None:
         (expired, r"are valid from 2001-09-09 .* put valid ones there"),
     ],
 )
-async def test_files_that_do_not_hold_are_refused_with_the_reason_and_the_old_stay(
+async def test_unusable_files_are_refused_with_the_reason_and_the_old_stay(
     damage: Callable[[Path], None], reason: str, tmp_path: Path, clock: "FakeClock"
 ) -> None:
     bundle = plugged_in(tmp_path / "ca", tmp_path / "made", clock)

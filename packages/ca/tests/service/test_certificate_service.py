@@ -96,7 +96,7 @@ def authenticator(tmp_path: Path) -> FirstOf:
     return FirstOf([ClientCertificateAuthenticator(), tokens])
 
 
-async def test_a_request_is_refused_by_its_size_before_anyone_looks_at_it(
+async def test_a_request_is_refused_by_its_size_before_it_is_parsed(
     serve: Serve, authority: Authority
 ) -> None:
     seen = []
@@ -163,7 +163,7 @@ async def test_client_certificate_of_another_authority_does_not_get_in(
     assert code is grpc.StatusCode.UNAVAILABLE
 
 
-async def test_a_caller_that_is_not_known_learns_what_is_wrong_with_what_it_showed(
+async def test_an_unauthenticated_caller_is_told_what_is_wrong_with_its_credentials(
     serve: Serve,
     authority: Authority,
     authenticator: FirstOf,
@@ -192,7 +192,7 @@ async def test_a_caller_that_is_not_known_learns_what_is_wrong_with_what_it_show
     ]
 
 
-async def test_a_caller_learns_nothing_of_keys_files_and_names_that_it_did_not_show(
+async def test_an_unauthenticated_caller_is_told_nothing_of_keys_files_and_other_names(
     serve: Serve, authority: Authority, tokens: TokenIssuer, tmp_path: Path
 ) -> None:
     secret = tmp_path / "secret-place.json"
