@@ -1,38 +1,52 @@
-"""A token and the key set that it is checked with, for trying a control plane by hand.
+"""`mesh-discovery token`: a token for trying a control plane by hand."""
 
-On Kubernetes both come from the cluster, and `mesh-local` makes them for its meshes.
-"""
-
-from collections.abc import Iterator
-from datetime import timedelta
 from pathlib import Path
+from typing import Annotated
 
-from mesh_ca import TokenIssuer
+import typer
 
-KEY_SET = "jwks.json"
-TOKEN = "token"  # noqa: S105  (a file name)
+from mesh_discovery.commands._options import duration_of, fail
 
 
-def write_token(
-    directory: Path,
+def token(
+    namespace: Annotated[str, typer.Option("--namespace", help="Of the workload.")] = "default",
+    service_account: Annotated[
+        str, typer.Option("--service-account", help="Whose token it is.")
+    ] = "default",
     *,
-    namespace: str,
-    service_account: str,
-    audience: str,
-    issuer: str,
-    lifetime: timedelta,
-    file: Path | None = None,
-) -> Iterator[str]:
-    """Write a token and its key set, and yield what each is for.
+    directory: Annotated[
+        Path, typer.Option("--dir", help="Where the signing key and its key set are kept.")
+    ] = Path("./tokens"),
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", help="The token's file.", show_default="token in that directory"),
+    ] = None,
+    ttl: Annotated[str, typer.Option("--ttl", help="How long it is good for.")] = "24h",
+    issuer: Annotated[
+        str, typer.Option("--issuer", help="What --jwt-issuer must be.")
+    ] = "mesh-discovery",
+    audience: Annotated[
+        str, typer.Option("--audience", help="What --jwt-audience must be.")
+    ] = "istio-ca",
+) -> None:
+    """Make a token, and the key set that the control plane checks it with, for trying things."""
+    from mesh_ca import CaError
+    from mesh_discovery.commands._token_files import write_token
 
-    The key that signs is made in `directory` at first use and stays there, so that a control plane
-    that runs takes tokens made later. Raises `CaError`.
-    """
-    tokens = TokenIssuer(directory, issuer)
-    key_set, file = directory / KEY_SET, file or directory / TOKEN
-    tokens.write_token(file, namespace, service_account, audience, lifetime)
-    tokens.write_jwks(key_set)
-    hours = f"{lifetime.total_seconds() / 3600:g} h"
-    yield f"{file} is a token of the service account {namespace}/{service_account} for {hours}"
-    further = f" --jwt-audience {audience}" if audience != "istio-ca" else ""
-    yield f"mesh-discovery discovery --jwks-file {key_set} --jwt-issuer {issuer}{further} takes it"
+    lifetime = duration_of("--ttl", ttl)
+    try:
+        lines = tuple(
+            write_token(
+                directory,
+                namespace=namespace,
+                service_account=service_account,
+                audience=audience,
+                issuer=issuer,
+                lifetime=lifetime,
+                file=output,
+            )
+        )
+    except CaError as error:
+        fail([str(error)])
+    for line in lines:
+        typer.echo(line)

@@ -30,9 +30,9 @@ from xds_server import PushRequest, peer_of
 if TYPE_CHECKING:
     from grpc import GenericRpcHandler
 
-    from mesh_protos.ca_pb2 import IstioCertificateRequest, IstioCertificateResponse
+    from mesh_protos.ca_pb2 import IstioCertificateResponse
 
-    CertificateService = GenericRpcHandler[IstioCertificateRequest, IstioCertificateResponse]
+    CertificateService = GenericRpcHandler[bytes, IstioCertificateResponse]
 
 log = logging.getLogger(__name__)
 

@@ -1,0 +1,53 @@
+"""The options that several commands have, and how a command ends with a mistake."""
+
+from collections.abc import Iterable
+from datetime import timedelta
+from pathlib import Path
+from typing import NoReturn
+
+import typer
+
+from mesh_configfile import DurationError, parse_duration
+from mesh_discovery import _config
+from mesh_discovery._config import wrong_duration
+
+ALLOW_UNSUPPORTED = typer.Option(
+    "--allow-unsupported",
+    envvar=_config.ALLOW_UNSUPPORTED,
+    help="Let pass, without effect, what Istio has and this control plane has not yet.",
+)
+
+# Parsed here: typer itself would look at the file, for as long as a mount takes to answer.
+CONFIG_DIR = typer.Option(
+    "--config-dir",
+    "--configDir",
+    help="Directory of Istio YAML files.",
+    parser=Path,
+    metavar="PATH",
+)
+MESH_CONFIG = typer.Option(
+    "--mesh-config",
+    "--meshConfig",
+    help="Mesh config file, as Istio's.",
+    parser=Path,
+    metavar="PATH",
+)
+
+CA_DIR = typer.Option(
+    "--ca-dir", envvar="ROOT_CA_DIR", help="The CA's directory, shared with the server."
+)
+
+
+def duration_of(flag: str, text: str) -> timedelta:
+    """Read the duration of a flag, or end the command with what is wrong with it."""
+    try:
+        return parse_duration(text)
+    except DurationError as error:
+        fail([wrong_duration(flag, text, error)])
+
+
+def fail(sentences: Iterable[str]) -> NoReturn:
+    """End the command with exit code 1 and these sentences on stderr."""
+    for sentence in sentences:
+        typer.echo(f"mesh-discovery: {sentence}", err=True)
+    raise SystemExit(1)
