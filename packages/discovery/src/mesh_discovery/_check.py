@@ -1,4 +1,4 @@
-"""A configuration read as the server would read it, for those who write it."""
+"""Reads a configuration as the server would, and judges it, for people who write it."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +13,11 @@ from mesh_discovery.plan._reachability import unreachable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """What was found.
+    """The result of `check_configuration`.
 
-    problems: mistakes; the server would not start.
-    unreachable: what the server takes and nothing reaches.
-    notes: what it takes and what has no effect.
+    problems: mistakes, with which the server would not start.
+    unreachable: objects that the server accepts and no proxy can reach.
+    notes: objects and fields that it accepts and that have no effect.
     """
 
     objects: int

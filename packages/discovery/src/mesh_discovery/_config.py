@@ -1,4 +1,4 @@
-"""The command's settings, from flags and environment: all that is wrong is said at once."""
+"""The settings of the command, from flags and environment; mistakes are reported all at once."""
 
 import json
 from collections.abc import Mapping
@@ -63,7 +63,7 @@ class DiscoveryConfig:
     secure_grpc: Address | None
     monitoring: Address | None
     allow_unsupported: bool = False
-    """What Istio has and this control plane has not is passed over and told, not refused."""
+    """Kinds and fields that only Istio has are accepted without effect and logged, not refused."""
     domain: str = "cluster.local"
     namespace: str = "istio-system"
     trust_domain: str = "cluster.local"
@@ -71,7 +71,7 @@ class DiscoveryConfig:
     default_lifetime: timedelta = timedelta(hours=24)
     max_lifetime: timedelta = timedelta(days=90)
     self_renewal_limit: timedelta = timedelta(days=90)
-    """How long after it last showed a token a workload gets certificates for the one it has."""
+    """How long after its last token a workload can renew by the certificate that it has."""
     root_lifetime: timedelta = timedelta(days=3650)
     root_check_interval: timedelta = timedelta(hours=1)
     root_grace: float = 0.2
@@ -87,7 +87,7 @@ class DiscoveryConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flags:
-    """The command line, not yet understood."""
+    """The flags of the command line, as texts."""
 
     config_dir: Path
     mesh_config: Path | None
@@ -106,7 +106,7 @@ class Flags:
 
 
 def read_config(flags: Flags, environ: Mapping[str, str]) -> DiscoveryConfig:
-    """Understand flags and environment; raises `SettingsError` with every mistake."""
+    """Make settings of flags and environment; raises `SettingsError` with every mistake."""
     reader = _Reader(environ)
     default = reader.duration("DEFAULT_WORKLOAD_CERT_TTL", 24 * 3600)
     longest = reader.duration("MAX_WORKLOAD_CERT_TTL", 90 * 86400)
@@ -156,7 +156,7 @@ def read_config(flags: Flags, environ: Mapping[str, str]) -> DiscoveryConfig:
 
 
 def wrong_duration(name: str, text: str, error: DurationError) -> str:
-    """Say why a setting is no duration."""
+    """Return the sentence for a setting that is no duration."""
     if isinstance(error, DurationBoundsError):
         return f"{name}: {error}"
     return f"{name} is {text!r}: expected a duration such as 24h or 100ms{error.hint}"

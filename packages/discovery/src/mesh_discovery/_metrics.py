@@ -1,5 +1,6 @@
-"""The control plane's own metrics; the xDS server and the CA keep theirs. Names are Istio's
-where it has one.
+"""The control plane's own metrics; the xDS server and the CA have theirs.
+
+Names are Istio's where Istio has the metric.
 """
 
 from collections.abc import Callable

@@ -6,7 +6,7 @@ from mesh_configfile import Problem
 
 
 class ConfigError(Exception):
-    """A configuration that can't be used; its problems say why, all at once."""
+    """A configuration that can't be used; `problems` holds every mistake."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(sorted(problems))

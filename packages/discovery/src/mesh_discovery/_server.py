@@ -23,9 +23,9 @@ from mesh_discovery.running._configuration import read_configuration
 from mesh_discovery.running._ports import serving_grpc, serving_monitoring, serving_public
 from mesh_discovery.serve._admission import ProxyAdmission
 from mesh_discovery.serve._callers import authenticating
-from mesh_discovery.serve._certificate import ServingCertificate, serving_certificate
 from mesh_discovery.serve._debug_pages import DebugPages
 from mesh_discovery.serve._free_ports import check_free
+from mesh_discovery.serve._serving_certificate import ServingCertificate, serving_certificate
 from mesh_lifecycle import Readiness
 from mesh_listening.prometheus import PortMetrics
 from mesh_protos import type_urls

@@ -4,7 +4,7 @@ from importlib import metadata
 
 
 def version() -> str:
-    """Return what is installed; run from a source tree it is not known."""
+    """Return the installed version, or `source` when run from a source tree."""
     try:
         return metadata.version("mesh-discovery")
     except metadata.PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""Each wrong file keeps its own last good content, whatever becomes of the others."""
+"""Each wrong file keeps its own last good content, whatever happens to the others."""
 
 import os
 from collections.abc import Mapping
@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from mesh_configfile import MAX_BYTES
 from mesh_discovery import ConfigLoader, Load
-from mesh_discovery.config._file_content import claim, read_content
-from mesh_discovery.config._last_good import Seen, Settled, settle
+from mesh_discovery.config._file_content import object_key, read_content
+from mesh_discovery.config._last_good import FoundFile, ServedFiles, serve_last_good
 
 WRONG = "spec: [\n"
 
@@ -327,9 +327,9 @@ CONTENTS = [several(*names) for names in ("", "a", "b", "c", "ab", "bc", "ca", "
 FILES = st.dictionaries(st.sampled_from("123"), st.sampled_from(CONTENTS))
 
 
-def look(files: Mapping[str, str]) -> dict[str, Seen]:
+def look(files: Mapping[str, str]) -> dict[str, FoundFile]:
     return {
-        path: Seen(content=read_content(text.encode(), file=path), digest=text.encode())
+        path: FoundFile(content=read_content(text.encode(), file=path), digest=text.encode())
         for path, text in files.items()
     }
 
@@ -338,29 +338,31 @@ def look(files: Mapping[str, str]) -> dict[str, Seen]:
 def test_whatever_files_do_what_is_served_fits_together_and_right_files_are_served(
     steps: list[dict[str, str]],
 ) -> None:
-    settled = Settled()
+    served_files = ServedFiles()
     for now, files in enumerate(steps):
-        before, seen = settled, look(files)
+        before, seen = served_files, look(files)
 
-        settled = settle(before, seen, now=float(now))
+        served_files = serve_last_good(before, seen, now=float(now))
 
-        claims = [claim(o) for each in settled.served.values() for o in each.content.objects]
-        assert len(claims) == len(set(claims))
-        assert settled.served.keys() <= seen.keys()
+        keys = [
+            object_key(o) for each in served_files.served.values() for o in each.content.objects
+        ]
+        assert len(keys) == len(set(keys))
+        assert served_files.served.keys() <= seen.keys()
         for path, each in seen.items():
-            if path not in settled.wrong:
-                assert settled.served[path].content == each.content
+            if path not in served_files.wrong:
+                assert served_files.served[path].content == each.content
             elif path in before.served:
-                assert settled.served[path] == before.served[path]
+                assert served_files.served[path] == before.served[path]
             if each.content.problems:
-                assert path in settled.wrong
-        assert settle(settled, seen, now=99.0) == settled
+                assert path in served_files.wrong
+        assert serve_last_good(served_files, seen, now=99.0) == served_files
 
 
 @given(FILES)
 def test_a_first_look_is_right_only_if_every_file_is(files: dict[str, str]) -> None:
-    settled = settle(Settled(), look(files), now=0.0)
+    served_files = serve_last_good(ServedFiles(), look(files), now=0.0)
 
-    objects = [claim(o) for each in look(files).values() for o in each.content.objects]
+    objects = [object_key(o) for each in look(files).values() for o in each.content.objects]
     right = not any(each.content.problems for each in look(files).values())
-    assert (not settled.wrong) == (right and len(objects) == len(set(objects)))
+    assert (not served_files.wrong) == (right and len(objects) == len(set(objects)))

@@ -13,7 +13,7 @@ from mesh_discovery.config.kinds._peer_authentication import (
 from mesh_discovery.config.kinds._protocol import Protocol
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._peer_authentication import PeerPolicies, Policy
-from mesh_discovery.plan._names import short_names
+from mesh_discovery.plan._envoy_names import short_names
 
 Build = Callable[..., MeshModel]
 

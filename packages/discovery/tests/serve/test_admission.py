@@ -133,11 +133,11 @@ async def test_what_was_removed_stays_while_the_proxys_own_envoy_drains(
     metadata: dict[str, JSON], drain_time_s: float
 ) -> None:
     mesh = {"drainDuration": "20s"}
-    gatekeeper = ProxyAdmission(
+    admit = ProxyAdmission(
         FixedAuthenticator(), domain_suffix="x", drain_time=lambda: mesh_drain_time(mesh)
     )
 
-    admission = await gatekeeper(Node(id=NODE.id, metadata=metadata), Peer(address="ipv4:1:1"))
+    admission = await admit(Node(id=NODE.id, metadata=metadata), Peer(address="ipv4:1:1"))
 
     assert admission.drain_time_s == drain_time_s
 

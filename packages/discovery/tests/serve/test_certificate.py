@@ -9,7 +9,7 @@ import pytest
 
 from mesh_ca import Authority, NotReadyError
 from mesh_ca.testing import throwaway_authority
-from mesh_discovery.serve._certificate import ServingCertificate, serving_certificate
+from mesh_discovery.serve._serving_certificate import ServingCertificate, serving_certificate
 from mesh_lifecycle.testing import ManualClock
 
 

@@ -30,7 +30,7 @@ SILENT, TOO_MANY = "said nothing", "too many of one peer"
 UNHURRIED = HTTP_LIMITS._replace(
     first_byte_s=3600.0, handshake_s=3600.0, idle_s=3600.0, stalled_s=3600.0
 )
-"""Limits that end nobody for being slow; a test shortens the one it is about."""
+"""Limits that end no connection for being slow; a test shortens the one it is about."""
 
 
 @pytest.fixture(autouse=True)
@@ -71,7 +71,7 @@ def refused(plane: Any) -> Counter[tuple[str, str]]:
 
 
 @pytest.mark.slow
-async def test_a_thousand_idle_connections_on_each_port_keep_nobody_out_and_are_told_of(
+async def test_a_thousand_idle_connections_on_each_port_keep_no_caller_out_and_are_counted(
     config_dir: Path, start_plane: Start, eventually: Start
 ) -> None:
     plane = await start_plane(config_dir)

@@ -23,7 +23,7 @@ def write_token(
     lifetime: timedelta,
     file: Path | None = None,
 ) -> Iterator[str]:
-    """Write a token and its key set, and yield what each is for.
+    """Write a token and its key set, and yield a sentence about each.
 
     The key that signs is made in `directory` at first use and stays there, so that a control plane
     that runs takes tokens made later. Raises `CaError`.

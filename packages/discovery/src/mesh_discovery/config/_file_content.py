@@ -1,7 +1,4 @@
-"""The text of one file as configuration, or as all that is wrong with it.
-
-A pure function of a path and bytes: the same bytes need not be read twice.
-"""
+"""The objects in one file, and every mistake in it: a pure function of its path and bytes."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,24 +7,24 @@ from mesh_configfile import Problem, read_documents
 from mesh_discovery.config._objects import ConfigObject, Read, read_mesh_config, read_object
 from mesh_discovery.config.kinds._mesh_config import MeshConfigSpec
 
-Claim = tuple[str, str, str]
-"""What only one object can be: kind, namespace and name; or the mesh config."""
+ObjectKey = tuple[str, str, str]
+"""Kind, namespace and name, which only one object can have; all mesh configs have one key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileContent:
-    """The objects of a file; with problems, what of it could be made sense of."""
+    """The objects of a file; if it has problems, those objects that could be read."""
 
     objects: tuple[ConfigObject, ...] = ()
     problems: tuple[Problem, ...] = ()
     notes: tuple[Problem, ...] = ()
-    """What is accepted and has no effect."""
+    """Objects and fields that are accepted and have no effect."""
 
 
 def read_content(
     data: bytes, *, file: str, is_mesh_config: bool = False, allow_unsupported: bool = False
 ) -> FileContent:
-    """Read a file's bytes; `file` is how problems call it."""
+    """Read a file's bytes; problems call the file `file`."""
     documents, problems = read_documents(data, file=file)
     read = read_mesh_config if is_mesh_config else read_object
     reads: list[Read] = [read(each, allow_unsupported=allow_unsupported) for each in documents]
@@ -37,24 +34,24 @@ def read_content(
         problems=(
             *problems,
             *(problem for each in reads for problem in each.problems),
-            *_twice(objects),
+            *_duplicates_in(objects),
         ),
         notes=tuple(note for each in reads for note in each.notes),
     )
 
 
 def unreadable(file: str, message: str, *, line: int = 1) -> FileContent:
-    """Return the content of a file of which nothing is known but what is wrong with it."""
+    """Return the content of a file that can't be read at all."""
     return FileContent(problems=(Problem(file=file, line=line, message=message),))
 
 
-def claim(item: ConfigObject) -> Claim:
-    """Return what this object is and no other can be."""
+def object_key(item: ConfigObject) -> ObjectKey:
+    """Return the key that no other object may have."""
     return ("MeshConfig", "", "") if isinstance(item.spec, MeshConfigSpec) else item.key
 
 
-def second(item: ConfigObject, first: ConfigObject, *, remark: str = "") -> Problem:
-    """Say that an object is what another is already."""
+def duplicate(item: ConfigObject, first: ConfigObject, *, remark: str = "") -> Problem:
+    """Return the problem of an object whose key another object has already."""
     place = f"{first.file}:{first.line}{remark}"
     if isinstance(item.spec, MeshConfigSpec):
         message = f"a second mesh config, the first is at {place}; keep one"
@@ -66,9 +63,9 @@ def second(item: ConfigObject, first: ConfigObject, *, remark: str = "") -> Prob
     return Problem(file=item.file, line=item.line, message=message)
 
 
-def _twice(objects: Sequence[ConfigObject]) -> Iterator[Problem]:
-    first: dict[Claim, ConfigObject] = {}
+def _duplicates_in(objects: Sequence[ConfigObject]) -> Iterator[Problem]:
+    first: dict[ObjectKey, ConfigObject] = {}
     for each in objects:
-        known = first.setdefault(claim(each), each)
+        known = first.setdefault(object_key(each), each)
         if known is not each:
-            yield second(each, known)
+            yield duplicate(each, known)

@@ -1,6 +1,6 @@
-"""The first reading of a configuration: given up when a file system does not answer.
+"""The first reading of a configuration, which fails when a file system does not answer.
 
-Later, whoever reads waits for it with the last good configuration; at the start there is none.
+Later readings wait for it, as there is a last good configuration then.
 """
 
 import concurrent.futures
@@ -19,17 +19,17 @@ T = TypeVar("T")
 def done_or_refused(
     work: Callable[[], T], loader: ConfigLoader, *, patience_s: float = FETCH_TIMEOUT_S
 ) -> T:
-    """Return what a reading of the loader's returns, however long it takes while it goes on.
+    """Return the result of `work`, a method of the loader, as long as it makes progress.
 
-    Raises ConfigError with the path that nothing went on at for `patience_s`. It is not waited for
-    any more then; its thread does not hold up the end of the program.
+    Raises ConfigError with the path at which the loader made none for `patience_s`. The thread that
+    hangs there does not hold up the end of the program.
     """
     answer: concurrent.futures.Future[T] = concurrent.futures.Future()
 
     def run() -> None:
         try:
             answer.set_result(work())
-        except BaseException as error:  # noqa: BLE001 - belongs to whoever waits for it
+        except BaseException as error:  # noqa: BLE001 - goes to the caller, by the future
             answer.set_exception(error)
 
     threading.Thread(target=run, name="first reading", daemon=True).start()

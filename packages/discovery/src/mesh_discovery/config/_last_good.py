@@ -1,25 +1,26 @@
-"""What is served of files that may be wrong: each file's own last good content.
+"""Each file's last good content is served as long as the file is wrong.
 
-Pure: what was served before and what the files hold now give what is served next. A file that is
-wrong keeps what it last gave, whatever becomes of the others. Two files that name one object can't
-both be right: the one that had it keeps it, and of two new ones the first by path.
+A pure function: the contents served before and the files found now give the contents served next.
+A wrong file keeps its last good content, whatever happens to other files. If two files name one
+object, one of them is wrong: the file that had the object keeps it; of two new ones, the first by
+path has it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from mesh_configfile import Problem
-from mesh_discovery.config._file_content import Claim, FileContent, claim, second
+from mesh_discovery.config._file_content import FileContent, ObjectKey, duplicate, object_key
 from mesh_discovery.config._objects import ConfigObject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """What a path holds now."""
+class FoundFile:
+    """The content of a path at this reading."""
 
     content: FileContent
     digest: bytes = b""
-    """Of its bytes; empty when they can't be had."""
+    """SHA-256 of its bytes; empty when they can't be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +34,7 @@ class Served:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrongFile:
-    """A file, or a directory, that can't be used as it is.
+    """A file, or a directory, with mistakes.
 
     since: when it was first seen to be wrong, however it was wrong then (Unix seconds).
     kept_objects: how many objects of its last good content are served in its place.
@@ -49,36 +50,36 @@ class WrongFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settled:
-    """What is served of each file, and the files that are wrong."""
+class ServedFiles:
+    """The content that is served of each file, and the files that are wrong."""
 
     served: Mapping[str, Served] = field(default_factory=dict)
     wrong: Mapping[str, WrongFile] = field(default_factory=dict)
 
 
-def settle(
-    before: Settled, seen: Mapping[str, Seen], *, now: float, hidden: Iterable[str] = ()
-) -> Settled:
-    """Decide what is served of the files that there are.
+def serve_last_good(
+    before: ServedFiles, seen: Mapping[str, FoundFile], *, now: float, unlisted: Iterable[str] = ()
+) -> ServedFiles:
+    """Decide which content is served of each file.
 
     seen: every file, in order; and the directories that can't be listed, as content with problems.
-    hidden: those directories. The files below them are there as far as anyone knows.
+    unlisted: those directories. The files below them are taken to exist still.
 
-    A file that is gone takes its content with it, wrong or not. A wrong one that was renamed is
-    known by its bytes and keeps what it kept.
+    The content of a file that is deleted is served no longer, wrong or not. A wrong file that was
+    renamed is recognised by its bytes and keeps its last good content.
     """
-    former = _former_names(before, seen, hidden)
-    out_of_sight = {
+    former = _former_names(before, seen, unlisted)
+    below_unlisted = {
         path: served
         for path, served in before.served.items()
-        if path not in seen and _is_below(path, hidden)
+        if path not in seen and _is_below(path, unlisted)
     }
-    last_good = dict(out_of_sight)
+    last_good = dict(below_unlisted)
     for path in seen:
         if (good := before.served.get(former.get(path, path))) is not None:
             last_good[path] = good
     problems = _problems(seen, last_good)
-    served = dict(out_of_sight)
+    served = dict(below_unlisted)
     for path, look in seen.items():
         good = last_good.get(path)
         if path not in problems and (good is None or good.digest != look.digest):
@@ -97,17 +98,17 @@ def settle(
             kept_from=max((each.read_at for each in kept), default=None),
             digest=seen[path].digest,
         )
-    return Settled(served=served, wrong=wrong)
+    return ServedFiles(served=served, wrong=wrong)
 
 
 def _former_names(
-    before: Settled, seen: Mapping[str, Seen], hidden: Iterable[str]
+    before: ServedFiles, seen: Mapping[str, FoundFile], unlisted: Iterable[str]
 ) -> dict[str, str]:
-    """Find the wrong files that have another path now."""
+    """Return the former path of each wrong file that was renamed."""
     gone = {
         wrong.digest: path
         for path, wrong in before.wrong.items()
-        if wrong.digest and path not in seen and not _is_below(path, hidden)
+        if wrong.digest and path not in seen and not _is_below(path, unlisted)
     }
     return {
         path: gone.pop(look.digest)
@@ -117,12 +118,12 @@ def _former_names(
 
 
 def _problems(
-    seen: Mapping[str, Seen], last_good: Mapping[str, Served]
+    seen: Mapping[str, FoundFile], last_good: Mapping[str, Served]
 ) -> dict[str, tuple[Problem, ...]]:
-    """Name the files that can't be used as they are, alone or beside the others.
+    """Return the problems of each wrong file: its own, and objects that other files have.
 
-    The last good contents agree with each other. So each file that has to fall back on its own
-    can only make further new ones wrong, and this comes to an end.
+    The last good contents agree with each other. So each file that falls back on its last good
+    content can only make further new contents wrong, and the loop ends.
     """
     wrong = {path: look.content.problems for path, look in seen.items() if look.content.problems}
     while True:
@@ -132,37 +133,39 @@ def _problems(
             if path not in wrong
             and (path not in last_good or last_good[path].digest != look.digest)
         }
-        had = _claims(served.content for path, served in last_good.items() if path not in new)
+        had = _by_key(served.content for path, served in last_good.items() if path not in new)
         kept = frozenset(
             item.file
             for path in wrong
             if path in last_good
             for item in last_good[path].content.objects
         )
-        found = dict(_clashes(new, had, kept)) or dict(_clashes_among(new))
+        found = dict(_duplicates(new, had, kept)) or dict(_duplicates_among(new))
         if not found:
             break
         wrong |= found
-    # Each is told of all that is in its way at the end, not of what was when it lost.
+    # The problems name the objects that are in the way at the end, not in an earlier round.
     at_odds = {path: seen[path].content for path in wrong if not seen[path].content.problems}
-    return wrong | dict(_clashes(at_odds, had | _claims(new.values()), kept))
+    return wrong | dict(_duplicates(at_odds, had | _by_key(new.values()), kept))
 
 
-def _claims(contents: Iterable[FileContent]) -> dict[Claim, ConfigObject]:
-    return {claim(item): item for content in contents for item in content.objects}
+def _by_key(contents: Iterable[FileContent]) -> dict[ObjectKey, ConfigObject]:
+    return {object_key(item): item for content in contents for item in content.objects}
 
 
-def _clashes(
-    new: Mapping[str, FileContent], had: Mapping[Claim, ConfigObject], kept: frozenset[str]
+def _duplicates(
+    new: Mapping[str, FileContent], had: Mapping[ObjectKey, ConfigObject], kept: frozenset[str]
 ) -> Iterator[tuple[str, tuple[Problem, ...]]]:
-    """Yield the new contents that want what others have."""
+    """Yield the new contents with objects that other files have."""
     for path, content in new.items():
-        taken = [(item, had[claim(item)]) for item in content.objects if claim(item) in had]
+        taken = [
+            (item, had[object_key(item)]) for item in content.objects if object_key(item) in had
+        ]
         if taken:
             yield (
                 path,
                 tuple(
-                    second(item, first, remark=_KEPT if first.file in kept else "")
+                    duplicate(item, first, remark=_KEPT if first.file in kept else "")
                     for item, first in taken
                 ),
             )
@@ -171,17 +174,19 @@ def _clashes(
 _KEPT = " as it was before its mistakes"
 
 
-def _clashes_among(
+def _duplicates_among(
     new: Mapping[str, FileContent],
 ) -> Iterator[tuple[str, tuple[Problem, ...]]]:
-    """Yield the new contents that want what another new one, earlier in order, wants too."""
-    taken: dict[Claim, ConfigObject] = {}
+    """Yield the new contents with objects that another new content, earlier in order, has."""
+    taken: dict[ObjectKey, ConfigObject] = {}
     for path, content in new.items():
-        clashes = [(item, taken[claim(item)]) for item in content.objects if claim(item) in taken]
-        if clashes:
-            yield path, tuple(second(item, first) for item, first in clashes)
+        duplicates = [
+            (item, taken[object_key(item)]) for item in content.objects if object_key(item) in taken
+        ]
+        if duplicates:
+            yield path, tuple(duplicate(item, first) for item, first in duplicates)
         else:
-            taken |= {claim(item): item for item in content.objects}
+            taken |= {object_key(item): item for item in content.objects}
 
 
 def _is_below(path: str, directories: Iterable[str]) -> bool:

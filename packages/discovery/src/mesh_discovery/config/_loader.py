@@ -1,7 +1,7 @@
-"""A directory of YAML files as one snapshot: of each file what it says, or what it last said well.
+"""A directory of YAML files as one snapshot, in which a wrong file has its last good content.
 
-Files that have not changed are neither read nor parsed again. Nothing here is asynchronous: the
-shell calls `load` from a thread.
+Files that have not changed are neither read nor parsed again. Nothing here is asynchronous: `load`
+is called in a thread.
 """
 
 import hashlib
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from mesh_configfile import MAX_BYTES, Problem
 from mesh_discovery.config._file_content import FileContent, read_content, unreadable
-from mesh_discovery.config._last_good import Seen, Settled, WrongFile, settle
+from mesh_discovery.config._last_good import FoundFile, ServedFiles, WrongFile, serve_last_good
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config.kinds._mesh_config import MeshConfigSpec
 from mesh_filewatch import read_bytes
@@ -32,23 +32,23 @@ class Snapshot:
     objects: tuple[ConfigObject, ...]
     mesh_config: MeshConfigSpec
     notes: tuple[Problem, ...] = ()
-    """What is accepted and has no effect."""
+    """Objects and fields that are accepted and have no effect."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What a look at the files gave."""
+    """The result of reading the files."""
 
     snapshot: Snapshot
-    """What can be served: of a file that is wrong its last good content, if it ever had one."""
+    """The content that can be served; a wrong file has its last good one, if it ever had any."""
     wrong: tuple[WrongFile, ...]
     files: tuple[str, ...]
     directories: frozenset[Path]
-    """Every real directory that holds some of it: what to watch."""
+    """Every real directory that holds some of the files: the directories to watch."""
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """All that is wrong with the files as they are, in order."""
+        """Every mistake in the files, in order."""
         return tuple(sorted({problem for each in self.wrong for problem in each.problems}))
 
 
@@ -58,9 +58,9 @@ Reached = tuple[int, Path]
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    seen: Seen
+    seen: FoundFile
     stamp: _Stamp | None
-    """What tells that the file is another now; None when it would not."""
+    """Differs when the file changed; None while a change might not show in it."""
 
 
 def _read(path: Path) -> bytes:
@@ -68,7 +68,7 @@ def _read(path: Path) -> bytes:
 
 
 class ConfigLoader:
-    """Reads the same directory again and again, and remembers what was good."""
+    """Reads the same directory again and again, and remembers the last good contents."""
 
     def __init__(
         self,
@@ -82,10 +82,10 @@ class ConfigLoader:
         """Read below `directory`.
 
         mesh_config: a file beside it that holds the mesh config.
-        allow_unsupported: what Istio has and this control plane has not is passed over and noted,
-            instead of being a mistake.
-        clock: Unix seconds, as files are stamped with.
-        read: gives a file's bytes; raises OSError.
+        allow_unsupported: kinds and fields that only Istio has are accepted and noted, instead of
+            being mistakes.
+        clock: returns Unix seconds, as in the files' times.
+        read: returns a file's bytes; raises OSError.
         """
         self.directory = directory
         self.mesh_config = mesh_config
@@ -93,19 +93,19 @@ class ConfigLoader:
         self._clock = clock
         self._read = read
         self._known: dict[Path, _File] = {}
-        self._settled = Settled()
+        self._served = ServedFiles()
         self._reached: Reached = (0, directory)
 
     @property
     def reached(self) -> "Reached":
-        """How far a reading that is under way has come, and at which path it is."""
+        """How many paths the reading under way has come to, and the newest of them."""
         return self._reached
 
     def _reach(self, path: Path) -> None:
         self._reached = (self._reached[0] + 1, path)
 
     def load(self) -> Load:
-        """Read what has changed; file-system errors are problems like any others."""
+        """Read the files that have changed; errors of the file system become problems."""
         unlisted: list[Problem] = []
         directories: set[Path] = set()
         paths = list(_yaml_files(self.directory, unlisted, directories, self._reach))
@@ -115,20 +115,20 @@ class ConfigLoader:
             directories.add(self.mesh_config.resolve().parent)
             paths.append(self.mesh_config)
         self._known = {path: self._look(path) for path in paths}
-        seen = {each.file: Seen(content=FileContent(problems=(each,))) for each in unlisted}
+        seen = {each.file: FoundFile(content=FileContent(problems=(each,))) for each in unlisted}
         seen |= {str(path): file.seen for path, file in self._known.items()}
-        self._settled = settle(
-            self._settled, seen, now=self._clock(), hidden=[each.file for each in unlisted]
+        self._served = serve_last_good(
+            self._served, seen, now=self._clock(), unlisted=[each.file for each in unlisted]
         )
         return Load(
-            snapshot=_snapshot(self._settled),
-            wrong=tuple(self._settled.wrong.values()),
+            snapshot=_snapshot(self._served),
+            wrong=tuple(self._served.wrong.values()),
             files=tuple(str(path) for path in self._known),
             directories=frozenset(directories),
         )
 
     def signature(self) -> tuple[tuple[str, int, int, int], ...]:
-        """Summarise the files' state cheaply, to find changes that no event told of."""
+        """Summarise the files cheaply, to find changes without a file event."""
         directories: set[Path] = set()
         paths = list(_yaml_files(self.directory, [], directories, self._reach))
         if self.mesh_config is not None:
@@ -155,7 +155,7 @@ class ConfigLoader:
             data = self._read(path)
         except OSError as error:
             content = unreadable(str(path), f"can't be read: {error.strerror}")
-            return _File(Seen(content=content), None)
+            return _File(FoundFile(content=content), None)
         lasting = stamp if began_s - max(stamp[3:]) / 1e9 > _STAMPED_S else None
         digest = hashlib.sha256(data).digest()
         if known is not None and known.seen.digest == digest:
@@ -166,7 +166,7 @@ class ConfigLoader:
             is_mesh_config=path == self.mesh_config,
             allow_unsupported=self._allow_unsupported,
         )
-        return _File(Seen(content=content, digest=digest), lasting)
+        return _File(FoundFile(content=content, digest=digest), lasting)
 
 
 def _stamp(status: os.stat_result) -> _Stamp:
@@ -179,8 +179,8 @@ def _stamp(status: os.stat_result) -> _Stamp:
     )
 
 
-def _snapshot(settled: Settled) -> Snapshot:
-    contents = [served.content for served in settled.served.values()]
+def _snapshot(served_files: ServedFiles) -> Snapshot:
+    contents = [served.content for served in served_files.served.values()]
     objects = sorted((item for each in contents for item in each.objects), key=_age)
     mesh_configs = [each.spec for each in objects if isinstance(each.spec, MeshConfigSpec)]
     return Snapshot(
@@ -196,7 +196,7 @@ def _yaml_files(
     directories: set[Path],
     reach: Callable[[Path], None],
 ) -> Iterator[Path]:
-    """Yield the YAML files below, by name; hidden ones are not configuration.
+    """Yield the YAML files below, by name; unlisted ones are not configuration.
 
     Kubernetes keeps a projected volume's files twice, in `..2026_01_01` and behind links.
     """

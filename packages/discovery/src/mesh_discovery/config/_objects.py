@@ -1,4 +1,4 @@
-"""One YAML document as a typed configuration object, or as all that is wrong with it."""
+"""Reads one YAML document as a typed configuration object, or names every mistake in it."""
 
 from dataclasses import dataclass
 
@@ -20,7 +20,7 @@ from mesh_identity import InvalidSpiffeId, checked_segment
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigObject:
-    """A valid object and where it stands."""
+    """A valid object, with its file and line."""
 
     kind: str
     namespace: str
@@ -32,10 +32,10 @@ class ConfigObject:
     file: str
     line: int
     lines: tuple[tuple[FieldPath, int], ...] = ()
-    """Of the fields that can be at odds with another object's."""
+    """The lines of the fields that can conflict with another object's."""
 
     def problem(self, path: FieldPath, message: str) -> Problem:
-        """Say that a field is wrong, with its line or that of the nearest thing around it."""
+        """Return the problem of a field, with its line or that of the nearest field around it."""
         lines, around = dict(self.lines), path
         while around and around not in lines:
             around = around[:-1]
@@ -48,13 +48,13 @@ class ConfigObject:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """Kind, namespace and name: what must be unique."""
+        """Kind, namespace and name, which must be unique."""
         return self.kind, self.namespace, self.name
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What became of a document: an object or problems, and notes on what has no effect."""
+    """The result of reading a document: an object or problems; notes on fields without effect."""
 
     item: ConfigObject | None
     problems: tuple[Problem, ...] = ()
@@ -64,7 +64,7 @@ class Read:
 def read_object(document: Document, *, allow_unsupported: bool = False) -> Read:
     """Make an object of a document with apiVersion, kind, metadata and spec.
 
-    allow_unsupported: what Istio has and we have not yet is noted, instead of being a mistake.
+    allow_unsupported: kinds and choices that only Istio has are noted, instead of being mistakes.
     """
     reader = _Reader(document, allow_unsupported=allow_unsupported)
     value = document.value
@@ -88,7 +88,7 @@ def read_object(document: Document, *, allow_unsupported: bool = False) -> Read:
 
 
 def read_mesh_config(document: Document, *, allow_unsupported: bool = False) -> Read:
-    """Make a mesh config of Istio's bare mapping, or of a MeshConfig document."""
+    """Make a mesh config of Istio's mapping without kind, or of a MeshConfig document."""
     if isinstance(document.value, dict) and "kind" in document.value:
         return read_object(document, allow_unsupported=allow_unsupported)
     reader = _Reader(document, allow_unsupported=allow_unsupported)
@@ -114,7 +114,7 @@ def _object(document: Document, kind: str, metadata: Metadata, spec: Spec) -> Co
 
 
 def _lines(document: Document) -> tuple[tuple[FieldPath, int], ...]:
-    """Keep the lines of hosts, addresses, ports and resolution, as short as they are."""
+    """Return the lines of hosts, addresses, ports and resolution alone, to save memory."""
     return tuple(
         (path, line)
         for path, line in document.lines()
@@ -127,7 +127,7 @@ _TOLD_BY_LINE = ("addresses", "hosts", "ports", "resolution")
 
 
 class _Reader:
-    """Gathers what is wrong with one document."""
+    """Gathers every mistake in one document."""
 
     def __init__(self, document: Document, *, allow_unsupported: bool) -> None:
         self._document = document
@@ -144,7 +144,7 @@ class _Reader:
         self._problems.append(self._document.problem(path, message))
 
     def unsupported(self, path: FieldPath, message: str) -> None:
-        """Take note of what Istio has and we have not, or refuse it."""
+        """Note a kind or a choice that only Istio has, or make it a mistake."""
         if self._allow_unsupported:
             self._note(path, f"{message}: let pass, without effect")
         else:
@@ -201,7 +201,7 @@ class _Reader:
         return spec
 
     def _without_unused(self, value: dict[str, Value], path: FieldPath) -> dict[str, Value]:
-        """Leave out the mesh config's fields that nothing here looks at, and tell them."""
+        """Leave out the mesh config's fields that nothing here reads, and note them."""
         for key in sorted(value.keys() & MESH_FIELDS):
             self._note((*path, key), "not supported yet: has no effect in this control plane")
         agents = value.get("defaultConfig")

@@ -1,6 +1,6 @@
-"""Tells when the configuration's files have changed: when the watch says so, or a summary differs.
+"""Waits for changes of the configuration's files.
 
-Events can be lost (a full queue, a network file system), so a cheap summary of the files is
+File events can be lost (a full queue, a network file system), so a cheap summary of the files is
 compared now and then as well.
 """
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class FileChanges:
-    """Made by `watching_files`."""
+    """The changes of the watched files; made by `watching_files`."""
 
     def __init__(
         self, watch: FileWatch, *, root: Path, summary: Callable[[], Hashable], seen: Hashable
@@ -33,13 +33,13 @@ class FileChanges:
         self._last = seen
 
     async def follow(self, directories: Iterable[Path]) -> None:
-        """Watch what is in these from now on, and what decides where the root is."""
+        """Watch these directories from now on, and the links that lead to the root."""
         await self._watch.follow([self._root], directories=directories)
         if await self._differs():
             self._watch.mark_changed()
 
     async def wait(self) -> None:
-        """Return when something changed since the last call and nothing has for a moment."""
+        """Return when files changed since the last call and none did for a moment."""
         while not await self._watch.wait():
             if self._watch.retry_in_s is not None or await self._differs():
                 break
@@ -50,7 +50,7 @@ class FileChanges:
 
 
 async def read_in_thread(work: Callable[[], T], root: Path) -> T:
-    """Do what a mount that hangs would hold up, without holding up the loop."""
+    """Run `work` in a thread, again and again while the file system does not answer."""
     while True:
         try:
             return await run_in_thread(
@@ -73,8 +73,8 @@ async def watching_files(
 ) -> AsyncIterator[FileChanges]:
     """Watch `root` and the directories that hold the files until the context is left.
 
-    `summary` gives a value that differs when the files or their directories do, and `seen` is what
-    it gave before they were last read: a change made since then counts. It is called in a thread.
+    `summary` is called in a thread and returns a value that differs when the files or their
+    directories do; `seen` is the value before they were last read, so that a change since counts.
     """
     async with watching(timing=timing) as watch:
         changes = FileChanges(watch, root=root, summary=summary, seen=seen)

@@ -1,4 +1,4 @@
-"""Clusters: what a proxy can connect to, outside and in its own workload."""
+"""Clusters: the services that a proxy connects to, and the application beside it."""
 
 from mesh_discovery.config.kinds._peer_authentication import MutualTlsMode
 from mesh_discovery.config.kinds._protocol import Protocol
@@ -24,7 +24,7 @@ from mesh_discovery.generate._messages import (
 from mesh_discovery.generate._passthrough import forward_by_host
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._services import Port, Service
-from mesh_discovery.plan import _names as names
+from mesh_discovery.plan import _envoy_names as names
 from mesh_discovery.plan._inbound import Application
 from mesh_identity import SpiffeId
 
@@ -86,7 +86,7 @@ def _outbound(service: Service, port: Port, model: MeshModel) -> cluster_pb2.Clu
 
 
 def inbound_cluster(application: Application, model: MeshModel) -> cluster_pb2.Cluster:
-    """Make the way to the application itself, in plaintext on this machine."""
+    """Make the cluster of the application beside the proxy, in plaintext."""
     name = names.inbound_cluster(application.port)
     cluster = _cluster(name, _Type.STATIC, model)
     cluster.load_assignment.CopyFrom(
@@ -111,7 +111,7 @@ def inbound_cluster(application: Application, model: MeshModel) -> cluster_pb2.C
 
 
 def black_hole(model: MeshModel) -> cluster_pb2.Cluster:
-    """Make the cluster that leads nowhere."""
+    """Make the cluster without endpoints, for requests that must fail."""
     return _cluster(names.BLACK_HOLE, _Type.STATIC, model)
 
 
@@ -169,7 +169,7 @@ def _speak_http2(cluster: cluster_pb2.Cluster) -> None:
 
 
 def _may_use_mutual_tls(service: Service, model: MeshModel) -> bool:
-    """Tell whether any endpoint could want it; which ones do is said endpoint by endpoint."""
+    """Tell whether some endpoint may take mutual TLS; each endpoint's metadata says if it does."""
     if service.external or not model.mesh_config.enable_auto_mtls:
         return False
     if service.resolution is Resolution.NONE:
@@ -196,7 +196,7 @@ def _auto_mutual_tls(
 
 
 def expected_peers(service: Service, model: MeshModel) -> tuple[str, ...]:
-    """Return the SPIFFE ids that may serve this: those it names, else its endpoints' accounts."""
+    """Return the identities that may serve a service: those it names, else its endpoints'."""
     if service.subject_alt_names:
         return service.subject_alt_names
     return tuple(

@@ -1,4 +1,4 @@
-"""Load assignments: where a service is served, grouped by locality."""
+"""Load assignments: the endpoints of a service port, grouped by locality."""
 
 from itertools import groupby
 
@@ -15,7 +15,7 @@ from mesh_discovery.generate._messages import (
 )
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._services import Endpoint, Port, Service
-from mesh_discovery.plan import _names as names
+from mesh_discovery.plan import _envoy_names as names
 
 
 def load_assignment(
@@ -25,8 +25,8 @@ def load_assignment(
     return endpoint_pb2.ClusterLoadAssignment(
         cluster_name=names.outbound_cluster(service, port),
         endpoints=[
-            _locality(locality, list(members), port, model)
-            for locality, members in groupby(
+            _locality(locality, list(endpoints), port, model)
+            for locality, endpoints in groupby(
                 sorted(service.endpoints, key=lambda e: e.locality), key=lambda e: e.locality
             )
         ],
@@ -34,7 +34,7 @@ def load_assignment(
 
 
 def empty_assignment(name: str) -> endpoint_pb2.ClusterLoadAssignment:
-    """Answer for a cluster that nothing is known of, so that Envoy stops waiting for it."""
+    """Make the answer for an unknown cluster, so that Envoy stops waiting for it."""
     return endpoint_pb2.ClusterLoadAssignment(cluster_name=name)
 
 
@@ -47,14 +47,14 @@ def uses_mutual_tls(endpoint: Endpoint, port: Port, model: MeshModel) -> bool:
 
 
 def _locality(
-    locality: str, members: list[Endpoint], port: Port, model: MeshModel
+    locality: str, endpoints: list[Endpoint], port: Port, model: MeshModel
 ) -> endpoint_components_pb2.LocalityLbEndpoints:
     region, zone, sub_zone = (*locality.split("/", 2), "", "", "")[:3]
     return endpoint_components_pb2.LocalityLbEndpoints(
         locality=base_pb2.Locality(region=region, zone=zone, sub_zone=sub_zone),
-        lb_endpoints=[_endpoint(each, port, model) for each in members],
+        lb_endpoints=[_endpoint(each, port, model) for each in endpoints],
         load_balancing_weight=wrappers_pb2.UInt32Value(
-            value=min(sum(each.weight or 1 for each in members), 2**32 - 1)
+            value=min(sum(each.weight or 1 for each in endpoints), 2**32 - 1)
         ),
     )
 

@@ -1,5 +1,4 @@
-"""Listeners, in interception mode NONE: each is bound for real, inbound before the application,
-outbound where the application can reach it.
+"""Listeners, in interception mode NONE: each is bound to its address and port.
 
 `enable_reuse_port` is off: with it, a second Envoy on the machine could bind the same address and
 would silently get a share of the connections, to be sent on under the wrong identity.
@@ -27,7 +26,7 @@ from mesh_discovery.generate._messages import (
 from mesh_discovery.generate._passthrough import lookup_filter
 from mesh_discovery.generate._routes import inbound_routes
 from mesh_discovery.model._model import MeshModel
-from mesh_discovery.plan import _names as names
+from mesh_discovery.plan import _envoy_names as names
 from mesh_discovery.plan._inbound import InboundPort
 from mesh_discovery.plan._outbound import HttpOutbound, Outbound, TcpOutbound
 
@@ -37,7 +36,7 @@ _MATCH = listener_components_pb2.FilterChainMatch
 
 
 def inbound_listener(port: InboundPort, model: MeshModel) -> listener_pb2.Listener:
-    """Make the listener before a port of the workload, with the mutual TLS its mode asks for."""
+    """Make the listener of a workload's port, with mutual TLS by the port's mode."""
     name = names.listener(port.bind, port.number)
     permissive = port.mode is MutualTlsMode.PERMISSIVE
     listener = _listener(name, port.bind, port.number, base_pb2.TrafficDirection.INBOUND)

@@ -1,9 +1,8 @@
-"""The name table of a proxy: which addresses its agent answers names of the mesh with (NDS).
+"""The name table of a proxy (NDS): the addresses by which its agent answers for names of the mesh.
 
-An address is told only if the proxy does something with it. A proxy that says where it listens
-for its workload (OUTBOUND_BIND_ADDRESS) has each name at its own listener. Any other has what
-Istio tells: a service's addresses, or the ones that were allocated for it, or, if it is to have
-none, those of its endpoints.
+For a proxy that says where it listens for its workload (OUTBOUND_BIND_ADDRESS), each name leads to
+its own listeners. For any other the table is as Istio's: a service's addresses, or those allocated
+for it, or else those of its endpoints.
 
 Source: Istio's pkg/dns/server (BuildNameTable) and istio.networking.nds.v1.NameTable.
 """
@@ -12,7 +11,7 @@ from collections.abc import Collection, Iterable
 
 from mesh_discovery.config.kinds._service_entry import Resolution
 from mesh_discovery.model._services import Service
-from mesh_discovery.plan import _names as names
+from mesh_discovery.plan import _envoy_names as names
 from mesh_discovery.plan._outbound import Outbound, named_addresses, wanted_listeners
 from mesh_discovery.plan._proxy import Naming
 from mesh_protos.nds_pb2 import NameTable

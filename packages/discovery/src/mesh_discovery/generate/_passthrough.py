@@ -16,7 +16,7 @@ from mesh_discovery.generate._messages import (
     packed,
     route_components_pb2,
 )
-from mesh_discovery.plan import _names as names
+from mesh_discovery.plan import _envoy_names as names
 
 MARK = "x-mesh-passthrough"
 

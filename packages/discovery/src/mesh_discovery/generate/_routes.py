@@ -14,7 +14,7 @@ from mesh_discovery.generate._messages import (
 from mesh_discovery.generate._passthrough import MARK, mark_routes
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._services import Port, Service
-from mesh_discovery.plan import _names as names
+from mesh_discovery.plan import _envoy_names as names
 from mesh_discovery.plan._inbound import InboundPort
 
 __all__ = ["http_proxy_routes", "inbound_routes", "port_routes"]

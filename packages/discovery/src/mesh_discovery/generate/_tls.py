@@ -1,4 +1,4 @@
-"""Mutual TLS between proxies, with certificates that each one's agent hands it over SDS.
+"""Transport sockets: mutual TLS between proxies, with certificates from the agents over SDS.
 
 ALPN: `istio` tells a PERMISSIVE port that TLS comes from a mesh proxy. `istio-peer-exchange` is
 never offered: it promises Istio's metadata exchange filter, which other Envoys do not have.
@@ -21,11 +21,11 @@ from mesh_discovery.generate._messages import (
     tls_pb2,
     wrappers_pb2,
 )
-from mesh_discovery.plan import _names as names
+from mesh_discovery.plan import _envoy_names as names
 from mesh_identity import spiffe_prefix
 
 MESH_ALPN = ("istio", "istio-peer-exchange", "istio-http/1.0", "istio-http/1.1", "istio-h2")
-"""What mesh proxies, ours and Istio's, may say when they mean mutual TLS of the mesh."""
+"""The ALPN protocols by which mesh proxies, ours and Istio's, offer mutual TLS of the mesh."""
 
 WORKLOAD_CERTIFICATE = "default"
 TRUST_BUNDLE = "ROOTCA"
@@ -57,7 +57,7 @@ def server_socket(*, trust_domains: Sequence[str], http: bool) -> base_pb2.Trans
 def client_socket(*, peers: Iterable[str], sni: str, http2: bool) -> base_pb2.TransportSocket:
     """Make an outbound socket: the server must be one of these, SPIFFE ids or DNS names.
 
-    Without any, every workload that our CA vouches for will do, as no one said who serves.
+    Without peers, every workload with a certificate of our CA is accepted.
     """
     context = tls_pb2.UpstreamTlsContext(
         common_tls_context=_common(
@@ -113,7 +113,7 @@ def _san(matcher: string_pb2.StringMatcher, *, uri: bool) -> common_pb2.SubjectA
 
 
 def _secret(name: str) -> secret_pb2.SdsSecretConfig:
-    """Name a secret that the agent serves; a listener waits for it rather than start without."""
+    """Make the reference to a secret of the agent's; a listener waits for it."""
     return secret_pb2.SdsSecretConfig(
         name=name,
         sds_config=config_source_pb2.ConfigSource(

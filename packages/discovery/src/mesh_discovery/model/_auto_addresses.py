@@ -1,9 +1,9 @@
-"""Virtual addresses for services that have none, so that a name alone leads to one service.
+"""Virtual addresses that are allocated for services without addresses of their own.
 
-As in Istio they come from 240.240.0.0/16, which nobody routes, and 2001:2::/48; no IPv4 address
-ends in 0 or 255. Where an address is looked for follows from namespace and host alone: a service
-has the same one whatever stands beside it, or the next free one if another service has that. A
-service that has an address keeps it while others come and go.
+As in Istio they come from 240.240.0.0/16, which is routed nowhere, and 2001:2::/48; no IPv4 address
+ends in 0 or 255. Namespace and host decide at which address the search begins: a service has the
+same address whatever other services there are, or the next free one. A service that has an address
+keeps it while others come and go.
 
 Source: Istio's VIP auto-allocation (PILOT_ENABLE_IP_AUTOALLOCATE).
 """
@@ -31,8 +31,8 @@ def allocate(
 ) -> Mapping[Key, int]:
     """Return the place of each service in the range; those beyond its 65 024 places have none.
 
-    wanted: oldest first. given: addresses that users have given, which are always theirs.
-    before: what was allocated last; it stays.
+    wanted: oldest first. given: addresses that users gave to services, which are not allocated.
+    before: the places allocated before; services keep them.
     """
     wanted = tuple(wanted)
     taken = {place for each in given if (place := _place(each)) is not None}
@@ -59,7 +59,7 @@ def auto_addresses(place: int) -> tuple[str, str]:
 
 
 def _first_free(key: Key, taken: set[int]) -> int:
-    """Go on in steps that are the service's own too, so that neighbours do not line up."""
+    """Search in steps that depend on the service too, so that searches do not follow each other."""
     digest = hashlib.sha256("/".join(key).encode()).digest()
     place = int.from_bytes(digest[:8]) % _ROOM
     step = 1 + 2 * (int.from_bytes(digest[8:16]) % (_ROOM // 2))

@@ -1,7 +1,7 @@
-"""A snapshot of configuration, seen as a mesh: services with endpoints, policies, settings.
+"""The model of a mesh, made of a snapshot of configuration: services, policies, settings.
 
-Pure and immutable: the same snapshot gives an equal model, and two models are compared to find
-what a push must carry.
+Pure and immutable: equal snapshots give equal models, and two models are compared to find out
+which resources a change touches.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,7 +28,7 @@ from mesh_discovery.model._services import Endpoint, Labels, Port, Service
 
 @dataclass(frozen=True, kw_only=True)
 class MeshModel:
-    """Everything that configuration says, ready for generators."""
+    """A whole mesh, as generators need it."""
 
     mesh_config: MeshConfigSpec
     trust_domain: str
@@ -36,7 +36,7 @@ class MeshModel:
     """Oldest first; each host of a namespace once."""
     policies: PeerPolicies
     auto_allocated: Mapping[Key, int] = field(default_factory=dict)
-    """Which places of the range of auto-allocated addresses are whose."""
+    """The place of each service in the range of auto-allocated addresses."""
 
     @cached_property
     def by_key(self) -> dict[tuple[str, str], Service]:
@@ -45,7 +45,7 @@ class MeshModel:
 
     @cached_property
     def by_address(self) -> dict[tuple[str, str], tuple[tuple[Service, Endpoint], ...]]:
-        """What is served by an address of a namespace."""
+        """The services and their endpoints by namespace and address of the endpoint."""
         found: dict[tuple[str, str], list[tuple[Service, Endpoint]]] = {}
         for service in self.services:
             for endpoint in service.endpoints:
@@ -68,8 +68,7 @@ def build_model(
 ) -> MeshModel:
     """Derive the mesh from a snapshot; mesh config's trustDomain wins over the default.
 
-    before: the model that this one takes the place of; services keep the addresses that were
-    allocated for them there.
+    before: the model that this one replaces; services keep the addresses allocated for them there.
     """
     workloads = [
         (each, each.spec) for each in snapshot.objects if isinstance(each.spec, WorkloadEntrySpec)
@@ -99,9 +98,10 @@ def build_model(
 
 
 class SameNames(NamedTuple):
-    """Which name tables of a model are those of the model before.
+    """Whether the name tables of two models are the same.
 
-    addresses: where services have addresses of their own. endpoints: others as well.
+    addresses: tables in which services have addresses of their own. endpoints: tables in which
+    services are known by their endpoints' addresses.
     """
 
     addresses: bool
@@ -109,7 +109,7 @@ class SameNames(NamedTuple):
 
 
 def same_names(old: MeshModel, new: MeshModel) -> SameNames:
-    """Compare what name tables are made of."""
+    """Compare the parts of two models that name tables are made of."""
     if old.mesh_config != new.mesh_config or list(old.by_key) != list(new.by_key):
         return SameNames(addresses=False, endpoints=False)
     endpoints = True
@@ -126,7 +126,7 @@ def same_names(old: MeshModel, new: MeshModel) -> SameNames:
 def _allocated(
     entries: Iterable[tuple[ConfigObject, ServiceEntrySpec]], before: MeshModel | None
 ) -> Mapping[Key, int]:
-    """Find the places of services that are to have an address and were given none."""
+    """Allocate places for the services that are to have an address and were given none."""
     wanted: dict[Key, bool] = {}
     given: list[str] = []
     for item, spec in entries:
@@ -185,7 +185,7 @@ def _services(
 
 
 def _named_by_host(host: str, item: ConfigObject, spec: ServiceEntrySpec) -> tuple[Endpoint, ...]:
-    """Let the host itself be the endpoint of a service that is looked up by DNS."""
+    """Make the host itself the endpoint of a service that is looked up by DNS."""
     by_dns = spec.resolution in (Resolution.DNS, Resolution.DNS_ROUND_ROBIN)
     if not by_dns or spec.workload_selector is not None or host.startswith("*."):
         return ()

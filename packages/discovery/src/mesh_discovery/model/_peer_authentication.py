@@ -1,4 +1,4 @@
-"""Which mutual TLS mode a workload's port has, by the PeerAuthentications of the mesh."""
+"""The mutual TLS mode of a workload's port, decided by the PeerAuthentications of the mesh."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from mesh_discovery.config.kinds._peer_authentication import MutualTlsMode, Peer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """A PeerAuthentication and where it belongs."""
+    """One PeerAuthentication."""
 
     namespace: str
     name: str = ""
@@ -16,16 +16,16 @@ class Policy:
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """Which workloads it selects; empty: all of its namespace."""
+        """The labels of the workloads it selects; empty: all of its namespace."""
         return self.spec.selector.match_labels if self.spec.selector is not None else {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerPolicies:
-    """All of a mesh's, oldest first.
+    """All PeerAuthentications of a mesh, oldest first.
 
     Istio's order: workload over namespace over mesh (the root namespace's without selector); at
-    each level the oldest wins; UNSET inherits; at the end of the line stands PERMISSIVE.
+    each level the oldest wins; UNSET means the mode of the next level, and at last PERMISSIVE.
     """
 
     root_namespace: str
@@ -50,7 +50,7 @@ class PeerPolicies:
         return self.namespace_mode(namespace)
 
     def namespace_mode(self, namespace: str) -> MutualTlsMode:
-        """Return the mode of workloads that nothing selects."""
+        """Return the mode of workloads that no policy selects by labels."""
         for each in (namespace, self.root_namespace):
             for policy in self._of(each):
                 if not policy.labels:
@@ -60,7 +60,7 @@ class PeerPolicies:
         return MutualTlsMode.PERMISSIVE
 
     def has_workload_policy(self, namespace: str) -> bool:
-        """Tell whether some workloads of a namespace may differ from the rest."""
+        """Tell whether some policy selects workloads of a namespace by labels."""
         return any(each.labels for each in self._of(namespace))
 
     def differing(self, other: "PeerPolicies") -> frozenset[tuple[str, str]]:

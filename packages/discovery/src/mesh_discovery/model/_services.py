@@ -1,4 +1,4 @@
-"""What generators see: services, their ports and endpoints, whatever source they came from."""
+"""Services, their ports and endpoints, whatever kind of configuration they came from."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,17 +18,17 @@ class Port:
     name: str
     protocol: Protocol
     target: int
-    """Where an endpoint listens unless it says otherwise."""
+    """The port of endpoints that name no other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """One place where a service is served."""
+    """One address at which a service is served."""
 
     address: str
     """An IP address, a host name, or `unix:///path`."""
     ports: tuple[tuple[str, int], ...]
-    """Service port name to the port listened on; ports not named use their target."""
+    """Names of service ports with the ports listened on; others use their target."""
     namespace: str
     labels: Labels = ()
     network: str = ""
@@ -46,7 +46,7 @@ class Endpoint:
 
     @property
     def speaks_mutual_tls(self) -> bool:
-        """Whether a mesh proxy stands in front of it, by Istio's rule."""
+        """Whether the endpoint has a mesh proxy, by Istio's rule."""
         for key, value in self.labels:
             if key == "security.istio.io/tlsMode":
                 return value == "istio"
@@ -60,12 +60,12 @@ class Service:
     host: str
     namespace: str
     name: str
-    """Of the configuration object it comes from."""
+    """The name of the configuration object it comes from."""
     ports: tuple[Port, ...]
     endpoints: tuple[Endpoint, ...] = ()
     addresses: tuple[str, ...] = ()
     auto_addresses: tuple[str, ...] = ()
-    """Allocated for want of others, IPv4 before IPv6; for proxies that know the names."""
+    """Allocated where the service has none, IPv4 before IPv6; for proxies with a name table."""
     resolution: Resolution
     external: bool
     export_to: tuple[str, ...] = ("*",)
@@ -73,7 +73,7 @@ class Service:
 
     @cached_property
     def virtual_addresses(self) -> tuple[str, ...]:
-        """The addresses that can be bound and matched: ranges are not among them."""
+        """The addresses that a proxy can listen on, which ranges are not."""
         return tuple(address for address in self.addresses if is_ip(address))
 
     @cached_property
@@ -85,7 +85,7 @@ class Service:
 
     @property
     def uses_eds(self) -> bool:
-        """Whether its endpoints travel apart from its clusters."""
+        """Whether its endpoints are sent apart from its clusters."""
         return self.resolution is Resolution.STATIC
 
     def port(self, number: int) -> Port | None:
@@ -93,14 +93,14 @@ class Service:
         return next((each for each in self.ports if each.number == number), None)
 
     def visible_in(self, namespace: str) -> bool:
-        """Whether proxies of this namespace may know of it."""
+        """Whether the service is exported to this namespace."""
         return any(
             each in ("*", namespace) or (each == "." and self.namespace == namespace)
             for each in self.export_to
         )
 
     def for_names(self) -> tuple[object, ...]:
-        """Return what tables of names are made of where it has addresses of its own."""
+        """Return everything that name tables depend on, if the service has addresses of its own."""
         return (
             self.host,
             self.namespace,
@@ -113,13 +113,13 @@ class Service:
         )
 
     def named_by_endpoints(self) -> tuple[str, ...]:
-        """Return what the name leads to where the service has no address of its own."""
+        """Return the addresses that its name leads to if the service has none of its own."""
         if self.addresses or not self.uses_eds:
             return ()
         return tuple(dict.fromkeys(e.address for e in self.endpoints if is_ip(e.address)))
 
     def without_endpoints(self) -> tuple[object, ...]:
-        """Return all that clusters, listeners and routes are made of."""
+        """Return everything that clusters, listeners and routes depend on."""
         endpoints = () if self.uses_eds else self.endpoints
         return (
             self.host,

@@ -32,13 +32,13 @@ class InboundPort:
 
     @property
     def application(self) -> Application:
-        """What is behind the port."""
+        """The application behind the port."""
         return Application(self.app_address, self.number, self.protocol)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InboundPlan:
-    """What a proxy accepts for its workload, in order of bind address and number.
+    """The ports that a proxy accepts on for its workload, in order of bind address and number.
 
     taken: the addresses and ports where the proxy or its workload listens, so that no outbound
     listener can.

@@ -1,12 +1,12 @@
-"""Which outbound listeners a proxy gets, when services want the same address and port."""
+"""Plans the outbound listeners of a proxy, also where services want the same address and port."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mesh_discovery.config.kinds._protocol import Protocol
 from mesh_discovery.model._services import Port, Service
-from mesh_discovery.plan import _names as names
-from mesh_discovery.plan._proxy import UNNAMED, Naming
+from mesh_discovery.plan import _envoy_names as names
+from mesh_discovery.plan._proxy import NO_DNS, Naming
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ Outbound = HttpOutbound | TcpOutbound
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conflict:
-    """A listener that a service would need and an older one has."""
+    """A listener that a service needs, at an address and port that is taken."""
 
     bind: str
     port: int
@@ -43,7 +43,7 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutboundPlan:
-    """Where a proxy listens for its workload's own calls, and what found no place."""
+    """The listeners for a workload's own calls, and the services that found no place."""
 
     listeners: tuple[Outbound, ...]
     conflicts: tuple[Conflict, ...]
@@ -53,7 +53,7 @@ def plan_outbound(
     services: Iterable[Service],
     *,
     address: str,
-    naming: Naming = UNNAMED,
+    naming: Naming = NO_DNS,
     http_proxy_port: int | None = None,
     taken: frozenset[tuple[str, int]] = frozenset(),
 ) -> OutboundPlan:
@@ -91,7 +91,7 @@ def plan_outbound(
 
 
 def wanted_listeners(
-    service: Service, port: Port, address: str, naming: Naming = UNNAMED
+    service: Service, port: Port, address: str, naming: Naming = NO_DNS
 ) -> Iterable[Outbound]:
     """Yield the listeners by which a proxy with this outbound address reaches a service's port."""
     if port.protocol is Protocol.UDP:
@@ -114,15 +114,15 @@ def wanted_listeners(
 def named_addresses(service: Service, naming: Naming) -> tuple[str, ...]:
     """Return the addresses of a service's own that its name leads to at a proxy, if any.
 
-    A proxy that listens apart has HTTP at one address for all services; only a service that has
-    another protocol too, and for that an address, has its HTTP there as well.
+    A proxy with listeners of its own has HTTP at one address for all services; only a service that
+    has another protocol too, and for that an address, has its HTTP there as well.
     """
-    if not naming.known:
+    if not naming.answers_dns:
         return ()
-    if naming.apart:
+    if naming.own_listeners:
         mixed = len({port.protocol.is_http for port in service.ports}) > 1
         return service.virtual_addresses if mixed else ()
     if service.addresses:
         return service.virtual_addresses
-    families = naming.families
-    return tuple(each for each in service.auto_addresses if (6 if ":" in each else 4) in families)
+    versions = naming.ip_versions
+    return tuple(each for each in service.auto_addresses if (6 if ":" in each else 4) in versions)

@@ -1,8 +1,8 @@
-"""A connected proxy: who and where it is, read from its node once a stream.
+"""A connected proxy: identity and addresses, read from its node once a stream.
 
-Node ids and metadata keys are Istio's; a machine without Kubernetes says with three more where
-its listeners go in interception mode NONE (APP_ADDRESS, OUTBOUND_BIND_ADDRESS, INSTANCE_IPS).
-DNS_CAPTURE, DNS_AUTO_ALLOCATE and ENABLE_DNS_SERVER say whether its agent answers names, and how.
+Node ids and metadata keys are Istio's; without Kubernetes, three more say where its listeners go in
+interception mode NONE (APP_ADDRESS, OUTBOUND_BIND_ADDRESS, INSTANCE_IPS). DNS_CAPTURE,
+DNS_AUTO_ALLOCATE and ENABLE_DNS_SERVER say whether and how its agent answers DNS.
 """
 
 from collections.abc import Mapping
@@ -15,27 +15,27 @@ from xds_server import Node
 
 
 class NodeError(ValueError):
-    """A node that can't be served; the message says why and what would be right."""
+    """A node that can't be served; the message has the reason and the remedy."""
 
 
 class NotServedError(NodeError):
-    """A sound node that wants what this control plane does not make."""
+    """A valid node that asks for something this control plane does not support."""
 
 
 class Naming(NamedTuple):
-    """How the names of services and a proxy's listeners go together.
+    """The DNS settings of a proxy: where names of services lead, and whether its agent answers.
 
-    known: its agent answers DNS. apart: it says itself where it listens for its workload, and names
-    lead there. families: IP versions of addresses that are allocated for services and that it can
-    use; none if it wants none of them.
+    answers_dns: its agent does. own_listeners: its node says where it listens for its workload, and
+    names lead there. ip_versions: of the addresses allocated for services that it can use; empty if
+    it takes none of them.
     """
 
-    known: bool = False
-    apart: bool = False
-    families: frozenset[int] = frozenset()
+    answers_dns: bool = False
+    own_listeners: bool = False
+    ip_versions: frozenset[int] = frozenset()
 
 
-UNNAMED = Naming()
+NO_DNS = Naming()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class Proxy:
     service_account: str = ""
     app_address: str = "127.0.0.1"
     outbound_address: str = "127.0.0.1"
-    naming: Naming = UNNAMED
+    naming: Naming = NO_DNS
 
 
 def parse_proxy(node: Node, *, domain_suffix: str = "cluster.local") -> Proxy:
@@ -99,13 +99,15 @@ def _text(metadata: Mapping[str, object], key: str) -> str:
 
 def _naming(kind: str, metadata: Mapping[str, object], addresses: tuple[str, ...]) -> Naming:
     # Agents of gateways ask for names by a setting of their own.
-    known = _flag(metadata, "DNS_CAPTURE" if kind == "sidecar" else "ENABLE_DNS_SERVER")
-    apart = bool(_text(metadata, "OUTBOUND_BIND_ADDRESS"))
-    allocated = known and not apart and _flag(metadata, "DNS_AUTO_ALLOCATE", default=True)
+    answers_dns = _flag(metadata, "DNS_CAPTURE" if kind == "sidecar" else "ENABLE_DNS_SERVER")
+    own_listeners = bool(_text(metadata, "OUTBOUND_BIND_ADDRESS"))
+    allocated = (
+        answers_dns and not own_listeners and _flag(metadata, "DNS_AUTO_ALLOCATE", default=True)
+    )
     return Naming(
-        known=known,
-        apart=apart,
-        families=frozenset(ip_address(each).version for each in addresses)
+        answers_dns=answers_dns,
+        own_listeners=own_listeners,
+        ip_versions=frozenset(ip_address(each).version for each in addresses)
         if allocated
         else frozenset(),
     )

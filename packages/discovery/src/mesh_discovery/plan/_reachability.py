@@ -1,8 +1,7 @@
-"""What the configuration says and no one can reach: each part is right, but not where it stands.
+"""Finds services, hosts and ports that are configured and that no proxy can reach.
 
-Pure, and apart from reading: the other services are served all the same, so none of this makes a
-file wrong. What only a certain proxy meets, for what its own workload listens on, is told by that
-proxy's push context.
+Each object is valid by itself, so none of this makes a file wrong, and all other services are
+served. Conflicts with the ports of one proxy's own workload are found by the push context.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,11 +18,11 @@ from mesh_discovery.model._services import Service
 from mesh_discovery.plan._outbound import Conflict, Outbound, wanted_listeners
 
 _ANY = ""
-"""Stands for the address where a proxy listens for its workload, whichever that is."""
+"""Stands for the outbound address of a proxy, whichever it is."""
 
 
 def unreachable(snapshot: Snapshot, model: MeshModel) -> tuple[Problem, ...]:
-    """Name every service, host and port that is not reached though it is configured."""
+    """Return a problem for every service, host and port that can't be reached."""
     items = {
         (each.namespace, each.name): each
         for each in snapshot.objects
@@ -45,7 +44,7 @@ def unreachable(snapshot: Snapshot, model: MeshModel) -> tuple[Problem, ...]:
 
 
 def judged_by(snapshot: Snapshot, model: MeshModel) -> object:
-    """Return all that `unreachable` looks at, to compare: an endpoint elsewhere is not among it."""
+    """Return everything that `unreachable` depends on; equal values give equal problems."""
     entries = tuple(each for each in snapshot.objects if isinstance(each.spec, ServiceEntrySpec))
     return entries, model.mesh_config.proxy_http_port, _loopback_workloads(model)
 
@@ -90,7 +89,7 @@ def _hosts_of_several_namespaces(services: list[_Placed]) -> Iterator[Problem]:
     by_host: dict[str, list[_Placed]] = {}
     for each in services:
         known = by_host.setdefault(each.service.host, [])
-        rival = next((other for other in known if _both_seen_abroad(other, each)), None)
+        rival = next((other for other in known if _seen_together_elsewhere(other, each)), None)
         if rival is not None:
             yield each.item.problem(
                 each.host_path,
@@ -101,14 +100,14 @@ def _hosts_of_several_namespaces(services: list[_Placed]) -> Iterator[Problem]:
         known.append(each)
 
 
-def _both_seen_abroad(one: _Placed, other: _Placed) -> bool:
-    """Tell whether a namespace that has neither of them sees both."""
+def _seen_together_elsewhere(one: _Placed, other: _Placed) -> bool:
+    """Tell whether a namespace sees both services and has neither."""
     own = {one.service.namespace, other.service.namespace}
     return bool(_common_namespaces(one.service, other.service) - own)
 
 
 def _common_namespaces(one: Service, other: Service) -> set[str]:
-    """Return the namespaces that see both; "*" stands for one that no one named."""
+    """Return the namespaces that see both; "*" stands for those that neither names."""
     named = _exported_to(one) | _exported_to(other)
     return {each for each in named if one.visible_in(each) and other.visible_in(each)}
 
@@ -131,7 +130,7 @@ def _ports_taken(services: list[_Placed], http_proxy_port: int | None) -> Iterat
                         f"{port.number} is mesh config's proxyHttpPort: proxies that know this "
                         "service have no HTTP proxy; change one of the two",
                     )
-                rival = places.setdefault(place, _Place()).take(each, wanted)
+                rival = places.setdefault(place, _Place()).add(each, wanted)
                 if rival is not None:
                     at = (
                         f"{wanted.bind} port {port.number}"
@@ -147,7 +146,7 @@ def _ports_taken(services: list[_Placed], http_proxy_port: int | None) -> Iterat
 
 
 class _Place:
-    """An address and port, and who listens there in the view of each namespace.
+    """An address and port, and the services that listen there in the view of each namespace.
 
     Kept by the names in `exportTo`, so that services of many namespaces, each for itself, cost no
     more than as many of one.
@@ -156,8 +155,8 @@ class _Place:
     def __init__(self) -> None:
         self._owners: dict[str, dict[Outbound, _Placed]] = {}
 
-    def take(self, placed: _Placed, listener: Outbound) -> _Placed | None:
-        """Give the place to a service; or return whose it is already, for someone who sees both."""
+    def add(self, placed: _Placed, listener: Outbound) -> _Placed | None:
+        """Add a service here; or return the service in its way, if some namespace sees both."""
         names = _exported_to(placed.service)
         if not names:
             return None
@@ -209,7 +208,7 @@ def _loopback_workloads(model: MeshModel) -> Mapping[str, str]:
 
 
 def _is_loopback(address: str) -> bool:
-    """Tell it by the text: of an address that is one, the rest need not be looked at."""
+    """Tell whether an address is a loopback address; most are told apart by their text."""
     return address == "::1" or (address.startswith("127.") and is_ip(address))
 
 
@@ -231,7 +230,7 @@ def _without_interception(item: ConfigObject) -> Iterator[Problem]:
 
 
 def places_taken(conflicts: Iterable[Conflict], snapshot: Snapshot) -> Iterator[Problem]:
-    """Tell of the services that found no place to listen at a proxy that is served."""
+    """Yield a problem for each service that found no place to listen at a connected proxy."""
     by_host = {
         host.lower(): each
         for each in reversed(snapshot.objects)

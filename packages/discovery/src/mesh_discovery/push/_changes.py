@@ -1,4 +1,4 @@
-"""What differs between two models, as a push request: config keys, reasons, and what kind of push.
+"""The difference of two models as a push request: config keys, reasons, incremental or not.
 
 The kinds of config keys: `ServiceEntry` (host and namespace of a service), `PeerAuthentication`
 (name and namespace of a policy) and `Address` (an address of a namespace, at which another set of

@@ -31,10 +31,10 @@ class ConfigStore:
         self.wrong: tuple[WrongFile, ...] = ()
         """Files that are not served as they are."""
         self.unreachable: tuple[Problem, ...] = ()
-        """What is served and can't be reached."""
+        """Services that are served and can't be reached."""
         self._logged_notes: frozenset[Problem] = frozenset()
         self.loaded_at = time.time()
-        """Of the configuration that is served."""
+        """When the configuration that is served was read (Unix seconds)."""
         self.looked_at = self.loaded_at
         self.files = first.files
         self.contexts = PushContexts(self._model(None))
@@ -44,7 +44,7 @@ class ConfigStore:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """What is wrong with the files as they are."""
+        """Every mistake in the files."""
         return tuple(problem for each in self.wrong for problem in each.problems)
 
     def apply(self, load: Load, notify: Callable[[PushRequest], None]) -> None:
@@ -116,7 +116,7 @@ class ConfigStore:
     def look_for_unreachable(self) -> None:
         """Find what is served and can't be reached, and log it once for as long as it is so.
 
-        To be called after `apply`, in a thread: in a large mesh no push should wait for it.
+        Call it after `apply`, in a thread: in a large mesh no push should wait for it.
         It does nothing unless services changed, or the addresses of this machine's workloads.
         """
         snapshot, model = self.snapshot, self.contexts.pending
@@ -132,7 +132,7 @@ class ConfigStore:
         self._metrics.config_unreachable.set(len(found))
 
     def _log_notes(self) -> None:
-        """Log what has no effect, each once for as long as it is so."""
+        """Log objects and fields without effect, each once for as long as it is so."""
         for note in self.snapshot.notes:
             if note not in self._logged_notes:
                 log.warning("configuration without effect", extra={"what": str(note)})

@@ -20,7 +20,7 @@ from mesh_discovery.generate._routes import http_proxy_routes, port_routes
 from mesh_discovery.model._model import MeshModel, same_names
 from mesh_discovery.model._services import Port, Service
 from mesh_discovery.model._visibility import visible_services
-from mesh_discovery.plan import _names as names
+from mesh_discovery.plan import _envoy_names as names
 from mesh_discovery.plan._inbound import Application, InboundPlan, InboundPort, plan_inbound
 from mesh_discovery.plan._outbound import Conflict, Outbound, OutboundPlan, plan_outbound
 from mesh_discovery.plan._proxy import Proxy
@@ -110,9 +110,9 @@ class PushContext:
     def names(self, proxy: Proxy) -> Generated:
         """Return the name table of a proxy; a gateway whose agent answers no DNS has none."""
         naming = proxy.naming
-        if not proxy.is_sidecar and not naming.known:
+        if not proxy.is_sidecar and not naming.answers_dns:
             return NOTHING
-        outbound = self._outbound_shape(proxy) if naming.apart else None
+        outbound = self._outbound_shape(proxy) if naming.own_listeners else None
         return self._name_tables.get(
             NameTableShape(proxy.namespace, proxy.domain, naming, outbound), self._make_name_table
         )

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from mesh_discovery.plan._names import parse_outbound_cluster
+from mesh_discovery.plan._envoy_names import parse_outbound_cluster
 from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push._affected import changed_hosts, touches_own_endpoints, touches_services
 from mesh_discovery.push._context import PushContext
@@ -27,7 +27,7 @@ def generators(
 
 
 class _AllOfAType:
-    """All clusters, or all listeners, of a proxy: whenever anything that shapes them changed."""
+    """All clusters, or all listeners, of a proxy: after any change that may touch them."""
 
     def __init__(
         self, contexts: PushContexts, resources_of: Callable[[PushContext, Proxy], Generated | None]
@@ -82,9 +82,9 @@ class _Routes:
 
 
 class _Names:
-    """The name table: when a service changed, or what stands in its way at a proxy.
+    """The name table: when a service changed, or the ports of the proxy's own workload.
 
-    The context keeps the table itself when the change has no part in it.
+    The context keeps the table if the change does not touch it.
     """
 
     def __init__(self, contexts: PushContexts) -> None:

@@ -10,7 +10,10 @@ from mesh_discovery.plan._proxy import Naming
 
 
 class OutboundShape(NamedTuple):
-    """What outbound listeners depend on: who sees which services, and where there is room."""
+    """The part of a proxy that its outbound listeners depend on.
+
+    taken: addresses and ports where they can't be.
+    """
 
     namespace: str
     address: str
@@ -19,28 +22,28 @@ class OutboundShape(NamedTuple):
 
 
 class ClusterShape(NamedTuple):
-    """What clusters depend on."""
+    """The part of a proxy that its clusters depend on."""
 
     namespace: str
     inbound: tuple[InboundPort, ...]
 
 
 class ListenerShape(NamedTuple):
-    """What listeners depend on."""
+    """The part of a proxy that its listeners depend on."""
 
     outbound: OutboundShape
     inbound: tuple[InboundPort, ...]
 
 
 class EndpointShape(NamedTuple):
-    """What load assignments depend on."""
+    """The part of a proxy and a subscription that load assignments depend on."""
 
     namespace: str
     clusters: frozenset[str]
 
 
 class RouteShape(NamedTuple):
-    """What route configurations depend on."""
+    """The part of a proxy and a subscription that route configurations depend on."""
 
     namespace: str
     domain: str
@@ -48,7 +51,7 @@ class RouteShape(NamedTuple):
 
 
 class NameTableShape(NamedTuple):
-    """What a name table depends on."""
+    """The part of a proxy that its name table depends on."""
 
     namespace: str
     domain: str
@@ -59,4 +62,4 @@ class NameTableShape(NamedTuple):
     @property
     def has_endpoint_addresses(self) -> bool:
         """Whether services without addresses may be known by those of their endpoints."""
-        return not self.naming.apart and not self.naming.families
+        return not self.naming.own_listeners and not self.naming.ip_versions

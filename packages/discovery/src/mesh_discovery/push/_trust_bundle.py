@@ -1,7 +1,7 @@
-"""The trust bundle over xDS, in Istio's proxy config type: how workloads learn that roots change.
+"""The trust bundle over xDS, in Istio's proxy config type, so that workloads follow new roots.
 
-The root that signs now stands first. A workload that is sent another bundle than its certificate
-came with should ask for a new certificate: that is how all get new keys when a root is replaced.
+The root that signs now comes first. A workload that receives another bundle than its certificate
+came with asks for a new certificate; so all get new keys when a root is replaced.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ NAME = "default"
 
 
 def trust_bundle_changed() -> PushRequest:
-    """Return the push that tells of a new bundle, and of nothing else."""
+    """Return the request for a push of a new bundle alone."""
     return PushRequest(
         incremental=True,
         configs_updated=frozenset({ConfigKey(KIND, NAME, "")}),
@@ -27,7 +27,7 @@ def trust_bundle_changed() -> PushRequest:
 
 
 class TrustBundleGenerator:
-    """Makes the one resource there is: a proxy config with nothing but the roots."""
+    """Makes the one resource of its type: a proxy config with the roots alone."""
 
     def __init__(self, bundle_pem: Callable[[], bytes]) -> None:
         self._bundle_pem = bundle_pem
@@ -39,7 +39,7 @@ class TrustBundleGenerator:
         watch: Watch,  # noqa: ARG002
         push: PushRequest | None,
     ) -> Generated | None:
-        if push is not None and push.configs_updated and not _tells_of_it(push):
+        if push is not None and push.configs_updated and not _is_about_the_bundle(push):
             return None
         return Generated(resources=(self._resource(),))
 
@@ -55,5 +55,5 @@ class TrustBundleGenerator:
         return self._made[1]
 
 
-def _tells_of_it(push: PushRequest) -> bool:
+def _is_about_the_bundle(push: PushRequest) -> bool:
     return any(key.kind == KIND for key in push.configs_updated)

@@ -23,7 +23,7 @@ from mesh_ca import (
 from mesh_discovery._config import DiscoveryConfig
 from mesh_discovery.push._trust_bundle import trust_bundle_changed
 from mesh_discovery.serve._admission import credentials
-from mesh_discovery.serve._certificate import ServingCertificate
+from mesh_discovery.serve._serving_certificate import ServingCertificate
 from mesh_filewatch import ReadTimedOut, run_in_thread
 from xds_server import PushRequest, peer_of
 

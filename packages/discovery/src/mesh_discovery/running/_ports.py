@@ -8,10 +8,10 @@ from prometheus_client import CollectorRegistry
 
 from mesh_discovery._config import DiscoveryConfig
 from mesh_discovery.plan._proxy import Proxy
-from mesh_discovery.serve._certificate import ServingCertificate
 from mesh_discovery.serve._debug_pages import DebugPages
 from mesh_discovery.serve._free_ports import CannotListenError
 from mesh_discovery.serve._http import monitoring_app, public_app, serving_http
+from mesh_discovery.serve._serving_certificate import ServingCertificate
 from mesh_lifecycle import Readiness
 from mesh_listening.prometheus import PortMetrics
 from xds_server import Listener, ListenError, PlainListener, TlsListener, XdsServer, serving

@@ -1,8 +1,8 @@
-"""Who may have a proxy's configuration: whoever proves to be that proxy's workload.
+"""Admission of xDS clients: a caller must prove to be the workload of the proxy it speaks for.
 
-Istio's rules: over TLS a caller must show who it is, and its SPIFFE id must name the namespace,
-and the service account if the node says one, that it asks for. Plaintext callers (15010, meant
-for the same machine or a trusted network) have no identity and are believed.
+Istio's rules: over TLS a caller must prove its identity, and the SPIFFE id must have the namespace
+of the node, and its service account if the node names one. Plaintext callers (15010, meant for the
+same machine or a trusted network) have no identity and are trusted.
 """
 
 import logging
@@ -14,7 +14,7 @@ from mesh_ca import Authenticator, CaError, Credentials, NotAuthenticated
 from mesh_configfile import Duration
 from mesh_discovery.config.kinds._mesh_config import DRAIN_TIME
 from mesh_discovery.plan._proxy import NodeError, NotServedError, Proxy, parse_proxy
-from mesh_discovery.serve._draining import drain_time_of
+from mesh_discovery.serve._drain_time import drain_time_of
 from mesh_identity import InvalidSpiffeId, SpiffeId
 from xds_server import Admission, Node, Peer, Refused
 
@@ -31,7 +31,7 @@ class ProxyAdmission:
         domain_suffix: str,
         drain_time: Callable[[], Duration] = lambda: DRAIN_TIME,
     ) -> None:
-        """drain_time: of the Envoys of agents that do not say theirs."""
+        """drain_time: returns that of Envoys whose node has none."""
         self._authenticator = authenticator
         self._domain_suffix = domain_suffix
         self._drain_time = drain_time
@@ -53,7 +53,7 @@ class ProxyAdmission:
             wanted = f"namespace {proxy.namespace}"
             if proxy.service_account:
                 wanted += f" and service account {proxy.service_account}"
-            # Whose it is follows from what the caller showed, so the caller may hear it.
+            # The identities are those that the caller itself has shown: naming them leaks nothing.
             raise Refused(
                 grpc.StatusCode.PERMISSION_DENIED,
                 f"the caller's identity is not of {wanted}, it is {', '.join(identities)[:300]}",
@@ -84,7 +84,7 @@ class ProxyAdmission:
 
 
 def credentials(peer: Peer) -> Credentials:
-    """Present a peer to an authenticator."""
+    """Return a peer's credentials, as authenticators take them."""
     return Credentials(
         metadata=peer.metadata,
         encrypted=peer.encrypted,
@@ -93,7 +93,7 @@ def credentials(peer: Peer) -> Credentials:
 
 
 def speaks_for(identity: str, proxy: Proxy) -> bool:
-    """Tell whether an identity is that of a proxy's workload."""
+    """Tell whether an identity is that of the proxy's workload."""
     try:
         shown = SpiffeId.parse(identity)
     except InvalidSpiffeId:

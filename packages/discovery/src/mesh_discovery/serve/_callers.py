@@ -1,4 +1,4 @@
-"""Who may have certificates: who has one already, or a token that a known key signed."""
+"""Authenticates callers: by a token that a known key signed, or by a certificate of the mesh."""
 
 import logging
 import tempfile
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 async def authenticating(
     tokens: TokenRule | None, authority: Authority, *, revocations: RevocationList | None
 ) -> AsyncIterator[Authenticator]:
-    """Tell callers apart while the block runs. Raises `CaError` for keys that can't be used."""
+    """Give an authenticator while the block runs; raises `CaError` for unusable keys."""
     by_certificate = (
         ClientCertificateAuthenticator(is_revoked=revocations.is_revoked)
         if revocations is not None
@@ -47,7 +47,7 @@ async def authenticating(
             jwks=await _keys(tokens, stack),
             trust_domain=authority.trust_domain,
         )
-        # A token first: it is the newer proof, and begins the certificate's renewals anew.
+        # A token first: it is the newer proof, and restarts the limit of renewals.
         yield FirstOf([by_token, by_certificate])
 
 

@@ -1,4 +1,4 @@
-"""Can we have the ports we want? Asked of all before any is opened, so that all are named."""
+"""Checks that all ports are free before any is opened, so that one error names all."""
 
 import os
 import socket
@@ -9,7 +9,7 @@ from mesh_listening import ListenError, listening_on
 
 
 class CannotListenError(Exception):
-    """Ports that can't be had; a sentence for each, which names its flag."""
+    """Ports that can't be listened on; a sentence for each, which names its flag."""
 
 
 def check_free(addresses: Iterable[Address | None]) -> None:
@@ -28,7 +28,7 @@ def check_free(addresses: Iterable[Address | None]) -> None:
 
 
 def refusal(address: Address, error: ListenError) -> str:
-    """Say why an address can't be had and what to do."""
+    """Return the sentence for an address that can't be listened on: the reason and the remedy."""
     cause = error.__cause__
     if isinstance(cause, socket.gaierror):
         return (

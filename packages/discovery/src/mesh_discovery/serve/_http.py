@@ -1,4 +1,4 @@
-"""The HTTP ports: readiness for everyone, metrics, and for this machine's people a look inside."""
+"""The two HTTP ports: readiness and the revocation list; metrics and debug pages."""
 
 import ipaddress
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -117,7 +117,7 @@ async def serving_http(
 ) -> AsyncIterator[str]:
     """Serve until the context is left; the value is host:port. Raises `CannotListenError`.
 
-    ports: where its connections are told of.
+    ports: counts its connections.
     """
     runner = web.AppRunner(
         app, access_log=None, shutdown_timeout=1.0, keepalive_timeout=limits.idle_s
@@ -137,6 +137,6 @@ async def serving_http(
         )
         if ports is not None:
             ports.add(port)
-        # Open connections get their answers; what is left then is cut off.
+        # Open connections get their answers; those that are left then are closed.
         stack.push_async_callback(runner.cleanup)
         yield name

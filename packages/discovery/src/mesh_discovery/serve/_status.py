@@ -27,7 +27,7 @@ class ProblemStatus(TypedDict):
 
 
 class LastGoodStatus(TypedDict):
-    """What is served in place of a wrong file, and since when (Unix seconds)."""
+    """The content served in place of a wrong file, and when it was read (Unix seconds)."""
 
     objects: int
     read_at: float

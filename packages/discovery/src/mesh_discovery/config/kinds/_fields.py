@@ -1,4 +1,4 @@
-"""What the specs of all kinds are made of: the base of their structs, and types of fields."""
+"""The base of the structs of all kinds, and the types of their fields."""
 
 from typing import Annotated, Any, TypeAlias
 

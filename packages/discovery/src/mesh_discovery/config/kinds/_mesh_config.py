@@ -19,7 +19,7 @@ from mesh_identity import InvalidSpiffeId, checked_trust_domain
 
 
 class TrafficPolicyMode(StrEnum):
-    """What happens to requests for hosts that the mesh does not know."""
+    """How requests for hosts that the mesh does not know are treated."""
 
     REGISTRY_ONLY = "REGISTRY_ONLY"
     ALLOW_ANY = "ALLOW_ANY"
@@ -58,11 +58,11 @@ class MeshConfigSpec(SpecFields, frozen=True):
 
 
 DRAIN_TIME = Duration(45)
-"""Of agents that are told nothing else; Istio's default."""
+"""The drain time of agents without another; Istio's default."""
 
 
 def mesh_drain_time(default_config: Mapping[str, object]) -> Duration:
-    """Return what the mesh config's `defaultConfig` says; raises `DurationError`."""
+    """Return the drain time in a mesh config's `defaultConfig`; raises `DurationError`."""
     value = default_config.get("drainDuration")
     return DRAIN_TIME if value is None else drain_time(value if isinstance(value, str) else "")
 

@@ -20,7 +20,7 @@ class MatchLabels(SpecFields, frozen=True):
 
 
 class MutualTlsMode(StrEnum):
-    """What a workload accepts."""
+    """The connections that a workload accepts."""
 
     UNSET = "UNSET"
     DISABLE = "DISABLE"

@@ -1,10 +1,10 @@
-"""Protocols of service ports, and what each means to Envoy."""
+"""The protocols of service ports."""
 
 from enum import StrEnum
 
 
 class Protocol(StrEnum):
-    """What a port speaks; the names are Istio's."""
+    """The protocol of a port; the names are Istio's."""
 
     HTTP = "HTTP"
     HTTP2 = "HTTP2"
@@ -20,15 +20,15 @@ class Protocol(StrEnum):
 
     @classmethod
     def parse(cls, text: str) -> "Protocol | None":
-        """Read a protocol in any case; None when there is no such."""
+        """Read a protocol in upper or lower case; None when it is unknown."""
         return cls._value2member_map_.get(text.upper())  # type: ignore[return-value]
 
     @classmethod
     def of_port(cls, protocol: str, name: str) -> "Protocol":
         """Take the protocol given, else the port name's prefix (`grpc-api`), else TCP.
 
-        Istio looks into the traffic when neither says; a port that holds its bytes to be opaque
-        works for every protocol, only without routes.
+        Istio detects the protocol of the traffic when there is neither; treated as TCP, every
+        protocol works, only without routes.
         """
         if protocol and (given := cls.parse(protocol)) is not None:
             return given
@@ -38,12 +38,12 @@ class Protocol(StrEnum):
 
     @property
     def is_http(self) -> bool:
-        """Whether requests are seen and routed one by one."""
+        """Whether Envoy routes each request."""
         return self in _HTTP
 
     @property
     def is_http2(self) -> bool:
-        """Whether the application itself must be spoken to in HTTP/2."""
+        """Whether Envoy must speak HTTP/2 to the application."""
         return self in (Protocol.HTTP2, Protocol.GRPC)
 
 

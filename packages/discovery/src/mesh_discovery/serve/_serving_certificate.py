@@ -1,4 +1,4 @@
-"""The certificate of the secure port, signed by our own CA and renewed while we run."""
+"""The certificate of the secure port, signed by the control plane's own CA and renewed."""
 
 import logging
 import random
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class CertificateIssuer(Protocol):
-    """What signs the certificate: `mesh_ca.Authority`."""
+    """Signs server certificates: `mesh_ca.Authority`."""
 
     @property
     def root_pem(self) -> bytes:

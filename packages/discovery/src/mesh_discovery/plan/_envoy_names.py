@@ -76,7 +76,7 @@ def short_names(host: str, proxy_domain: str) -> tuple[str, ...]:
 
 
 def name_and_namespace(host: str, proxy_domain: str) -> tuple[str, str] | None:
-    """Take `web` and `a` out of `web.a.svc.cluster.local`; None if it is no such host of the mesh.
+    """Return `web` and `a` for `web.a.svc.cluster.local`; None for hosts outside the mesh.
 
     The mesh's own domain is what follows the namespace in a proxy's, as in `b.svc.cluster.local`.
     """
