@@ -1,5 +1,6 @@
 """What the tests here share."""
 
+import sys
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,6 +13,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from mesh_sds import AllowedPeers, SdsConfig, SdsServer, TlsCertificate, serving
 from mesh_sds.testing import FakeSecrets
+
+sys.path.insert(0, str(Path(__file__).parent / "support"))
 
 
 @pytest.fixture
