@@ -43,8 +43,9 @@ async def example(name: str, **names: object) -> dict[str, Any]:
     return scope
 
 
-async def show_of(channel: Any) -> bytes:
-    answer: bytes = await channel.unary_unary("/Peer/Show")(b"")
+async def show_of(channel: grpc.aio.Channel) -> bytes:
+    call = channel.unary_unary("/Peer/Show", request_serializer=bytes, response_deserializer=bytes)
+    answer: bytes = await call(b"")
     return answer
 
 
@@ -102,7 +103,7 @@ async def test_aiohttp(certificates: Certificates) -> None:
 
 
 async def test_grpc(certificates: Certificates) -> None:
-    async def show(request: bytes, context: Any) -> bytes:
+    async def show(request: bytes, context: "grpc.aio.ServicerContext[bytes, bytes]") -> bytes:
         return request + b"".join(context.auth_context()["x509_pem_cert"])
 
     made = await example("grpc", certificates=certificates, grpc=grpc)

@@ -1,4 +1,4 @@
-"""The errors of this package, by what the caller can do about them."""
+"""The errors of this package, grouped by how a caller can react."""
 
 
 class CertClientError(Exception):

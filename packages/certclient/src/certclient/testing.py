@@ -102,7 +102,7 @@ class FakeAuthority:
         return self._issuers()[0].certificate.public_bytes(Encoding.PEM)
 
     def answer(self) -> None:
-        """Sign requests again, also those that hang."""
+        """Sign requests again, including the ones that hang."""
         self._error = self._fault = self._made = None
         self._hanging = False
         self._released.set()

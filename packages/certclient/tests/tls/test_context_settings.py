@@ -1,9 +1,8 @@
 """What a program sets on a context that follows holds on each connection, or is refused."""
 
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -280,5 +279,5 @@ def test_what_is_read_is_of_the_context_that_serves(contexts: Contexts) -> None:
     assert names(served.get_ciphers()) == names(contexts[0].get_ciphers())
 
 
-def names(ciphers: list[Any]) -> list[str]:
-    return [cipher["name"] for cipher in ciphers]
+def names(ciphers: Sequence[Mapping[str, object]]) -> list[str]:
+    return [str(cipher["name"]) for cipher in ciphers]

@@ -1,11 +1,11 @@
 """Mutual TLS on grpc.aio before and after rotations."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterable, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import grpc
 import grpc.aio
@@ -25,6 +25,9 @@ from certclient import (
     with_trust,
 )
 from certclient.testing import FakeAuthority
+
+if TYPE_CHECKING:
+    Context = grpc.aio.ServicerContext[bytes, bytes]
 
 SERVER = SpiffeId.parse("spiffe://cluster.local/ns/shop/sa/server")
 
@@ -47,11 +50,11 @@ async def server(
         yield certificates
 
 
-async def show_peer(request: bytes, context: Any) -> bytes:
+async def show_peer(request: bytes, context: "Context") -> bytes:
     return request + b"".join(context.auth_context()["x509_pem_cert"])
 
 
-async def show_twice(request: bytes, context: Any) -> AsyncIterator[bytes]:
+async def show_twice(request: bytes, context: "Context") -> AsyncIterator[bytes]:
     for _ in range(2):
         yield await show_peer(request, context)
 
@@ -83,13 +86,17 @@ async def until_federated(certificates: Certificates) -> AsyncIterator[None]:
     yield
 
 
-async def call(channel: Any) -> bytes:
-    answer: bytes = await channel.unary_unary("/Peer/Show")(b"")
+async def call(channel: grpc.aio.Channel) -> bytes:
+    call = channel.unary_unary("/Peer/Show", request_serializer=bytes, response_deserializer=bytes)
+    answer: bytes = await call(b"")
     return answer
 
 
-def stream(channel: Any) -> AsyncIterator[bytes]:
-    answers: AsyncIterator[bytes] = channel.unary_stream("/Peer/Twice")(b"")
+def stream(channel: grpc.aio.Channel) -> AsyncIterable[bytes]:
+    call = channel.unary_stream(
+        "/Peer/Twice", request_serializer=bytes, response_deserializer=bytes
+    )
+    answers: AsyncIterable[bytes] = call(b"")
     return answers
 
 

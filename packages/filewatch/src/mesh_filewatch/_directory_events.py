@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class DirectoryEvent(Enum):
-    """What happened to an entry of a directory, or to the watch itself.
+    """An event of an entry in a watched directory, or of the watch itself.
 
     WRITTEN_TO: the file's content changed and its writer still has it open.
     CHANGED: the entry was made, moved or deleted, closed by its writer, or got other permissions.

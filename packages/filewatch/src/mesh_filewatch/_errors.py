@@ -1,4 +1,4 @@
-"""What can be wrong with a file that was named, each an OSError with a whole sentence."""
+"""The errors of reading a file, each an OSError with a whole sentence."""
 
 import errno
 import os

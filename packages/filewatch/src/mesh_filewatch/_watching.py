@@ -107,11 +107,11 @@ class FileWatch:
         `wait` tells of every change after this method returned, so read the files after it. A path
         whose file system hangs is left out until it results, which counts as a change.
         """
-        asked = {(str(path), False): path for path in paths}
-        asked |= {(str(path), True): path for path in directories}
+        paths_by_key = {(str(path), False): path for path in paths}
+        paths_by_key |= {(str(path), True): path for path in directories}
         calls = {
             key: FileCall(str(path), partial(_resolve, path, whole=key[1]))
-            for key, path in asked.items()
+            for key, path in paths_by_key.items()
         }
         for _ in range(_MAX_RESOLUTIONS):
             results = await self._calls.run(calls)

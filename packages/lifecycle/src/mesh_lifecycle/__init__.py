@@ -1,6 +1,6 @@
 """The lifecycle of an asyncio service: starting, retrying, readiness, stopping and logging.
 
-Uses the standard library only, and nothing of what the service does.
+Uses the standard library only, and does not depend on the kind of service.
 """
 
 from mesh_lifecycle._background import ServiceEnded, in_background

@@ -1,4 +1,4 @@
-"""Turns signals into a request to stop that a program can wait for."""
+"""A request to stop that signals make and a program can wait for."""
 
 import asyncio
 import signal

@@ -1,1 +1,1 @@
-"""Certificates in files: those that others renew are read, ours are written."""
+"""Certificates in files: reads the files of other programs, and writes our own."""

@@ -100,7 +100,7 @@ class FileSecrets:
     def forget_all_but(self, names: Collection[str]) -> None:
         """Stop reading the files of all names but these, `default` and `ROOTCA`.
 
-        A name that is asked for later is read again, as a new one.
+        A name that is requested later is read again, as a new one.
         """
         for name in self._wanted.keys() - _OWN - set(names):
             del self._wanted[name]
@@ -191,7 +191,7 @@ async def file_secrets(
     clock: Clock | None = None,
     watch_directory: WatchDirectory | None = None,
 ) -> AsyncIterator[FileSecrets]:
-    """Follow the files of `default`, `ROOTCA` and of every name that is asked for.
+    """Follow the files of `default`, `ROOTCA` and of every name that is requested for.
 
     Does not wait for the files and does not fail without them.
     watch_directory: replaces inotify in tests.
@@ -216,14 +216,14 @@ async def _follow(
     watch: FileWatch,
     reader: SecretReader,
 ) -> None:
-    lookups: FileCalls[str, FileState] = FileCalls(watch.mark_changed)
+    calls: FileCalls[str, FileState] = FileCalls(watch.mark_changed)
     try:
         while True:
-            asked, old = dict(wanted), feed.value
+            requested, old = dict(wanted), feed.value
             states: dict[str, FileState] = {}
             for _ in range(_SETTLE_READS):
-                await watch.follow(path for files in asked.values() for path in paths_of(files))
-                states = await _read(asked, old.states, reader, lookups)
+                await watch.follow(path for files in requested.values() for path in paths_of(files))
+                states = await _read(requested, old.states, reader, calls)
                 if not _became_invalid(old.states, states):
                     break
                 await asyncio.sleep(_SETTLE_S)
@@ -235,20 +235,20 @@ async def _follow(
                     load_failures=old.load_failures + _log_changes(old.states, states),
                 )
             )
-            if wanted.keys() == asked.keys():
+            if wanted.keys() == requested.keys():
                 await watch.wait(UNFINISHED_S / 4 if reader.waits_for_writer else None)
     finally:
-        await lookups.close()
+        await calls.close()
 
 
 async def _read(
-    asked: Mapping[str, SecretFiles],
+    requested: Mapping[str, SecretFiles],
     old: Mapping[str, FileState],
     reader: SecretReader,
-    lookups: FileCalls[str, FileState],
+    calls: FileCalls[str, FileState],
 ) -> dict[str, FileState]:
     """Read all names; a name on a file system that hangs keeps its last secret."""
-    reader.forget_all_but(asked.keys())
+    reader.forget_all_but(requested.keys())
     states: dict[str, FileState] = {}
     # Pairs before roots, so that the roots are never older than a pair that leads to them.
     for pairs in (True, False):
@@ -256,17 +256,17 @@ async def _read(
             name: FileCall(
                 str(paths_of(files)[0]), partial(reader.state, name, files, old.get(name))
             )
-            for name, files in asked.items()
+            for name, files in requested.items()
             if isinstance(files, PairFiles) is pairs
         }
-        for name, answer in (await lookups.run(work)).items():
-            if isinstance(answer, FileState):
-                states[name] = answer
+        for name, result in (await calls.run(work)).items():
+            if isinstance(result, FileState):
+                states[name] = result
             else:
-                shown = " and ".join(map(str, paths_of(asked[name])))
-                told = f"{shown} cannot be read: {answer.strerror}"
-                states[name] = replace(old.get(name, FileState()), error=told)
-    return {name: states[name] for name in asked}
+                shown = " and ".join(map(str, paths_of(requested[name])))
+                error = f"{shown} cannot be read: {result.strerror}"
+                states[name] = replace(old.get(name, FileState()), error=error)
+    return {name: states[name] for name in requested}
 
 
 def _became_invalid(old: Mapping[str, FileState], new: Mapping[str, FileState]) -> bool:

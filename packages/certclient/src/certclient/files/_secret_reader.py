@@ -61,7 +61,7 @@ class SecretReader:
         return bool(self._unfinished_since)
 
     def forget_all_but(self, names: Collection[str]) -> None:
-        """Drop what is remembered of other names."""
+        """Forget the unfinished bundles of all other names."""
         for known in (self._unfinished_since, self._accepted_unfinished):
             for name in known.keys() - set(names):
                 known.pop(name, None)

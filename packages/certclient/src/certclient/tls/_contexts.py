@@ -217,10 +217,10 @@ class _FollowingContext(ssl.SSLContext):
             refusing.check_hostname = False
             return refusing
         if self._inner is None or certificate is not self._made_of:
-            self._inner, self._made_of = self._made(certificate), certificate
+            self._inner, self._made_of = self._new_inner(certificate), certificate
         return self._inner
 
-    def _made(self, certificate: Certificate) -> "_InnerContext":
+    def _new_inner(self, certificate: Certificate) -> "_InnerContext":
         bundles = bundles_for(certificate, self._rule)
         inner = _InnerContext(self._side)
         inner.rule = self._rule

@@ -159,7 +159,7 @@ def usable_roots(
 ) -> tuple[tuple[PathElement, ...], tuple[str, ...]]:
     """Return the CA certificates that have not expired, each once, and why others are left out.
 
-    Those that are yet to begin are among them: they may have been handed out ahead of time.
+    Roots that are not valid yet are included: they may be distributed ahead of time.
     """
     roots: list[PathElement] = []
     left_out: list[str] = []
