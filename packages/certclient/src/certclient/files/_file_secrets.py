@@ -191,7 +191,7 @@ async def file_secrets(
     clock: Clock | None = None,
     watch_directory: WatchDirectory | None = None,
 ) -> AsyncIterator[FileSecrets]:
-    """Follow the files of `default`, `ROOTCA` and of every name that is requested for.
+    """Follow the files of `default`, `ROOTCA` and of every name that is requested.
 
     Does not wait for the files and does not fail without them.
     watch_directory: replaces inotify in tests.
