@@ -25,7 +25,7 @@ class Stream:
             frozenset("1"),
         )
 
-    def kept(self) -> ClientClusters:
+    def client_clusters(self) -> ClientClusters:
         return self._kept
 
 
@@ -33,11 +33,11 @@ def test_the_last_stream_counts_whether_it_has_ended_or_not(clock: Any) -> None:
     last = LastClusters(clock=clock)
     first, second, third = Stream("a"), Stream("b"), Stream("c")
     assert last.opened("n", first) == NO_CLUSTERS
-    assert last.opened("n", second) == first.kept()
+    assert last.opened("n", second) == first.client_clusters()
     last.closed("n", first)  # noticed late
     last.closed("n", second)
     assert last.opened("other", third) == NO_CLUSTERS
-    assert last.opened("n", third) == second.kept()
+    assert last.opened("n", third) == second.client_clusters()
 
 
 def test_only_so_many_nodes_are_remembered(clock: Any) -> None:

@@ -142,7 +142,7 @@ def test_an_ack_in_the_middle_of_a_push_removes_nothing(
     envoy: Envoy, state: Any, make: Any
 ) -> None:
     """Not even with no time to drain: what replaces it has not been sent yet."""
-    envoy.core.stream._drain_time_s = 0.0
+    envoy.core.stream.removals.drain_time_s = 0.0
     bring(state, make, 1)
     replies = envoy.core.push()
     while not any(type_url == RDS for type_url, _ in envoy.log[-1:]):

@@ -22,7 +22,7 @@ _REMEMBERED = 1000
 class ClusterStream(Protocol):
     """A stream."""
 
-    def kept(self) -> ClientClusters: ...
+    def client_clusters(self) -> ClientClusters: ...
 
 
 class LastClusters:
@@ -48,14 +48,14 @@ class LastClusters:
         before = self._connected.get(node_id)
         self._connected[node_id] = stream
         _, gone = self._gone.pop(node_id, (0.0, NO_CLUSTERS))
-        return gone if before is None else before.kept()
+        return gone if before is None else before.client_clusters()
 
     def closed(self, node_id: str, stream: ClusterStream) -> None:
         """A stream is over."""
         if self._connected.get(node_id) is not stream:
             return
         del self._connected[node_id]
-        if (kept := stream.kept()).clusters:
+        if (kept := stream.client_clusters()).clusters:
             self._gone[node_id] = (self._clock.monotonic() + _KEPT_S, kept)
             if len(self._gone) > _REMEMBERED:
                 del self._gone[next(iter(self._gone))]

@@ -1,4 +1,4 @@
-"""The delta dialect: what changed, and what is gone, rather than all there is.
+"""The delta dialect: responses hold changed resources and the names of removed ones.
 
 Rules: https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol#incremental-xds
 """
@@ -34,8 +34,8 @@ from xds_server.subscriptions._subscription import WILDCARD, Query, RequestOutco
 class DeltaState(StreamState[DeltaRequest]):
     """One delta stream.
 
-    `in_doubt` are endpoints that the client may have lost with its last stream: between a cluster
-    and the endpoints it warms with, which it does not say.
+    `in_doubt` are endpoints that the client may lack although it says that it has them: its last
+    stream may have broken between a cluster and the endpoints that warm it.
     """
 
     __slots__ = ("in_doubt",)
@@ -50,13 +50,13 @@ class DeltaState(StreamState[DeltaRequest]):
             return RequestOutcome(queries=self._subscribe(request))
         stale = False
         if request.error is not None:
-            subscription.refused(request.error, nonce=request.nonce, now=self._now())
+            subscription.record_nack(request.error, nonce=request.nonce, now=self._now())
         elif request.nonce and request.nonce == subscription.nonce_sent:
-            subscription.acked(now=self._now())
+            subscription.record_ack(now=self._now())
         elif request.nonce:
             # Responses may overtake ACKs here, so only a nonce of another stream is stale.
             stale = not request.nonce.startswith(self.nonce_prefix)
-        # Whatever its nonce: each request is a change of its own, and is not said again.
+        # Whatever its nonce: each request changes the names, and the client does not repeat it.
         if request.type_url == ENDPOINT and subscription.is_answered:
             self.warming.endpoints_confirmed()
         queries = self._resubscribe(subscription, request)
@@ -70,7 +70,7 @@ class DeltaState(StreamState[DeltaRequest]):
             names=shared_names(request.subscribe - {WILDCARD}),
             wildcard=not request.subscribe or WILDCARD in request.subscribe,
             implicit_wildcard=not request.subscribe,
-            # Of what a client brings from an older stream only the version is known.
+            # Only the versions are known of the resources that it has from an older stream.
             client_has=ResourcesByName(
                 (name, Resource(name=name, type_url=request.type_url, body=b"", version=version))
                 for name, version in request.initial_versions.items()
@@ -80,7 +80,7 @@ class DeltaState(StreamState[DeltaRequest]):
         )
         self.subscriptions[request.type_url] = subscription
         if request.initial_versions:
-            self._resumed_at = self._now()
+            self.removals.resumed_at = self._now()
         if request.type_url == ENDPOINT and self.in_doubt:
             self.warming.resume(self.in_doubt & subscription.client_has.keys())
             self.in_doubt = NO_NAMES
@@ -89,7 +89,7 @@ class DeltaState(StreamState[DeltaRequest]):
                 type_url=request.type_url,
                 watch=subscription.watch,
                 requested=True,
-                # Envoy's start waits for the first word on a wildcard, even if it is "nothing".
+                # Envoy's start waits for the first response to a wildcard, even an empty one.
                 even_if_empty=subscription.wildcard and not request.initial_versions,
             ),
         )
@@ -113,8 +113,9 @@ class DeltaState(StreamState[DeltaRequest]):
                     type_url=type_url, watch=subscription.watch, requested=True, even_if_empty=True
                 )
             )
-        # The client may have dropped what it names again, so it gets it even if it had it. And
-        # where the wildcard covers a name it gave up, it has to hear whether that is still there.
+        # The client may have dropped a resource that it names again, so it gets it even if it had
+        # it. And if a wildcard covers a name that it unsubscribed, it has to hear whether the
+        # resource still exists.
         named = request.subscribe - {WILDCARD}
         if subscription.wildcard:
             named |= dropped
@@ -150,9 +151,9 @@ class DeltaState(StreamState[DeltaRequest]):
             removed = unused
             if gone or subscription.pending_removals:
                 still = NO_NAMES if complete else subscription.pending_removals
-                self._set_pending_removals(subscription, (still | gone).difference(state, unused))
+                self.removals.set_pending(subscription, (still | gone).difference(state, unused))
         if removed and query.type_url == ENDPOINT:
-            self.warming.take(removed.__contains__)  # who is told that there are none waits no more
+            self.warming.stop_awaiting(removed.__contains__)
         if (new is state and not client_has) or (
             complete and not gone and query.watch is subscription.watch
         ):
@@ -185,7 +186,7 @@ class DeltaState(StreamState[DeltaRequest]):
     ) -> Response:
         nonce = self._next_nonce()
         version = self._version() if version is None else version
-        subscription.sent(nonce=nonce, version=version, now=self._now())
+        subscription.record_sent(nonce=nonce, version=version, now=self._now())
         tail = delta_tail(
             type_url=subscription.type_url,
             version=version,
@@ -204,7 +205,7 @@ class DeltaState(StreamState[DeltaRequest]):
 
 
 def _complete(query: Query, generated: Generated) -> bool:
-    """Whether what was not generated does not exist, as far as the watch goes."""
+    """Return whether names of the watch that were not generated do not exist."""
     return generated.complete or (
         not generated.partial
         and (query.requested or query.watch.wildcard or query.type_url in FULL_STATE)
@@ -219,7 +220,7 @@ def _gone(
     *,
     vanished: frozenset[str],
 ) -> frozenset[str]:
-    """Names the client has, or has just asked for, that do not exist.
+    """Return the names that the client has or has just asked for and that do not exist.
 
     https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol#knowing-when-a-requested-resource-does-not-exist
     """
@@ -232,7 +233,7 @@ def _gone(
     if not query.requested:
         return gone
     if generated.removed and not query.watch.wildcard:
-        # Of any type, the generator may say so.
+        # The generator may say so of any type.
         gone |= frozenset(filter(query.watch.covers, generated.removed)).difference(state)
     if _complete(query, generated) and query.type_url not in ABSENCE_NOT_SENT:
         missing = query.watch.names.difference(state)

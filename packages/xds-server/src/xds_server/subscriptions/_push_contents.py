@@ -1,9 +1,9 @@
-"""What one push brings a client: every type generated from one state, before any of it is sent.
+"""The contents of one push to one client: all types generated from one state before any is sent.
 
 Generators work on live state, and between two responses of a push that state may move on. Were
-each type generated when its turn comes, routes of a newer state would follow clusters of an older
-one. What the new clusters and listeners refer to is made along with them, as the client asks for
-it only when it has read them.
+each type generated when it is sent, routes of a newer state would follow clusters of an older one.
+The resources that new clusters and listeners refer to are generated along with them, as the client
+asks for them only when it has read the clusters and listeners.
 """
 
 from __future__ import annotations
@@ -17,48 +17,49 @@ from xds_server.sources._generated import Generated
 from xds_server.subscriptions._subscription import Query
 
 Generate: TypeAlias = Callable[[Query], Generated | None]
-"""Makes what an ask is for; None: there is nothing to say."""
+"""Returns the resources for a query; None: there is nothing to send."""
 
 
 class GeneratedFor(NamedTuple):
-    """An ask, and what was generated for it."""
+    """A query, and what the generator returned for it."""
 
     query: Query
     generated: Generated | None
 
 
 class PushContents:
-    """What was generated for one push, by type."""
+    """The resources that were generated for one push, by type."""
 
-    __slots__ = ("_made", "_referred")
+    __slots__ = ("_by_type", "_referenced")
 
-    def __init__(self, queries: Iterable[Query], source: Generate) -> None:
-        self._made: dict[str, list[GeneratedFor]] = {}
-        self._referred: dict[str, Mapping[str, Resource]] = {}
+    def __init__(self, queries: Iterable[Query], generate: Generate) -> None:
+        self._by_type: dict[str, list[GeneratedFor]] = {}
+        self._referenced: dict[str, Mapping[str, Resource]] = {}
         for query in queries:
-            self._made.setdefault(query.type_url, []).append(GeneratedFor(query, source(query)))
+            results = self._by_type.setdefault(query.type_url, [])
+            results.append(GeneratedFor(query, generate(query)))
 
     def of(self, type_url: str) -> Iterable[GeneratedFor]:
-        """What was generated of a type."""
-        return self._made.get(type_url, ())
+        """Return the results for the queries of a type."""
+        return self._by_type.get(type_url, ())
 
-    def refer(self, type_url: str, names: frozenset[str], source: Generate) -> None:
-        """Make what new resources refer to, by these names, for when the client asks for it."""
-        if any(made.generated.complete for made in self._known(type_url)):
-            return  # What is not in there does not exist.
-        names = names.difference(*(made.generated.by_name() for made in self._known(type_url)))
+    def add_referenced(self, type_url: str, names: frozenset[str], generate: Generate) -> None:
+        """Generate resources that new ones refer to, for when the client asks for them."""
+        if any(generated.complete for _, generated in self._results(type_url)):
+            return  # Names that are not among them do not exist.
+        names = names.difference(*(generated.by_name() for _, generated in self._results(type_url)))
         if names:
             watch = Watch(type_url=type_url, names=names)
-            generated = source(Query(type_url=type_url, watch=watch, requested=True))
+            generated = generate(Query(type_url=type_url, watch=watch, requested=True))
             if generated is not None:
-                self._referred[type_url] = generated.by_name()
+                self._referenced[type_url] = generated.by_name()
 
     def answer(self, query: Query) -> Generated | None:
-        """What a client that asks in the middle of the push gets; None: it is not in here."""
-        for made in self._known(query.type_url):
-            whole = made.query.watch == query.watch and not made.generated.partial
-            if made.generated.complete or (whole and query.watch.wildcard):
-                return made.generated
+        """Return the answer to a client that asks during the push; None if it is not in here."""
+        for known, generated in self._results(query.type_url):
+            whole = known.watch == query.watch and not generated.partial
+            if generated.complete or (whole and query.watch.wildcard):
+                return generated
         if query.watch.wildcard:
             return None
         found: dict[str, Resource] = {}
@@ -70,22 +71,18 @@ class PushContents:
         return Generated(resources=tuple(found.values()), version=self._version(query.type_url))
 
     def _find(self, type_url: str, name: str) -> Resource | None:
-        for made in self._known(type_url):
-            if (resource := made.generated.by_name().get(name)) is not None:
+        for _, generated in self._results(type_url):
+            if (resource := generated.by_name().get(name)) is not None:
                 return resource
-        return self._referred.get(type_url, {}).get(name)
+        return self._referenced.get(type_url, {}).get(name)
 
     def _version(self, type_url: str) -> str | None:
-        return next((made.generated.version for made in self._known(type_url)), None)
+        return next((generated.version for _, generated in self._results(type_url)), None)
 
-    def _known(self, type_url: str) -> list[_Known]:
+    def _results(self, type_url: str) -> list[tuple[Query, Generated]]:
+        """Return the queries of a type for which there was a result, with it."""
         return [
-            _Known(query, generated)
-            for query, generated in self._made.get(type_url, ())
+            (query, generated)
+            for query, generated in self._by_type.get(type_url, ())
             if generated is not None
         ]
-
-
-class _Known(NamedTuple):
-    query: Query
-    generated: Generated

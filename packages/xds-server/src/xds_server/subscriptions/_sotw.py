@@ -1,7 +1,7 @@
 """The state-of-the-world dialect.
 
-Rules: https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol, and where it leaves a
-choice, what Istio's server does, as its clients are the ones in the field.
+Rules: https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol; where these leave a
+choice, the server behaves as Istio's does, which most clients know.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from xds_server.subscriptions._subscription import WILDCARD, Query, RequestOutco
 
 
 class ClientClusters(NamedTuple):
-    """What a client may have. versions: by which it may name the newest that it accepted."""
+    """The clusters a client may have; `versions` are those that it may have accepted last."""
 
     clusters: ResourcesByName = NO_RESOURCES
     versions: frozenset[str] = NO_NAMES
@@ -40,7 +40,7 @@ NO_CLUSTERS = ClientClusters()
 class SotwState(StreamState[SotwRequest]):
     """One state-of-the-world stream.
 
-    `before` is what the client had of clusters on its last one.
+    `before` are the clusters that the client had on its last stream.
     """
 
     __slots__ = ("_from_last_stream", "_unconfirmed", "_versions", "before")
@@ -52,8 +52,8 @@ class SotwState(StreamState[SotwRequest]):
         self._from_last_stream = NO_RESOURCES
         self._versions: tuple[str, ...] = ()
 
-    def kept(self) -> ClientClusters:
-        """What the client has of clusters, for its next stream."""
+    def client_clusters(self) -> ClientClusters:
+        """Return the clusters the client has, for its next stream."""
         clusters = self.subscriptions.get(CLUSTER)
         if clusters is None or not clusters.nonce_sent:
             return self.before
@@ -65,11 +65,11 @@ class SotwState(StreamState[SotwRequest]):
     def receive(self, request: SotwRequest) -> RequestOutcome:
         subscription = self.subscriptions.get(request.type_url)
         if request.error is not None and subscription is not None:
-            # Only error_detail tells a NACK: the version it names may be any that worked before.
-            subscription.refused(request.error, nonce=request.nonce, now=self._now())
+            # Only error_detail makes it a NACK: its version may be any that was accepted before.
+            subscription.record_nack(request.error, nonce=request.nonce, now=self._now())
             current = request.nonce == subscription.nonce_sent
             if not current and request.type_url == CLUSTER:
-                # The response after it brought the same clusters, and was the first to do so.
+                # The client refused the clusters, so it has them from the response after it only.
                 client_has = subscription.client_has
                 self.warming.clusters_sent(
                     client_has[n] for n in self._unconfirmed & client_has.keys()
@@ -80,18 +80,17 @@ class SotwState(StreamState[SotwRequest]):
             self.subscriptions.pop(request.type_url, None)
             return RequestOutcome()
         if subscription is None or not request.nonce or not subscription.nonce_sent:
-            # Without a nonce, or with one from a stream that is gone, nothing is known of what
-            # the client has.
+            # Without a nonce, or with one of an older stream, it is not known what the client has.
             return RequestOutcome(queries=self._subscribe(request))
         if request.nonce != subscription.nonce_sent:
-            # It crossed a newer response on the wire; the answer to that one will say what the
-            # client wants, but not what it gave up in between and has no longer.
+            # It crossed a newer response on the wire. The answer to that one will name what the
+            # client wants, but not which resources it dropped in between.
             self._narrow(subscription, subscription.names & request.names)
             return RequestOutcome(stale=True)
         refused = subscription.nack is not None and subscription.nack.nonce == request.nonce
         if not refused or request.version == subscription.version_sent:
-            # Else it only changes names, and still names what it refused as the last it was sent.
-            subscription.acked(now=self._now())
+            # Else it only changes names, and its nonce is that of the response that it refused.
+            subscription.record_ack(now=self._now())
             if request.type_url == CLUSTER:
                 self._unconfirmed = NO_NAMES
         return RequestOutcome(queries=self._resubscribe(subscription, request))
@@ -107,9 +106,9 @@ class SotwState(StreamState[SotwRequest]):
             known = request.version and request.version in self.before.versions
             if request.type_url == CLUSTER and known:
                 self._from_last_stream = self.before.clusters
-                self._resumed_at = self._now()
-        # What was sent before stays known by its nonce: if this gets no answer, because nothing
-        # of it exists, the client goes on with that one.
+                self.removals.resumed_at = self._now()
+        # The last nonce stays known: if this request gets no response, because none of the names
+        # exists, the client goes on with that nonce.
         subscription.names = _without_wildcard(request.names)
         subscription.wildcard = everything or WILDCARD in request.names
         subscription.implicit_wildcard = everything
@@ -118,7 +117,7 @@ class SotwState(StreamState[SotwRequest]):
         return (_everything(subscription),) if everything or request.names else ()
 
     def _resubscribe(self, subscription: Subscription, request: SotwRequest) -> tuple[Query, ...]:
-        """The names may have changed along with the ACK or NACK."""
+        """Take over the names of an ACK or NACK, and return the queries for new ones."""
         names = _without_wildcard(request.names)
         if request.names:
             wildcard = WILDCARD in request.names
@@ -147,7 +146,7 @@ class SotwState(StreamState[SotwRequest]):
         )
 
     def _narrow(self, subscription: Subscription, names: frozenset[str]) -> None:
-        """The client wants these names, and has dropped what they do not cover."""
+        """Take note that the client wants these names, and has dropped all others."""
         subscription.names = names
         if not subscription.wildcard:
             covers = subscription.watch.covers
@@ -169,7 +168,7 @@ class SotwState(StreamState[SotwRequest]):
     def _full_state(
         self, subscription: Subscription, query: Query, generated: Generated
     ) -> ResourcesByName | None:
-        """All there is, if anything of it is new: what a response leaves out is removed."""
+        """Return all resources, if any is new or gone: a client removes those a response lacks."""
         client_has = subscription.client_has
         state = generated.wanted_by(subscription.watch)
         if generated.partial and not generated.complete:
@@ -183,8 +182,8 @@ class SotwState(StreamState[SotwRequest]):
         unused = self._without_endpoints(subscription, pending_removals)
         self._record_sent(query.type_url, new)
         if query.type_url == CLUSTER and (staying := pending_removals - unused):
-            # Routes still point to these clusters: they stay until the routes are replaced.
-            self._set_pending_removals(subscription, staying)
+            # Routes still refer to these clusters: they stay until the routes are replaced.
+            self.removals.set_pending(subscription, staying)
             subscription.client_has = client_has.with_changes(state, unused)
             return subscription.client_has if new or unused or query.requested else None
         subscription.pending_removals = NO_NAMES
@@ -194,7 +193,7 @@ class SotwState(StreamState[SotwRequest]):
     def _still_used_from_last_stream(
         self, watch: Watch, state: Mapping[str, Resource]
     ) -> ResourcesByName:
-        """The clusters that the client has from its last stream and that are gone since."""
+        """Return the clusters that the client has from its last stream and that are gone since."""
         brought, self._from_last_stream = self._from_last_stream, NO_RESOURCES
         gone = {n: r for n, r in brought.items() if n not in state and watch.covers(n)}
         return ResourcesByName(gone) if gone else NO_RESOURCES
@@ -202,7 +201,7 @@ class SotwState(StreamState[SotwRequest]):
     def _await_unconfirmed(
         self, subscription: Subscription, resources: Mapping[str, Resource]
     ) -> None:
-        """Clusters of a refused response come again with the next, and may warm only then."""
+        """Await endpoints anew for clusters of a refused response, as they warm with this one."""
         if subscription.nack is not None:
             doubtful = self._unconfirmed & resources.keys()
             self.warming.clusters_sent(resources[name] for name in doubtful)
@@ -210,7 +209,7 @@ class SotwState(StreamState[SotwRequest]):
     def _part(
         self, subscription: Subscription, query: Query, generated: Generated
     ) -> Mapping[str, Resource] | None:
-        """What was asked for or is new; this dialect has no word for what is missing."""
+        """Return the resources that were asked for or are new; missing ones can't be told."""
         state = generated.wanted_by(query.watch)
         new, gone = subscription.client_has.difference(state, complete=generated.complete)
         if generated.complete:
@@ -257,7 +256,7 @@ class SotwState(StreamState[SotwRequest]):
         if subscription.type_url == CLUSTER:
             self._versions = (*self._versions[-3:], version)
         nonce = self._next_nonce()
-        subscription.sent(nonce=nonce, version=version, now=self._now())
+        subscription.record_sent(nonce=nonce, version=version, now=self._now())
         tail = sotw_tail(
             type_url=subscription.type_url,
             version=version,

@@ -1,7 +1,7 @@
 """One stream of either dialect, without its I/O: requests and changes in, responses out.
 
-What both dialects share: the order of a push, the endpoints that follow changed clusters, and
-removals that wait until nothing refers to them any more and who referred to them has drained.
+Both dialects share the order of a push, the endpoints that follow changed clusters, and the
+removals that wait until no other resource refers to them.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from xds_server.protocol._type_urls import (
 )
 from xds_server.protocol._watch import Watch
 from xds_server.sources._generated import Generated
+from xds_server.subscriptions._heartbeats import begin_due_heartbeat, record_ttls
 from xds_server.subscriptions._push_contents import Generate, PushContents
+from xds_server.subscriptions._removals import Removals
 from xds_server.subscriptions._subscription import (
-    NO_REMOVAL_TIMES,
     Query,
-    RemovalTime,
     RequestOutcome,
     Subscription,
 )
@@ -41,42 +41,34 @@ R = TypeVar("R")
 """The request of a dialect."""
 
 _COME_FIRST = frozenset({CLUSTER, ENDPOINT})
-"""What the types after them refer to."""
+"""The types that all others may refer to."""
 
 _REFER = frozenset({LISTENER, SCOPED_ROUTE, ROUTE, VIRTUAL_HOST})
-"""What refers to clusters, so that it must not be newer than the clusters a client has."""
-
-_WAIT_FOR_REFERRERS = frozenset({CLUSTER, ENDPOINT, ROUTE})
-"""Removed only when the routes and listeners that referred to them are known to be replaced, and
-the connections of those listeners have drained.
-
-https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol#eventual-consistency-considerations
-"""
+"""Types that refer to clusters: a client must not get newer ones than its clusters."""
 
 
 class StreamState(ABC, Generic[R]):
     """The subscriptions of one stream.
 
-    `receive` takes in a request and says what has to be generated for it; `answers` and `push`
-    then make the responses, each only when the one before is taken, so that a client that reads
-    slowly gets what is newest when it has read. `answers` to nothing is what waited and is due.
-    `identifier` is what the next responses name as their control plane.
+    `receive` takes in a request and returns the queries to answer it with; `answers` and `push`
+    then make the responses, each only when the one before was sent, so that a client that reads
+    slowly gets the newest resources when it has read. `answers` without queries makes the responses
+    that waited and are due. `identifier` is the control plane that the next responses name.
     """
 
     __slots__ = (
         "_contents",
         "_deferred",
-        "_drain_time_s",
         "_hold_until_ack_s",
         "_new_routes",
         "_now",
         "_order_wait_s",
         "_responses",
-        "_resumed_at",
         "_version",
         "_waiting_since",
         "identifier",
         "nonce_prefix",
+        "removals",
         "subscriptions",
         "warming",
     )
@@ -97,66 +89,68 @@ class StreamState(ABC, Generic[R]):
         self.identifier = ""
         self._order_wait_s = order_wait_s
         self._hold_until_ack_s = hold_until_ack_s
-        self._drain_time_s = drain_time_s
         self._now = now
         self._version = version
         self.warming = Warming()
+        self.removals = Removals(
+            self.subscriptions, order_wait_s=order_wait_s, drain_time_s=drain_time_s, now=now
+        )
         self._waiting_since: float | None = None
         self._contents: PushContents | None = None
         self._deferred: tuple[Query, ...] = ()
         self._new_routes: frozenset[str] = NO_NAMES
-        self._resumed_at: float | None = None
 
     @abstractmethod
     def receive(self, request: R) -> RequestOutcome:
-        """Take in a request. A request is answered by the asks it comes to, or by nothing."""
+        """Take in a request; return the queries that answer it, if any."""
 
-    def answers(self, queries: Iterable[Query], source: Generate) -> Iterator[Response]:
-        """What a request is answered with, and what waited for it."""
+    def answers(self, queries: Iterable[Query], generate: Generate) -> Iterator[Response]:
+        """Make the responses to queries, and those that waited for the request before."""
         for query in queries:
-            yield from self._made(query, source)
+            yield from self._answer(query, generate)
         if not self.has_pending():
             return
-        yield from self._awaited_endpoints(source)
-        yield from self._removals()
-        yield from self._awaited_endpoints(source)
+        yield from self._awaited_endpoints(generate)
+        yield from self._due_removals()
+        yield from self._awaited_endpoints(generate)
         yield from self._heartbeats()
 
     def has_pending(self) -> bool:
-        """Whether `answers` to nothing, now or later, may be something."""
+        """Return whether `answers` without queries may make a response, now or later."""
         if self.warming.awaited:
             return True
-        for subscription in self.subscriptions.values():  # asked many times a push: no generator
+        for subscription in self.subscriptions.values():  # called many times a push: no generator
             if subscription.pending_removals or subscription.shortest_ttl_s is not None:
                 return True
         return False
 
     def can_answer(self, query: Query) -> bool:
-        """Whether the answer cannot be newer than the clusters the client has or is being sent."""
+        """Return whether the answer is sure not to be newer than the clusters of the client."""
         if query.type_url not in _REFER:
             return True
         return self._contents is not None and self._contents.answer(query) is not None
 
     def defer(self, queries: tuple[Query, ...]) -> None:
-        """Answer these in their turn in the next push."""
+        """Answer these queries in the next push, in the order of their types."""
         self._deferred += queries
 
     @property
     def has_deferred(self) -> bool:
+        """Whether queries wait for the next push."""
         return bool(self._deferred)
 
-    def push(self, source: Generate) -> Iterator[Response | None]:
-        """What brings the client up to date, in the order that breaks nothing.
+    def push(self, generate: Generate) -> Iterator[Response | None]:
+        """Make the responses that bring the client up to date, in the order of make before break.
 
-        All of it is generated when it begins. None is not a response: the push then goes on when
-        the client has said something more, or at `next_due_at`.
+        All resources are generated when it begins. It yields None where it has to wait: the push
+        then goes on when the client has sent another request, or at `next_due_at`.
         """
         while any(self._must_wait_for_ack(type_url) for type_url in self.subscriptions):
             yield None
-        contents = self._contents = self._generate_push(source)
+        contents = self._contents = self._generate_push(generate)
         for type_url in in_push_order(self.subscriptions):
             if type_url not in _COME_FIRST:
-                yield from self._awaited_endpoints(source)
+                yield from self._awaited_endpoints(generate)
                 while self._must_wait_for_endpoints():
                     yield None
             while self._must_wait_for_ack(type_url):
@@ -166,32 +160,32 @@ class StreamState(ABC, Generic[R]):
                     continue
                 response = self._response_to(self._still_wanted(query), generated)
                 if type_url == CLUSTER and ENDPOINT in self.subscriptions:
-                    contents.refer(ENDPOINT, self.warming.awaited, source)
+                    contents.add_referenced(ENDPOINT, self.warming.awaited, generate)
                 if response is not None:
                     yield response
         while self._must_wait_for_routes():
             yield None
         self._contents = None
-        yield from self.answers((), source)
+        yield from self.answers((), generate)
 
-    def _generate_push(self, source: Generate) -> PushContents:
-        """Everything the client watches, as it is now; what it has just asked for comes first."""
+    def _generate_push(self, generate: Generate) -> PushContents:
+        """Generate everything the client watches, as it is now; deferred queries come first."""
         deferred, self._deferred = self._deferred, ()
         watched = [
             Query(type_url=type_url, watch=subscription.watch)
             for type_url, subscription in self.subscriptions.items()
             if subscription.wildcard or subscription.names
         ]
-        contents = PushContents([*deferred, *watched], source)
+        contents = PushContents([*deferred, *watched], generate)
         self._new_routes = self._routes_of_new_listeners(contents)
         if self._new_routes:
-            contents.refer(ROUTE, self._new_routes, source)
+            contents.add_referenced(ROUTE, self._new_routes, generate)
         return contents
 
     def _is_outdated(self, query: Query) -> bool:
-        """Whether the client has asked for more since, of a type whose responses are complete.
+        """Return whether the client has asked for more since the push began, of a full-state type.
 
-        The answer to that had it all; what was generated before would take the rest away again.
+        The answer had all resources; those generated before would take the others away again.
         """
         subscription = self.subscriptions.get(query.type_url)
         if subscription is None or query.type_url not in FULL_STATE or query.watch.wildcard:
@@ -199,7 +193,7 @@ class StreamState(ABC, Generic[R]):
         return subscription.wildcard or not subscription.names <= query.watch.names
 
     def _still_wanted(self, query: Query) -> Query:
-        """An ask from when the push began, without what the client has given up since."""
+        """Return a query of the push without the names that the client has unsubscribed since."""
         subscription = self.subscriptions.get(query.type_url)
         if subscription is None or subscription.wildcard or subscription.watch is query.watch:
             return query
@@ -209,7 +203,7 @@ class StreamState(ABC, Generic[R]):
         return replace(query, watch=Watch(type_url=query.type_url, names=wanted))
 
     def _routes_of_new_listeners(self, contents: PushContents) -> frozenset[str]:
-        """The routes that listeners of this push refer to and the client has not asked for."""
+        """Return the routes that new listeners refer to and that the client has not asked for."""
         routes = self.subscriptions.get(ROUTE)
         listeners = self.subscriptions.get(LISTENER)
         if routes is None or routes.wildcard or listeners is None:
@@ -227,19 +221,19 @@ class StreamState(ABC, Generic[R]):
         )
 
     def _must_wait_for_routes(self) -> bool:
-        """Whether the client still has to ask for routes of listeners that this push brought.
+        """Return whether the client has yet to ask for routes of listeners that this push brought.
 
-        It asks when it has read the listeners, and shall get them from the same state; until
-        then it goes on with the old listeners and what they refer to.
+        It asks when it has read the listeners, and shall get the routes from the same state. Until
+        then it goes on with the old listeners and their routes.
         """
         routes, listeners = self.subscriptions.get(ROUTE), self.subscriptions.get(LISTENER)
         refused = listeners is None or listeners.nack is not None
         if routes is None or refused or self._new_routes <= routes.names:
             self._new_routes = NO_NAMES
-        return self._must_go_on_waiting(bool(self._new_routes))
+        return self._must_go_on_waiting(waits=bool(self._new_routes))
 
-    def _must_go_on_waiting(self, waits: bool) -> bool:  # noqa: FBT001
-        """Whether to wait on, which is never for longer than `order_wait_s`."""
+    def _must_go_on_waiting(self, *, waits: bool) -> bool:
+        """Return whether to go on waiting, which is never for longer than `order_wait_s`."""
         if not waits:
             self._waiting_since = None
             return False
@@ -252,33 +246,35 @@ class StreamState(ABC, Generic[R]):
         return False
 
     def _must_wait_for_ack(self, type_url: str) -> bool:
+        """Return whether the client still has time to answer the last response of a type."""
         until = self._unacked_until(type_url)
         return until is not None and self._now() < until
 
     def _unacked_until(self, type_url: str) -> float | None:
-        """How long the next push of a type waits for the client to accept its last."""
+        """Return until when the next push of a type waits for the answer to its last."""
         subscription = self.subscriptions.get(type_url)
         if self._hold_until_ack_s is None or subscription is None or subscription.is_answered:
             return None
         return (subscription.sent_at or 0.0) + self._hold_until_ack_s
 
     def _must_wait_for_endpoints(self) -> bool:
-        """Whether new clusters still lack endpoints, so that routes to them would fail.
+        """Return whether new clusters still lack endpoints, so that routes to them would fail.
 
-        A client asks for the endpoints of a new cluster when it has read it, and takes a route
-        to it meanwhile for a route to nowhere. One that does not ask is not waited for for long.
+        A client asks for the endpoints of a new cluster when it has read it, and answers requests
+        that are routed to it with an error meanwhile. A client that does not ask for endpoints is
+        not waited for beyond `order_wait_s`.
         """
         endpoints = self.subscriptions.get(ENDPOINT)
         queries = endpoints is not None and (endpoints.names or endpoints.wildcard)
         waits = bool(queries and self.warming.awaited)
-        holds = self._must_go_on_waiting(waits)
+        holds = self._must_go_on_waiting(waits=waits)
         if waits and not holds:
             self.warming.stop_awaiting_all()
         return holds
 
-    def _made(self, query: Query, source: Generate) -> Iterator[Response]:
+    def _answer(self, query: Query, generate: Generate) -> Iterator[Response]:
         generated = self._contents.answer(query) if self._contents is not None else None
-        response = self._response_to(query, generated if generated is not None else source(query))
+        response = self._response_to(query, generated if generated is not None else generate(query))
         if response is not None:
             yield response
 
@@ -287,67 +283,46 @@ class StreamState(ABC, Generic[R]):
 
     @abstractmethod
     def _respond(self, query: Query, generated: Generated) -> Response | None:
-        """The response that brings the client up to date with `generated`; None: it is."""
+        """Return the response that brings the client up to date; None if it is up to date."""
 
     @abstractmethod
     def _removal_response(self, subscription: Subscription, names: frozenset[str]) -> Response:
-        """The response that takes away these of what is leaving."""
+        """Return the response that takes away some of the pending removals."""
 
-    def _awaited_endpoints(self, source: Generate) -> Iterator[Response]:
-        """Endpoints the client waits for but has not asked for."""
+    def _awaited_endpoints(self, generate: Generate) -> Iterator[Response]:
+        """Make the response with the endpoints that changed clusters wait for, unasked."""
         subscription = self.subscriptions.get(ENDPOINT)
         if subscription is None or not self.warming.awaited:
             return
-        names = self.warming.take(subscription.watch.covers)
+        names = self.warming.stop_awaiting(subscription.watch.covers)
         if not names:
             return
         watch = Watch(type_url=ENDPOINT, names=names)
         query = Query(type_url=ENDPOINT, watch=watch, requested=True, force=True)
-        yield from self._made(query, source)
+        yield from self._answer(query, generate)
 
     @abstractmethod
     def _heartbeat(self, subscription: Subscription, resources: Mapping[str, Resource]) -> Response:
-        """The response that keeps resources from expiring."""
+        """Return the response that keeps resources from expiring."""
 
     def _heartbeats(self) -> Iterator[Response]:
-        """What keeps resources with a TTL alive, when half of it has passed."""
+        """Make the responses that keep resources from expiring, when half of the TTL has passed."""
         for subscription in tuple(self.subscriptions.values()):
-            due_at = subscription.heartbeat_at
-            if due_at is not None and self._now() >= due_at:
-                subscription.shortest_ttl_s = None
-                expiring = {n: r for n, r in subscription.client_has.items() if r.ttl_s is not None}
-                self._record_ttls(subscription, expiring)
-                if expiring:
-                    yield self._heartbeat(subscription, expiring)
+            if expiring := begin_due_heartbeat(subscription, now=self._now()):
+                yield self._heartbeat(subscription, expiring)
 
-    def _record_ttls(self, subscription: Subscription, sent: Mapping[str, Resource]) -> None:
-        ttl_s = min((r.ttl_s for r in sent.values() if r.ttl_s is not None), default=None)
-        if ttl_s is None:
-            return
-        if subscription.shortest_ttl_s is None:
-            subscription.shortest_ttl_s, subscription.refreshed_at = ttl_s, self._now()
-        else:
-            subscription.shortest_ttl_s = min(ttl_s, subscription.shortest_ttl_s)
+    def _due_removals(self) -> Iterator[Response]:
+        """Make the responses of the removals that are due.
 
-    def _removals(self) -> Iterator[Response]:
-        """The removals whose time has come, in the reverse of the push order.
-
-        Never in the middle of a push: what the client has accepted by then need not be all that
-        replaces what is removed.
+        In the middle of a push there are none: the resources that the client has accepted by then
+        need not be all that replace the removed ones.
         """
-        if self._contents is not None:
-            return
-        due = [
-            (subscription, names)
-            for type_url in reversed(in_push_order(self.subscriptions))
-            if (subscription := self.subscriptions[type_url]).pending_removals
-            and (names := self._due_removals(subscription))
-        ]
-        for subscription, names in due:
-            yield self._removal_response(subscription, names)
+        if self._contents is None:
+            for subscription, names in self.removals.due():
+                yield self._removal_response(subscription, names)
 
     def next_due_at(self) -> float | None:
-        """When what waits for the client goes on without it."""
+        """Return when the responses that wait for the client go on without it."""
         if (
             self._hold_until_ack_s is None
             and self._waiting_since is None
@@ -356,57 +331,19 @@ class StreamState(ABC, Generic[R]):
             return None
         times: list[float] = []
         if self._contents is None:
-            times += [
-                since + self._order_wait_s if due_at is None else due_at
-                for subscription in self.subscriptions.values()
-                for since, due_at in map(
-                    subscription.removal_times.__getitem__, subscription.pending_removals
-                )
-            ]
+            times += self.removals.due_times()
         if self._waiting_since is not None:
             times.append(self._waiting_since + self._order_wait_s)
         times += [at for s in self.subscriptions.values() if (at := s.heartbeat_at) is not None]
         times += [t for t in map(self._unacked_until, self.subscriptions) if t is not None]
         return min(times, default=None)
 
-    def _due_removals(self, subscription: Subscription) -> frozenset[str]:
-        """What of a type is removed now.
-
-        First what replaces it has to be accepted; then, if listeners changed, the old ones drain.
-        """
-        if subscription.type_url not in _WAIT_FOR_REFERRERS:
-            return subscription.pending_removals
-        now = self._now()
-        is_answered = all(other.is_answered for other in self.subscriptions.values())
-        due_at = now + self._drain_time_s if self._listeners_drain() else now
-        removal_times = {
-            name: RemovalTime(since=since, due_at=due_at)
-            if known is None and (is_answered or now >= since + self._order_wait_s)
-            else RemovalTime(since=since, due_at=known)
-            for name, (since, known) in subscription.removal_times.items()
-            if name in subscription.pending_removals
-        }
-        subscription.removal_times = removal_times
-        return frozenset(
-            name for name, (_, at) in removal_times.items() if at is not None and at <= now
-        )
-
-    def _listeners_drain(self) -> bool:
-        """Whether connections of listeners that were replaced or removed may still be open."""
-        listeners = self.subscriptions.get(LISTENER)
-        if listeners is not None and listeners.pending_removals:
-            return True
-        # What a client has from an older stream may be used by listeners that drain now.
-        changed_at = [self._resumed_at, listeners.sent_at if listeners is not None else None]
-        now = self._now()
-        return any(at is not None and now < at + self._drain_time_s for at in changed_at)
-
     def _without_endpoints(
         self, subscription: Subscription, names: frozenset[str]
     ) -> frozenset[str]:
-        """The clusters among `names` that never got endpoints, so that no route can use them.
+        """Return the clusters among `names` that never got endpoints, so that no route uses them.
 
-        They need not wait for the routes, and must not: the client goes on warming them.
+        Their removal need not wait for the routes, and must not: the client goes on warming them.
         """
         if not names or subscription.type_url != CLUSTER or not self.warming:
             return NO_NAMES
@@ -415,27 +352,17 @@ class StreamState(ABC, Generic[R]):
         self.warming.clusters_removed(client_has[name] for name in unused)
         return frozenset(unused)
 
-    def _set_pending_removals(self, subscription: Subscription, names: frozenset[str]) -> None:
-        """These are gone and may still be referred to; those among them that were, since when."""
-        before, now = subscription.pending_removals, self._now()
-        subscription.pending_removals = names or NO_NAMES
-        removal_times = subscription.removal_times
-        subscription.removal_times = {
-            name: removal_times[name] if name in before else RemovalTime(since=now)
-            for name in names
-        } or NO_REMOVAL_TIMES
-
     def _forget_removed(self, subscription: Subscription, names: frozenset[str]) -> None:
-        """Forget what has left, and the endpoints it waited for."""
+        """Forget resources that are removed now, and the endpoints that such clusters awaited."""
         if subscription.type_url == CLUSTER and self.warming:
             client_has = subscription.client_has
             self.warming.clusters_removed(client_has[name] for name in names & client_has.keys())
         left = subscription.pending_removals - names
         subscription.forget(names)
-        self._set_pending_removals(subscription, left)
+        self.removals.set_pending(subscription, left)
 
     def _names_to_resend(self, query: Query, state: Mapping[str, Resource]) -> set[str]:
-        """The names among `state` that go out even if the client has them."""
+        """Return the names in `state` that are sent even if the client has them."""
         awaited = self.warming.awaited
         resend = set(awaited & state.keys()) if awaited and query.type_url == ENDPOINT else set()
         if query.force:
@@ -443,7 +370,7 @@ class StreamState(ABC, Generic[R]):
         return resend
 
     def _next_nonce(self) -> str:
-        """A nonce no other stream uses, as clients may bring an old stream's to a new one.
+        """Return a nonce no other stream uses, as clients may send an old stream's on a new one.
 
         https://github.com/envoyproxy/envoy/issues/30155
         """
@@ -451,8 +378,8 @@ class StreamState(ABC, Generic[R]):
         return f"{self.nonce_prefix}-{self._responses}"
 
     def _record_sent(self, type_url: str, resources: Mapping[str, Resource]) -> None:
-        """Keep book of what is awaited and of what expires, as these resources go out."""
-        self._record_ttls(self.subscriptions[type_url], resources)
+        """Take note of endpoints that are awaited or brought now, and of resources that expire."""
+        record_ttls(self.subscriptions[type_url], resources, now=self._now())
         if type_url == CLUSTER:
             self.warming.clusters_sent(resources.values())
         elif type_url == ENDPOINT:

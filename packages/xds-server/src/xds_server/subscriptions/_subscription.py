@@ -1,6 +1,6 @@
 """What one client wants of one type, and what it has: the model both dialects share.
 
-Pure state: no gRPC, no clock. `_sotw` and `_delta` say what requests do to it and what is sent.
+No gRPC and no clock: `_sotw` and `_delta` say how requests change it and which responses follow.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ WILDCARD = "*"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """Something a stream needs generated, and how to answer with it.
+    """Resources that a stream needs from a generator, and how to answer with them.
 
-    `requested`: the client asked, so what it named and is not generated does not exist; unset, this
-    is a push. `force`: it gets what it asked for even if it has it. `even_if_empty`: it waits
-    for an answer, so it gets one with nothing in it too.
+    `requested`: the client asked, so names that are not generated do not exist; unset, this is part
+    of a push. `force`: the client gets the resources even if it has them. `even_if_empty`: it waits
+    for a response, so it gets one even if there are no resources.
     """
 
     type_url: str
@@ -35,7 +35,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestOutcome:
-    """What a request came to: what to generate for it, and what is worth counting."""
+    """The outcome of a request: queries that answer it, the refusal in it, an expired nonce."""
 
     queries: tuple[Query, ...] = ()
     refused: ClientError | None = None
@@ -43,7 +43,7 @@ class RequestOutcome:
 
 
 class RemovalTime(NamedTuple):
-    """Something that is gone and may still be referred to: since when, and until when if known."""
+    """When a resource that may still be referred to was removed, and when to tell, if known."""
 
     since: float
     due_at: float | None = None
@@ -64,16 +64,16 @@ class Subscription:
     """Wildcard by an empty list of names, rather than by "*"."""
 
     client_has: ResourcesByName = field(default_factory=lambda: NO_RESOURCES)
-    """What the client has, as far as it was sent or has said."""
+    """The resources the client has: those it was sent, and those it said it has."""
     pending_removals: frozenset[str] = NO_NAMES
-    """Names that are gone but may still be referred to; the client hears of it last."""
+    """Names of removed resources that may still be referred to; the client has them still."""
     removal_times: Mapping[str, RemovalTime] = field(default_factory=lambda: NO_REMOVAL_TIMES)
-    """When each of those began to leave, and when it is to have left."""
+    """When each of those was removed, and when the client is to be told."""
 
     shortest_ttl_s: float | None = None
-    """Of the resources that expire unless they are heard of again; None if none do."""
+    """The shortest TTL of resources that expire; None if none do."""
     refreshed_at: float = 0.0
-    """When they were last heard of, at the earliest."""
+    """When the first of the resources that expire was last sent."""
 
     nonce_sent: str = ""
     version_sent: str = ""
@@ -88,6 +88,7 @@ class Subscription:
 
     @property
     def watch(self) -> Watch:
+        """What the client wants; the same object until that changes."""
         watch = self._watch
         if watch is None or watch.names is not self.names or watch.wildcard != self.wildcard:
             watch = Watch(type_url=self.type_url, names=self.names, wildcard=self.wildcard)
@@ -96,22 +97,24 @@ class Subscription:
 
     @property
     def heartbeat_at(self) -> float | None:
-        """When resources that expire are due to be heard of again; None: not before an ACK."""
+        """When resources that expire are to be sent again; None: not before an ACK."""
         if self.shortest_ttl_s is None or not self.nonce_acked or not self.is_answered:
             return None
         return self.refreshed_at + self.shortest_ttl_s / 2
 
     @property
     def is_answered(self) -> bool:
-        """Whether the client has answered the last thing it was sent."""
+        """Whether the client has accepted or refused the last response."""
         return self.nonce_sent == self.nonce_acked or (
             self.nack is not None and self.nack.nonce == self.nonce_sent
         )
 
-    def sent(self, *, nonce: str, version: str, now: float) -> None:
+    def record_sent(self, *, nonce: str, version: str, now: float) -> None:
+        """Take note of a response."""
         self.nonce_sent, self.version_sent, self.sent_at = nonce, version, now
 
-    def acked(self, *, now: float) -> None:
+    def record_ack(self, *, now: float) -> None:
+        """Take note that the client accepted the last response."""
         self.nonce_acked, self.version_acked, self.acked_at = (
             self.nonce_sent,
             self.version_sent,
@@ -119,8 +122,8 @@ class Subscription:
         )
         self.nack = None
 
-    def refused(self, error: ClientError, *, nonce: str, now: float) -> None:
-        """Remember a NACK; refusals in a row count as one that goes on."""
+    def record_nack(self, error: ClientError, *, nonce: str, now: float) -> None:
+        """Take note of a NACK; refusals in a row count as one that goes on."""
         self.nacks += 1
         self.nack = Nack(
             version=self.version_sent if nonce == self.nonce_sent else "",
@@ -133,14 +136,14 @@ class Subscription:
         )
 
     def forget(self, names: Iterable[str]) -> None:
-        """The client no longer has these."""
+        """Take note that the client no longer has these resources."""
         gone = frozenset(name for name in names if name in self.client_has)
         if gone:
             self.client_has = self.client_has.without(gone)
             self.pending_removals = self.pending_removals.difference(gone) or NO_NAMES
 
     def status(self, *, wall_offset: float) -> TypeStatus:
-        """A copy for the outside; `wall_offset` turns this stream's times into wall clock."""
+        """Return the status for operators; `wall_offset` turns monotonic times into wall clock."""
 
         def wall(at: float | None) -> float | None:
             return None if at is None else at + wall_offset
