@@ -1,30 +1,27 @@
-"""The server: generators on one side, streams on the other, changes pushed in between."""
+"""The server: it serves what generators make on streams, and pushes it again after changes."""
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import logging
-import secrets
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import grpc
 
 from mesh_lifecycle import Clock, SystemClock, in_background
 from mesh_listening import PendingWrites
 from xds_server._config import ServerConfig
-from xds_server._errors import BadRequest, Refused, StreamRefused
+from xds_server._errors import BadRequest, StreamRefused
 from xds_server._memory_release import MemoryRelease
 from xds_server.monitoring._no_metrics import no_metrics
 from xds_server.monitoring._observer import NullObserver, StreamObserver
 from xds_server.monitoring._status import ClientStatus
 from xds_server.protocol._node import Node
-from xds_server.protocol._request import DeltaRequest, Parsed, SotwRequest, parse_delta, parse_sotw
 from xds_server.protocol._resource import Resource
 from xds_server.protocol._watch import Watch
 from xds_server.pushing._debounce import Debounce, Debouncer, Gathered
@@ -39,21 +36,13 @@ from xds_server.streams._client_observers import ClientObservers
 from xds_server.streams._connection import (
     Connection,
     Dependencies,
-    Parse,
     Push,
-    Read,
     Write,
-    check_request,
 )
-from xds_server.streams._endpoints_in_doubt import EndpointsInDoubt
-from xds_server.streams._last_clusters import LastClusters
+from xds_server.streams._inbox import Read
 from xds_server.streams._push_description import PushDescriptions
-from xds_server.streams._rate_limit import RateLimit
-from xds_server.streams._request_size import check_size
+from xds_server.streams._stream_opener import StreamOpener
 from xds_server.streams._unserved import UnservedTypes
-from xds_server.subscriptions._delta import DeltaState
-from xds_server.subscriptions._sotw import SotwState
-from xds_server.subscriptions._stream_state import StreamState
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -113,16 +102,12 @@ class XdsServer(Generic[C]):
         clock: Clock = SystemClock(),  # noqa: B008  stateless
     ) -> None:
         self.config = config
-        self._admit = admit
         self._build = build
         self._needs_push = needs_push
         self._clock = clock
         self._connections: dict[str, Connection[C]] = {}
         self._queue: PushQueue[Connection[C]] = PushQueue()
         self._throttle = PushThrottle(config.concurrent_pushes)
-        self._streams_rate = RateLimit(
-            config.streams_per_second, longest_wait_s=config.stream_wait_s, clock=clock
-        )
         self._debouncer = _debouncer(config, config.debounce_maximum_s, clock)
         self._incremental_debouncer = _debouncer(
             config, config.debounce_incremental_maximum_s, clock
@@ -154,18 +139,14 @@ class XdsServer(Generic[C]):
         self._observer = observer
         self._bad_requests = BadRequests(self._metrics, clock=clock)
         self._client_observers = ClientObservers(generators, metrics=self._metrics)
-        self._endpoints_in_doubt = EndpointsInDoubt()
-        self._last_clusters = LastClusters(clock=clock)
+        self._opener = StreamOpener(self._dependencies, admit=admit, clock=clock)
         self._updates = Updates()
         self._failed_on: PushRequest | None = None
-        self._ready = False
         self._version = ""
         self._pushes = itertools.count(1)
-        self._stream_numbers = itertools.count(1)
-        self._parsers: dict[tuple[bool, str | None], Parse] = {}
 
     def notify(self, request: PushRequest) -> None:
-        """Something changed. Changes are gathered, built once, then pushed to who needs them."""
+        """Push a change: changes are gathered, built once, then pushed to the clients concerned."""
         if not request.changed:
             return
         self._count_inbound(request)
@@ -173,7 +154,7 @@ class XdsServer(Generic[C]):
         debouncer.add(request)
 
     def push_now(self, request: PushRequest) -> None:
-        """As `notify`, but without gathering: built before this returns, then pushed."""
+        """Push a change as `notify` does, but without gathering: built before this returns."""
         if not request.changed:
             return
         self._count_inbound(request)
@@ -183,15 +164,15 @@ class XdsServer(Generic[C]):
             self._count_committed(1)
 
     def updates(self) -> Updates:
-        """How many changes came in, and how many of them are done with."""
+        """Return how many changes came in, and how many of them are done with."""
         return self._updates
 
     def mark_ready(self) -> None:
-        """The first state is complete. Until then streams are refused with UNAVAILABLE."""
-        self._ready = True
+        """Take note that the first state is complete; before that, streams get UNAVAILABLE."""
+        self._opener.ready = True
 
     def clients(self) -> tuple[ClientStatus, ...]:
-        """Every stream and what it has been sent, refused and accepted."""
+        """Return the status of every stream: what it was sent, has refused and accepted."""
         return tuple(connection.status() for connection in self._connections.values())
 
     @asynccontextmanager
@@ -203,7 +184,7 @@ class XdsServer(Generic[C]):
                 (self._incremental_debouncer.run(self._push_gathered), "xds incremental debounce"),
                 (self._send_pushes(), "xds pushes"),
                 (self._pending_writes.run(), "xds untaken responses"),
-                (self._last_clusters.run(), "xds clusters of clients that have gone"),
+                (self._opener.last_clusters.run(), "xds clusters of clients that have gone"),
                 (self._memory.run(), "xds memory"),
             ):
                 await stack.enter_async_context(in_background(service, name=name))
@@ -220,23 +201,20 @@ class XdsServer(Generic[C]):
     ) -> None:
         """Serve one stream, given a way to read its messages and a way to write.
 
-        `type_url` is set for the services of one type. Raises `Refused` with the status a client
-        is to be sent away with.
+        `type_url` is set for the services of one type. Raises `Refused` with the status that the
+        stream is to end with.
         """
-        if not await self._streams_rate.admit():
-            raise StreamRefused(
-                grpc.StatusCode.RESOURCE_EXHAUSTED, "too many new streams, try again later"
-            )
-        self._check_ready()
-        who = peer_name(peer)
+        await self._opener.wait_for_rate()
+        self._opener.check_ready()
+        peer_label = peer_name(peer)
         try:
-            connection = await self._open_connection(peer, read, delta=delta, type_url=type_url)
+            connection = await self._opener.open(peer, read, delta=delta, type_url=type_url)
         except BadRequest as bad:
-            self._bad_requests.note(bad, who)
+            self._bad_requests.note(bad, peer_label)
             raise
         if connection is None:
             # gRPC ends a call whose message is too large for it, and says so to the client only.
-            self._bad_requests.note(missing_request(self.config.max_request_bytes), who)
+            self._bad_requests.note(missing_request(self.config.max_request_bytes), peer_label)
             return
         del peer  # and with it the call's headers, which are of no use for the rest of the stream
         node = connection.client.node
@@ -250,132 +228,41 @@ class XdsServer(Generic[C]):
             self._push_to_watchers(self._client_observers.connected(connection.client))
             await connection.run(read, write)
         except BadRequest as bad:
-            self._bad_requests.note(bad, who, client=connection.client.id)
+            self._bad_requests.note(bad, peer_label, client=connection.client.id)
             raise
         finally:
             gauge.dec()
             del self._connections[connection.client.id]
             self._memory.count(len(self._connections))
             self._queue.discard(connection)
-            self._endpoints_in_doubt.closed(node.id, connection.state.warming)
-            if isinstance(connection.state, SotwState):
-                self._last_clusters.closed(node.id, connection.state)
+            self._opener.closed(connection)
             log.info("client disconnected", extra=connection.log_facts())
             self._push_to_watchers(self._client_observers.disconnected(connection.client))
             self._observer.closed(connection.client)
 
     async def admit_client(self, node: Node | None, peer: Peer) -> Client[C]:
-        """Ask `admit` about a client. Raises `Refused`, also if it does not say who it is."""
-        self._check_ready()
-        if node is None or not node.id:
-            raise BadRequest(
-                grpc.StatusCode.INVALID_ARGUMENT,
-                "missing node information: the first request of a stream needs node.id",
-            )
-        try:
-            admission = await self._admit(node, peer)
-        except Refused as refused:
-            log.warning(
-                "client refused",
-                extra={"node": node.id, "address": peer.address, "reason": refused.message},
-            )
-            raise
-        return Client(
-            id=f"{node.id}-{next(self._stream_numbers)}",
-            node=node,
-            identities=admission.identities,
-            context=admission.context,
-            drain_time_s=admission.drain_time_s,
-        )
+        """Ask `admit` about a client outside of any stream. Raises `Refused`."""
+        return await self._opener.admit_client(node, peer)
 
     def generate(self, client: Client[C], watch: Watch) -> Generated | None:
-        """What a client gets of one type now, outside of any stream. Raises `Refused`."""
+        """Return what a client gets of one type now, outside of any stream. Raises `Refused`."""
         generator = self._dependencies.generators.get(watch.type_url)
         if generator is None:
             raise StreamRefused(grpc.StatusCode.NOT_FOUND, f"{watch.type_url!r} is not served")
         return generator.generate(client, watch, None)
 
     def identifier(self) -> str:
-        """What an answer outside of any stream names as its control plane."""
+        """Return what an answer outside of any stream names as its control plane."""
         return self._dependencies.descriptions.of(None).identifier
 
     def sent_to(self, client_id: str) -> Mapping[str, tuple[Resource, ...]]:
-        """What a connected client was sent and has not been told is gone, by type.
+        """Return the resources that a connected client has, by type; secrets are among them.
 
-        Empty for a client that is not there. Resources of clients that said they have something
-        from an older stream are known by name and version only. Secrets are among them.
+        Empty for a client that is not connected. Resources that a client said it has from an older
+        stream are known by name and version only.
         """
         connection = self._connections.get(client_id)
-        return {} if connection is None else connection.client_has()
-
-    async def _first_request(self, read: Read) -> object:
-        longest_s = self.config.first_request_within_s
-        try:
-            async with asyncio.timeout(longest_s):
-                return await read()
-        except TimeoutError:
-            raise BadRequest(
-                grpc.StatusCode.DEADLINE_EXCEEDED, f"no request came within {longest_s:g} s"
-            ) from None
-
-    def _check_ready(self) -> None:
-        if not self._ready:
-            raise StreamRefused(
-                grpc.StatusCode.UNAVAILABLE, "not ready: the first configuration is being built"
-            )
-
-    async def _open_connection(
-        self, peer: Peer, read: Read, *, delta: bool, type_url: str | None
-    ) -> Connection[C] | None:
-        """A connection with its first request; None if there was none. Raises `Refused`."""
-        data = await self._first_request(read)
-        if not isinstance(data, bytes):
-            return None
-        parsed = self._parse(data, delta=delta, with_node=True)
-        first = check_request(parsed.request, type_url=type_url, config=self.config)
-        client = await self.admit_client(parsed.node, peer)
-        kind: type[StreamState[Any]] = DeltaState if delta else SotwState
-        state = kind(
-            nonce_prefix=secrets.token_hex(4),
-            order_wait_s=self.config.order_wait_s,
-            hold_until_ack_s=self.config.hold_until_ack_s,
-            drain_time_s=self.config.drain_time_s
-            if client.drain_time_s is None
-            else client.drain_time_s,
-            now=self._clock.monotonic,
-            version=self._dependencies.version,
-        )
-        if isinstance(state, DeltaState):
-            state.in_doubt = self._endpoints_in_doubt.opened(client.node.id, state.warming)
-        elif isinstance(state, SotwState):
-            state.before = self._last_clusters.opened(client.node.id, state)
-        return Connection(
-            client,
-            state,
-            first=first,
-            server=self._dependencies,
-            parse=self._parser(delta=delta, type_url=type_url),
-            address=peer.address,
-            delta=delta,
-        )
-
-    def _parse(self, data: bytes, *, delta: bool, with_node: bool) -> Parsed:
-        check_size(data, delta=delta, config=self.config)
-        return (parse_delta if delta else parse_sotw)(data, with_node=with_node)
-
-    def _parser(self, *, delta: bool, type_url: str | None) -> Parse:
-        """How requests after the first are read: one object for all streams of a kind."""
-        parse = self._parsers.get((delta, type_url))
-        if parse is None:
-            parse = partial(self._parse_next, delta=delta, type_url=type_url)
-            self._parsers[delta, type_url] = parse
-        return parse
-
-    def _parse_next(
-        self, data: bytes, *, delta: bool, type_url: str | None
-    ) -> SotwRequest | DeltaRequest:
-        request = self._parse(data, delta=delta, with_node=False).request
-        return check_request(request, type_url=type_url, config=self.config)
+        return {} if connection is None else connection.sent_resources()
 
     def _current_version(self) -> str:
         if not self._version:
@@ -447,15 +334,15 @@ class XdsServer(Generic[C]):
                 )
             return True
 
-    def _is_behind(self, connection: Connection[C], pushing: bool) -> bool:  # noqa: FBT001
-        """Whether there may be something newer than what a connection was last brought."""
+    def _is_behind(self, connection: Connection[C], /, *, pushing: bool) -> bool:
+        """Return whether there may be something newer than a connection was sent."""
         if self._queue.is_behind(connection, taken=pushing):
             return True
         gathered = (self._debouncer.waiting, self._incremental_debouncer.waiting)
         return any(r is not None and self._concerns(connection, r) for r in gathered)
 
     def _push_to_watchers(self, request: PushRequest | None) -> None:
-        """Push what followers were told of, to who watches them only."""
+        """Push a change of the connected clients to the clients that watch the types with them."""
         if request is None:
             return
         self._next_version()
@@ -467,10 +354,12 @@ class XdsServer(Generic[C]):
         while True:
             taken = await self._queue.dequeue()
             if taken is None:
-                return  # shut down, which this server never does
+                return  # It was shut down, which this server never does.
             connection, request = taken
             permit = (
-                self._throttle.none() if connection.reads_slowly else await self._throttle.acquire()
+                self._throttle.unlimited()
+                if connection.reads_slowly
+                else await self._throttle.acquire()
             )
             if connection.client.id in self._connections:
                 permit.release_after(self.config.slow_client_s)

@@ -79,7 +79,7 @@ async def test_a_slot_comes_back_after_its_time() -> None:
 
 async def test_who_is_not_written_to_takes_no_slot() -> None:
     slots = PushThrottle(1, patience_s=3600)
-    slots.none().release_after(0.0)
+    slots.unlimited().release_after(0.0)
     (await slots.acquire()).release()
 
 

@@ -254,7 +254,7 @@ class Heard(logging.Handler):
         self.records: asyncio.Queue[logging.LogRecord] = asyncio.Queue()
 
     def emit(self, record: logging.LogRecord) -> None:
-        if record.msg in {"TLS handshake failed", "connection closed without a word"}:
+        if record.msg in {"TLS handshake failed", "connection closed before its first byte"}:
             self.records.put_nowait(record)
 
 

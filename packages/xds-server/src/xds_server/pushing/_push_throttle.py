@@ -70,7 +70,7 @@ class PushThrottle:
         return permit
 
     @staticmethod
-    def none() -> PushPermit:
+    def unlimited() -> PushPermit:
         """What takes no place: for a client that is not going to be written to just now."""
         return PushPermit(None)
 

@@ -21,7 +21,7 @@ from xds_server.protocol._response_encoding import sotw_body, sotw_tail
 from xds_server.protocol._watch import Watch
 from xds_server.sources._generated import Generated
 from xds_server.streams._admission import Peer
-from xds_server.streams._request_size import check_size
+from xds_server.streams._limits import check_size
 from xds_server.subscriptions._subscription import WILDCARD
 
 REST_PATHS = {

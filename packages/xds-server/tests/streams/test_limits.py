@@ -26,7 +26,7 @@ from xds_server import (
 )
 from xds_server import type_urls as types
 from xds_server._errors import StreamRefused
-from xds_server.streams._request_size import check_size
+from xds_server.streams._limits import check_size
 from xds_server.testing import ADS_DELTA, ADS_SOTW, StreamEnded, over_grpc
 
 FETCH = "/envoy.service.cluster.v3.ClusterDiscoveryService/FetchClusters"

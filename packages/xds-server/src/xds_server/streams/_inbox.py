@@ -1,0 +1,70 @@
+"""The requests of one stream that have come and are not handled yet."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable
+
+from mesh_lifecycle import Clock
+from xds_server._signal import Signal
+from xds_server.protocol._request import DeltaRequest, SotwRequest
+from xds_server.streams._rate_limit import RateLimit
+
+_MOST_WAITING = 8
+"""Requests that are received before the worker handles them; the client waits with more."""
+
+Read = Callable[[], Awaitable[object]]
+"""Returns the next message of a client, or anything but bytes when there are no more."""
+Parse = Callable[[bytes], SotwRequest | DeltaRequest]
+
+
+class Inbox:
+    """Receives requests, and wakes the worker for each; `ended` says that no more will come."""
+
+    __slots__ = ("_parse", "_rate", "_requests", "_space", "_wake", "ended")
+
+    def __init__(
+        self,
+        first: SotwRequest | DeltaRequest,
+        *,
+        parse: Parse,
+        requests_per_second: float | None,
+        clock: Clock,
+        wake: Signal,
+    ) -> None:
+        # A list, as it is short, and a deque's first block costs every idle stream 600 bytes.
+        self._requests = [first]
+        self._parse = parse
+        self._rate = (
+            None
+            if requests_per_second is None
+            else RateLimit(requests_per_second, longest_wait_s=math.inf, clock=clock)
+        )
+        self._wake = wake
+        self._space = Signal()
+        self.ended = False
+
+    def pop(self) -> SotwRequest | DeltaRequest | None:
+        """Return the oldest request and drop it from here; None if there is none."""
+        if not self._requests:
+            return None
+        self._space.set()
+        return self._requests.pop(0)
+
+    async def receive(self, read: Read) -> None:
+        """Receive until the client sends no more, then wait to be cancelled.
+
+        Raises `BadRequest`.
+        """
+        while isinstance(data := await read(), bytes):
+            while len(self._requests) >= _MOST_WAITING:
+                self._space.clear()
+                await self._space.wait()
+            if self._rate is not None:
+                await self._rate.admit()
+            self._requests.append(self._parse(data))
+            self._wake.set()
+        self.ended = True
+        self._wake.set()
+        await asyncio.get_running_loop().create_future()  # The worker ends when it has handled all.

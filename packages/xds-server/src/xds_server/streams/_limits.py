@@ -1,0 +1,103 @@
+"""The limits of requests and responses; the size of a request is checked before it is parsed.
+
+A node's metadata is parsed into Python values, which takes fifty times as long as to step over it
+and a hundred times the memory; and its sender has not been admitted yet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import grpc
+
+from xds_server._config import ServerConfig
+from xds_server._errors import BadRequest, StreamRefused
+from xds_server.monitoring._status import shortened
+from xds_server.protocol._request import DeltaRequest, SotwRequest
+from xds_server.protocol._response import Response
+from xds_server.protocol._wire_fields import fields
+from xds_server.subscriptions._subscription import Subscription
+
+# Field numbers of envoy.service.discovery.v3.DiscoveryRequest and DeltaDiscoveryRequest.
+_NODE_OF_SOTW, _NODE_OF_DELTA = 2, 1
+
+_FIELDS_BESIDE_NAMES = 1000
+_LISTS_OF_NAMES = 3  # subscribed to, given up, known from before
+
+
+def check_size(data: bytes, *, delta: bool, config: ServerConfig) -> None:
+    """Raises `BadRequest` if a request, its node or its lists of names are over the limits."""
+    if len(data) > config.max_request_bytes:
+        raise _too_large("request", len(data), config.max_request_bytes, "max_request_bytes")
+    if len(data) <= config.max_node_bytes:
+        return  # The node is no larger.
+    most_fields = _LISTS_OF_NAMES * config.max_subscribed_names + _FIELDS_BESIDE_NAMES
+    node = _NODE_OF_DELTA if delta else _NODE_OF_SOTW
+    try:
+        # A node that is sent in pieces is put together from all of them.
+        found = fields(data, at_most=most_fields)
+        node_bytes = sum(end - start for field, start, end in found if field == node)
+    except ValueError as error:
+        raise BadRequest(
+            grpc.StatusCode.INVALID_ARGUMENT,
+            f"{len(data)} bytes that are no discovery request, or one of more than {most_fields}"
+            " fields",
+        ) from error
+    if node_bytes > config.max_node_bytes:
+        raise _too_large("node", node_bytes, config.max_node_bytes, "max_node_bytes")
+
+
+def _too_large(what: str, size: int, most: int, knob: str) -> BadRequest:
+    return BadRequest(
+        grpc.StatusCode.RESOURCE_EXHAUSTED,
+        f"{what} of {size} bytes, at most {most} are taken ({knob})",
+    )
+
+
+def check_request(
+    request: SotwRequest | DeltaRequest, *, type_url: str | None, config: ServerConfig
+) -> SotwRequest | DeltaRequest:
+    """Return the request with the type of its service. Raises `BadRequest`."""
+    wanted = type_url or request.type_url
+    if not wanted:
+        raise BadRequest(
+            grpc.StatusCode.INVALID_ARGUMENT,
+            "type_url is empty; an aggregated stream needs it in every request",
+        )
+    if request.type_url and request.type_url != wanted:
+        raise BadRequest(
+            grpc.StatusCode.INVALID_ARGUMENT,
+            f"type_url is {request.type_url!r}, but this service is for {wanted!r}",
+        )
+    names = request.names if isinstance(request, SotwRequest) else request.subscribe
+    if len(names) > config.max_subscribed_names:
+        raise BadRequest(
+            grpc.StatusCode.INVALID_ARGUMENT,
+            f"{len(names)} names of {wanted!r}, at most {config.max_subscribed_names}",
+        )
+    if request.error is not None:
+        error = replace(request.error, message=shortened(request.error.message))
+        request = replace(request, error=error)
+    return request if request.type_url else replace(request, type_url=wanted)
+
+
+def check_names(subscription: Subscription | None, *, config: ServerConfig) -> None:
+    """Raise `BadRequest` if many delta requests together subscribe to too many names."""
+    most = config.max_subscribed_names
+    if subscription is not None and len(subscription.names) > most:
+        raise BadRequest(
+            grpc.StatusCode.INVALID_ARGUMENT,
+            f"{len(subscription.names)} names of {subscription.type_url!r} on one stream, at most"
+            f" {most} (max_subscribed_names)",
+        )
+
+
+def check_response(response: Response, *, config: ServerConfig) -> None:
+    """Raise `StreamRefused` if a response is larger than gRPC would send."""
+    size, longest = len(response.data), config.max_message_bytes
+    if size > longest:
+        raise StreamRefused(
+            grpc.StatusCode.RESOURCE_EXHAUSTED,
+            f"the response of {response.type_url} has {size} bytes, at most {longest} can be sent"
+            " (max_message_bytes of the server)",
+        )
