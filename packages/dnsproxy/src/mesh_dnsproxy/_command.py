@@ -1,4 +1,4 @@
-"""`python -m mesh_dnsproxy --table FILE --listen HOST:PORT`: a server by itself."""
+"""`python -m mesh_dnsproxy --table FILE --listen HOST:PORT`: the server as a command."""
 
 import argparse
 import asyncio
@@ -113,7 +113,7 @@ def _upstreams(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve until a signal comes; 2 for what is wrong with the command line."""
+    """Serve until a signal; returns 2 for an invalid command line."""
     try:
         command = parse_arguments(sys.argv[1:] if arguments is None else arguments)
         configure_logging(command.log_level)

@@ -70,7 +70,7 @@ class ControlPlane:
     def __init__(self) -> None:
         self.address = ""
         self.refusal: tuple[grpc.StatusCode, str] | None = None
-        """If set, every stream ends with this status at once and `accept` returns none."""
+        """If set, every stream ends with this status at once, and `accept` does not return it."""
         self._arrived: asyncio.Queue[ControlPlaneStream] = asyncio.Queue()
 
     async def accept(self) -> ControlPlaneStream:

@@ -1,8 +1,8 @@
 """Fail the test that leaves tasks, threads, descriptors, processes or socket files behind.
 
 The checks are two automatic fixtures, one around each test and one around each module: a fixture
-that is set up first is torn down last, so what a test's own fixtures clean up is never reported.
-asyncio's tasks are looked at in the moment before a test's loop is closed, because closing a loop
+that is set up first is torn down last, so resources that a test's own fixtures release are never
+reported. asyncio's tasks are checked right before a test's loop is closed, because closing a loop
 cancels its tasks and so would hide them.
 """
 
@@ -44,11 +44,11 @@ def _test_leaves_nothing(
 def _fail_on_leftovers(
     what: str, before: Resources, reported: set[str], config: pytest.Config
 ) -> None:
-    """Fail with what is left, and add it to what was reported so that it is reported once."""
+    """Fail if resources are left; adds them to `reported`, so that each is reported once."""
     left = set(Resources.now().left_since(before)) - reported
     if left:
         gc.collect()
-        # A library's own thread may be about to close what was handed to it.
+        # A library's own thread may be about to close a descriptor.
         deadline = time.monotonic() + patience_s(config)
         while left and time.monotonic() < deadline:
             time.sleep(0.01)
@@ -59,7 +59,7 @@ def _fail_on_leftovers(
 
 
 def patience_s(config: pytest.Config) -> float:
-    """Return how long something may take to go away, from pytest's settings."""
+    """Return how long releasing a resource may take, from pytest's settings."""
     return float(config.getini("leak_patience_s"))
 
 
@@ -87,7 +87,7 @@ def check_tasks_before_close(loop: asyncio.AbstractEventLoop, patience_s: float)
 
 
 def _let_all_end(loop: asyncio.AbstractEventLoop, limit_s: float) -> None:
-    """Run the loop until its tasks, and those they start, have ended or the time has."""
+    """Run the loop until its tasks, and those they start, have ended, or the time is over."""
     deadline = time.monotonic() + limit_s
     while tasks := asyncio.all_tasks(loop):
         left_s = deadline - time.monotonic()
@@ -97,7 +97,7 @@ def _let_all_end(loop: asyncio.AbstractEventLoop, limit_s: float) -> None:
 
 
 def is_grpcs_own(task: asyncio.Task[object]) -> bool:
-    """Tell a task that grpc.aio started for itself from those of tests and programs."""
+    """Say whether grpc.aio started a task for itself."""
     code = getattr(task.get_coro(), "cr_code", None)
     return code is not None and any(part in code.co_filename for part in _GRPCS_FILES)
 

@@ -26,7 +26,7 @@ _ADDRESSED = (socket.AF_INET, socket.AF_INET6, socket.AF_UNIX)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """One moment's threads, open descriptors and child processes."""
+    """The threads, open descriptors and child processes of one moment."""
 
     threads: frozenset[threading.Thread]
     descriptors: frozenset[tuple[int, str]]
@@ -34,7 +34,7 @@ class Resources:
 
     @classmethod
     def now(cls) -> Self:
-        """Take stock of this process."""
+        """Return the resources that this process has now."""
         return cls(
             threads=frozenset(thread for thread in threading.enumerate() if not thread.daemon),
             descriptors=frozenset(_open_descriptors()),
@@ -42,7 +42,7 @@ class Resources:
         )
 
     def left_since(self, before: Self) -> list[str]:
-        """Name what is here and was not here before."""
+        """Describe each resource that was not there before."""
         return [
             *(f"thread {t.name!r} is still running" for t in self.threads - before.threads),
             *(
@@ -114,7 +114,7 @@ def _describe_child(pid: int) -> str:
 
 
 def _is_grpcs_own(number: int, target: str) -> bool:
-    """Recognise what grpc's poller holds while any object of grpc.aio is alive.
+    """Say whether a descriptor is one of grpc's poller, open while any object of grpc.aio is alive.
 
     A log record or an exception that a test looks at may keep one alive, and the poller is the
     process's own, not the test's. An event loop that was not closed looks the same, but warns

@@ -38,7 +38,7 @@ _RUNNER_SUFFIX = "_scoped_runner"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add --update-golden, and how long a test and what it leaves may take."""
+    """Add --update-golden, and the time limits of tests and of releasing resources."""
     parser.addini(
         "leak_patience_s",
         default="20",
@@ -71,7 +71,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests() -> None:
-    """See that no test's child hangs or dies before it is the program it should be.
+    """Keep a test's child from hanging or dying before it executes its program.
 
     This early, because a conftest may load gRPC, which reads its settings then.
     """
@@ -80,7 +80,7 @@ def pytest_load_initial_conftests() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests with an Envoy, if that is asked for."""
+    """Leave out the tests with an Envoy if `--without-envoy` is given."""
     if not config.getoption("--without-envoy"):
         return
     with_envoy = [item for item in items if "envoy_binary" in getattr(item, "fixturenames", ())]
@@ -89,15 +89,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_sessionstart() -> None:
-    """Let libuv open what it keeps for the life of the process, so that no test is blamed."""
+    """Let libuv open its descriptors, which stay open, so that no test is blamed for them."""
     _new_event_loop().close()
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pycollect_makemodule(module_path: Path) -> None:
-    """Give the examples of Hypothesis time, before a module that has some is imported.
+    """Switch off Hypothesis' deadlines, before a module that uses it is imported.
 
-    Which costs a quarter of a second, so only then.
+    Only then, as it costs a quarter of a second.
     """
     if b"hypothesis" in module_path.read_bytes():
         give_examples_time()
@@ -115,9 +115,9 @@ def pytest_asyncio_loop_factories(
 def pytest_fixture_setup(
     fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest
 ) -> Generator[None, object, object]:
-    """End a loop that is in use for too long.
+    """End a test that runs for too long.
 
-    And look for pending tasks after its last fixture and before its runner closes it.
+    Also fail it for pending tasks, after its last fixture and before its runner closes the loop.
     """
     result = yield
     if fixturedef.argname.endswith(_RUNNER_SUFFIX) and isinstance(result, asyncio.Runner):

@@ -1,6 +1,6 @@
 """Reads resolv.conf(5), more tolerantly than the resolvers of the C libraries.
 
-What cannot be read costs its own line only, and is told.
+A line that can't be read is left out, and reported.
 """
 
 import re
@@ -34,8 +34,8 @@ class ResolvConf(NamedTuple):
 def parse_resolv_conf(text: str) -> ResolvConf:
     """Read a resolv.conf; any text has a result.
 
-    `domain` and `search` exclude each other, and the last one holds. Options are for the resolver
-    in the application, which reads the file itself: they are kept to be shown.
+    Of `domain` and `search` the last one counts. Options are for the resolver in the application,
+    which reads the file itself: they are only shown.
     """
     servers: dict[Upstream, None] = {}
     search: tuple[str, ...] = ()

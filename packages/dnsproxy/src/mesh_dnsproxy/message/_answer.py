@@ -1,6 +1,6 @@
-"""Answers of our own, put together from records that are ready.
+"""Makes the answers of this server from encoded records.
 
-What is made here is the part behind the id: one answer then serves every query that asks the same.
+Most functions return the part after the id, which then serves every query with the same question.
 """
 
 import struct
@@ -12,9 +12,9 @@ from mesh_dnsproxy.message._query import HEADER_BYTES, Edns, Query, Refusal
 _AFTER_ID = struct.Struct("!5H")
 _OPT = struct.Struct("!BHHBBHH")
 OUR_UDP_BYTES = 1232
-"""What we take over UDP at least: the size that is never fragmented (DNS flag day 2020)."""
+"""The size this server accepts over UDP: one that is never fragmented (DNS flag day 2020)."""
 QUESTION_POINTER = b"\xc0\x0c"
-"""The name that was asked for, in whatever case."""
+"""A pointer to the name in the question."""
 MAX_TCP_BYTES = 65535
 
 
@@ -25,9 +25,9 @@ def answer_tail(
     *,
     additionals: Sequence[bytes] = (),
 ) -> bytes:
-    """All but the id of an authoritative answer of at most `limit` bytes.
+    """Return an authoritative answer of at most `limit` bytes, without the id.
 
-    Answers that don't fit are left out and TC is set; additional records may be left out as they
+    Records that don't fit are left out and TC is set; additional records may be left out as they
     are not needed (RFC 2181, section 9).
     """
     opt = _opt(query.edns, 0)
@@ -54,7 +54,7 @@ def _fitting(records: Sequence[bytes], size: int, limit: int) -> tuple[Sequence[
 
 
 def error_answer(refused: Query | Refusal, rcode: int) -> bytes:
-    """A whole answer that has nothing but a code; from a refusal it repeats what could be read."""
+    """Return an answer with only a code, and the question if that could be read."""
     opt = _opt(refused.edns, rcode >> 4)
     flags = QR | RA | (refused.flags & (OPCODE | RD | CD)) | (rcode & 0xF)
     header = _AFTER_ID.pack(flags, bool(refused.question), 0, 0, bool(opt))
@@ -62,25 +62,25 @@ def error_answer(refused: Query | Refusal, rcode: int) -> bytes:
 
 
 def refusal_answer(refusal: Refusal) -> bytes:
-    """The answer to a query that has something wrong with it."""
+    """Return the answer to a query that is refused."""
     return error_answer(refusal, refusal.rcode)
 
 
 def truncated_answer(query: Query) -> bytes:
-    """An answer without records that sends its asker to TCP."""
+    """Return an answer without records, after which the client asks over TCP."""
     answer = bytearray(error_answer(query, 0))
     answer[2] |= TC >> 8
     return bytes(answer)
 
 
 def bare_failure(packet: bytes, rcode: int) -> bytes:
-    """An answer to a packet of which no more is known than that it has a header."""
+    """Return an answer to a packet of which only the header was read."""
     flags = int.from_bytes(packet[2:4], "big")
     return packet[:2] + _AFTER_ID.pack(QR | RA | (flags & (OPCODE | RD)) | rcode, 0, 0, 0, 0)
 
 
 def _opt(edns: Edns | None, extended: int) -> bytes:
-    """Our own OPT record, if the query had one (RFC 6891): version 0, no options, DO as asked."""
+    """Return an OPT record if the query had one (RFC 6891): version 0, no options, DO as asked."""
     if edns is None:
         return b""
     flags = DO if edns.dnssec_ok and extended != BADVERS >> 4 else 0

@@ -59,9 +59,9 @@ _TYPE_NAMES = MappingProxyType(
     }
 )
 TYPE_LABELS = (*_TYPE_NAMES.values(), "other")
-"""What a metric's label may say."""
+"""The values of a metric's label."""
 
 
 def type_label(qtype: int) -> str:
-    """The name of a type for a metric: types that are rare are one."""
+    """Return the name of a type for a metric; rare types share one."""
     return _TYPE_NAMES.get(qtype, "other")

@@ -1,4 +1,4 @@
-"""Domain names in the form they have in a message: a length before each label, zero at the end.
+"""Domain names in wire form: a length before each label, zero at the end.
 
 Names in this package are such bytes, in lower case (ASCII only, RFC 4343). Because a length is at
 most 63, `bytes.lower` on a whole name changes letters only.
@@ -11,11 +11,11 @@ ROOT = b"\0"
 
 
 class BadName(ValueError):
-    """Text that is no domain name; the message says why."""
+    """The text is no domain name; the message says why."""
 
 
 def to_wire(text: str) -> bytes:
-    """Read a name as people write it, with or without the dot at its end; `*` is a label."""
+    """Return a name in wire form, from text with or without the last dot; `*` is a label."""
     lowered = text.lower().removesuffix(".")
     if not lowered.isascii():
         try:
@@ -39,7 +39,7 @@ def to_wire(text: str) -> bytes:
 
 
 def to_text(name: bytes) -> str:
-    r"""Write a name without the dot at its end; bytes that are no text are shown as \DDD."""
+    r"""Return a name as text without the last dot; bytes that are no text become \DDD."""
     labels = []
     position = 0
     while length := name[position]:
@@ -56,8 +56,9 @@ def _shown(byte: int) -> str:
 
 
 def name_end(packet: bytes, position: int) -> int:
-    """Where what follows a name begins; raises ValueError when the packet ends before, or the
-    name is no name. Where a compression pointer leads is not looked at.
+    """Return the position after a name; compression pointers are not followed.
+
+    Raises ValueError when the packet ends in the name, or the name is malformed.
     """
     try:
         while length := packet[position]:

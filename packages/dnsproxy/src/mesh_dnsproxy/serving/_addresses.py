@@ -1,4 +1,4 @@
-"""Where to listen: addresses, and the sockets bound to them, UDP and TCP on one port."""
+"""The listening addresses, and the sockets bound to them, UDP and TCP on one port."""
 
 import errno
 import socket
@@ -9,14 +9,16 @@ from typing import NamedTuple
 from mesh_dnsproxy._errors import AddressInUse, ConfigError
 
 _RECEIVE_BUFFER_BYTES = 4 * 1024 * 1024
-"""A packet takes some 800 bytes of it, so the usual 200 kB are full after a few milliseconds."""
+"""A packet needs about 800 bytes of it: the usual 200 kB are full after a few milliseconds."""
 _BACKLOG = 128
 _TRIES_FOR_A_PORT = 20
 
 
 class ListenAddress(NamedTuple):
-    """host: an IPv4 or IPv6 address, or `localhost` for the loopback addresses there are. port: 0
-    for any.
+    """A listening address.
+
+    host: an IPv4 or IPv6 address, or `localhost` for the loopback addresses of this machine.
+    port: 0 for any.
     """
 
     host: str
@@ -34,7 +36,7 @@ class ListenAddress(NamedTuple):
 
 
 class BoundSockets(NamedTuple):
-    """An address that is listened on."""
+    """The two sockets of one listening address."""
 
     udp: socket.socket
     tcp: socket.socket
@@ -124,7 +126,7 @@ def _has_ipv6_loopback() -> bool:
 
 
 def is_local(host: str) -> bool:
-    """Whether this machine has the address."""
+    """Say whether this machine has the address."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as probe:

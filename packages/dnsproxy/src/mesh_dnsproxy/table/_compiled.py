@@ -1,7 +1,7 @@
-"""A table made ready for lookups, and the lookups.
+"""Compiles a name table for lookups, and looks names up.
 
 Only hosts are kept. That `a`, `a.ns`, `a.ns.svc` are short for `a.ns.svc.cluster.local`, and that
-a name with the first search domain behind it is an alias of the name, follows from the name that is
+a name followed by the first search domain is an alias of the name, follows from the name that is
 asked for, so a table of 50 000 hosts has 50 000 names and not half a million.
 """
 
@@ -21,11 +21,11 @@ from mesh_dnsproxy.table._packed import (
 _WILDCARD = b"\x01*"
 _MOST_NAMED = 5
 _MOST_REVERSE_BYTES = 1024
-"""Of an address that hosts share, so many names are told at least; enough for an answer."""
+"""At least so many names are kept of an address that hosts share; enough for an answer."""
 
 
 class Scope(NamedTuple):
-    """From where names are asked: it decides which short names there are.
+    """The domains of the workload that asks; they decide which short names there are.
 
     domain: the mesh's, `svc.cluster.local`. namespace: the workload's own. search: the first
     search domain, empty for none. Each in wire form.
@@ -38,7 +38,7 @@ class Scope(NamedTuple):
 
     @classmethod
     def of(cls, *, domain: str, namespace: str, search: str) -> "Scope":
-        """Make one from texts; raises `BadName`."""
+        """Return a scope from texts; raises `BadName`."""
         wire = to_wire(domain)
         first = wire[: wire[0] + 1] if wire != ROOT else b""
         own = to_wire(namespace)[:-1] if namespace else b""
@@ -46,7 +46,7 @@ class Scope(NamedTuple):
 
 
 class Hit(NamedTuple):
-    """A name that the table has.
+    """A name that was found in the table.
 
     entry: packed. target: the name that the one asked for is an alias of; None if it is no alias.
     """
@@ -56,7 +56,7 @@ class Hit(NamedTuple):
 
 
 class CompiledTable(NamedTuple):
-    """Ready for lookups; what it holds is not changed again."""
+    """A table for lookups; it is not changed."""
 
     scope: Scope
     hosts: dict[bytes, bytes]
@@ -67,11 +67,11 @@ class CompiledTable(NamedTuple):
     skipped_count: int = 0
 
     def within(self, scope: Scope) -> "CompiledTable":
-        """The same names, asked from elsewhere."""
+        """Return the same table for another scope."""
         return self._replace(scope=scope)
 
     def find(self, name: bytes) -> Hit | None:
-        """Look a name up: as it is, as an alias, then by wildcards, the most specific first."""
+        """Look up a name: as it is, as an alias, then by wildcards, the most specific first."""
         hit = self._find_literally(name)
         if hit is not None or not self.wildcards:
             return hit
@@ -117,7 +117,7 @@ class CompiledTable(NamedTuple):
         return None
 
     def alternates(self, host: str, entry: NameEntry) -> list[str]:
-        """The other names of a host, without search domains."""
+        """Return the other names of a host, without those in a search domain."""
         if entry.registry != KUBERNETES or not entry.short_name or not entry.namespace:
             return list(entry.alternate_hosts)
         found = [
@@ -128,7 +128,7 @@ class CompiledTable(NamedTuple):
         return [*found, *entry.alternate_hosts]
 
     def entries(self) -> Iterator[tuple[str, NameEntry]]:
-        """Each host once, as it was given."""
+        """Yield each host once, as it was given."""
         for name, packed in self.hosts.items():
             host, entry = unpack(packed)
             if to_wire(host) == name:
@@ -138,7 +138,7 @@ class CompiledTable(NamedTuple):
 def compile_table(
     items: Iterable[tuple[str, NameEntry]], scope: Scope
 ) -> Generator[None, None, CompiledTable]:
-    """Make a table ready, one host a step, so that other work can be done in between."""
+    """Compile a table, one host a step, so that queries are answered in between."""
     building = _Building(scope)
     for host, entry in items:
         try:
@@ -151,7 +151,7 @@ def compile_table(
 
 
 class _Building:
-    """A table that is being made."""
+    """A table while it is compiled."""
 
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
@@ -163,7 +163,7 @@ class _Building:
         self._shortenable = self._wildcards = False
 
     def add(self, host: str, entry: NameEntry) -> None:
-        """Take a host in; raises `BadName` when it can't be looked up or has no address."""
+        """Add a host; raises `BadName` if it can't be looked up or has no address."""
         scope = self._scope
         name = to_wire(host)
         v4, v6 = pack_addresses(entry.addresses)
@@ -187,13 +187,13 @@ class _Building:
             self._others += [(to_wire(other), packed) for other in entry.alternate_hosts]
 
     def skip(self, reason: str) -> None:
-        """Leave a host out."""
+        """Count a host that is left out, and why."""
         self._skipped_count += 1
         if len(self._skipped) < _MOST_NAMED:
             self._skipped.append(reason)
 
     def add_others(self) -> Iterator[None]:
-        """Take the other names in: a host's own name is never hidden by another's short one."""
+        """Add the other names: a host's own name is never hidden by another's short one."""
         for number, (other, packed) in enumerate(self._others):
             if self._hosts.setdefault(other, packed) is packed and other.startswith(_WILDCARD):
                 self._wildcards = True
@@ -201,7 +201,7 @@ class _Building:
                 yield
 
     def table(self) -> CompiledTable:
-        """The table as it is now."""
+        """Return the table of the hosts that were added."""
         return CompiledTable(
             self._scope,
             self._hosts,
@@ -214,7 +214,7 @@ class _Building:
 
 
 def _flags(host: str, name: bytes, entry: NameEntry, scope: Scope) -> int:
-    """Whether a host's short names follow from its name, as they nearly always do."""
+    """Return whether a host's short names are parts of its name, as nearly always."""
     short, namespace = entry.short_name, entry.namespace
     if entry.registry != KUBERNETES or not short or not namespace or host.endswith("."):
         return 0
@@ -224,7 +224,7 @@ def _flags(host: str, name: bytes, entry: NameEntry, scope: Scope) -> int:
 
 
 def _short_names(entry: NameEntry, scope: Scope) -> list[bytes]:
-    """`short.namespace`, `short.namespace.svc`, and from the same namespace `short`."""
+    """Return `short.namespace`, `short.namespace.svc`, and in the same namespace `short`."""
     if not entry.short_name or not entry.namespace:
         return []
     try:
@@ -238,7 +238,7 @@ def _short_names(entry: NameEntry, scope: Scope) -> list[bytes]:
 
 
 def _add_reverse(reverse: dict[bytes, bytes], address: bytes, name: bytes) -> None:
-    """Names of an address stand one behind the other; most have one, a few very many."""
+    """Append a name of an address; most have one name, a few very many."""
     before = reverse.get(address)
     if before is None:
         reverse[address] = name
@@ -247,7 +247,7 @@ def _add_reverse(reverse: dict[bytes, bytes], address: bytes, name: bytes) -> No
 
 
 def retire_table(table: CompiledTable) -> Generator[None, None, None]:
-    """Give a table's memory back step by step: all at once takes milliseconds."""
+    """Free a table's memory step by step: all at once takes milliseconds."""
     for part in (table.hosts, table.reverse):
         while part:
             for _ in range(min(16, len(part))):
