@@ -39,11 +39,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             config = _config(options, Path(temporary))
             ended = asyncio.run(_run(config, follow=options.follow))
         except EnvoySupervisorError as error:
-            print(f"envoy-supervisor: {error}", file=sys.stderr)  # noqa: T201
+            sys.stderr.write(f"envoy-supervisor: {error}\n")
             return 1
     if ended is None:
         return 0
-    print(f"envoy-supervisor: {ended.reason}", file=sys.stderr)  # noqa: T201
+    sys.stderr.write(f"envoy-supervisor: {ended.reason}\n")
     # The status that a shell shows for a signal.
     return 128 + ended.signal if ended.signal is not None else ended.code or 0
 
@@ -54,11 +54,10 @@ async def _run(config: EnvoyConfig, *, follow: bool) -> Exit | None:
     After a second signal no connection is waited for any more.
     """
     with stop_signals() as stopping:
-        body = asyncio.current_task()
-        assert body is not None  # noqa: S101 - a coroutine runs in a task
-        hurry = asyncio.create_task(_cancel_at_second(stopping, body), name="hurry")
+        body = asyncio.create_task(_supervise(config, stopping, follow=follow), name="supervise")
+        hurry = asyncio.create_task(_cancel_at_second(stopping, body), name="second signal")
         try:
-            return await _supervise(config, stopping, follow=follow)
+            return await body
         except asyncio.CancelledError:
             if stopping.count < 2:
                 raise
@@ -91,7 +90,7 @@ async def _supervise(config: EnvoyConfig, stopping: Stopping, *, follow: bool) -
     return None
 
 
-async def _cancel_at_second(stopping: Stopping, body: asyncio.Task[object]) -> None:
+async def _cancel_at_second(stopping: Stopping, body: asyncio.Task[Exit | None]) -> None:
     await stopping.wait()
     while stopping.count < 2:  # noqa: ASYNC110 - a count is no event
         await asyncio.sleep(0.05)

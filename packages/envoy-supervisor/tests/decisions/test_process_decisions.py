@@ -360,7 +360,7 @@ class AnyHistory(RuleBasedStateMachine):
 
     @precondition(lambda self: self.alive)
     @rule(data=st.data(), final=st.booleans(), sockets_retained=st.booleans())
-    def a_process_ends(self, data: st.DataObject, final: bool, sockets_retained: bool) -> None:  # noqa: FBT001
+    def a_process_ends(self, data: st.DataObject, *, final: bool, sockets_retained: bool) -> None:
         number = data.draw(st.sampled_from(sorted(self.alive)))
         process = self.state.process(number)
         assert process is not None

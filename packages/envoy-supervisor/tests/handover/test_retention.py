@@ -72,7 +72,8 @@ async def test_only_what_was_in_flight_on_the_killed_envoy_fails(
     application: SlowApplication,
     free_port: FreePort,
     other: str | None,
-    reuse_port: bool,  # noqa: FBT001
+    *,
+    reuse_port: bool,
 ) -> None:
     port = free_port()
     quick = CrashPolicy(backoff=Backoff(initial_s=0.05, maximum_s=0.05))

@@ -272,6 +272,8 @@ class AnyHistory(RuleBasedStateMachine):
                 self.closed = True
                 self.tell(Release(for_good=True))
                 assert not self.open
+            case _:
+                pass  # there is nothing that it could happen to
 
     @rule(changing=st.booleans(), seconds=st.floats(min_value=0, max_value=1))
     def listeners_change(self, *, changing: bool, seconds: float) -> None:

@@ -41,7 +41,8 @@ def lines(*output: bytes) -> list[LogLine]:
 def test_the_reason_is_one_sentence_with_envoys_own_words(
     returncode: int,
     output: tuple[bytes, ...],
-    asked_to_exit: bool,  # noqa: FBT001
+    *,
+    asked_to_exit: bool,
     cause: ExitCause,
     words: str,
 ) -> None:

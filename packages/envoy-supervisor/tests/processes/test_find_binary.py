@@ -34,7 +34,7 @@ def test_the_python_launcher_of_the_wheel_is_passed_over(
 
 
 @pytest.mark.parametrize("variable", [True, False])
-def test_what_was_asked_for_is_never_replaced(tmp_path: Path, variable: bool) -> None:  # noqa: FBT001
+def test_what_was_asked_for_is_never_replaced(tmp_path: Path, *, variable: bool) -> None:
     missing = tmp_path / "envoy"
     source = "ENVOY_PATH" if variable else "the path given"
     with pytest.raises(EnvoyNotFound, match=re.escape(f"{source} names {missing}, which does not")):

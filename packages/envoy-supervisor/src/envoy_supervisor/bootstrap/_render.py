@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from ipaddress import IPv4Address, ip_address
 from pathlib import Path
 
 from envoy_supervisor._address import Address, UnixAddress, envoy_address
@@ -44,6 +45,7 @@ DEFAULT_RUNTIME: Mapping[str, JSON] = {
 # The key of this limit before it became a resource monitor; still found in configurations.
 MAX_CONNECTIONS_KEY = "overload.global_downstream_max_connections"
 UNLIMITED_CONNECTIONS = 2**31 - 1
+_ANY_IPV4 = IPv4Address(0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,7 +276,7 @@ def _optional_clusters(config: BootstrapConfig) -> Iterator[JSON]:
 
 def _both_stacks(config: BootstrapConfig, address: Address) -> tuple[Address, ...]:
     """Returns the further addresses to listen on."""
-    if config.dual_stack and address.host == "0.0.0.0":  # noqa: S104 - compared, not bound
+    if config.dual_stack and ip_address(address.host) == _ANY_IPV4:
         return (Address(host="::", port=address.port),)
     return ()
 

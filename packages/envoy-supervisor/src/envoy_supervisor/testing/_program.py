@@ -10,11 +10,51 @@ import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
+
+
+class Behaviour(TypedDict):
+    """The fields of `FakeEnvoy`, as its settings file has them."""
+
+    prints: str
+    print_bytes: int
+    exits: int | None
+    crashes: int | None
+    exits_after_s: float
+    never_ready: bool
+    ready_after: int
+    no_admin: bool
+    hangs: bool
+    ignores_sigterm: bool
+    connections: list[int]
+
+
+class _SocketAddress(TypedDict):
+    address: str
+    port_value: int
+
+
+class _Pipe(TypedDict):
+    path: str
+
+
+class _Address(TypedDict, total=False):
+    socket_address: _SocketAddress
+    pipe: _Pipe
+
+
+class _Admin(TypedDict):
+    address: _Address
+
+
+class Bootstrap(TypedDict):
+    """The only part of a bootstrap that is read."""
+
+    admin: _Admin
 
 
 def main(settings: str, journal: str, *arguments: str) -> None:
-    behaviour: dict[str, Any] = json.loads(Path(settings).read_text())
+    behaviour: Behaviour = json.loads(Path(settings).read_text())
     if argument(arguments, "--mode") == "validate":
         return
     record(journal, "start", list(arguments))
@@ -47,18 +87,18 @@ def record(journal: str, kind: str, what: list[str]) -> None:
         file.write(json.dumps([kind, what]) + "\n")
 
 
-def end(behaviour: dict[str, Any]) -> None:
+def end(behaviour: Behaviour) -> None:
     if behaviour["crashes"] is not None:
         os.kill(os.getpid(), behaviour["crashes"])
     else:
-        os._exit(behaviour["exits"])
+        os._exit(behaviour["exits"] or 0)
 
 
 def argument(arguments: tuple[str, ...], name: str, default: str = "") -> str:
     return arguments[arguments.index(name) + 1] if name in arguments else default
 
 
-def listen(bootstrap: dict[str, Any]) -> socket.socket:
+def listen(bootstrap: Bootstrap) -> socket.socket:
     address = bootstrap["admin"]["address"]
     if "pipe" in address:
         Path(address["pipe"]["path"]).unlink(missing_ok=True)
@@ -74,17 +114,17 @@ def listen(bootstrap: dict[str, Any]) -> socket.socket:
 
 
 def serve(
-    listener: socket.socket, behaviour: dict[str, Any], journal: str, options: dict[str, Any]
+    listener: socket.socket, behaviour: Behaviour, journal: str, options: dict[str, object]
 ) -> None:
     unready = behaviour["ready_after"]
     connections = list(behaviour["connections"])
-    held = []
+    hanging = []
     while True:
         connection, _ = listener.accept()
         if behaviour["hangs"]:
-            held.append(connection)
+            hanging.append(connection)
             continue
-        with connection, suppress(OSError):  # who asks may leave before the answer
+        with connection, suppress(OSError):  # the client may leave before the answer
             words = request_line(connection)
             if len(words) < 2:
                 continue
@@ -125,7 +165,10 @@ def serve(
 
 
 def request_line(connection: socket.socket) -> list[str]:
-    """The words of it. The whole head is read: closing with a rest unread would lose the answer."""
+    """Returns the words of a request line.
+
+    The whole head is read: closing with a rest unread would lose the answer.
+    """
     with connection.makefile("rb") as lines:
         words = lines.readline().decode().split()
         while lines.readline().strip():
