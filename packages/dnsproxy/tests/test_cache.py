@@ -19,8 +19,15 @@ def key_of(packet: bytes) -> CacheKey | None:
     return cache_key(query)
 
 
-def question(name: str = "a.example.", kind: str = "A", **options: object) -> bytes:
-    return dns.message.make_query(name, kind, **{"use_edns": -1, **options}).to_wire()  # type: ignore[arg-type]
+def question(
+    name: str = "a.example.",
+    kind: str = "A",
+    *,
+    use_edns: int = -1,
+    options: list[dns.edns.Option] | None = None,
+) -> bytes:
+    query = dns.message.make_query(name, kind, use_edns=use_edns, options=options)
+    return query.to_wire()
 
 
 def kept(cache: ReplyCache, packet: bytes, reply: bytes, now: float = 0.0) -> CacheKey:

@@ -2,10 +2,9 @@
 
 import asyncio
 import json
-import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -45,7 +44,7 @@ def write(file: Path, *addresses: str) -> None:
     beside = file.with_suffix(".new")
     host = {"ips": addresses, "registry": "Kubernetes", "shortname": "web", "namespace": "ns"}
     beside.write_text(json.dumps({"table": {"web.ns.svc.mesh": host}}))
-    os.replace(beside, file)  # noqa: PTH105
+    beside.replace(file)
 
 
 async def test_the_file_is_answered_from_and_followed(tmp_path: Path) -> None:
@@ -71,9 +70,9 @@ async def test_the_file_is_answered_from_and_followed(tmp_path: Path) -> None:
         assert await now() == ["10.0.0.3"]
 
 
-async def _holds(ask_now: object, expected: list[str]) -> None:
+async def _holds(ask_now: Callable[[], Awaitable[list[str]]], expected: list[str]) -> None:
     async def held() -> bool:
-        return bool(await ask_now() == expected)  # type: ignore[operator]
+        return await ask_now() == expected
 
     await until(held, what=f"{expected}")
 

@@ -12,6 +12,7 @@ from dns_peers import (
     PATIENT,
     QUICK,
     Behaviour,
+    Over,
     TcpClient,
     answering,
     ask,
@@ -30,31 +31,31 @@ Sent = list[tuple[float, bytes]]
 RIGHT = "10.0.0.1"
 
 
-def framed(reply: bytes, tcp: bool) -> bytes:  # noqa: FBT001
-    return len(reply).to_bytes(2, "big") + reply if tcp else reply
+def framed(reply: bytes, over: Over) -> bytes:
+    return len(reply).to_bytes(2, "big") + reply if over == "tcp" else reply
 
 
 def behaving(make: Callable[[bytes], bytes], *, delay_s: float = 0.0) -> Behaviour:
-    return lambda packet, tcp: [(delay_s, framed(make(packet), tcp))]
+    return lambda packet, over: [(delay_s, framed(make(packet), over))]
 
 
-def good(packet: bytes, tcp: bool) -> Sent:  # noqa: FBT001
-    return [(0, framed(reply_to(packet, RIGHT), tcp))]
+def good(packet: bytes, over: Over) -> Sent:
+    return [(0, framed(reply_to(packet, RIGHT), over))]
 
 
-def black_hole(packet: bytes, tcp: bool) -> Sent:  # noqa: FBT001
-    del packet, tcp
+def black_hole(packet: bytes, over: Over) -> Sent:
+    del packet, over
     return []
 
 
-def cut_over_udp(packet: bytes, tcp: bool) -> Sent:  # noqa: FBT001
-    return good(packet, tcp) if tcp else [(0, reply_to(packet, truncated=True))]
+def cut_over_udp(packet: bytes, over: Over) -> Sent:
+    return good(packet, over) if over == "tcp" else [(0, reply_to(packet, truncated=True))]
 
 
 def wrong_then_right(spoil: Callable[[bytes], bytes]) -> Behaviour:
-    return lambda packet, tcp: [
-        (0, framed(spoil(reply_to(packet, "6.6.6.6")), tcp)),
-        (0.02, framed(reply_to(packet, RIGHT), tcp)),
+    return lambda packet, over: [
+        (0, framed(spoil(reply_to(packet, "6.6.6.6")), over)),
+        (0.02, framed(reply_to(packet, RIGHT), over)),
     ]
 
 
@@ -172,12 +173,12 @@ async def test_an_error_of_all_servers_is_passed_on_as_the_first_said_it() -> No
         lambda _: [(0, b"\0\x40half")],
         lambda _: [(0, b"\0")],
         lambda _: [(0, b"\0\0")],
-        lambda packet: [(0, framed(wrong_id(reply_to(packet, RIGHT)), True))] * 5,
+        lambda packet: [(0, framed(wrong_id(reply_to(packet, RIGHT)), "tcp"))] * 5,
     ],
 )
 async def test_half_a_tcp_frame_is_a_failure_in_time(ending: Callable[[bytes], Sent]) -> None:
-    def half(packet: bytes, tcp: bool) -> Sent:  # noqa: FBT001
-        return ending(packet) if tcp else black_hole(packet, tcp)
+    def half(packet: bytes, over: Over) -> Sent:
+        return ending(packet) if over == "tcp" else black_hole(packet, over)
 
     async with (
         upstream(half) as up,
@@ -187,9 +188,9 @@ async def test_half_a_tcp_frame_is_a_failure_in_time(ending: Callable[[bytes], S
 
 
 async def test_a_cut_reply_whose_rest_cannot_be_fetched_is_passed_on() -> None:
-    def cut(packet: bytes, tcp: bool) -> Sent:  # noqa: FBT001
-        if tcp:
-            return [(0, framed(wrong_id(reply_to(packet, RIGHT)), tcp))] * 5
+    def cut(packet: bytes, over: Over) -> Sent:
+        if over == "tcp":
+            return [(0, framed(wrong_id(reply_to(packet, RIGHT)), over))] * 5
         return [(0, reply_to(packet, RIGHT, truncated=True))]
 
     async with upstream(cut) as up, running(answering(up.address), {}) as (_, address):
@@ -201,9 +202,9 @@ async def test_a_cut_reply_whose_rest_cannot_be_fetched_is_passed_on() -> None:
 async def test_a_long_reply_is_cut_to_the_clients_size_and_kept_whole() -> None:
     many = [f"10.1.0.{number}" for number in range(60)]
 
-    def long(packet: bytes, tcp: bool) -> Sent:  # noqa: FBT001
+    def long(packet: bytes, over: Over) -> Sent:
         whole = reply_to(packet, *many)
-        return [(0, framed(whole, tcp) if tcp else reply_to(packet, truncated=True))]
+        return [(0, framed(whole, over) if over == "tcp" else reply_to(packet, truncated=True))]
 
     async with upstream(long) as up, running(answering(up.address), {}) as (_, address):
         answer = await ask(address, "name.example.")
@@ -216,8 +217,8 @@ async def test_a_long_reply_is_cut_to_the_clients_size_and_kept_whole() -> None:
 async def test_a_reply_is_passed_on_unchanged_but_for_the_id() -> None:
     replies = []
 
-    def strange(packet: bytes, tcp: bool) -> Sent:  # noqa: FBT001
-        del tcp
+    def strange(packet: bytes, over: Over) -> Sent:
+        del over
         reply = dns.message.make_response(dns.message.from_wire(packet), our_payload=1400)
         reply.flags |= dns.flags.AD | dns.flags.AA
         reply.answer.append(
@@ -302,8 +303,8 @@ async def test_a_slow_server_is_not_waited_for_when_there_is_a_stale_answer() ->
     clock = ManualClock()
     delay_s = 0.0
 
-    def slower(packet: bytes, tcp: bool) -> Sent:  # noqa: FBT001
-        return [(delay_s, framed(reply_to(packet, RIGHT, ttl=5), tcp))]
+    def slower(packet: bytes, over: Over) -> Sent:
+        return [(delay_s, framed(reply_to(packet, RIGHT, ttl=5), over))]
 
     config = answering(cache=CacheConfig(stale_after_s=0.05))
     async with upstream(slower) as up:

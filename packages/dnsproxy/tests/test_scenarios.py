@@ -13,8 +13,8 @@ import dns.rcode
 import dns.rdatatype
 import pytest
 
-from dns_peers import answering, ask, ask_tcp, exchange, reply_to, running, upstream
-from mesh_dnsproxy import DnsConfig, NameEntry
+from dns_peers import Over, answering, ask, ask_tcp, exchange, reply_to, running, upstream
+from mesh_dnsproxy import DnsConfig, NameEntry, Upstream
 
 SEARCH = ("ns1.svc.cluster.local", "svc.cluster.local")
 
@@ -46,8 +46,8 @@ ENTRIES = {
 }
 
 
-def mesh(*upstreams: object, **settings: object) -> DnsConfig:
-    return answering(*upstreams, namespace="ns1", search=SEARCH, **settings)
+def mesh(*upstreams: Upstream) -> DnsConfig:
+    return answering(*upstreams, namespace="ns1", search=SEARCH)
 
 
 def records(answer: dns.message.Message) -> list[tuple[str, str, str]]:
@@ -58,9 +58,9 @@ def records(answer: dns.message.Message) -> list[tuple[str, str, str]]:
     ]
 
 
-def unknown(packet: bytes, tcp: bool) -> list[tuple[float, bytes]]:  # noqa: FBT001
+def unknown(packet: bytes, over: Over) -> list[tuple[float, bytes]]:
     reply = reply_to(packet, rcode=3, soa=True)
-    return [(0, len(reply).to_bytes(2, "big") + reply if tcp else reply)]
+    return [(0, len(reply).to_bytes(2, "big") + reply if over == "tcp" else reply)]
 
 
 async def test_a_cached_name_a_search_alias_and_an_unknown_name() -> None:
@@ -188,8 +188,8 @@ async def test_a_big_answer_is_cut_over_udp_and_whole_over_tcp() -> None:
 
 
 async def test_a_query_before_the_first_table_is_an_error_or_forwarded() -> None:
-    def known(packet: bytes, tcp: bool) -> list[tuple[float, bytes]]:  # noqa: FBT001
-        del tcp
+    def known(packet: bytes, over: Over) -> list[tuple[float, bytes]]:
+        del over
         return [(0, reply_to(packet, "8.8.8.8"))]
 
     async with upstream(known) as up:
@@ -197,7 +197,7 @@ async def test_a_query_before_the_first_table_is_an_error_or_forwarded() -> None
             assert not server.ready
             assert (await ask(address, "www.google.com.")).rcode() == dns.rcode.SERVFAIL
             assert not up.queries
-        early = mesh(up.address, forward_before_table=True)
+        early = mesh(up.address)._replace(forward_before_table=True)
         async with running(early) as (server, address):
             assert records(await ask(address, "www.google.com.")) == [
                 ("www.google.com.", "A", "8.8.8.8")
@@ -238,8 +238,8 @@ async def test_alternate_hosts_are_names_too() -> None:
 
 
 async def test_a_type_that_the_table_does_not_have_is_forwarded_for_known_names_too() -> None:
-    def text(packet: bytes, tcp: bool) -> list[tuple[float, bytes]]:  # noqa: FBT001
-        del tcp
+    def text(packet: bytes, over: Over) -> list[tuple[float, bytes]]:
+        del over
         reply = dns.message.make_response(dns.message.from_wire(packet))
         reply.answer.append(
             dns.rrset.from_text(reply.question[0].name, 60, "IN", "TXT", '"from upstream"')
@@ -273,7 +273,8 @@ async def test_that_a_known_name_does_not_exist_is_never_passed_on() -> None:
 async def test_ipv4_and_ipv6_are_listened_on() -> None:
     from mesh_dnsproxy import ListenAddress
 
-    config = mesh(listen=(ListenAddress("::1", 0), ListenAddress("localhost", 0)))
+    listen = (ListenAddress("::1", 0), ListenAddress("localhost", 0))
+    config = mesh()._replace(listen=listen)
     async with running(config, ENTRIES) as (server, _):
         assert [host for host, _ in server.addresses] == ["::1", "127.0.0.1", "::1"]
         for host, port in server.addresses:

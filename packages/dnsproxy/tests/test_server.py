@@ -3,9 +3,8 @@
 import asyncio
 import itertools
 import json
-import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import dns.message
@@ -15,7 +14,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
 
-from dns_peers import answering, ask, ask_tcp, exchange, reply_to, running, upstream
+from dns_peers import (
+    Behaviour,
+    FakeUpstream,
+    Over,
+    answering,
+    ask,
+    ask_tcp,
+    exchange,
+    reply_to,
+    running,
+    upstream,
+)
 from mesh_dnsproxy import (
     AddressInUse,
     ConfigError,
@@ -150,8 +160,8 @@ async def test_the_table_as_json_is_read_again() -> None:
 async def test_metrics_have_istios_names_and_count_by_type() -> None:
     registry = CollectorRegistry()
 
-    def good(packet: bytes, tcp: bool) -> list[tuple[float, bytes]]:  # noqa: FBT001
-        del tcp
+    def good(packet: bytes, over: Over) -> list[tuple[float, bytes]]:
+        del over
         return [(0, reply_to(packet, "10.0.0.9"))]
 
     async with (
@@ -187,16 +197,15 @@ async def test_resolv_conf_is_followed_and_kept_while_it_is_missing_or_empty(
 ) -> None:
     file = tmp_path / "resolv.conf"
 
-    def named(name: str) -> object:
-        return lambda packet, tcp: [(0, reply_to(packet, name))] if not tcp else []
+    def named(name: str) -> Behaviour:
+        return lambda packet, over: [(0, reply_to(packet, name))] if over == "udp" else []
 
-    async with upstream(named("10.0.0.1")) as one, upstream(named("10.0.0.2")) as two:  # type: ignore[arg-type]
+    async with upstream(named("10.0.0.1")) as one, upstream(named("10.0.0.2")) as two:
 
-        def write(up: object, search: str) -> None:
+        def write(up: FakeUpstream, search: str) -> None:
             beside = tmp_path / "beside"
-            server = up.address  # type: ignore[attr-defined]
-            beside.write_text(f"nameserver {server}\nsearch {search}\n")
-            os.replace(beside, file)  # noqa: PTH105
+            beside.write_text(f"nameserver {up.address}\nsearch {search}\n")
+            beside.replace(file)
 
         write(one, "one.example")
         config = answering(resolv_conf=file, cache=None)._replace(upstreams=())
@@ -231,9 +240,9 @@ async def test_without_a_usable_resolv_conf_the_mesh_is_answered_still(
 
 
 async def test_with_only_ourselves_as_servers_unknown_names_are_servfail_at_once(
-    tmp_path: Path, free_port: object
+    tmp_path: Path, free_port: Callable[..., int]
 ) -> None:
-    port = free_port()  # type: ignore[operator]
+    port = free_port()
     file = tmp_path / "resolv.conf"
     file.write_text(f"nameserver 127.0.0.1:{port}\nnameserver 0.0.0.0:{port}\n")
     config = answering(listen=(ListenAddress("127.0.0.1", port),), resolv_conf=file)

@@ -8,7 +8,7 @@ import dns.message
 import dns.rcode
 import pytest
 
-from dns_peers import TcpClient, answering, ask, ask_tcp, reply_to, running, upstream
+from dns_peers import Over, TcpClient, answering, ask, ask_tcp, reply_to, running, upstream
 from mesh_dnsproxy import NameEntry, TcpConfig
 from mesh_testkit import until
 
@@ -16,9 +16,9 @@ ENTRIES = {"known.example": NameEntry(("10.0.0.1",))}
 KNOWN = dns.message.make_query("known.example.", "A").to_wire()
 
 
-def good(packet: bytes, tcp: bool) -> list[tuple[float, bytes]]:  # noqa: FBT001
+def good(packet: bytes, over: Over) -> list[tuple[float, bytes]]:
     reply = reply_to(packet, "10.0.0.9")
-    return [(0, len(reply).to_bytes(2, "big") + reply if tcp else reply)]
+    return [(0, len(reply).to_bytes(2, "big") + reply if over == "tcp" else reply)]
 
 
 async def test_queries_of_one_connection_are_answered_as_answers_come() -> None:

@@ -1,4 +1,4 @@
-"""An upstream that does to each query what a test says."""
+"""An upstream resolver whose replies the test decides."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import cast
+from typing import Literal, cast
 
 import dns.flags
 import dns.message
@@ -19,8 +19,10 @@ import dns.rrset
 from mesh_dnsproxy import Upstream
 from mesh_testkit import find_free_port
 
-Behaviour = Callable[[bytes, bool], list[tuple[float, bytes]]]
-"""From a query, and whether it came over TCP, to what is sent back, each after so many seconds."""
+Over = Literal["udp", "tcp"]
+"""The transport of a query."""
+Behaviour = Callable[[bytes, Over], list[tuple[float, bytes]]]
+"""Returns the replies to a query that came over a transport, each after so many seconds."""
 
 
 def reply_to(
@@ -49,7 +51,7 @@ def reply_to(
 
 @dataclass
 class FakeUpstream:
-    """What it was asked, and what it does."""
+    """The queries that an upstream got, and its behaviour."""
 
     address: Upstream
     behaviour: Behaviour
@@ -90,7 +92,7 @@ class _Udp(asyncio.DatagramProtocol):
         self._fake.queries.append(data)
         self._fake.sources.append(addr)
         loop = asyncio.get_running_loop()
-        for delay_s, reply in self._fake.behaviour(data, False):
+        for delay_s, reply in self._fake.behaviour(data, "udp"):
             if delay_s:
                 self._timers.append(loop.call_later(delay_s, self._send, reply, addr))
             else:
@@ -112,7 +114,7 @@ async def upstream(
     holding: it sends nothing until it is let go.
     """
     loop = asyncio.get_running_loop()
-    # Not one of the kernel's choice for TCP: somebody may have it for UDP.
+    # Not one that the kernel chooses for TCP: another process may have it for UDP.
     chosen = find_free_port() if port is None else port
     with socket.create_server(("127.0.0.1", chosen)) as listener:
         fake = FakeUpstream(Upstream("127.0.0.1", chosen), behaviour)
@@ -126,7 +128,7 @@ async def upstream(
                     packet = await reader.readexactly(length)
                     fake.queries.append(packet)
                     fake.over_tcp += 1
-                    for delay_s, reply in fake.behaviour(packet, True):
+                    for delay_s, reply in fake.behaviour(packet, "tcp"):
                         await asyncio.sleep(delay_s)
                         await fake.free.wait()
                         writer.write(reply)
