@@ -1,6 +1,6 @@
 """One change to many delta clients: processor time of the server, a client.
 
-Run as a script. Servers and clients run in processes of their own. Compared in one run, by turns:
+Run as a script. Servers and clients run in processes of their own. In one run, alternating:
 
 - a store of this package, the clients alike; also without the listener in front of gRPC;
 - gRPC for Python alone, which nothing written in Python on top of it can be below: a message of the

@@ -74,7 +74,7 @@ async def test_it_is_given_back_once_when_most_have_gone(clock: Any, releases: R
         assert releases.given_back == 2
 
 
-async def test_it_waits_until_nobody_comes_or_goes(clock: Any, releases: Releases) -> None:
+async def test_it_waits_until_no_client_comes_or_goes(clock: Any, releases: Releases) -> None:
     async with keeping(clock, releases) as releasing:
         releasing.count(1000)
         for clients in range(400, 0, -100):
@@ -106,7 +106,7 @@ async def test_it_is_kept_for_those_who_come_back(clock: Any, releases: Releases
         assert releases.given_back == 0
 
 
-async def test_it_is_kept_if_nobody_wants_it_back(clock: Any, releases: Releases) -> None:
+async def test_it_is_kept_if_the_host_does_not_ask(clock: Any, releases: Releases) -> None:
     async with keeping(clock, releases, quiet_s=None) as releasing:
         releasing.count(1000)
         releasing.pushed()

@@ -276,7 +276,7 @@ class Dam:
         await self.wire.responses.put(data)
 
 
-async def test_a_slow_reader_holds_up_nobody_and_gets_the_newest_state(
+async def test_a_slow_reader_holds_up_no_other_and_gets_the_newest_state(
     running: Any, state: Any, make: Any
 ) -> None:
     config = ServerConfig(concurrent_pushes=1, slow_client_s=0.01, debounce_quiet_s=0.001)

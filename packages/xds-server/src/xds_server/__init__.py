@@ -38,7 +38,6 @@ from xds_server.streams._admission import Admission, Admit, Peer
 if TYPE_CHECKING:
     from xds_server.serving._csds import ClientStatusHandler
     from xds_server.sources._connected_clients import ConnectedClients
-    from xds_server.sources._dependency_cache import DependencyCache, Ticket
     from xds_server.sources._linear_store import LinearStore
     from xds_server.sources._mux import Mux
     from xds_server.sources._snapshot_store import Snapshot, SnapshotStore
@@ -53,12 +52,10 @@ __all__ = [
     "type_urls",
     # from where, ready-made or kept
     "ConnectedClients",
-    "DependencyCache",
     "LinearStore",
     "Mux",
     "Snapshot",
     "SnapshotStore",
-    "Ticket",
     # to whom
     "JSON",
     "Admission",
@@ -108,12 +105,10 @@ __all__ = [
 _LOADED_WHEN_USED = {
     "ClientStatusHandler": "serving._csds",
     "ConnectedClients": "sources._connected_clients",
-    "DependencyCache": "sources._dependency_cache",
     "LinearStore": "sources._linear_store",
     "Mux": "sources._mux",
     "Snapshot": "sources._snapshot_store",
     "SnapshotStore": "sources._snapshot_store",
-    "Ticket": "sources._dependency_cache",
 }
 
 if not TYPE_CHECKING:  # a type checker would take any name for one of ours

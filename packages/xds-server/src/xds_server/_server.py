@@ -210,11 +210,11 @@ class XdsServer(Generic[C]):
         try:
             connection = await self._opener.open(peer, read, delta=delta, type_url=type_url)
         except BadRequest as bad:
-            self._bad_requests.note(bad, peer_label)
+            self._bad_requests.record(bad, peer_label)
             raise
         if connection is None:
             # gRPC ends a call whose message is too large for it, and says so to the client only.
-            self._bad_requests.note(missing_request(self.config.max_request_bytes), peer_label)
+            self._bad_requests.record(missing_request(self.config.max_request_bytes), peer_label)
             return
         del peer  # and with it the call's headers, which are of no use for the rest of the stream
         node = connection.client.node
@@ -228,7 +228,7 @@ class XdsServer(Generic[C]):
             self._push_to_watchers(self._client_observers.connected(connection.client))
             await connection.run(read, write)
         except BadRequest as bad:
-            self._bad_requests.note(bad, peer_label, client=connection.client.id)
+            self._bad_requests.record(bad, peer_label, client=connection.client.id)
             raise
         finally:
             gauge.dec()

@@ -53,7 +53,7 @@ class Wire(Protocol):
 
 
 async def admit_all(_node: Node, _peer: Peer) -> Admission[None]:
-    """An `Admit` that lets everybody in."""
+    """An `Admit` that lets all clients in."""
     return Admission(context=None)
 
 
@@ -71,7 +71,7 @@ class Reply:
 
 
 class _Client:
-    """What clients of both dialects do."""
+    """The part that clients of both dialects share."""
 
     def __init__(self, wire: Wire, *, node_id: str, metadata: Mapping[str, Any] | None) -> None:
         self._wire = wire
@@ -84,7 +84,7 @@ class _Client:
         self._versions: dict[str, str] = {}
 
     def resources(self, type_url: str) -> Mapping[str, bytes]:
-        """What this client has of a type, by name."""
+        """Return the resources of a type that this client has, by name."""
         return MappingProxyType(self._have.get(type_url, {}))
 
     async def send(self, request: Any) -> None:
@@ -126,7 +126,7 @@ class SotwClient(_Client):
         )
 
     async def ack(self, reply: Reply) -> None:
-        """Take over what came, and say so."""
+        """Take over the resources of a response, and accept it."""
         names = self._names.get(reply.type_url, ())
         watch = _watch(reply.type_url, names)
         have = {name: body for name, body in reply.resources.items() if watch.covers(name)}
@@ -138,7 +138,7 @@ class SotwClient(_Client):
         await self._request(reply.type_url)
 
     async def nack(self, reply: Reply, message: str = "refused by the model client") -> None:
-        """Keep what there was, and say why."""
+        """Keep the resources there were, and refuse a response."""
         self._nonces[reply.type_url] = reply.nonce
         await self._request(reply.type_url, error=message)
 
@@ -211,7 +211,7 @@ class DeltaClient(_Client):
         )
 
     async def ack(self, reply: Reply) -> None:
-        """Take over what came, and say so."""
+        """Take over the resources of a response, and accept it."""
         have = self._have.setdefault(reply.type_url, {})
         have.update(reply.resources)
         for name in reply.removed:
@@ -221,7 +221,7 @@ class DeltaClient(_Client):
         )
 
     async def nack(self, reply: Reply, message: str = "refused by the model client") -> None:
-        """Keep what there was, and say why."""
+        """Keep the resources there were, and refuse a response."""
         request = discovery_pb2.DeltaDiscoveryRequest(
             type_url=reply.type_url, response_nonce=reply.nonce
         )
@@ -247,7 +247,7 @@ class MemoryWire:
         await self.requests.put(data)
 
     async def send_goodbye(self) -> None:
-        """The client has no more to say."""
+        """End the client's side of the stream."""
         await self.requests.put(None)
 
     async def receive(self) -> bytes:
@@ -265,7 +265,7 @@ async def in_memory(
     type_url: str | None = None,
     peer: Peer | None = None,
 ) -> AsyncIterator[MemoryWire]:
-    """A stream to a `running` server; leaving the context is the client's goodbye."""
+    """A stream to a `running` server; leaving the context ends the client's side."""
     wire = MemoryWire()
 
     async def serve() -> None:

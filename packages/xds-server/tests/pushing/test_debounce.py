@@ -23,7 +23,7 @@ def test_due_when_it_has_been_quiet() -> None:
     rule.add(request("b"), now=0.0625)
     assert rule.due_in(0.0625) == 0.1
     assert rule.due_in(0.2) == 0
-    gathered = rule.take()
+    gathered = rule.pop()
     assert gathered is not None
     assert (gathered.changes, gathered.first_at) == (2, 0)
     assert {key.name for key in gathered.request.configs_updated} == {"a", "b"}
@@ -43,7 +43,7 @@ def test_never_later_than_the_maximum(gaps: list[float]) -> None:
         assert due_in is not None
         assert now + due_in <= max(first + 2, now)
         if due_in == 0:
-            assert rule.take() is not None
+            assert rule.pop() is not None
             first = now
 
 

@@ -1,4 +1,4 @@
-"""At most one pending and one in flight for each, in turn, none lost."""
+"""At most one pending and one in flight for each, in order, none lost."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ async def test_who_is_gone_is_not_pushed_to() -> None:
     assert len(queue) == 1
 
 
-async def test_a_hundred_adders_and_takers_miss_nobody() -> None:
+async def test_a_hundred_adders_and_takers_miss_none() -> None:
     queue: PushQueue[int] = PushQueue()
     seen: Counter[int] = Counter()
     busy: set[int] = set()
@@ -142,17 +142,17 @@ def test_every_change_reaches_everyone_it_was_for(steps: list[tuple[str, str, in
         queue: PushQueue[str] = PushQueue()
         owed: dict[str, set[str]] = {key: set() for key in "xyz"}
         flying: dict[str, set[str]] = {}
-        turns: list[str] = []
+        order: list[str] = []
         for step, key, number in steps:
             if step == "a":
                 if not owed[key] and key not in flying:
-                    turns.append(key)
+                    order.append(key)
                 owed[key].add(str(number))
                 queue.enqueue(key, request(str(number)))
             elif step == "d" and queue:
                 taken = await queue.dequeue()
                 assert taken is not None
-                assert taken[0] == turns.pop(0)
+                assert taken[0] == order.pop(0)
                 assert changes(taken) == owed[taken[0]]
                 assert taken[0] not in flying
                 flying[taken[0]] = owed[taken[0]]
@@ -161,7 +161,7 @@ def test_every_change_reaches_everyone_it_was_for(steps: list[tuple[str, str, in
                 del flying[key]
                 queue.mark_done(key)
                 if owed[key]:
-                    turns.append(key)
-        assert len(queue) == len(turns)
+                    order.append(key)
+        assert len(queue) == len(order)
 
     asyncio.run(run())

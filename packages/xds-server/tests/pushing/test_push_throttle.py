@@ -1,4 +1,4 @@
-"""Who is written to at once, and that those who do not read keep nobody from it."""
+"""Clients that are written to at once; those that do not read keep no other from it."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ async def test_no_more_than_so_many_are_handed_out_while_they_come_back() -> Non
     client_has.append(await waiting)
     for permit in client_has:
         permit.release()
-        permit.release()  # given back once, whoever asks first
+        permit.release()  # given back once, however often
 
 
-async def test_when_nobody_gives_one_back_ever_more_are_handed_out() -> None:
-    """A thousand who do not read cost a few turns of patience, not one each."""
+async def test_when_no_client_gives_one_back_ever_more_are_handed_out() -> None:
+    """A thousand who do not read cost a few waits, not one each."""
     slots = PushThrottle(NUMBER, patience_s=0.0)
     loop = asyncio.get_running_loop()
-    turns = 0
+    waits = 0
     call_at = loop.call_at
 
     def counting(*args: object, **options: object) -> asyncio.TimerHandle:
-        nonlocal turns
-        turns += 1
+        nonlocal waits
+        waits += 1
         return call_at(*args, **options)  # type: ignore[arg-type]
 
     loop.call_at = counting  # type: ignore[method-assign]
     client_has = [await slots.acquire() for _ in range(1000)]
-    assert turns < 30
+    assert waits < 30
     for permit in client_has:
         permit.release()
     assert slots._allowed == NUMBER
@@ -61,7 +61,7 @@ async def test_once_somebody_reads_no_more_than_so_many_are_handed_out_again() -
 
 
 async def test_readers_beside_those_who_keep_their_slots_have_all_of_the_number() -> None:
-    """Whoever was passed over once takes no place from those who read."""
+    """A client that was passed over once takes no place from those who read."""
     slots = PushThrottle(NUMBER, patience_s=0.0)
     kept = [await slots.acquire() for _ in range(NUMBER)]
     (await slots.acquire()).release()
@@ -83,7 +83,7 @@ async def test_who_is_not_written_to_takes_no_slot() -> None:
     (await slots.acquire()).release()
 
 
-async def test_a_loop_that_is_always_late_holds_up_nobody_for_ever() -> None:
+async def test_a_loop_that_is_always_late_holds_up_no_other_for_ever() -> None:
     slots = PushThrottle(1, patience_s=1e-9)  # by which every loop is late
     client_has = [await slots.acquire() for _ in range(10)]
     for permit in client_has:

@@ -41,9 +41,9 @@ async def test_it_says_what_was_accepted_refused_and_not_found(state: Any, make:
                 csds_pb2.ClientStatusResponse.FromString,
             )
             response: Any = await query(csds_pb2.ClientStatusRequest())
-            nobody: Any = csds_pb2.ClientStatusRequest()
-            nobody.node_matchers.add().node_id.exact = "somebody else"
-            assert not (await query(nobody)).config
+            no_client: Any = csds_pb2.ClientStatusRequest()
+            no_client.node_matchers.add().node_id.exact = "somebody else"
+            assert not (await query(no_client)).config
     (config,) = response.config
     assert config.node.id == "n"
     states = config_dump_shared_pb2.ClientResourceStatus

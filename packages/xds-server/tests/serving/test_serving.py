@@ -288,7 +288,7 @@ async def test_a_failed_handshake_has_a_reason_in_words_and_a_health_check_needs
 
 
 @pytest.mark.slow
-async def test_tls_connections_without_a_handshake_end_and_harm_nobody(
+async def test_tls_connections_without_a_handshake_end_and_harm_no_other(
     state: Any, make: Any, pki: Pki
 ) -> None:
     state.set(make.cluster("a"))

@@ -95,7 +95,7 @@ async def test_a_push_for_a_client_names_it(running: Any, state: Any, settle: An
     assert push.incremental
 
 
-async def test_a_generator_that_fails_when_told_costs_nobody_the_stream(
+async def test_a_generator_that_fails_when_told_costs_no_stream(
     running: Any, state: Any, make: Any
 ) -> None:
     state.set(make.cluster("a"))

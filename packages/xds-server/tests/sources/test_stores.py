@@ -11,13 +11,10 @@ from envoy.config.route.v3 import scoped_route_pb2
 from envoy.extensions.filters.network.http_connection_manager.v3 import (
     http_connection_manager_pb2,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 
 from xds_server import (
     Client,
     ConfigKey,
-    DependencyCache,
     Generated,
     LinearStore,
     Mux,
@@ -252,7 +249,7 @@ async def test_a_linear_store_wakes_watchers_of_names_prefixes_and_everything(
         ]
 
 
-def test_what_changes_nothing_is_no_change_and_pushes_nobody(make: Any) -> None:
+def test_what_changes_nothing_is_no_change_and_pushes_no_client(make: Any) -> None:
     store = LinearStore(EDS, [make.endpoints("a")])
     change = make.endpoints("a", change=1)
     for request in (
@@ -337,65 +334,3 @@ def test_a_mux_asks_the_source_that_was_chosen(make: Any) -> None:
 
 
 A, B = ConfigKey("Service", "a", "ns"), ConfigKey("Service", "b", "ns")
-
-
-def test_the_cache_forgets_what_depends_on_a_change() -> None:
-    cache: DependencyCache[str, int] = DependencyCache()
-    assert cache.get("x") is None
-    cache.add("x", 1, depends_on=[A, B], ticket=cache.ticket())
-    cache.add("y", 2, depends_on=[B], ticket=cache.ticket())
-    assert (cache.get("x"), cache.get("y")) == (1, 2)
-    cache.evict([A])
-    assert (cache.get("x"), cache.get("y")) == (None, 2)
-    assert (cache.hits, cache.misses) == (3, 2)
-
-
-def test_what_was_begun_before_an_eviction_is_not_kept() -> None:
-    cache: DependencyCache[str, int] = DependencyCache()
-    ticket = cache.ticket()
-    cache.evict([A])
-    assert not cache.add("x", 1, depends_on=[A], ticket=ticket)
-    assert cache.add("y", 1, depends_on=[B], ticket=ticket)
-    cache.clear()
-    assert not cache.add("y", 1, depends_on=[B], ticket=ticket)
-    assert len(cache) == 0
-
-
-def test_the_least_used_goes_first() -> None:
-    cache: DependencyCache[str, int] = DependencyCache(maximum=2)
-    for key in "xy":
-        cache.add(key, 1, depends_on=[A], ticket=cache.ticket())
-    cache.get("x")
-    cache.add("z", 1, depends_on=[A], ticket=cache.ticket())
-    assert [cache.get(key) for key in "xyz"] == [1, None, 1]
-
-
-cache_steps = st.lists(
-    st.one_of(
-        st.tuples(st.just("begin"), st.sampled_from("xyz")),
-        st.tuples(st.just("finish"), st.sampled_from("xyz")),
-        st.tuples(st.just("change"), st.sampled_from([A, B])),
-        st.just(("clear",)),
-    )
-)
-
-
-@given(cache_steps)
-def test_nothing_stale_is_ever_served(steps: list[tuple[Any, ...]]) -> None:
-    """Values are the versions they were made from; one that is served is the newest."""
-    cache: DependencyCache[str, tuple[int, int]] = DependencyCache()
-    version = {A: 0, B: 0}
-    begun: dict[str, tuple[Any, tuple[int, int]]] = {}
-    for step, *arguments in steps:
-        if step == "begin":
-            begun[arguments[0]] = (cache.ticket(), (version[A], version[B]))
-        elif step == "finish" and arguments[0] in begun:
-            ticket, value = begun.pop(arguments[0])
-            cache.add(arguments[0], value, depends_on=[A, B], ticket=ticket)
-        elif step == "change":
-            version[arguments[0]] += 1
-            cache.evict([arguments[0]])
-        elif step == "clear":
-            cache.clear()
-        for key in "xyz":
-            assert cache.get(key) in {None, (version[A], version[B])}

@@ -1,4 +1,4 @@
-"""What clients may do wrong, over a real socket: each gets its status, and nobody else notices."""
+"""Mistakes of clients, over a real socket: each gets its status, and no other client notices."""
 
 from __future__ import annotations
 

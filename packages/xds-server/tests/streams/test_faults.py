@@ -18,7 +18,7 @@ from xds_server.testing import SotwClient, StreamEnded, in_memory
 CDS, LDS, RDS = types.CLUSTER, types.LISTENER, types.ROUTE
 
 
-async def test_a_filter_that_raises_for_one_client_costs_nobody_the_push(
+async def test_a_filter_that_raises_for_one_client_costs_no_client_the_push(
     running: Any, state: Any, make: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     def needs_push(client: Client[None], _request: PushRequest) -> bool:

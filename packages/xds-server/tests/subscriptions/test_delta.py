@@ -229,7 +229,7 @@ def test_explicit_wildcard_and_names_and_what_is_left_after_it(
     assert names(reply) == ["a"]
 
 
-def test_legacy_wildcard_stays_when_names_are_added(
+def test_implicit_wildcard_stays_when_names_are_added(
     delta: Any, state: Any, make: Any, names: Any
 ) -> None:
     state.set(make.listener("a"))
@@ -319,7 +319,7 @@ def test_endpoints_a_client_says_it_has_are_not_sent_after_a_reconnect(
 def test_endpoints_that_a_broken_stream_may_have_lost_are_sent_on_the_next(
     delta: Any, state: Any, make: Any, names: Any, lost: str
 ) -> None:
-    """The changed cluster has arrived, and Envoy warms it; of that it tells nobody."""
+    """The changed cluster has arrived, and Envoy warms it; it does not tell the server."""
     state.set(make.cluster("a"), make.cluster("b"), make.endpoints("a"), make.endpoints("b"))
     (clusters,) = delta.delta(CDS)
     delta.ack(clusters)

@@ -369,7 +369,7 @@ def test_a_push_comes_in_the_order_that_breaks_nothing(sotw: Any, state: Any, ma
             sotw.request(CDS)
 
 
-def test_types_nobody_watches_are_not_sent(sotw: Any, state: Any, make: Any) -> None:
+def test_types_that_no_client_watches_are_not_sent(sotw: Any, state: Any, make: Any) -> None:
     state.set(make.cluster("a"), make.listener("l"))
     sotw.request(LDS)
     state.set(make.cluster("a", change=1), make.listener("l", change=1))

@@ -1,4 +1,4 @@
-"""Traffic through an Envoy, from a process of its own, so that nobody who changes it can stall it.
+"""Traffic through an Envoy, from a process that changes of Envoy's configuration do not stall.
 
 Answers requests as the upstream, on the port it prints first. A line with Envoy's port makes it
 send requests, on connections that stay and on new ones, until its input ends; then it prints how

@@ -76,7 +76,7 @@ async def push_to(server: XdsServer[None], state: Any, make: Any, reader: Any, s
             assert response.resources[0].value == state.resources[CDS]["a"].body
 
 
-async def test_many_streams_of_a_connection_that_is_not_read_hold_up_nobody(
+async def test_many_streams_of_a_connection_that_is_not_read_hold_up_no_others(
     state: Any, make: Any, http2: Any
 ) -> None:
     state.set(make.cluster("a"))
@@ -92,7 +92,7 @@ async def test_many_streams_of_a_connection_that_is_not_read_hold_up_nobody(
             await push_to(server, state, make, reader, stream)
 
 
-async def test_many_clients_that_do_not_read_their_first_answer_hold_up_nobody(
+async def test_many_clients_that_do_not_read_their_first_answer_hold_up_no_others(
     state: Any, make: Any, transport: Any
 ) -> None:
     state.set(make.cluster("a"))
@@ -109,7 +109,7 @@ async def test_many_clients_that_do_not_read_their_first_answer_hold_up_nobody(
         await push_to(server, state, make, reader, stream)
 
 
-async def test_clients_that_stop_reading_later_hold_up_nobody(
+async def test_clients_that_stop_reading_later_hold_up_no_others(
     state: Any, make: Any, transport: Any
 ) -> None:
     """They read their first answer, so that they have a place among those written to."""

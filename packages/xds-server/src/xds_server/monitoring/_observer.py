@@ -1,4 +1,4 @@
-"""A look at every stream from outside: who comes and goes, what is asked and what is sent."""
+"""Observers of streams: told of clients that come and go, of requests and of responses."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class StreamObserver(Protocol[C_contra]):
 
 
 class NullObserver:
-    """An observer to whom nothing matters; a base for those to whom little does."""
+    """An observer that does nothing; a base for observers of some of the events."""
 
     def opened(self, client: Client[object], /) -> None:
         """A client was admitted."""

@@ -1,4 +1,4 @@
-"""What a server knows of its clients, as plain values for people and tools to read."""
+"""The status of clients, as plain values for people and tools to read."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from datetime import datetime
 from xds_server.protocol._node import Node
 
 _LONGEST_REASON = 4096
-"""What is kept of a client's words, in characters."""
+"""The characters that are kept of a client's error message."""
 
 
 def shortened(reason: str) -> str:
-    """The beginning of a client's words, which says what is wrong; and how much is left out."""
+    """Return the beginning of a client's error message, and how much of it is left out."""
     left_out = len(reason) - _LONGEST_REASON
     if left_out <= 0:
         return reason
@@ -22,7 +22,7 @@ def shortened(reason: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nack:
-    """A response the client refused: its words, and how often since when. Times are wall clock."""
+    """A response the client refused: why, how often, and since when. Times are wall clock."""
 
     version: str
     nonce: str
@@ -37,7 +37,7 @@ class Nack:
 class TypeStatus:
     """One type of one stream.
 
-    `nack` is set while the client's last word on this type was a refusal; `nacks` counts all.
+    `nack` is set while the client's last answer for this type was a refusal; `nacks` counts all.
     """
 
     type_url: str
@@ -55,7 +55,7 @@ class TypeStatus:
 
     @property
     def in_sync(self) -> bool:
-        """Whether the client has accepted the last thing it was sent."""
+        """Whether the client has accepted the last response."""
         return self.nonce_sent == self.nonce_acked
 
 
@@ -87,7 +87,7 @@ class PushStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientStatus:
-    """One stream: who, since when, and the state of each type it watches.
+    """One stream: its client, since when it is connected, and each type it watches.
 
     `last_push` is None until a first push has been sent; answers to requests are no push.
     """

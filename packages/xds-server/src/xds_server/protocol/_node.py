@@ -17,7 +17,7 @@ JSON: TypeAlias = bool | float | str | list["JSON"] | dict[str, "JSON"] | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """What a client says of itself. Nothing here is proven: `Admit` decides what to believe."""
+    """A client's own words about itself. Nothing is proven: `Admit` decides what to believe."""
 
     id: str
     cluster: str = ""

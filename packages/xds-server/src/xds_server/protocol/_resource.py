@@ -12,7 +12,7 @@ _VERSION_HEX_DIGITS = 16
 
 
 class Derived:
-    """What is read off one resource or written in front of it, each when it is first needed.
+    """Facts read off one resource, and bytes written in front of it, when they are first needed.
 
     `sotw_head` and `delta_head` precede the body in a response of the dialect; `_response_encoding`
     writes them. `endpoints` is the name of a cluster's endpoints ("" if it has none) and `routes`

@@ -1,4 +1,4 @@
-"""What a client wants of one type."""
+"""A watch: the resources of one type that a client wants."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from xds_server.protocol._resources_by_name import ResourcesByName
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
-    """What a client wants of one type: all of it (`wildcard`) and the resources of these names."""
+    """The resources of one type that a client wants: all (`wildcard`), and those of these names."""
 
     type_url: str
     names: frozenset[str] = frozenset()

@@ -1,4 +1,4 @@
-"""Many changes in a row become one push: wait until it is quiet, but not for ever."""
+"""Debouncing: many changes in a row become one push, when it is quiet or after a maximum time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Gathered:
 
 
 class Debounce:
-    """The rule alone, without waiting: when is what was gathered due?"""
+    """The rule alone, without waiting: when the gathered changes are due."""
 
     def __init__(self, *, quiet_s: float, maximum_s: float) -> None:
         self._quiet_s = quiet_s
@@ -29,7 +29,7 @@ class Debounce:
         self._last_at = 0.0
 
     def add(self, request: PushRequest, *, now: float) -> None:
-        """One more change."""
+        """Gather one more change."""
         before = self._gathered
         self._last_at = now
         self._gathered = (
@@ -43,7 +43,7 @@ class Debounce:
         )
 
     def due_in(self, now: float) -> float | None:
-        """Seconds until the push is due, zero if it is; None: nothing was gathered."""
+        """Return the seconds until the push is due; None if nothing was gathered."""
         if self._gathered is None:
             return None
         due_at = min(self._last_at + self._quiet_s, self._gathered.first_at + self._maximum_s)
@@ -51,11 +51,11 @@ class Debounce:
 
     @property
     def request(self) -> PushRequest | None:
-        """What was gathered, which stays there."""
+        """The gathered changes as one request; None if there are none."""
         return None if self._gathered is None else self._gathered.request
 
-    def take(self) -> Gathered | None:
-        """What was gathered, which is then no longer there."""
+    def pop(self) -> Gathered | None:
+        """Return the gathered changes, and begin anew; None if there are none."""
         gathered, self._gathered = self._gathered, None
         return gathered
 
@@ -69,21 +69,22 @@ class Debouncer:
         self._changed = asyncio.Event()
 
     def add(self, request: PushRequest) -> None:
+        """Gather one more change."""
         self._rule.add(request, now=self._clock.monotonic())
         self._changed.set()
 
     @property
     def waiting(self) -> PushRequest | None:
-        """What was gathered and is not pushed yet."""
+        """The changes that were gathered and are not pushed yet."""
         return self._rule.request
 
     async def run(self, push: Callable[[Gathered], None]) -> None:
-        """Push what is gathered, for ever. What comes in during a push goes into the next."""
+        """Push gathered changes when they are due, for ever."""
         while True:
             await self._changed.wait()
             self._changed.clear()
             while (due_in := self._rule.due_in(self._clock.monotonic())) is not None:
                 if due_in > 0:
                     await self._clock.sleep(due_in)
-                elif (gathered := self._rule.take()) is not None:
+                elif (gathered := self._rule.pop()) is not None:
                     push(gathered)

@@ -1,4 +1,4 @@
-"""Who is to be pushed to next: everybody at most once, in turn, and nothing is lost."""
+"""The clients that are to be pushed to: in order, each at most once, and no change is lost."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ K = TypeVar("K", bound=Hashable)
 class PushQueue(Generic[K]):
     """First in, first out, by client. A client waits at most once, its requests merged.
 
-    Between `dequeue` and `mark_done` a client is being pushed to; what comes for it meanwhile
-    waits, merged, and puts it at the end of the queue when it is done.
+    Between `dequeue` and `mark_done` a client is being pushed to; requests that come for it
+    meanwhile are merged, and put it at the end of the queue when it is done.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class PushQueue(Generic[K]):
         return len(self._waiting)
 
     def enqueue(self, key: K, request: PushRequest) -> None:
-        """`key` is to hear of `request`; ignored once shut down."""
+        """Let `key` wait for a push of `request`; ignored once shut down."""
         if self._shut_down:
             return
         if key in self._in_flight:
@@ -45,7 +45,7 @@ class PushQueue(Generic[K]):
             self._wake_one()
 
     async def dequeue(self) -> tuple[K, PushRequest] | None:
-        """The next in turn, waited for; None once shut down and drained."""
+        """Return the next client and its request, waited for; None once shut down and drained."""
         while not self._waiting:
             if self._shut_down:
                 return None
@@ -67,32 +67,32 @@ class PushQueue(Generic[K]):
         return key, request
 
     def mark_done(self, key: K) -> None:
-        """The push to `key` is over; what came meanwhile is queued."""
+        """End the push to `key`; requests that came meanwhile are queued."""
         meanwhile = self._in_flight.pop(key, None)
         if meanwhile is not None:
             self.enqueue(key, meanwhile)
 
     def is_behind(self, key: K, *, taken: bool) -> bool:
-        """Whether something waits for `key`; `taken`: it works on what it was last handed."""
+        """Return whether a request waits for `key`; `taken`: it has begun with the last one."""
         if key in self._in_flight:
             return not taken or self._in_flight[key] is not None
         return key in self._waiting
 
     def discard(self, key: K) -> None:
-        """`key` is gone for good."""
+        """Forget `key`, which has gone."""
         self._waiting.pop(key, None)
         self._in_flight.pop(key, None)
         if not self._waiting:
             self._order.clear()
 
     def shut_down(self) -> None:
-        """Take no more; what waits is still handed out."""
+        """Accept no more requests; those that wait are still handed out."""
         self._shut_down = True
         while self._waiters:
             self._wake_one()
 
     def _merge(self, before: PushRequest, request: PushRequest) -> PushRequest:
-        """Both as one; those who wait for the same, such as all who do not read, share it."""
+        """Merge two requests; clients that wait for the same two share the result."""
         known = self._merged
         if known is None or known[0] is not before or known[1] is not request:
             known = self._merged = (before, request, before.merge(request))

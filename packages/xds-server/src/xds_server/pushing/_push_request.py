@@ -1,4 +1,4 @@
-"""What changed and why: the request for a push, and how two of them become one."""
+"""The request for a push: what changed, and why; two requests merge into one."""
 
 from __future__ import annotations
 

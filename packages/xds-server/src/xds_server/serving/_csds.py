@@ -1,4 +1,4 @@
-"""CSDS: what every client has been sent and has said of it, for the tools that speak it.
+"""CSDS: the resources each client was sent and its answers, for tools that speak it.
 
 https://www.envoyproxy.io/docs/envoy/latest/api-v3/service/status/v3/csds.proto
 """
@@ -23,7 +23,7 @@ else:  # gRPC's stubs know type parameters that its classes do not have.
     ServicerContext = grpc.aio.ServicerContext
 
 _MOST_REQUEST_BYTES = 1024 * 1024
-"""It names nodes to be told of."""
+"""Requests name nodes, and are small."""
 
 _SERVICE = "/envoy.service.status.v3.ClientStatusDiscoveryService/"
 
@@ -31,8 +31,8 @@ _SERVICE = "/envoy.service.status.v3.ClientStatusDiscoveryService/"
 class ClientStatusHandler(GenericRpcHandler):
     """The service, for `extra_handlers` of `serving`.
 
-    It answers everybody who can call it, so serve it where only the right ones can; it says what
-    clients have by name and version, not what is in it.
+    It answers all callers, so serve it where only operators can reach it. It tells the names and
+    versions of resources, not their contents.
     """
 
     def __init__(self, server: XdsServer[Any]) -> None:

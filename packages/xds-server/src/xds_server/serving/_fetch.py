@@ -1,4 +1,4 @@
-"""Asking once, without a stream: the unary form of each service, and its REST-JSON twin.
+"""Fetching once, without a stream: the unary form of each service, and REST-JSON.
 
 https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol#rest-json-polling-subscriptions
 """
@@ -47,7 +47,7 @@ _HTTP_STATUS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestAnswer:
-    """What to answer an HTTP request with; the body is JSON, or a sentence if it failed."""
+    """The answer to an HTTP request; the body is JSON, or a sentence if it failed."""
 
     status: int
     body: bytes = b""
@@ -72,7 +72,7 @@ async def fetch(server: XdsServer[Any], data: bytes, peer: Peer, *, type_url: st
 
 
 async def answer_rest(server: XdsServer[Any], path: str, body: bytes, peer: Peer) -> RestAnswer:
-    """Answer `POST /v3/discovery:…`; mount it in whatever HTTP server there is.
+    """Answer `POST /v3/discovery:…`; mount it in any HTTP server.
 
     304 if the request names the version that is current. The types of what is inside resources
     have to be imported in this process, or there is no JSON for them.
@@ -107,7 +107,7 @@ async def answer_rest(server: XdsServer[Any], path: str, body: bytes, peer: Peer
 
 
 def _version_of(generated: Generated) -> str:
-    """The same for the same resources, so that who polls is told when there is nothing new."""
+    """Return one version for equal resources, so that clients that poll see no change."""
     state = hashlib.sha256()
     for name, resource in sorted(generated.by_name().items()):
         state.update(f"{len(name)}:{name}:{resource.version};".encode())

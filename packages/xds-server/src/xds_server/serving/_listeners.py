@@ -15,7 +15,7 @@ from mesh_listening import GRPC_LIMITS, UNIX_LIMITS, AllowedPeers, ConnectionLim
 class PlainListener:
     """TCP without encryption. Port 0 takes a free one; see `Bound.addresses`.
 
-    An empty host is every address of this machine. `limits`: how many connections, and for how
+    An empty host is every address of this machine. `limits` are the number of connections, and how
     long one may do nothing.
     """
 
@@ -43,7 +43,7 @@ class TlsListener:
 class UnixListener:
     """A Unix socket. Its directory is made with mode 0700 if it is not there.
 
-    `allow`: which processes are served, of those that `mode` lets connect; None: all.
+    `allow` chooses the processes that are served, of those that `mode` lets connect; None: all.
     """
 
     path: Path
@@ -57,7 +57,7 @@ Listener: TypeAlias = PlainListener | TlsListener | UnixListener
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """What was opened: one address a listener, in their order: `127.0.0.1:15010`, `unix:/path`.
+    """The listeners that were opened: an address each, such as `127.0.0.1:15010`, `unix:/path`.
 
     `ports` count their connections, those refused too.
     """

@@ -1,4 +1,4 @@
-"""Who is behind a gRPC call: every call comes through an acceptor, which knows."""
+"""The peer of a gRPC call: every call comes through an acceptor, which knows its client."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from xds_server.streams._admission import Peer
 
 
 def peer_of(context: grpc.aio.ServicerContext[Any, Any]) -> Peer:
-    """Who made this call, for further services on the same listeners."""
+    """Return the peer that made a call, for further services on the same listeners."""
     address = context.peer()
     metadata = {
         key: value for key, value in context.invocation_metadata() or () if isinstance(value, str)
     }
     known = accepted_peer(address)
-    if known is None:  # a server of the caller's own making
+    if known is None:  # A server without an acceptor.
         return Peer(address=address, metadata=metadata)
     return Peer(
         address=known.address,

@@ -59,7 +59,8 @@ async def _open(
 ) -> AsyncIterator[tuple[str, Port]]:
     """One gRPC server a listener, inside on loopback, and an acceptor that accepts for it.
 
-    At the end the acceptor accepts no more, the server says goodbye, and then the acceptor lets go.
+    At the end the acceptor accepts no more, the server ends its calls, and then the acceptor closes
+    its connections.
     """
     allow, context = None, None
     match listener:
@@ -82,7 +83,7 @@ async def _open(
 
 
 def _listening(listener: Listener, stack: AsyncExitStack) -> tuple[list[socket.socket], str]:
-    """The sockets, closed with the stack, and their address."""
+    """Return the sockets, closed with the stack, and their address."""
     try:
         if isinstance(listener, UnixListener):
             one = stack.enter_context(listening_at(listener.path, mode=listener.mode))
@@ -99,7 +100,7 @@ async def _grpc_server(
     config: ServerConfig,
     limits: ConnectionLimits,
 ) -> AsyncIterator[tuple[str, int]]:
-    """A server that runs, and where it listens; it is stopped in any case."""
+    """Run a server; yield the address where it listens."""
     grpc_server = grpc.aio.server(
         handlers=handlers,
         interceptors=[OnlyThroughAcceptor()],
@@ -113,7 +114,7 @@ async def _grpc_server(
         await grpc_server.start()
         yield inside
     finally:
-        # Streams never end of themselves, so they are not waited for; other calls are.
+        # Streams never end by themselves, so they are not waited for; other calls are.
         await asyncio.shield(grpc_server.stop(config.stop_grace_s))
 
 

@@ -11,7 +11,7 @@ from xds_server._errors import ListenError
 def prepare_socket_path(
     path: Path, *, longest_bytes: int = mesh_listening.LONGEST_SOCKET_PATH_BYTES
 ) -> None:
-    """Make the directory, private to this user, and clear away a socket nobody listens on.
+    """Make the directory, private to this user, and remove a socket that no process listens on.
 
     Raises `ListenError` if the path cannot be a socket, or is in use, or may be.
     """

@@ -1,4 +1,4 @@
-"""Who is connected, as a resource type of its own: who watches it sees them come and go."""
+"""The connected clients as a resource type: clients that watch it see others come and go."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from xds_server.sources._generator import Client
 class ConnectedClients:
     """A generator of one `envoy.config.core.v3.Node` for every stream, named by the stream's id.
 
-    Serve it under a type URL of your choice, to clients that may know of each other. Of a node it
-    tells the id, cluster, locality and user agent, but not the metadata.
+    Serve it under a type URL of your choice, to clients that may know of each other. The resource
+    has the id, cluster, locality and user agent of a node, but not its metadata.
     """
 
     def __init__(self) -> None:

@@ -24,7 +24,7 @@ class _Part(NamedTuple):
 
 
 class _Shared:
-    """What is made of one `Generated` on first use, for every stream that it is sent on."""
+    """Values made of one `Generated` on first use, for every stream that it is sent on."""
 
     __slots__ = ("bodies", "by_name", "last_part", "last_selected", "selected")
 

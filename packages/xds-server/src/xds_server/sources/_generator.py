@@ -1,4 +1,4 @@
-"""Where configuration comes from: what the server asks a generator, and what it answers."""
+"""The interface of a generator, which makes the resources of one type."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ class Generator(Protocol[C_contra]):
     def generate(
         self, client: Client[C_contra], watch: Watch, push: PushRequest | None, /
     ) -> Generated | None:
-        """The resources for one client; None: nothing to send.
+        """Return the resources for one client; None: nothing to send.
 
-        `push` None: the client asked, and `watch.names` is what it wants an answer for (a name
-        that does not exist is left out). Else something changed, and `watch` is all it watches.
+        `push` None: the client asked, and `watch.names` are the names to answer (a name that does
+        not exist is left out). Else something changed, and `watch` is all the client watches.
         """
         ...
 
 
 @runtime_checkable
 class ClientObserver(Protocol[C_contra]):
-    """What a generator adds to be told who comes and goes.
+    """A generator that is told of clients that come and go.
 
     Each call is followed by a push, not gathered and not built, to the clients that watch its
-    type. It names one `ConfigKey` of the kind "Client", and the client's id.
+    type. Its request has one `ConfigKey`: the kind "Client", and the client's id.
     """
 
     def connected(self, client: Client[C_contra], /) -> None:
@@ -56,5 +56,5 @@ class ClientObserver(Protocol[C_contra]):
         ...
 
     def disconnected(self, client: Client[C_contra], /) -> None:
-        """Its stream is over."""
+        """The stream of a client is over."""
         ...

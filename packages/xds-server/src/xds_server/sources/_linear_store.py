@@ -1,4 +1,4 @@
-"""Ready-made configuration: one type, the same for everybody, changed one resource at a time."""
+"""A store of one type that is the same for all clients, changed one resource at a time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class LinearStore:
         self._resources = {resource.name: resource for resource in resources}
         self._version = version
         self._everything: Generated | None = None
-        # The difference that a push comes to, by the names that it is about for a client.
+        # The difference of a push, by the names of it that a client watches.
         self._differences: dict[frozenset[str], Generated] = {}
 
     def __len__(self) -> int:
@@ -62,11 +62,11 @@ class LinearStore:
         deleted: Iterable[str] = (),
         version: str | None = None,
     ) -> PushRequest:
-        """Additions, changes and removals as one change; what stays the same is not in it.
+        """Make additions, changes and removals one change; equal resources are not part of it.
 
         `version` is that of responses from now on; None leaves it to the server, whose versions
         count its pushes. If everything stays the same, the request that is returned says so, and
-        nobody is pushed to.
+        no client is pushed to.
         """
         changed = [r for r in resources if self._is_new(r)]
         gone = [name for name in deleted if self._resources.pop(name, None) is not None]

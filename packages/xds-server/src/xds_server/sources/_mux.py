@@ -1,4 +1,4 @@
-"""One type from several sources, chosen by client."""
+"""One type from several generators, chosen by client."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ C = TypeVar("C")
 
 
 class Mux(Generic[C]):
-    """A generator that asks the source whose name `choose` gives; for other names, nothing."""
+    """A generator that uses the one `choose` names; without one of that name it has nothing."""
 
     def __init__(
         self, sources: Mapping[str, Generator[C]], *, choose: Callable[[Client[C], str], str]

@@ -1,4 +1,4 @@
-"""Ready-made configuration: a snapshot for each node, or group of nodes."""
+"""Snapshots: all resources of a node or a group of nodes, at one version."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ SNAPSHOT = "Snapshot"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """Everything one group of nodes gets, by type. Immutable; `of` makes one.
+    """All resources of one group of nodes, by type. Immutable; `of` makes one.
 
-    What is `Generated` for it says that it is `complete`.
+    Each `Generated` in it is `complete`.
     """
 
     resources: Mapping[str, Generated]
 
     @classmethod
     def of(cls, resources: Iterable[Resource], *, version: str | None = None) -> Snapshot:
-        """A snapshot of these resources; `version` None takes the server's at the time."""
+        """Return a snapshot of these resources; `version` None takes the server's at the time."""
         by_type: dict[str, list[Resource]] = {}
         for resource in resources:
             by_type.setdefault(resource.type_url, []).append(resource)
@@ -53,10 +53,10 @@ class Snapshot:
         return frozenset(generated.by_name()) if generated is not None else frozenset()
 
     def problems(self) -> tuple[str, ...]:
-        """What does not fit together, a sentence each; empty if all does.
+        """Return the references that lead nowhere and the resources without any, a sentence each.
 
-        Every cluster that gets its endpoints over xDS needs them here, every listener and every
-        scoped route its routes, and there is nothing that nobody asks for.
+        Every cluster that gets its endpoints over xDS needs them here, and every listener and every
+        scoped route its routes; and no client asks for resources that no other refers to.
         """
         from xds_server.sources import (
             _snapshot_references as references,  # loads much of Envoy's API
@@ -101,12 +101,12 @@ class SnapshotStore(Generic[C]):
         self._snapshots: dict[str, Snapshot] = {}
 
     def set(self, group: str, snapshot: Snapshot) -> PushRequest:
-        """Give `group` this snapshot; hand the request returned to the server."""
+        """Give `group` this snapshot; pass the request that is returned to the server."""
         self._snapshots[group] = snapshot
         return self._changed(group)
 
     def clear(self, group: str) -> PushRequest:
-        """Take `group` its snapshot; its clients keep what they have."""
+        """Take the snapshot of `group` away; its clients keep what they have."""
         self._snapshots.pop(group, None)
         return self._changed(group)
 
@@ -114,11 +114,11 @@ class SnapshotStore(Generic[C]):
         return self._snapshots.get(group)
 
     def generators(self, *type_urls: str) -> dict[str, SnapshotStore[C]]:
-        """This store as the generator of these types; of every type known if none is named."""
+        """Return this store as the generator of these types; of all known types without any."""
         return dict.fromkeys(type_urls or SHORT_NAMES, self)
 
     def needs_push(self, client: Client[C], request: PushRequest) -> bool:
-        """Whether `client` belongs to a group that changed."""
+        """Return whether `client` belongs to a group that changed."""
         if not request.configs_updated:
             return True
         return ConfigKey(SNAPSHOT, self._group_of(client), "") in request.configs_updated
@@ -129,7 +129,7 @@ class SnapshotStore(Generic[C]):
         snapshot = self._snapshots.get(self._group_of(client))
         if snapshot is None:
             return None
-        # Whole, whatever the client watches: the streams choose, and those alike share the choice.
+        # All of it, whatever the client watches: streams select, and equal ones share that.
         generated = snapshot.resources.get(watch.type_url, _NOTHING)
         return generated if generated.complete else replace(generated, complete=True)
 

@@ -1,4 +1,4 @@
-"""Who may open a stream: what is known of the peer, and the hook that decides."""
+"""The admission of clients: what is known of a peer, and the hook that decides."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Peer:
     """The other end of a connection.
 
     `certificate_chain` is DER, leaf first, verified against the listener's client roots; empty
-    if the client showed none. `process` is who connected to a Unix socket. `metadata` are the
-    call's text headers, names in lower case; they may carry a token, so they are left out of the
-    repr.
+    if the client showed none. `process` is the process that connected to a Unix socket. `metadata`
+    are the call's text headers, names in lower case; they may carry a token, so they are left out
+    of the repr.
     """
 
     address: str
@@ -31,7 +31,7 @@ class Peer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission(Generic[C_co]):
-    """What an admitted client is: its proven identities and the caller's own view of it.
+    """The result of admitting a client: its proven identities, and the caller's view of it.
 
     `drain_time_s` is how long its listeners drain; None: as the server's configuration says.
     """
@@ -42,8 +42,8 @@ class Admission(Generic[C_co]):
 
 
 class Admit(Protocol[C_co]):
-    """Decides over a new stream once its first request has named the node."""
+    """Decides on a new stream once its first request has named the node."""
 
     async def __call__(self, node: Node, peer: Peer, /) -> Admission[C_co]:
-        """Admit the client, or raise `Refused` with the status the stream shall end with."""
+        """Admit the client, or raise `Refused` with the status that the stream is to end with."""
         ...

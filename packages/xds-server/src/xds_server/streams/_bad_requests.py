@@ -1,4 +1,4 @@
-"""Requests that end their stream: each is counted, and told when a peer begins with it.
+"""Requests that end their stream: each is counted, and the first of a peer is logged.
 
 A client that is refused comes back at once with the same request, again and again.
 """
@@ -24,20 +24,20 @@ _QUIET_S = 60.0
 
 
 class BadRequests:
-    """What one server has refused of what clients sent."""
+    """The requests that one server has refused."""
 
     def __init__(self, metrics: Metrics, *, clock: Clock) -> None:
         self._metrics = metrics
         self._log_limiter = LogLimiter(quiet_s=_QUIET_S, now=clock.monotonic)
 
-    def note(self, bad: BadRequest, who: str, *, client: str | None = None) -> None:
-        """Count one. who: the peer, as `peer_name` calls it."""
+    def record(self, bad: BadRequest, peer: str, *, client: str | None = None) -> None:
+        """Count a request of a peer, which `peer_name` names, and log the first."""
         self._metrics.bad_requests.inc(bad.code.name.lower())
-        if self._log_limiter.begins(f"{bad.code.name} {who}"):
+        if self._log_limiter.begins(f"{bad.code.name} {peer}"):
             log.warning(
                 "requests refused",
                 extra={
-                    "peer": who,
+                    "peer": peer,
                     "client": client,
                     "code": bad.code.name,
                     "reason": bad.message,
@@ -46,7 +46,7 @@ class BadRequests:
 
 
 def missing_request(max_request_bytes: int) -> BadRequest:
-    """For a stream that ended without one."""
+    """Return the error of a stream that ended without a request."""
     return BadRequest(
         grpc.StatusCode.RESOURCE_EXHAUSTED,
         "the stream ended before its first request, as it does when that is larger than"
@@ -55,7 +55,7 @@ def missing_request(max_request_bytes: int) -> BadRequest:
 
 
 def peer_name(peer: Peer) -> str:
-    """The same for all connections of a host, or of a process on a Unix socket."""
+    """Return one name for all connections of a host, or of a process on a Unix socket."""
     if peer.process is not None:
         return f"process {peer.process.pid}"
     return peer.address.rpartition(":")[0] or peer.address

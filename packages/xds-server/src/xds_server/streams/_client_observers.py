@@ -1,4 +1,4 @@
-"""Generators that follow who is connected, and what is to be pushed when they were told."""
+"""Generators that are told of connected clients, and the push that follows."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ log = logging.getLogger(__name__)
 
 
 class ClientObservers:
-    """Those among the generators that follow clients; mostly none, and then nothing is done."""
+    """The generators that are `ClientObserver`; mostly there are none, and nothing is done."""
 
     def __init__(self, generators: Mapping[str, Generator[Any]], *, metrics: Metrics) -> None:
         following = {t: g for t, g in generators.items() if isinstance(g, ClientObserver)}
         self.type_urls = frozenset(following)
-        """The types they generate, of which there is something new after they were told."""
+        """The types they generate, which have changed after they were told."""
         self._generators = tuple({id(g): g for g in following.values()}.values())
         self._metrics = metrics
 
     def connected(self, client: Client[Any]) -> PushRequest | None:
-        """Tell that `client` is here; what to push to who watches `type_urls`, if anything."""
+        """Tell them of a new client; return what to push to the clients that watch `type_urls`."""
         return self._tell(client, "connect", [g.connected for g in self._generators])
 
     def disconnected(self, client: Client[Any]) -> PushRequest | None:
-        """Tell that `client` is gone; likewise."""
+        """Tell them that a client has gone; return what to push likewise."""
         return self._tell(client, "disconnect", [g.disconnected for g in self._generators])
 
     def _tell(self, client: Client[Any], trigger: str, told: list[Any]) -> PushRequest | None:

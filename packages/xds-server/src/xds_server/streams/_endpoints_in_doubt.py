@@ -1,4 +1,4 @@
-"""What a client may have lost with its last stream, so that the next one makes up for it.
+"""Endpoints that a delta client may have lost with its last stream, and that the next one sends.
 
 A delta client that reconnects says which endpoints it has, and is not sent them again. But the
 cluster it warms may wait for the very same endpoints, if the stream broke between the two.
@@ -24,14 +24,14 @@ class EndpointsInDoubt:
         self._gone: dict[str, frozenset[str]] = {}
 
     def opened(self, node_id: str, warming: Warming) -> frozenset[str]:
-        """A stream begins; what was in doubt on the one before."""
+        """Take note of a new stream; return the endpoints in doubt on the one before."""
         before = self._connected.get(node_id)
         self._connected[node_id] = warming
         gone = self._gone.pop(node_id, NO_NAMES)
         return gone if before is None else gone | before.in_doubt()
 
     def closed(self, node_id: str, warming: Warming) -> None:
-        """A stream is over."""
+        """Take note that a stream is over."""
         if self._connected.get(node_id) is not warming:
             return
         del self._connected[node_id]

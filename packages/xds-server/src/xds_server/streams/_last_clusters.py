@@ -1,8 +1,8 @@
 """The clusters that a state-of-the-world client had on its last stream.
 
-It does not say which it has when it comes back, and is sent all there is: what is not among that
-is gone at once, though its listeners and routes may still use it, or drain with it. In delta it
-says so itself.
+When it comes back it does not say which it has, and is sent all there are. It removes all others at
+once, though its listeners and routes may still use them, or drain with them. A delta client says
+which it has.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from xds_server._signal import Signal
 from xds_server.subscriptions._sotw import NO_CLUSTERS, ClientClusters
 
 _KEPT_S = 300.0
-"""Who comes back later has to do without; so long may an old cluster stay in memory for nobody."""
+"""How long the clusters of a node that has gone stay in memory."""
 _REMEMBERED = 1000
 """Nodes that are gone and may come back."""
 
 
 class ClusterStream(Protocol):
-    """A stream."""
+    """A stream that knows the clusters of its client."""
 
     def client_clusters(self) -> ClientClusters: ...
 
 
 class LastClusters:
-    """What nodes had on their last streams, those still open included.
+    """The clusters that nodes had on their last streams, those still open included.
 
     A broken connection is noticed late, so that the last stream may not have ended yet.
     """
@@ -40,18 +40,18 @@ class LastClusters:
         self._any_gone = Signal()
 
     def __len__(self) -> int:
-        """How many have gone and are remembered."""
+        """The number of nodes that have gone and are remembered."""
         return len(self._gone)
 
     def opened(self, node_id: str, stream: ClusterStream) -> ClientClusters:
-        """A stream begins; what the node had on the one before."""
+        """Take note of a new stream; return the clusters the node had on the one before."""
         before = self._connected.get(node_id)
         self._connected[node_id] = stream
         _, gone = self._gone.pop(node_id, (0.0, NO_CLUSTERS))
         return gone if before is None else before.client_clusters()
 
     def closed(self, node_id: str, stream: ClusterStream) -> None:
-        """A stream is over."""
+        """Take note that a stream is over."""
         if self._connected.get(node_id) is not stream:
             return
         del self._connected[node_id]
@@ -62,7 +62,7 @@ class LastClusters:
             self._any_gone.set()
 
     async def run(self) -> None:
-        """Forget those that did not come back, for ever."""
+        """Forget nodes that did not come back in time, for ever."""
         while True:
             self._any_gone.clear()
             await self._any_gone.wait()

@@ -1,4 +1,4 @@
-"""A rate that new streams, or the requests of one, are held to."""
+"""The rate of new streams, or of the requests of one stream."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from mesh_lifecycle import Clock
 
 
 class RateLimit:
-    """So many a second, one at a time; who comes too early waits, but not too long."""
+    """Admits so many a second, one at a time; what comes too early waits, but not too long."""
 
     __slots__ = ("_clock", "_interval_s", "_longest_wait_s", "_next_at")
 
@@ -17,7 +17,7 @@ class RateLimit:
         self._next_at = 0.0
 
     async def admit(self) -> bool:
-        """Wait for a turn; False if it would take too long."""
+        """Wait until it is time; return False if that would take too long."""
         now = self._clock.monotonic()
         at = max(self._next_at, now)
         if at - now > self._longest_wait_s:

@@ -1,1 +1,1 @@
-"""What the client of one stream wants and has, and is sent next, in both dialects; no I/O."""
+"""The subscriptions of one stream: what its client wants, has and is sent next; no I/O."""

@@ -1,4 +1,4 @@
-"""What one client wants of one type, and what it has: the model both dialects share.
+"""One subscription: what a client wants of a type, and what it has, in either dialect.
 
 No gRPC and no clock: `_sotw` and `_delta` say how requests change it and which responses follow.
 """
@@ -88,7 +88,7 @@ class Subscription:
 
     @property
     def watch(self) -> Watch:
-        """What the client wants; the same object until that changes."""
+        """The watch of the subscription; the same object until its names change."""
         watch = self._watch
         if watch is None or watch.names is not self.names or watch.wildcard != self.wildcard:
             watch = Watch(type_url=self.type_url, names=self.names, wildcard=self.wildcard)
@@ -143,7 +143,7 @@ class Subscription:
             self.pending_removals = self.pending_removals.difference(gone) or NO_NAMES
 
     def status(self, *, wall_offset: float) -> TypeStatus:
-        """Return the status for operators; `wall_offset` turns monotonic times into wall clock."""
+        """Return the status for operators; `wall_offset` makes monotonic times wall clock."""
 
         def wall(at: float | None) -> float | None:
             return None if at is None else at + wall_offset
