@@ -5,7 +5,7 @@ from pathlib import Path
 
 from mesh_configfile import Problem
 from mesh_discovery._problems import ConfigError
-from mesh_discovery.config._first_load import done_or_refused
+from mesh_discovery.config._first_load import first_reading
 from mesh_discovery.config._loader import ConfigLoader
 from mesh_discovery.model._model import build_model
 from mesh_discovery.plan._reachability import unreachable
@@ -33,7 +33,7 @@ def check_configuration(
     """Read a configuration once and judge it."""
     loader = ConfigLoader(directory, mesh_config=mesh_config, allow_unsupported=allow_unsupported)
     try:
-        load = done_or_refused(loader.load, loader)
+        load = first_reading(loader.load, loader)
     except ConfigError as error:
         return Checked(objects=0, files=0, problems=error.problems, unreachable=(), notes=())
     return Checked(

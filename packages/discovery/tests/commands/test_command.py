@@ -20,6 +20,7 @@ from mesh_ca import TokenIssuer, load_or_create_authority
 from mesh_ca.testing import signing_request
 from mesh_protos import CREATE_CERTIFICATE
 from mesh_protos.ca_pb2 import IstioCertificateRequest, IstioCertificateResponse
+from planes import Documents, Plane
 
 Start = Callable[..., Awaitable[Any]]
 
@@ -113,7 +114,7 @@ async def test_a_ca_directory_that_cannot_be_used_is_named(
 
 
 async def test_check_tells_what_is_wrong_or_that_all_is_good(
-    config_dir: Path, tmp_path: Path, yaml: Any
+    config_dir: Path, tmp_path: Path, yaml: Documents
 ) -> None:
     (config_dir / "web.yaml").write_text(yaml.service("web", "127.0.0.1", 80, 8080))
     assert await run(tmp_path, "check", f"--config-dir={config_dir}") == (
@@ -133,7 +134,7 @@ async def test_the_last_good_configuration_stays_and_the_mistake_is_shown_everyw
     start_plane: Start,
     eventually: Start,
     *,
-    yaml: Any,
+    yaml: Documents,
     replace: Callable[[Path, str], None],
 ) -> None:
     file = config_dir / "web.yaml"
@@ -180,7 +181,7 @@ async def test_it_is_ready_tells_its_version_and_stops_on_sigterm(
     assert "Traceback" not in plane.process.text
 
 
-async def secure_channel(plane: Any) -> grpc.aio.Channel:
+async def secure_channel(plane: Plane) -> grpc.aio.Channel:
     authority = load_or_create_authority(plane.ca_dir, trust_domain="cluster.local")
     credentials = grpc.ssl_channel_credentials(authority.root_pem)
     return grpc.aio.secure_channel(plane.secure_grpc, credentials)

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from planes import Documents, Plane
+
 Start = Callable[..., Awaitable[Any]]
 
 VIRTUAL_SERVICE = (
@@ -35,12 +37,12 @@ async def run(cwd: Path, *arguments: str, **env: str) -> tuple[int, list[str]]:
     return process.returncode, output.decode().splitlines()
 
 
-async def kinds(plane: Any) -> list[str]:
+async def kinds(plane: Plane) -> list[str]:
     return [each["kind"] for each in (await plane.get("/debug/configz"))["objects"]]
 
 
 async def test_a_right_file_is_applied_beside_a_wrong_one(
-    config_dir: Path, start_plane: Start, eventually: Start, yaml: Any
+    config_dir: Path, start_plane: Start, eventually: Start, yaml: Documents
 ) -> None:
     (config_dir / "web.yaml").write_text(yaml.service("web", "127.0.0.1", 80, 8080))
     plane = await start_plane(config_dir)
@@ -61,7 +63,7 @@ async def test_the_status_tells_a_wrong_file_until_it_is_right(
     start_plane: Start,
     *,
     eventually: Start,
-    yaml: Any,
+    yaml: Documents,
     replace: Callable[[Path, str], None],
 ) -> None:
     file = config_dir / "web.yaml"
@@ -99,7 +101,7 @@ async def test_the_status_tells_a_wrong_file_until_it_is_right(
 
 
 async def test_the_status_tells_what_is_not_reached(
-    config_dir: Path, tmp_path: Path, start_plane: Start, yaml: Any
+    config_dir: Path, tmp_path: Path, start_plane: Start, yaml: Documents
 ) -> None:
     for name in ("a", "b"):
         text = yaml.service(name, "10.0.0.1", 5432, 5432, protocol="tcp")
@@ -166,7 +168,7 @@ async def test_a_status_that_cannot_be_had_is_told_in_a_sentence(
 
 
 async def test_what_can_no_longer_be_reached_is_told_while_it_is_so(
-    config_dir: Path, start_plane: Start, eventually: Start, yaml: Any
+    config_dir: Path, start_plane: Start, eventually: Start, yaml: Documents
 ) -> None:
     text = yaml.service("a", "10.0.0.1", 5432, 5432, protocol="tcp")
     (config_dir / "a.yaml").write_text(text)

@@ -13,7 +13,7 @@ from mesh_ca import load_or_create_authority
 from mesh_ca.testing import throwaway_authority
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.push._context import PushContext
-from planes import proxy
+from planes import Documents, Envoy, Lab, proxy
 
 CASES = Path(__file__).parents[1] / "generate" / "cases"
 WEB, CLIENT = "127.92.1", "127.92.2"
@@ -21,7 +21,7 @@ SPIFFE = "spiffe://cluster.local/ns/default/sa/{}"
 Start = Callable[..., Awaitable[Any]]
 
 
-async def rejected(envoy: Any) -> int:
+async def rejected(envoy: Envoy) -> int:
     return sum(
         [
             await envoy.stat("cluster_manager.cds.update_rejected"),
@@ -32,8 +32,8 @@ async def rejected(envoy: Any) -> int:
 
 
 async def test_plaintext_traffic_flows_from_app_to_app_and_every_type_is_acked(
-    lab: Any,
-    yaml: Any,
+    lab: Lab,
+    yaml: Documents,
     free_port: Callable[..., int],
     eventually: Start,
 ) -> None:
@@ -77,7 +77,7 @@ async def test_plaintext_traffic_flows_from_app_to_app_and_every_type_is_acked(
 
 
 async def test_statistics_say_which_cluster_they_are_of(
-    lab: Any, yaml: Any, eventually: Start
+    lab: Lab, yaml: Documents, eventually: Start
 ) -> None:
     port = await lab.app("web", f"{WEB}.2")
     lab.write(web=yaml.service("web", f"{WEB}.1", 80, port))
@@ -106,7 +106,7 @@ async def test_statistics_say_which_cluster_they_are_of(
 
 @pytest.mark.parametrize("case", sorted(path.stem for path in CASES.glob("*.yaml")))
 async def test_envoy_takes_everything_of_the_golden_cases(
-    case: str, lab: Any, eventually: Start, model_of: Callable[..., MeshModel]
+    case: str, lab: Lab, eventually: Start, model_of: Callable[..., MeshModel]
 ) -> None:
     documents = {name: (CASES / f"{name}.yaml").read_text() for name in {"base", case}}
     lab.write(**documents)
@@ -136,8 +136,8 @@ async def test_envoy_takes_everything_of_the_golden_cases(
 
 
 async def test_an_edit_reaches_envoy_without_a_failed_request(
-    lab: Any,
-    yaml: Any,
+    lab: Lab,
+    yaml: Documents,
     eventually: Start,
 ) -> None:
     old, new = await lab.app("old", "127.92.3.1"), await lab.app("new", "127.92.3.2")
@@ -164,8 +164,8 @@ async def test_an_edit_reaches_envoy_without_a_failed_request(
 
 
 async def test_mutual_tls_names_the_caller_and_refuses_everyone_else(
-    lab: Any,
-    yaml: Any,
+    lab: Lab,
+    yaml: Documents,
     client_context: Callable[..., ssl.SSLContext],
     eventually: Start,
 ) -> None:
@@ -204,8 +204,8 @@ async def test_mutual_tls_names_the_caller_and_refuses_everyone_else(
 
 
 async def test_a_server_with_another_service_account_is_not_talked_to(
-    lab: Any,
-    yaml: Any,
+    lab: Lab,
+    yaml: Documents,
     eventually: Start,
 ) -> None:
     port = await lab.app("web", f"{WEB}.2")
@@ -226,8 +226,8 @@ async def test_a_server_with_another_service_account_is_not_talked_to(
 
 
 async def test_a_permissive_port_takes_plaintext_and_mutual_tls(
-    lab: Any,
-    yaml: Any,
+    lab: Lab,
+    yaml: Documents,
     client_context: Callable[..., ssl.SSLContext],
     eventually: Start,
 ) -> None:
@@ -254,7 +254,7 @@ async def test_a_permissive_port_takes_plaintext_and_mutual_tls(
 async def test_unknown_hosts_are_let_through_or_blocked_as_the_mesh_says(
     mode: str,
     status: int,
-    lab: Any,
+    lab: Lab,
     free_port: Callable[..., int],
     eventually: Start,
 ) -> None:
@@ -282,8 +282,8 @@ async def test_unknown_hosts_are_let_through_or_blocked_as_the_mesh_says(
 
 
 async def test_tcp_services_are_reached_on_their_virtual_address(
-    lab: Any,
-    yaml: Any,
+    lab: Lab,
+    yaml: Documents,
     free_port: Callable[..., int],
     eventually: Start,
 ) -> None:

@@ -20,6 +20,7 @@ from mesh_discovery.plan._proxy import Proxy, parse_proxy
 from mesh_discovery.push._context import PushContext
 from mesh_protos import type_urls
 from mesh_protos.nds_pb2 import NameTable
+from planes import Documents
 from xds_server import Node
 from xds_server.testing import ADS_DELTA, ADS_SOTW, DeltaClient, SotwClient, over_grpc
 
@@ -325,7 +326,7 @@ async def test_envoy_carries_what_connects_to_allocated_addresses(
     start_envoy: Any,
     *,
     serve_app: Any,
-    yaml: Any,
+    yaml: Documents,
     eventually: Any,
 ) -> None:
     """With one route, and no interception; two TCP services have the same port."""

@@ -1,10 +1,10 @@
 """What differs between two models, as a push request."""
 
 from collections.abc import Callable
-from typing import Any
 
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.push._changes import difference
+from planes import Documents
 from xds_server import ConfigKey
 
 Build = Callable[..., MeshModel]
@@ -73,7 +73,7 @@ def test_a_workload_that_no_service_selects_changes_nothing(model_of: Build) -> 
     assert difference(old, model_of(entry("web", WEB), workload("w", "address: 10.0.0.9"))) is None
 
 
-def test_a_policy_is_named_as_the_object_that_changed(model_of: Build, yaml: Any) -> None:
+def test_a_policy_is_named_as_the_object_that_changed(model_of: Build, yaml: Documents) -> None:
     kept = yaml.peer_authentication("STRICT", namespace="kept")
     old = model_of(kept, yaml.peer_authentication("STRICT", namespace="shop"))
     new = model_of(kept, yaml.peer_authentication("DISABLE", namespace="shop"))

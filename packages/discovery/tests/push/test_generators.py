@@ -1,7 +1,6 @@
 """What proxies are given, in full, and who is given what when something changes."""
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -12,14 +11,14 @@ from mesh_discovery.push._context import PushContext
 from mesh_discovery.push._generators import generators
 from mesh_discovery.push._push_contexts import PushContexts
 from mesh_discovery.push._trust_bundle import trust_bundle_changed
-from planes import as_json, proxy
+from planes import Documents, as_json, proxy
 from xds_server import Client, ConfigKey, Node, PushRequest, Watch, type_urls
 
 Build = Callable[..., MeshModel]
 
 
 def test_unknown_clusters_have_no_endpoints_and_impossible_routes_do_not_exist(
-    model_of: Build, yaml: Any
+    model_of: Build, yaml: Documents
 ) -> None:
     context = PushContext(model_of(yaml.service("web", "127.93.1.1", 80, 8080)))
     names = {"x", "outbound|81||web.default.svc.cluster.local", "outbound|80|v1|web.default"}
@@ -30,7 +29,7 @@ def test_unknown_clusters_have_no_endpoints_and_impossible_routes_do_not_exist(
     assert not context.routes(proxy(), frozenset({"0", "65536", "x", "9" * 400})).resources
 
 
-def test_proxies_of_one_shape_share_the_very_same_answer(model_of: Build, yaml: Any) -> None:
+def test_proxies_of_one_shape_share_the_very_same_answer(model_of: Build, yaml: Documents) -> None:
     context = PushContext(model_of(yaml.service("web", "127.93.1.1", 80, 8080)))
     one, two = proxy("127.1.5.1", name="a"), proxy("127.1.6.1", name="b")
     wanted = frozenset({"outbound|80||web.default.svc.cluster.local"})
@@ -41,7 +40,7 @@ def test_proxies_of_one_shape_share_the_very_same_answer(model_of: Build, yaml: 
     assert context.routes(one, frozenset({"80"})) is context.routes(two, frozenset({"80"}))
 
 
-def test_a_new_context_makes_only_what_changed(model_of: Build, yaml: Any) -> None:
+def test_a_new_context_makes_only_what_changed(model_of: Build, yaml: Documents) -> None:
     kept = yaml.service("kept", "127.1.7.1", 80, 8080)
     before = PushContext(model_of(kept, yaml.service("web", "127.1.7.2", 80, 8080)))
     old = {each.name: each for each in before.clusters(proxy()).resources}
@@ -56,7 +55,7 @@ def test_a_new_context_makes_only_what_changed(model_of: Build, yaml: Any) -> No
 
 
 def test_a_host_of_two_namespaces_is_the_proxys_own_then_the_oldest(
-    model_of: Build, yaml: Any
+    model_of: Build, yaml: Documents
 ) -> None:
     one = yaml.service("web", "127.1.7.1", 80, 8080)
     two = one.replace("namespace: default", "namespace: other").replace("7.1", "7.2")
@@ -70,7 +69,9 @@ def test_a_host_of_two_namespaces_is_the_proxys_own_then_the_oldest(
     assert found == {"default": "default", "other": "other", "third": "default"}
 
 
-def test_two_services_of_one_domain_do_not_spoil_the_route(model_of: Build, yaml: Any) -> None:
+def test_two_services_of_one_domain_do_not_spoil_the_route(
+    model_of: Build, yaml: Documents
+) -> None:
     one = yaml.service("web", "127.1.7.1", 80, 8080)
     two = one.replace("name: web", "name: web2").replace(
         "[web.default.svc.cluster.local]", "[web.default]"
@@ -84,7 +85,7 @@ def test_two_services_of_one_domain_do_not_spoil_the_route(model_of: Build, yaml
 
 
 def test_the_application_on_the_workloads_own_address_is_not_shadowed(
-    model_of: Build, yaml: Any
+    model_of: Build, yaml: Documents
 ) -> None:
     context = PushContext(model_of(yaml.service("web", "127.0.0.1", 8080, 8080)))
     same = proxy("127.0.0.1", APP_ADDRESS="127.0.0.1", OUTBOUND_BIND_ADDRESS="127.0.0.1")
@@ -116,7 +117,7 @@ SERVICE = ConfigKey("ServiceEntry", "web.default.svc.cluster.local", "default")
 EVERYTHING = {"Cluster", "ClusterLoadAssignment", "Listener", "RouteConfiguration"}
 
 
-def test_only_the_types_that_a_change_touches_are_pushed(model_of: Build, yaml: Any) -> None:
+def test_only_the_types_that_a_change_touches_are_pushed(model_of: Build, yaml: Documents) -> None:
     contexts = PushContexts(model_of(yaml.service("web", "127.1.7.1", 80, 8080)))
     stranger, own = proxy(), proxy("127.1.7.1")
     workload = ConfigKey("Address", "127.1.7.1", "default")
@@ -143,7 +144,7 @@ def test_only_the_types_that_a_change_touches_are_pushed(model_of: Build, yaml: 
 
 
 def test_a_change_concerns_those_who_see_the_service_now_or_saw_it_before(
-    model_of: Build, yaml: Any
+    model_of: Build, yaml: Documents
 ) -> None:
     shown = yaml.service("web", "127.1.7.1", 80, 8080)
     hidden = shown.replace("spec:", "spec:\n  exportTo: ['~']")
@@ -159,7 +160,7 @@ def test_a_change_concerns_those_who_see_the_service_now_or_saw_it_before(
 
 
 def test_what_was_hidden_is_told_though_changes_of_endpoints_were_built_first(
-    model_of: Build, yaml: Any
+    model_of: Build, yaml: Documents
 ) -> None:
     shown = yaml.service("web", "127.1.7.1", 80, 8080)
     hidden = shown.replace("spec:", "spec:\n  exportTo: ['~']")
@@ -195,7 +196,7 @@ def test_interception_is_refused_and_addresses_are_checked() -> None:
     assert proxy(INSTANCE_IPS="10.0.0.1, 10.0.0.2,x").addresses == ("10.0.0.1", "10.0.0.2")
 
 
-def test_a_router_gets_clusters_and_no_listeners(model_of: Build, yaml: Any) -> None:
+def test_a_router_gets_clusters_and_no_listeners(model_of: Build, yaml: Documents) -> None:
     context = PushContext(model_of(yaml.service("web", "127.93.1.1", 80, 8080)))
     router = parse_proxy(Node(id="router~127.93.1.1~gw.default~default.svc.cluster.local"))
 

@@ -22,6 +22,7 @@ from mesh_discovery.serve._http import serving_http
 from mesh_listening import HTTP_LIMITS, ConnectionLimits, Reason
 from mesh_listening.prometheus import PortMetrics
 from mesh_testkit import all_closed, idle_connections, until
+from planes import Plane
 
 Start = Callable[..., Awaitable[Any]]
 IDLE = 1000
@@ -57,12 +58,12 @@ async def is_served(address: str) -> bool:
         return False
 
 
-def told(plane: Any, message: str) -> list[dict[str, Any]]:
+def told(plane: Plane, message: str) -> list[dict[str, Any]]:
     lines = [json.loads(line) for line in plane.process.output if line.startswith("{")]
     return [line for line in lines if line["msg"] == message]
 
 
-def refused(plane: Any) -> Counter[tuple[str, str]]:
+def refused(plane: Plane) -> Counter[tuple[str, str]]:
     """How many the log tells of, by listener and reason, in however many times of refusing."""
     counts: Counter[tuple[str, str]] = Counter()
     for line in told(plane, "no longer refusing connections"):

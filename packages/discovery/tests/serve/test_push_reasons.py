@@ -8,6 +8,7 @@ from typing import Any
 from envoy.service.discovery.v3 import discovery_pb2
 
 from mesh_protos import type_urls
+from planes import Documents
 from xds_server.testing import over_grpc
 
 Start = Callable[..., Awaitable[Any]]
@@ -15,7 +16,7 @@ REQUEST = discovery_pb2.DiscoveryRequest
 
 
 async def test_a_push_says_which_object_changed(
-    config_dir: Path, start_plane: Start, yaml: Any, eventually: Start
+    config_dir: Path, start_plane: Start, yaml: Documents, eventually: Start
 ) -> None:
     (config_dir / "web.yaml").write_text(yaml.service("web", "127.1.7.1", 80, 8080))
     plane = await start_plane(config_dir)

@@ -16,7 +16,7 @@ from mesh_filewatch import FETCH_TIMEOUT_S
 T = TypeVar("T")
 
 
-def done_or_refused(
+def first_reading(
     work: Callable[[], T], loader: ConfigLoader, *, patience_s: float = FETCH_TIMEOUT_S
 ) -> T:
     """Return the result of `work`, a method of the loader, as long as it makes progress.

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from mesh_discovery._config import DiscoveryConfig
 from mesh_discovery._metrics import Metrics
-from mesh_discovery.config._first_load import done_or_refused
+from mesh_discovery.config._first_load import first_reading
 from mesh_discovery.config._loader import ConfigLoader, Load
 from mesh_discovery.config._watch import FileChanges, read_in_thread, watching_files
 from mesh_discovery.push._config_store import ConfigStore
@@ -91,5 +91,5 @@ async def read_configuration(config: DiscoveryConfig, *, metrics: Metrics) -> Re
 
 
 async def _first(work: Callable[[], _T], loader: ConfigLoader) -> _T:
-    guarded = partial(done_or_refused, work, loader)
+    guarded = partial(first_reading, work, loader)
     return await run_in_thread(guarded, path=loader.directory / "any", timeout_s=None)

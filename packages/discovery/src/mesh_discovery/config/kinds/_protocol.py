@@ -21,7 +21,10 @@ class Protocol(StrEnum):
     @classmethod
     def parse(cls, text: str) -> "Protocol | None":
         """Read a protocol in upper or lower case; None when it is unknown."""
-        return cls._value2member_map_.get(text.upper())  # type: ignore[return-value]
+        try:
+            return cls(text.upper())
+        except ValueError:
+            return None
 
     @classmethod
     def of_port(cls, protocol: str, name: str) -> "Protocol":
