@@ -11,7 +11,6 @@ until the next Envoy has taken its sockets over, and then it is shared with that
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TypeAlias, assert_never
 
 from envoy_supervisor.handover._retention_state import (
@@ -67,7 +66,7 @@ def decide(state: RetentionState, event: Event, *, now: float) -> Decision:
         case ListenersChanging() | ListenersChanged():
             return _after_listener_event(state, event, now=now)
         case Release(for_good):
-            return _released(replace(state, closed=state.closed or for_good))
+            return _released(state._replace(closed=state.closed or for_good))
         case Fetched() | FetchFailed() | CheckDue() | NotShared() | WaitOver():
             return _after_socket_event(state, event)
         case _:
@@ -97,12 +96,12 @@ def _after_listener_event(
 ) -> Decision:
     match event:
         case ListenersChanging():
-            state = replace(state, listeners_changing=True)
+            state = state._replace(listeners_changing=True)
             # The sockets of a dead Envoy are for the next one.
             return (state, ()) if isinstance(state.retained, Orphaned) else _released(state)
         case ListenersChanged(serving):
             settled = now - state.listeners_changed_at >= SETTLE_S
-            state = replace(state, listeners_changing=False, listeners_changed_at=now)
+            state = state._replace(listeners_changing=False, listeners_changed_at=now)
             if serving is None or isinstance(state.retained, Orphaned):
                 return state, ()
             return _after_ready(state, serving, after_s=0.0 if settled else SETTLE_S)
@@ -136,13 +135,13 @@ def _after_ready(state: RetentionState, serving: Serving, *, after_s: float) -> 
     retained = state.retained
     if isinstance(retained, Shared) and retained.pid != serving.pid:
         # After a hot restart: the child has its sockets from its parent.
-        state = replace(state, retained=replace(retained, pid=serving.pid))
+        state = state._replace(retained=retained._replace(pid=serving.pid))
         actions = (*actions, KeepThoseOf(retained.sockets, serving.pid))
     if state.closed or state.listeners_changing or not serving.retainable:
         state, released = _released(state)
         return state, (*actions, *released)
     fetch = Fetch(number=state.next_number, pid=serving.pid)
-    state = replace(state, fetch=fetch, next_number=fetch.number + 1)
+    state = state._replace(fetch=fetch, next_number=fetch.number + 1)
     return state, (*actions, FetchSockets(fetch.number, fetch.pid, after_s))
 
 
@@ -150,8 +149,7 @@ def _handed_over(state: RetentionState, pid: int) -> Decision:
     if not isinstance(state.retained, Orphaned):
         return state, ()
     sockets, check = state.retained.sockets, state.next_number
-    state = replace(
-        state,
+    state = state._replace(
         retained=Shared(sockets=sockets, pid=pid, check=check),
         next_number=check + 1,
     )
@@ -167,10 +165,10 @@ def _before_start(state: RetentionState, kind: StartKind) -> Decision:
             # A retained socket would take connections that are meant for the new Envoy's own.
             return _released(state)
         case StartKind.FROM_DEAD_PARENT:
-            return replace(state, fetch=None), ()
+            return state._replace(fetch=None), ()
         case StartKind.FROM_PARENT:
             # An earlier child may have told the parent to stop listening, and died.
-            return _checked(replace(state, fetch=None))
+            return _checked(state._replace(fetch=None))
         case StartKind.FROM_PARENT_OF_OTHER_SIZE:
             # The sockets of workers that the child does not have would be the supervisor's alone,
             # and get their share of connections.
@@ -180,10 +178,10 @@ def _before_start(state: RetentionState, kind: StartKind) -> Decision:
 
 
 def _after_death(state: RetentionState, pid: int) -> Decision:
-    state = replace(state, fetch=None)
+    state = state._replace(fetch=None)
     match state.retained:
         case Shared(sockets=sockets, pid=owner) if owner == pid:
-            state = replace(state, retained=Orphaned(sockets=sockets))
+            state = state._replace(retained=Orphaned(sockets=sockets))
             return state, (LetConnectionsWait(sockets), EndWaitLater(sockets))
         case Shared():
             return _released(state)
@@ -202,10 +200,9 @@ def _after_fetch(state: RetentionState, number: int, count: int) -> Decision:
     before, pid = state.retained, state.fetch.pid
     closed = () if before is None else (Close(before.sockets),)
     if count == 0:
-        return replace(state, retained=None, fetch=None), (*closed, Close(number))
+        return state._replace(retained=None, fetch=None), (*closed, Close(number))
     check = state.next_number
-    state = replace(
-        state,
+    state = state._replace(
         retained=Shared(sockets=number, pid=pid, check=check),
         fetch=None,
         next_number=check + 1,
@@ -217,7 +214,7 @@ def _after_failed_fetch(state: RetentionState, number: int, serving: Serving | N
     if state.fetch is None or state.fetch.number != number:
         return state, ()
     if serving is None or serving.pid != state.fetch.pid:
-        return replace(state, fetch=None), ()
+        return state._replace(fetch=None), ()
     return state, (FetchSockets(number, serving.pid, CHECK_INTERVAL_S),)
 
 
@@ -231,7 +228,7 @@ def _after_failed_check(state: RetentionState, sockets: int, serving: Serving | 
     retained = state.retained
     if not isinstance(retained, Shared) or retained.sockets != sockets:
         return state, ()
-    state = replace(state, retained=None)
+    state = state._replace(retained=None)
     if state.fetch is not None or serving is None or serving.pid != retained.pid:
         return state, (Close(sockets),)
     state, actions = _after_ready(state, serving, after_s=0.0)
@@ -240,4 +237,4 @@ def _after_failed_check(state: RetentionState, sockets: int, serving: Serving | 
 
 def _released(state: RetentionState) -> Decision:
     closed = () if state.retained is None else (Close(state.retained.sockets),)
-    return replace(state, retained=None, fetch=None), closed
+    return state._replace(retained=None, fetch=None), closed

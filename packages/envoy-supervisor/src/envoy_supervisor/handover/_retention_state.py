@@ -8,11 +8,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Serving:
+class Serving(NamedTuple):
     """The Envoy that serves, if its answers come to the supervisor and not to a child.
 
     retainable: its configuration allows that its sockets are retained.
@@ -22,8 +21,7 @@ class Serving:
     retainable: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shared:
+class Shared(NamedTuple):
     """A set of sockets that a running Envoy has too. `check` numbers the newest check timer."""
 
     sockets: int
@@ -31,23 +29,20 @@ class Shared:
     check: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Orphaned:
+class Orphaned(NamedTuple):
     """A set of sockets whose Envoy has died."""
 
     sockets: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fetch:
+class Fetch(NamedTuple):
     """The fetch under way whose answer is wanted. Its number becomes the name of the set."""
 
     number: int
     pid: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetentionState:
+class RetentionState(NamedTuple):
     """Everything that decisions are made from."""
 
     retained: Shared | Orphaned | None = None
@@ -56,6 +51,40 @@ class RetentionState:
     listeners_changed_at: float = -math.inf
     closed: bool = False
     next_number: int = 0
+
+
+# Subclasses take over an equality that tells them apart; a decorator for each would double the
+# time this module takes to load.
+@dataclass(frozen=True, slots=True)
+class _Plain:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class _OfProcess:
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class _OfSet:
+    sockets: int
+
+
+@dataclass(frozen=True, slots=True)
+class _OfCheck:
+    check: int
+
+
+@dataclass(frozen=True, slots=True)
+class _OfSetAndServing:
+    sockets: int
+    serving: Serving | None
+
+
+@dataclass(frozen=True, slots=True)
+class _OfSetAndProcess:
+    sockets: int
+    pid: int
 
 
 # --- events
@@ -77,11 +106,10 @@ class EnvoyReady:
     serving: Serving
 
 
-@dataclass(frozen=True, slots=True)
-class ChildServes:
+class ChildServes(_OfProcess):
     """The child of a dead Envoy says that it serves: it has asked for all its sockets."""
 
-    pid: int
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,16 +119,16 @@ class EnvoyStarts:
     kind: StartKind
 
 
-@dataclass(frozen=True, slots=True)
-class ChildFailed:
+class ChildFailed(_Plain):
     """A child has ended before it served; its parent serves on."""
 
+    __slots__ = ()
 
-@dataclass(frozen=True, slots=True)
-class EnvoyDied:
+
+class EnvoyDied(_OfProcess):
     """An Envoy that served, or the child of a dead one, has died."""
 
-    pid: int
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,39 +139,34 @@ class Fetched:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class FetchFailed:
+class FetchFailed(_OfSetAndServing):
     """Envoy could not be asked just now."""
 
-    number: int
-    serving: Serving | None
+    __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CheckDue:
+class CheckDue(_OfCheck):
     """The time has come to look whether Envoy still has the shared sockets."""
 
-    check: int
+    __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class NotShared:
+class NotShared(_OfSetAndServing):
     """A check has found that Envoy does not have all sockets of that set any more."""
 
-    sockets: int
-    serving: Serving | None
+    __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class WaitOver:
+class WaitOver(_OfSet):
     """Connections have waited long enough on sockets that no new Envoy has asked for."""
 
-    sockets: int
+    __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ListenersChanging:
+class ListenersChanging(_Plain):
     """Envoy is about to hear of other listeners."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,62 +211,52 @@ class FetchSockets:
     after_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(_OfSet):
     """Look whether Envoy has all sockets of the set, and send `NotShared` if it has not."""
 
-    sockets: int
+    __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CheckLater:
+class CheckLater(_OfCheck):
     """Send `CheckDue` after `CHECK_INTERVAL_S`."""
 
-    check: int
+    __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class LetConnectionsWait:
+class LetConnectionsWait(_OfSet):
     """No Envoy accepts on these sockets: let more connections wait."""
 
-    sockets: int
+    __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class EndWaitLater:
+class EndWaitLater(_OfSet):
     """Send `WaitOver` after `MAX_WAIT_S`."""
 
-    sockets: int
+    __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class HandOver:
+class HandOver(_OfSetAndProcess):
     """Close the sockets that the new Envoy did not ask for; the others are its own."""
 
-    sockets: int
-    pid: int
+    __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class KeepThoseOf:
+class KeepThoseOf(_OfSetAndProcess):
     """Close the sockets that this Envoy, which served after a hot restart, has not taken over."""
 
-    sockets: int
-    pid: int
+    __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CloseNotPassed:
+class CloseNotPassed(_OfSet):
     """Close the sockets that no new Envoy has asked for."""
 
-    sockets: int
+    __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Close:
+class Close(_OfSet):
     """Close all sockets of the set."""
 
-    sockets: int
+    __slots__ = ()
 
 
 Action: TypeAlias = (
