@@ -17,6 +17,7 @@ from certclient import (
     Certificates,
     FeedClosed,
     RenewalFailed,
+    RetryingAuthority,
     RotationConfig,
     SigningRefused,
     keep_fresh,
@@ -215,6 +216,23 @@ async def test_a_hanging_authority_cannot_keep_an_expired_certificate_in_use(
     authority.answer()
     await clock.advance(5)
     assert certificates.latest is not None
+
+
+async def test_an_attempt_that_times_out_after_a_failed_try_has_both_reasons(
+    config: RotationConfig, authority: FakeAuthority, clock: ManualClock
+) -> None:
+    authority.fail(away)
+    backoff = Backoff(initial_s=1, maximum_s=1, jitter=0)
+    retrying = RetryingAuthority(authority, backoff=backoff, clock=clock)
+    config = replace(config, answer_timeout_s=10)
+    async with keep_fresh(config, retrying, clock=clock) as certificates:
+        await clock.advance(0.5)
+        authority.hang()
+        await clock.advance(10)
+        assert certificates.last_error == (
+            "no answer within 10.0 s, and the try before failed: "
+            "ca.example:15012 answered UNAVAILABLE: connection refused"
+        )
 
 
 async def test_certificates_of_ten_seconds_survive_a_short_outage(

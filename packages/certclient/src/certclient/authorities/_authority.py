@@ -1,5 +1,6 @@
 """The interface of certificate authorities, and a decorator that retries their requests."""
 
+import asyncio
 import logging
 import random
 from collections.abc import Callable
@@ -52,19 +53,34 @@ class RetryingAuthority:
         self._on_failed_try = on_failed_try
 
     async def sign(self, csr_pem: bytes, *, lifetime: timedelta) -> tuple[bytes, ...]:
-        """Return what the authority returns; raises what the last try raised."""
+        """Return what the authority returns; raises what the last try raised.
+
+        A CancelledError that comes after a failed try has the failure as its cause.
+        """
         delays = islice(self._backoff.delays(random.Random()), self._tries - 1)
-        for attempt, delay_s in enumerate(delays, start=1):
-            try:
-                return await self._authority.sign(csr_pem, lifetime=lifetime)
-            except AuthorityUnavailable as error:
-                if self._on_failed_try is not None:
-                    self._on_failed_try(str(error))
-                log.debug(
-                    "signing request failed, trying again",
-                    extra={"attempt": attempt, "reason": str(error), "next_attempt_in_s": delay_s},
-                )
-            await self._clock.sleep(delay_s)
-            if self._on_retry is not None:
-                self._on_retry()
-        return await self._authority.sign(csr_pem, lifetime=lifetime)
+        failure: AuthorityUnavailable | None = None
+        try:
+            for attempt, delay_s in enumerate(delays, start=1):
+                try:
+                    return await self._authority.sign(csr_pem, lifetime=lifetime)
+                except AuthorityUnavailable as error:
+                    failure = error
+                self._report(failure, attempt, delay_s)
+                await self._clock.sleep(delay_s)
+                if self._on_retry is not None:
+                    self._on_retry()
+            return await self._authority.sign(csr_pem, lifetime=lifetime)
+        except asyncio.CancelledError as cancelled:
+            if failure is None:
+                raise
+            raise cancelled from failure
+        finally:
+            del failure  # it would reference this frame, and this frame it
+
+    def _report(self, failure: AuthorityUnavailable, attempt: int, delay_s: float) -> None:
+        if self._on_failed_try is not None:
+            self._on_failed_try(str(failure))
+        log.debug(
+            "signing request failed, trying again",
+            extra={"attempt": attempt, "reason": str(failure), "next_attempt_in_s": delay_s},
+        )

@@ -237,8 +237,11 @@ class _Rotation:
                 now=datetime.fromtimestamp(self._clock.now(), UTC),
                 key_encoding=config.key_encoding,
             )
-        except TimeoutError:
-            self._failed(f"no answer within {timeout_s:.1f} s", refused=False)
+        except TimeoutError as error:
+            reason = f"no answer within {timeout_s:.1f} s"
+            if isinstance(error.__cause__, CertClientError):
+                reason += f", and the try before failed: {error.__cause__}"
+            self._failed(reason, refused=False)
         except (SigningRefused, CertificateRejected) as error:
             self._pending_key = None
             self._failed(str(error), refused=True)
@@ -330,14 +333,17 @@ async def _within(
 ) -> T:
     """Return the result of `work`; raises TimeoutError after `seconds` of `clock`.
 
-    asyncio.timeout does the same on the event loop's clock, which tests can't control.
+    asyncio.timeout does the same on the event loop's clock, which tests can't control. The
+    TimeoutError has the cause that `work` gave its CancelledError.
     """
     task = asyncio.create_task(work, name=name)
     timer = asyncio.create_task(clock.sleep(seconds), name=f"timer of {name}")
     try:
         await asyncio.wait((task, timer), return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
-            raise TimeoutError
+            task.cancel()
+            await asyncio.wait((task,))
+            raise TimeoutError from _cause_of_end(task)
         if task.cancelled():
             # Raised as it is, it would look like a cancellation of the caller.
             raise RuntimeError(f"{name} was cancelled from within")
@@ -346,3 +352,14 @@ async def _within(
         task.cancel()
         timer.cancel()
         await asyncio.gather(task, timer, return_exceptions=True)
+
+
+def _cause_of_end(task: asyncio.Task[T]) -> BaseException | None:
+    """Return the cause of a task's cancellation, or its error; None without either."""
+    try:
+        task.result()
+    except asyncio.CancelledError as cancelled:
+        return cancelled.__cause__
+    except Exception as error:  # noqa: BLE001 - it is the cause of another
+        return error
+    return None
