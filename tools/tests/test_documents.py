@@ -32,19 +32,29 @@ def test_each_claim_of_the_threat_model_is_held_by_a_test_that_is_there(
 
 
 def named_modules(document: Path) -> list[str]:
-    """The modules that a document names, by path, or by name in the folder of the last path."""
-    folder, found = "", []
-    for name in re.findall(r"`([\w./-]+\.py)`", document.read_text()):
-        if "/" in name:
-            folder = str(Path(name).parent)
-        found.append(name if "/" in name else f"{folder}/{name}")
+    """The modules that a document names: by path, below the folder it says paths are below, or by
+    name in the folder of the last path.
+    """
+    base, folder, found = Path(), Path(), []
+    for below, name in re.findall(
+        r"Paths are below `([\w./-]+)`|`([\w./-]+\.py)`", document.read_text()
+    ):
+        if below:
+            base = folder = Path(below)
+            continue
+        if name.startswith("packages/"):
+            folder = Path(name).parent
+        elif "/" in name:
+            folder = base / Path(name).parent
+        elif (ROOT / base / name).is_file():
+            folder = base
+        found.append(str(folder / Path(name).name))
     return found
 
 
 @pytest.mark.parametrize("module", named_modules(ROOT / "CONTRIBUTING.md"))
 def test_each_module_that_contributors_are_sent_to_is_there(module: str) -> None:
-    tests = Path(module).parent.parent.parent / "tests" / Path(module).name
-    assert (ROOT / module).is_file() or (ROOT / tests).is_file()
+    assert (ROOT / module).is_file()
 
 
 @pytest.mark.parametrize("package", packages(), ids=lambda each: each.name)
