@@ -7,11 +7,11 @@ import gc
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
 
 from mesh_lifecycle import in_background
+from mesh_lifecycle.testing import ManualClock
 from mesh_testkit import until
 from xds_server import Client, NullObserver, PlainListener, PushRequest, XdsServer, serving
 from xds_server import type_urls as types
@@ -25,6 +25,7 @@ from xds_server.testing import (
     admit_all,
     over_grpc,
 )
+from xds_state import Make, State
 
 
 class Releases:
@@ -50,7 +51,7 @@ def releases() -> Releases:
 
 @asynccontextmanager
 async def keeping(
-    clock: Any, releases: Releases, *, quiet_s: float | None = 10
+    clock: ManualClock, releases: Releases, *, quiet_s: float | None = 10
 ) -> AsyncIterator[MemoryRelease]:
     releasing = MemoryRelease(
         quiet_s=quiet_s, clock=clock, release=releases.release, trim=releases.trim
@@ -59,7 +60,9 @@ async def keeping(
         yield releasing
 
 
-async def test_it_is_given_back_once_when_most_have_gone(clock: Any, releases: Releases) -> None:
+async def test_it_is_given_back_once_when_most_have_gone(
+    clock: ManualClock, releases: Releases
+) -> None:
     async with keeping(clock, releases) as releasing:
         releasing.count(1000)
         releasing.count(400)
@@ -74,7 +77,9 @@ async def test_it_is_given_back_once_when_most_have_gone(clock: Any, releases: R
         assert releases.given_back == 2
 
 
-async def test_it_waits_until_no_client_comes_or_goes(clock: Any, releases: Releases) -> None:
+async def test_it_waits_until_no_client_comes_or_goes(
+    clock: ManualClock, releases: Releases
+) -> None:
     async with keeping(clock, releases) as releasing:
         releasing.count(1000)
         for clients in range(400, 0, -100):
@@ -87,7 +92,7 @@ async def test_it_waits_until_no_client_comes_or_goes(clock: Any, releases: Rele
 
 @pytest.mark.parametrize(("most", "left"), [(1000, 501), (150, 51)])
 async def test_it_is_kept_for_those_who_stay(
-    clock: Any, releases: Releases, most: int, left: int
+    clock: ManualClock, releases: Releases, most: int, left: int
 ) -> None:
     async with keeping(clock, releases) as releasing:
         releasing.count(most)
@@ -96,7 +101,7 @@ async def test_it_is_kept_for_those_who_stay(
         assert releases.given_back == 0
 
 
-async def test_it_is_kept_for_those_who_come_back(clock: Any, releases: Releases) -> None:
+async def test_it_is_kept_for_those_who_come_back(clock: ManualClock, releases: Releases) -> None:
     async with keeping(clock, releases) as releasing:
         releasing.count(1000)
         releasing.count(0)
@@ -106,7 +111,7 @@ async def test_it_is_kept_for_those_who_come_back(clock: Any, releases: Releases
         assert releases.given_back == 0
 
 
-async def test_it_is_kept_if_the_host_does_not_ask(clock: Any, releases: Releases) -> None:
+async def test_it_is_kept_if_the_host_does_not_ask(clock: ManualClock, releases: Releases) -> None:
     async with keeping(clock, releases, quiet_s=None) as releasing:
         releasing.count(1000)
         releasing.pushed()
@@ -116,7 +121,7 @@ async def test_it_is_kept_if_the_host_does_not_ask(clock: Any, releases: Release
 
 
 async def test_what_a_push_needed_is_given_back_when_it_is_quiet(
-    clock: Any, releases: Releases
+    clock: ManualClock, releases: Releases
 ) -> None:
     async with keeping(clock, releases) as releasing:
         releasing.count(200)
@@ -133,7 +138,7 @@ async def test_what_a_push_needed_is_given_back_when_it_is_quiet(
         assert releases.given_back == 0
 
 
-async def test_a_push_to_few_needs_little(clock: Any, releases: Releases) -> None:
+async def test_a_push_to_few_needs_little(clock: ManualClock, releases: Releases) -> None:
     async with keeping(clock, releases) as releasing:
         releasing.count(99)
         releasing.pushed()
@@ -142,7 +147,7 @@ async def test_a_push_to_few_needs_little(clock: Any, releases: Releases) -> Non
 
 
 async def test_clients_that_have_gone_are_not_forgotten_over_a_push(
-    clock: Any, releases: Releases
+    clock: ManualClock, releases: Releases
 ) -> None:
     async with keeping(clock, releases) as releasing:
         releasing.count(1000)
@@ -184,7 +189,7 @@ class Ends(NullObserver):
 @pytest.mark.parametrize("delta", [False, True])
 @pytest.mark.parametrize("farewell", ["cancelled", "garbage"])
 async def test_an_ended_stream_is_freed_and_a_cancelled_one_without_the_garbage_collector(
-    state: Any, make: Any, farewell: str, *, delta: bool
+    state: State, make: Make, farewell: str, *, delta: bool
 ) -> None:
     state.set(make.cluster("a"))
     before, ends = connections(), Ends()

@@ -13,6 +13,7 @@ from envoy.extensions.transport_sockets.tls.v3 import secret_pb2
 from envoy.service.discovery.v3 import discovery_pb2
 from prometheus_client import CollectorRegistry
 
+from mesh_lifecycle.testing import ManualClock
 from xds_server import (
     Admission,
     Client,
@@ -28,6 +29,7 @@ from xds_server import (
 )
 from xds_server import type_urls as types
 from xds_server.testing import DeltaClient, MemoryWire, SotwClient, StreamEnded, in_memory
+from xds_state import Make, Running, Settle, State
 
 CDS, EDS, LDS, RDS = types.CLUSTER, types.ENDPOINT, types.LISTENER, types.ROUTE
 SECRET = types.SECRET
@@ -50,7 +52,7 @@ async def ends_with(wire: Any) -> StreamEnded:
     return ended.value
 
 
-async def test_a_first_request_without_a_node_is_an_invalid_argument(running: Any) -> None:
+async def test_a_first_request_without_a_node_is_an_invalid_argument(running: Running) -> None:
     async with running() as server, in_memory(server) as wire:
         await wire.send(discovery_pb2.DiscoveryRequest(type_url=CDS).SerializeToString())
         server.push_now(PushRequest())
@@ -61,7 +63,7 @@ async def test_a_first_request_without_a_node_is_an_invalid_argument(running: An
 
 @pytest.mark.parametrize("delta", [False, True])
 async def test_bytes_that_are_no_request_end_their_stream_only(
-    running: Any, state: Any, make: Any, *, delta: bool
+    running: Running, state: State, make: Make, *, delta: bool
 ) -> None:
     state.set(make.cluster("a"))
     async with running() as server, connected(server) as other:
@@ -77,14 +79,14 @@ async def test_bytes_that_are_no_request_end_their_stream_only(
         assert len(server.clients()) == 1
 
 
-async def test_an_empty_type_url_is_an_invalid_argument(running: Any) -> None:
+async def test_an_empty_type_url_is_an_invalid_argument(running: Running) -> None:
     async with running() as server, connected(server) as client:
         await client.subscribe("")
         assert (await ends_with(client)).code is grpc.StatusCode.INVALID_ARGUMENT
 
 
 async def test_who_asks_for_a_type_that_is_not_served_is_told_that_there_is_nothing(
-    running: Any, state: Any, make: Any, caplog: pytest.LogCaptureFixture
+    running: Running, state: State, make: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
     state.set(make.cluster("a"))
     registry = CollectorRegistry()
@@ -109,7 +111,7 @@ async def test_who_asks_for_a_type_that_is_not_served_is_told_that_there_is_noth
 
 
 async def test_a_named_resource_of_a_type_that_is_not_served_has_no_answer_in_state_of_the_world(
-    running: Any, state: Any, make: Any
+    running: Running, state: State, make: Make
 ) -> None:
     state.set(make.cluster("a"))
     async with running() as server, connected(server) as client:
@@ -119,7 +121,7 @@ async def test_a_named_resource_of_a_type_that_is_not_served_has_no_answer_in_st
 
 
 async def test_reports_and_ever_more_unknown_types_are_not_answered(
-    running: Any, state: Any, make: Any
+    running: Running, state: State, make: Make
 ) -> None:
     state.set(make.cluster("a"))
     config = ServerConfig(reported_types=frozenset({UNKNOWN}))
@@ -136,7 +138,7 @@ async def test_reports_and_ever_more_unknown_types_are_not_answered(
         assert len(status.types) == 17
 
 
-async def test_too_many_names_are_an_invalid_argument(running: Any) -> None:
+async def test_too_many_names_are_an_invalid_argument(running: Running) -> None:
     async with running(config=ServerConfig(max_subscribed_names=2)) as server:
         async with connected(server) as client:
             await client.subscribe(EDS, "a", "b", "c")
@@ -144,7 +146,7 @@ async def test_too_many_names_are_an_invalid_argument(running: Any) -> None:
 
 
 async def test_before_it_is_ready_streams_are_unavailable(
-    running: Any, state: Any, make: Any
+    running: Running, state: State, make: Make
 ) -> None:
     state.set(make.cluster("a"))
     async with running(ready=False) as server:
@@ -158,7 +160,7 @@ async def test_before_it_is_ready_streams_are_unavailable(
 
 
 async def test_a_service_of_one_type_fills_it_in_and_refuses_others(
-    running: Any, state: Any, make: Any
+    running: Running, state: State, make: Make
 ) -> None:
     state.set(make.cluster("a"))
     async with running() as server, in_memory(server, type_url=CDS) as wire:
@@ -169,7 +171,9 @@ async def test_a_service_of_one_type_fills_it_in_and_refuses_others(
         assert (await ends_with(client)).code is grpc.StatusCode.INVALID_ARGUMENT
 
 
-async def test_a_change_reaches_everybody_it_is_for(running: Any, state: Any, make: Any) -> None:
+async def test_a_change_reaches_everybody_it_is_for(
+    running: Running, state: State, make: Make
+) -> None:
     state.set(make.cluster("a"))
 
     def needs_push(client: Client[None], _request: PushRequest) -> bool:
@@ -190,7 +194,7 @@ async def test_a_change_reaches_everybody_it_is_for(running: Any, state: Any, ma
 
 
 async def test_build_runs_once_for_many_changes_and_before_they_are_sent(
-    running: Any, state: Any, make: Any
+    running: Running, state: State, make: Make
 ) -> None:
     built: list[frozenset[ConfigKey]] = []
 
@@ -209,7 +213,7 @@ async def test_build_runs_once_for_many_changes_and_before_they_are_sent(
 
 
 async def test_a_failing_build_costs_one_push(
-    running: Any, state: Any, make: Any, clock: Any
+    running: Running, state: State, make: Make, clock: ManualClock
 ) -> None:
     builds = 0
 
@@ -235,7 +239,9 @@ async def test_a_failing_build_costs_one_push(
         assert set((await client.next()).resources) == {"a"}
 
 
-async def test_a_failing_generator_costs_its_type_only(running: Any, state: Any, make: Any) -> None:
+async def test_a_failing_generator_costs_its_type_only(
+    running: Running, state: State, make: Make
+) -> None:
     class Broken:
         def generate(self, *_: object) -> None:
             raise ValueError("no good")
@@ -248,7 +254,9 @@ async def test_a_failing_generator_costs_its_type_only(running: Any, state: Any,
             assert (await client.next()).type_url == CDS
 
 
-async def test_two_streams_of_one_node_are_two_clients(running: Any, state: Any, make: Any) -> None:
+async def test_two_streams_of_one_node_are_two_clients(
+    running: Running, state: State, make: Make
+) -> None:
     """Envoy's hot restart: the older one ends while the newer one goes on."""
     async with running() as server, connected(server, node_id="envoy") as newer:
         async with connected(server, node_id="envoy") as older:
@@ -277,7 +285,7 @@ class Dam:
 
 
 async def test_a_slow_reader_holds_up_no_other_and_gets_the_newest_state(
-    running: Any, state: Any, make: Any
+    running: Running, state: State, make: Make
 ) -> None:
     config = ServerConfig(concurrent_pushes=1, slow_client_s=0.01, debounce_quiet_s=0.001)
     state.set(make.cluster("a"))
@@ -324,7 +332,7 @@ async def slow_stream(server: Any) -> AsyncIterator[tuple[SotwClient, Dam]]:
     ids=["what refers to nothing", "what may refer to clusters of the push"],
 )
 async def test_requests_are_answered_before_a_waiting_push(
-    running: Any, state: Any, make: Any, settle: Any, *, requested: str, order: list[str]
+    running: Running, state: State, make: Make, settle: Settle, *, requested: str, order: list[str]
 ) -> None:
     """Unless the answer could refer to what only the push brings."""
     state.set(make.cluster("a"), make.listener("l"), secret("s"))
@@ -346,7 +354,7 @@ async def test_requests_are_answered_before_a_waiting_push(
 
 
 async def test_new_streams_beyond_the_rate_wait_and_then_are_refused(
-    running: Any, clock: Any, settle: Any
+    running: Running, clock: ManualClock, settle: Settle
 ) -> None:
     config = ServerConfig(streams_per_second=1, stream_wait_s=1)
     async with running(config=config, clock=clock) as server, AsyncExitStack() as stack:
@@ -360,7 +368,9 @@ async def test_new_streams_beyond_the_rate_wait_and_then_are_refused(
         await clients[1].next()
 
 
-async def test_more_types_than_the_read_ahead_do_not_deadlock(running: Any, state: Any) -> None:
+async def test_more_types_than_the_read_ahead_do_not_deadlock(
+    running: Running, state: State
+) -> None:
     """Every type asked for at once, while pushes go on."""
     urls = [f"type.googleapis.com/test.Type{number}" for number in range(30)]
     async with running(generators=dict.fromkeys(urls, state)) as server:
@@ -372,7 +382,7 @@ async def test_more_types_than_the_read_ahead_do_not_deadlock(running: Any, stat
 
 
 async def test_tens_of_clients_come_and_go_while_endpoints_change(
-    running: Any, state: Any, make: Any
+    running: Running, state: State, make: Make
 ) -> None:
     state.set(make.endpoints("a"))
     async with running() as server, connected(server) as steady:
@@ -394,7 +404,7 @@ async def test_tens_of_clients_come_and_go_while_endpoints_change(
 
 
 async def test_status_tells_what_was_sent_accepted_and_refused(
-    running: Any, state: Any, make: Any
+    running: Running, state: State, make: Make
 ) -> None:
     state.set(make.cluster("a"))
 
@@ -426,7 +436,7 @@ async def test_status_tells_what_was_sent_accepted_and_refused(
     assert server.clients() == ()
 
 
-async def test_metrics_bear_istios_names(running: Any, state: Any, make: Any) -> None:
+async def test_metrics_bear_istios_names(running: Running, state: State, make: Make) -> None:
     registry = CollectorRegistry()
     value = registry.get_sample_value
     state.set(make.cluster("a"))
@@ -447,7 +457,7 @@ async def test_metrics_bear_istios_names(running: Any, state: Any, make: Any) ->
     assert value("pilot_xds", {"version": "model"}) == 0
 
 
-async def test_the_end_of_the_server_ends_its_tasks(running: Any) -> None:
+async def test_the_end_of_the_server_ends_its_tasks(running: Running) -> None:
     async with running():
         before = {task.get_name() for task in asyncio.all_tasks()}
         assert {"xds debounce", "xds pushes"} <= before
@@ -477,7 +487,9 @@ class Notes(NullObserver):
         self.told.append(f"closed {client.node.id}")
 
 
-async def test_an_observer_is_told_of_everything(running: Any, state: Any, make: Any) -> None:
+async def test_an_observer_is_told_of_everything(
+    running: Running, state: State, make: Make
+) -> None:
     notes = Notes()
     state.set(make.cluster("a"))
     async with running(observer=notes) as server:
@@ -506,7 +518,7 @@ async def test_an_observer_is_told_of_everything(running: Any, state: Any, make:
     ],
 )
 async def test_an_observer_may_end_a_stream_and_only_that(
-    running: Any, type_url: str, code: grpc.StatusCode
+    running: Running, type_url: str, code: grpc.StatusCode
 ) -> None:
     async with running(observer=Notes()) as server, connected(server) as other:
         await other.subscribe(CDS)
@@ -518,7 +530,9 @@ async def test_an_observer_may_end_a_stream_and_only_that(
         await other.next()
 
 
-async def test_what_a_client_was_sent_can_be_looked_at(running: Any, state: Any, make: Any) -> None:
+async def test_what_a_client_was_sent_can_be_looked_at(
+    running: Running, state: State, make: Make
+) -> None:
     state.set(make.cluster("a"))
     async with running() as server, connected(server) as client:
         await client.subscribe(CDS)
@@ -529,7 +543,7 @@ async def test_what_a_client_was_sent_can_be_looked_at(running: Any, state: Any,
 
 
 async def test_push_now_does_not_wait_for_others(
-    running: Any, state: Any, make: Any, clock: Any, settle: Any
+    running: Running, state: State, make: Make, clock: ManualClock, settle: Settle
 ) -> None:
     """As for endpoints where every moment counts; what was told before goes on gathering."""
     built: list[tuple[str, ...]] = []
@@ -550,7 +564,7 @@ async def test_push_now_does_not_wait_for_others(
         assert built == [("endpoint",), ("config",)]
 
 
-async def test_an_expired_nonce_is_counted(running: Any, state: Any, make: Any) -> None:
+async def test_an_expired_nonce_is_counted(running: Running, state: State, make: Make) -> None:
     registry = CollectorRegistry()
     state.set(make.cluster("a"))
     async with running(registry=registry) as server, connected(server) as client:
@@ -566,7 +580,7 @@ async def test_an_expired_nonce_is_counted(running: Any, state: Any, make: Any) 
 
 
 async def test_once_it_is_quiet_every_change_told_is_committed(
-    running: Any, clock: Any, settle: Any
+    running: Running, clock: ManualClock, settle: Settle
 ) -> None:
     registry = CollectorRegistry()
     broken = False
@@ -593,7 +607,7 @@ async def test_once_it_is_quiet_every_change_told_is_committed(
 
 
 async def test_what_admits_a_client_may_say_how_long_its_listeners_drain(
-    state: Any, make: Any
+    state: State, make: Make
 ) -> None:
     async def admit(node: Node, _peer: Peer) -> Admission[None]:
         return Admission(context=None, drain_time_s=0.0 if node.id == "short" else None)

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import grpc
 import grpc.aio
@@ -21,11 +21,16 @@ from envoy.service.discovery.v3 import discovery_pb2
 
 from xds_server._errors import Refused
 from xds_server._server import XdsServer
-from xds_server.protocol._node import Node
+from xds_server.protocol._node import JSON, Node
 from xds_server.protocol._references import first_text
 from xds_server.protocol._type_urls import FULL_STATE, NAMED_ONLY, RESOURCE_WRAPPER
 from xds_server.protocol._watch import Watch
 from xds_server.streams._admission import Admission, Peer
+
+if TYPE_CHECKING:
+    from google.protobuf import any_pb2
+
+C = TypeVar("C")
 
 ADS_SOTW = "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources"
 ADS_DELTA = "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources"
@@ -73,9 +78,9 @@ class Reply:
 class _Client:
     """The part that clients of both dialects share."""
 
-    def __init__(self, wire: Wire, *, node_id: str, metadata: Mapping[str, Any] | None) -> None:
+    def __init__(self, wire: Wire, *, node_id: str, metadata: Mapping[str, JSON] | None) -> None:
         self._wire = wire
-        self._node: Any = base_pb2.Node(id=node_id, user_agent_name="model")
+        self._node = base_pb2.Node(id=node_id, user_agent_name="model")
         if metadata:
             self._node.metadata.update(dict(metadata))
         self._node_sent = False
@@ -87,7 +92,9 @@ class _Client:
         """Return the resources of a type that this client has, by name."""
         return MappingProxyType(self._have.get(type_url, {}))
 
-    async def send(self, request: Any) -> None:
+    async def send(
+        self, request: discovery_pb2.DiscoveryRequest | discovery_pb2.DeltaDiscoveryRequest
+    ) -> None:
         """Send a request as it is; the first also says who this client is."""
         if not self._node_sent:
             request.node.CopyFrom(self._node)
@@ -99,7 +106,7 @@ class SotwClient(_Client):
     """A client of the state-of-the-world dialect."""
 
     def __init__(
-        self, wire: Wire, *, node_id: str = "model", metadata: Mapping[str, Any] | None = None
+        self, wire: Wire, *, node_id: str = "model", metadata: Mapping[str, JSON] | None = None
     ) -> None:
         super().__init__(wire, node_id=node_id, metadata=metadata)
         self._names: dict[str, tuple[str, ...]] = {}
@@ -165,7 +172,7 @@ class DeltaClient(_Client):
     """A client of the delta dialect."""
 
     def __init__(
-        self, wire: Wire, *, node_id: str = "model", metadata: Mapping[str, Any] | None = None
+        self, wire: Wire, *, node_id: str = "model", metadata: Mapping[str, JSON] | None = None
     ) -> None:
         super().__init__(wire, node_id=node_id, metadata=metadata)
 
@@ -259,7 +266,7 @@ class MemoryWire:
 
 @asynccontextmanager
 async def in_memory(
-    server: XdsServer[Any],
+    server: XdsServer[C],
     *,
     delta: bool = False,
     type_url: str | None = None,
@@ -295,7 +302,7 @@ async def in_memory(
 class GrpcWire:
     """A stream over gRPC."""
 
-    def __init__(self, call: Any) -> None:
+    def __init__(self, call: grpc.aio.StreamStreamCall[bytes, bytes]) -> None:
         self._call = call
 
     async def send(self, data: bytes) -> None:
@@ -318,7 +325,7 @@ async def over_grpc(
     path: str = ADS_SOTW,
     credentials: grpc.ChannelCredentials | None = None,
     metadata: Iterable[tuple[str, str]] = (),
-    options: Iterable[tuple[str, Any]] = (),
+    options: Iterable[tuple[str, object]] = (),
 ) -> AsyncIterator[GrpcWire]:
     """A stream to a server with an address; leaving the context cancels it."""
     all_options = [("grpc.max_receive_message_length", -1), *options]
@@ -340,7 +347,7 @@ def _watch(type_url: str, names: Collection[str]) -> Watch:
     return Watch(type_url=type_url, names=frozenset(names), wildcard=not names or "*" in names)
 
 
-def _unwrapped(resources: Iterable[Any]) -> Iterable[tuple[str, bytes]]:
+def _unwrapped(resources: Iterable[any_pb2.Any]) -> Iterable[tuple[str, bytes]]:
     for resource in resources:
         if resource.type_url == RESOURCE_WRAPPER:
             wrapper = discovery_pb2.Resource.FromString(resource.value)

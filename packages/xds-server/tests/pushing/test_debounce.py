@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mesh_lifecycle.testing import ManualClock
 from xds_server import ConfigKey, PushRequest
 from xds_server.pushing._debounce import Debounce, Debouncer, Gathered
 
@@ -47,7 +47,7 @@ def test_never_later_than_the_maximum(gaps: list[float]) -> None:
             first = now
 
 
-async def test_a_burst_becomes_one_push(clock: Any) -> None:
+async def test_a_burst_becomes_one_push(clock: ManualClock) -> None:
     pushed: list[Gathered] = []
     debouncer = Debouncer(Debounce(quiet_s=0.1, maximum_s=10), clock=clock)
     task = asyncio.create_task(debouncer.run(pushed.append))
@@ -61,7 +61,7 @@ async def test_a_burst_becomes_one_push(clock: Any) -> None:
     task.cancel()
 
 
-async def test_changes_without_end_are_pushed_at_the_maximum(clock: Any) -> None:
+async def test_changes_without_end_are_pushed_at_the_maximum(clock: ManualClock) -> None:
     pushed: list[Gathered] = []
     debouncer = Debouncer(Debounce(quiet_s=0.1, maximum_s=1), clock=clock)
     task = asyncio.create_task(debouncer.run(pushed.append))
@@ -73,7 +73,7 @@ async def test_changes_without_end_are_pushed_at_the_maximum(clock: Any) -> None
     task.cancel()
 
 
-async def test_what_comes_during_a_push_goes_into_the_next(clock: Any) -> None:
+async def test_what_comes_during_a_push_goes_into_the_next(clock: ManualClock) -> None:
     pushed: list[int] = []
     debouncer = Debouncer(Debounce(quiet_s=0.1, maximum_s=1), clock=clock)
 

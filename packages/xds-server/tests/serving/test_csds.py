@@ -11,11 +11,12 @@ from envoy.service.status.v3 import csds_pb2
 from xds_server import ClientStatusHandler, PlainListener, PushRequest, XdsServer, serving
 from xds_server import type_urls as types
 from xds_server.testing import SotwClient, admit_all, over_grpc
+from xds_state import Make, State
 
 PATH = "/envoy.service.status.v3.ClientStatusDiscoveryService/FetchClientStatus"
 
 
-async def test_it_says_what_was_accepted_refused_and_not_found(state: Any, make: Any) -> None:
+async def test_it_says_what_was_accepted_refused_and_not_found(state: State, make: Make) -> None:
     state.set(make.listener("l"), make.route("r"))
     server: XdsServer[None] = XdsServer(
         {types.LISTENER: state, types.ROUTE: state}, admit=admit_all

@@ -14,12 +14,13 @@ from envoy.service.discovery.v3 import discovery_pb2
 from xds_server import Peer, PlainListener, XdsServer, answer_rest, serving
 from xds_server import type_urls as types
 from xds_server.testing import admit_all
+from xds_state import Make, State
 
 PEER = Peer(address="test")
 
 
 @pytest.fixture
-def server(state: Any) -> XdsServer[None]:
+def server(state: State) -> XdsServer[None]:
     server: XdsServer[None] = XdsServer(
         {types.CLUSTER: state, types.ENDPOINT: state}, admit=admit_all
     )
@@ -27,7 +28,7 @@ def server(state: Any) -> XdsServer[None]:
     return server
 
 
-async def test_a_fetch_is_answered_once(server: XdsServer[None], state: Any, make: Any) -> None:
+async def test_a_fetch_is_answered_once(server: XdsServer[None], state: State, make: Make) -> None:
     state.set(make.endpoints("a"), make.endpoints("b"))
     request: Any = discovery_pb2.DiscoveryRequest(resource_names=["a"])
     request.node.id = "n"
@@ -45,7 +46,7 @@ async def test_a_fetch_is_answered_once(server: XdsServer[None], state: Any, mak
 
 
 async def test_rest_says_when_there_is_nothing_new(
-    server: XdsServer[None], state: Any, make: Any
+    server: XdsServer[None], state: State, make: Make
 ) -> None:
     state.set(make.cluster("a"))
     request: dict[str, Any] = {"node": {"id": "n"}}
@@ -80,14 +81,14 @@ async def test_rest_says_what_is_wrong(
     assert answer.body
 
 
-async def test_rest_before_it_is_ready_is_unavailable(state: Any) -> None:
+async def test_rest_before_it_is_ready_is_unavailable(state: State) -> None:
     server: XdsServer[None] = XdsServer({types.CLUSTER: state}, admit=admit_all)
     body = dumped({"node": {"id": "n"}})
     assert (await answer_rest(server, "/v3/discovery:clusters", body, PEER)).status == 503
 
 
 async def test_rest_without_json_for_a_resource_says_so(
-    server: XdsServer[None], state: Any, make: Any
+    server: XdsServer[None], state: State, make: Make
 ) -> None:
     state.set(replace(make.cluster("a"), body=b"\xff\xff"))
     body = dumped({"node": {"id": "n"}})

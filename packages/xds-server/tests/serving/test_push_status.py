@@ -37,6 +37,7 @@ from xds_server.testing import (
     admit_all,
     over_grpc,
 )
+from xds_state import Make, State
 
 WEB = frozenset({ConfigKey("Service", "web", "shop")})
 
@@ -52,7 +53,7 @@ def in_json(push: PushRequest | None) -> str:
     return json.dumps({"Component": "test", "Reasons": reasons})
 
 
-def new_server(state: Any, **options: Any) -> XdsServer[None]:
+def new_server(state: State, **options: Any) -> XdsServer[None]:
     server: XdsServer[None] = XdsServer(
         dict.fromkeys((types.CLUSTER, types.ENDPOINT, types.LISTENER), state),
         admit=admit_all,
@@ -73,7 +74,7 @@ async def pushed_status(server: XdsServer[None], *, reason: str) -> ClientStatus
 
 @pytest.mark.parametrize("delta", [False, True])
 async def test_responses_of_a_push_name_its_reasons_and_answers_none(
-    state: Any, make: Any, *, delta: bool
+    state: State, make: Make, *, delta: bool
 ) -> None:
     state.set(make.cluster("a"))
     server = new_server(state, config=ServerConfig(control_plane=in_json))
@@ -91,7 +92,7 @@ async def test_responses_of_a_push_name_its_reasons_and_answers_none(
         assert pushed["Reasons"] == ["Service/shop/web"]
 
 
-async def test_the_last_push_is_told_with_its_reasons_and_numbers(state: Any, make: Any) -> None:
+async def test_the_last_push_is_told_with_its_reasons_and_numbers(state: State, make: Make) -> None:
     state.set(make.cluster("a"), make.cluster("b"), make.cluster("c"))
     server = new_server(state)
     async with serving(server, [PlainListener()]) as bound:
@@ -114,7 +115,7 @@ async def test_the_last_push_is_told_with_its_reasons_and_numbers(state: Any, ma
             assert push.types == {types.CLUSTER: TypePush(sent=0, removed=0, unchanged=3)}
 
 
-async def test_what_a_push_takes_away_is_counted(state: Any, make: Any) -> None:
+async def test_what_a_push_takes_away_is_counted(state: State, make: Make) -> None:
     state.set(make.listener("a"), make.listener("b"))
     server = new_server(state)
     async with serving(server, [PlainListener()]) as bound:
@@ -143,7 +144,7 @@ class Watcher(NullObserver):
 
 @pytest.mark.parametrize("delta", [False, True])
 async def test_observers_see_the_resources_of_each_response(
-    state: Any, make: Any, *, delta: bool
+    state: State, make: Make, *, delta: bool
 ) -> None:
     a: Resource = make.endpoints("a")
     state.set(a)
@@ -163,7 +164,7 @@ async def test_observers_see_the_resources_of_each_response(
 
 
 async def test_the_control_plane_is_named_once_a_push_for_all_clients(
-    state: Any, make: Any
+    state: State, make: Make
 ) -> None:
     named: list[PushRequest | None] = []
 
@@ -190,7 +191,7 @@ async def test_the_control_plane_is_named_once_a_push_for_all_clients(
 
 
 async def test_a_control_plane_that_cannot_be_named_is_the_plain_identifier(
-    state: Any, make: Any, caplog: pytest.LogCaptureFixture
+    state: State, make: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(_push: PushRequest | None) -> str:
         raise RuntimeError("no host name")
@@ -207,7 +208,7 @@ async def test_a_control_plane_that_cannot_be_named_is_the_plain_identifier(
 
 
 async def test_the_log_counts_the_clients_that_were_queued(
-    state: Any, make: Any, caplog: pytest.LogCaptureFixture
+    state: State, make: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, logger="xds_server")
     state.set(make.cluster("a"))

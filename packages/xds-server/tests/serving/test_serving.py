@@ -43,9 +43,10 @@ from xds_server.testing import (
     admit_all,
     over_grpc,
 )
+from xds_state import Make, State
 
 
-def new_server(state: Any, **options: Any) -> XdsServer[Any]:
+def new_server(state: State, **options: Any) -> XdsServer[Any]:
     server: XdsServer[Any] = XdsServer(
         {types.CLUSTER: state, types.ENDPOINT: state},
         admit=options.pop("admit", admit_all),
@@ -56,7 +57,7 @@ def new_server(state: Any, **options: Any) -> XdsServer[Any]:
     return server
 
 
-async def test_tcp_serves_both_dialects(state: Any, make: Any) -> None:
+async def test_tcp_serves_both_dialects(state: State, make: Make) -> None:
     state.set(make.cluster("a"))
     server = new_server(state)
     async with serving(server, [PlainListener()]) as bound:
@@ -73,7 +74,7 @@ async def test_tcp_serves_both_dialects(state: Any, make: Any) -> None:
             assert set((await delta.next()).resources) == {"b"}
 
 
-async def test_a_bound_port_is_a_clear_error(state: Any) -> None:
+async def test_a_bound_port_is_a_clear_error(state: State) -> None:
     async with serving(new_server(state), [PlainListener()]) as bound:
         port = int(bound.addresses[0].rpartition(":")[2])
         with pytest.raises(ListenError, match=f"127.0.0.1:{port}"):
@@ -82,7 +83,7 @@ async def test_a_bound_port_is_a_clear_error(state: Any) -> None:
 
 
 async def test_unix_socket_directory_is_private_and_the_socket_goes_away(
-    state: Any, make: Any, tmp_path: Path
+    state: State, make: Make, tmp_path: Path
 ) -> None:
     state.set(make.cluster("a"))
     path = tmp_path / "run" / "xds.sock"
@@ -96,7 +97,7 @@ async def test_unix_socket_directory_is_private_and_the_socket_goes_away(
     assert not path.exists()
 
 
-async def test_a_stale_socket_is_replaced(state: Any, tmp_path: Path) -> None:
+async def test_a_stale_socket_is_replaced(state: State, tmp_path: Path) -> None:
     path = tmp_path / "xds.sock"
     with socket.socket(socket.AF_UNIX) as left_behind:
         left_behind.bind(str(path))
@@ -104,7 +105,7 @@ async def test_a_stale_socket_is_replaced(state: Any, tmp_path: Path) -> None:
         assert path.is_socket()
 
 
-async def test_a_socket_in_use_is_a_clear_error(state: Any, tmp_path: Path) -> None:
+async def test_a_socket_in_use_is_a_clear_error(state: State, tmp_path: Path) -> None:
     path = tmp_path / "xds.sock"
     async with serving(new_server(state), [UnixListener(path=path)]):
         with pytest.raises(ListenError, match="in use"):
@@ -113,7 +114,7 @@ async def test_a_socket_in_use_is_a_clear_error(state: Any, tmp_path: Path) -> N
         assert path.is_socket()
 
 
-async def test_a_regular_file_in_the_way_is_a_clear_error(state: Any, tmp_path: Path) -> None:
+async def test_a_regular_file_in_the_way_is_a_clear_error(state: State, tmp_path: Path) -> None:
     path = tmp_path / "xds.sock"
     path.write_text("precious")
     with pytest.raises(ListenError, match="not a socket"):
@@ -122,7 +123,7 @@ async def test_a_regular_file_in_the_way_is_a_clear_error(state: Any, tmp_path: 
     assert path.read_text() == "precious"
 
 
-async def test_a_socket_path_too_long_is_a_clear_error(state: Any, tmp_path: Path) -> None:
+async def test_a_socket_path_too_long_is_a_clear_error(state: State, tmp_path: Path) -> None:
     path = tmp_path / ("x" * 120)
     with pytest.raises(ListenError, match="at most 107"):
         async with serving(new_server(state), [UnixListener(path=path)]):
@@ -133,7 +134,7 @@ NAMED_LOCALHOST = [("grpc.ssl_target_name_override", "localhost")]
 
 
 async def test_one_tls_port_takes_callers_with_and_without_a_certificate(
-    state: Any, make: Any, pki: Pki
+    state: State, make: Make, pki: Pki
 ) -> None:
     state.set(make.cluster("a"))
     seen: list[Peer] = []
@@ -167,7 +168,7 @@ async def test_one_tls_port_takes_callers_with_and_without_a_certificate(
 
 
 async def test_a_client_certificate_of_another_root_is_refused(
-    state: Any, pki: Pki, tmp_path: Path
+    state: State, pki: Pki, tmp_path: Path
 ) -> None:
     (tmp_path / "other").mkdir()
     other = Pki(tmp_path / "other")
@@ -183,7 +184,7 @@ async def test_a_client_certificate_of_another_root_is_refused(
     assert ended.value.code is grpc.StatusCode.UNAVAILABLE
 
 
-async def test_a_renewed_certificate_is_served_to_new_connections(state: Any, pki: Pki) -> None:
+async def test_a_renewed_certificate_is_served_to_new_connections(state: State, pki: Pki) -> None:
     async with serving(new_server(state), [TlsListener(context=pki.server_context)]) as bound:
         host, _, port = bound.addresses[0].rpartition(":")
         first = await served_certificate(host, int(port), pki)
@@ -217,7 +218,7 @@ class WhoAmI(grpc.GenericRpcHandler):  # type: ignore[type-arg]
         return grpc.unary_unary_rpc_method_handler(who)
 
 
-async def test_further_services_learn_of_the_peer(state: Any, pki: Pki) -> None:
+async def test_further_services_learn_of_the_peer(state: State, pki: Pki) -> None:
     async with serving(
         new_server(state),
         [TlsListener(context=pki.server_context), PlainListener()],
@@ -232,7 +233,7 @@ async def test_further_services_learn_of_the_peer(state: Any, pki: Pki) -> None:
             assert await channel.unary_unary("/test.Who/AmI", None, None)(b"") == b"False 0"
 
 
-async def test_refused_by_admit_ends_the_stream_with_its_status(state: Any) -> None:
+async def test_refused_by_admit_ends_the_stream_with_its_status(state: State) -> None:
     async def admit(node: Node, _peer: Peer) -> Admission[None]:
         raise Refused(grpc.StatusCode.PERMISSION_DENIED, f"{node.id} may not")
 
@@ -273,7 +274,7 @@ def heard() -> Iterator[Heard]:
     ("said", "level"), [(b"", logging.DEBUG), (b"GET / HTTP/1.1\r\n\r\n", logging.INFO)]
 )
 async def test_a_failed_handshake_has_a_reason_in_words_and_a_health_check_needs_none(
-    state: Any, pki: Pki, heard: Heard, said: bytes, level: int
+    state: State, pki: Pki, heard: Heard, said: bytes, level: int
 ) -> None:
     listener = TlsListener(context=pki.server_context)
     async with serving(new_server(state), [listener]) as bound:
@@ -289,7 +290,7 @@ async def test_a_failed_handshake_has_a_reason_in_words_and_a_health_check_needs
 
 @pytest.mark.slow
 async def test_tls_connections_without_a_handshake_end_and_harm_no_other(
-    state: Any, make: Any, pki: Pki
+    state: State, make: Make, pki: Pki
 ) -> None:
     state.set(make.cluster("a"))
     # Long enough for the one that speaks.
@@ -316,7 +317,7 @@ async def test_tls_connections_without_a_handshake_end_and_harm_no_other(
                 await writer.wait_closed()
 
 
-async def test_who_does_not_read_gets_the_newest_state_and_no_backlog(state: Any) -> None:
+async def test_who_does_not_read_gets_the_newest_state_and_no_backlog(state: State) -> None:
     """Flow control of the connection holds the writer back, and the rest is never made."""
 
     def big(number: int) -> Resource:

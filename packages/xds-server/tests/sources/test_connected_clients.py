@@ -11,13 +11,14 @@ from envoy.config.core.v3 import base_pb2
 from xds_server import Client, ConfigKey, ConnectedClients, NullObserver, PushRequest, Refused
 from xds_server import type_urls as types
 from xds_server.testing import DeltaClient, SotwClient, StreamEnded, in_memory
+from xds_state import Make, Running, Settle, State
 
 CONNECTED = "type.googleapis.com/envoy.config.core.v3.Node"
 
 
 @pytest.mark.parametrize("delta", [False, True])
 async def test_who_watches_sees_those_who_are_there_and_each_who_comes_and_goes(
-    running: Any, *, delta: bool
+    running: Running, *, delta: bool
 ) -> None:
     async with (
         running(generators={CONNECTED: ConnectedClients()}) as server,
@@ -58,7 +59,7 @@ class Follows:
 
 
 async def test_only_those_who_watch_the_type_are_pushed_to(
-    running: Any, state: Any, make: Any, settle: Any
+    running: Running, state: State, make: Make, settle: Settle
 ) -> None:
     state.set(make.cluster("a"))
     follows = Follows()
@@ -76,7 +77,7 @@ async def test_only_those_who_watch_the_type_are_pushed_to(
         assert state.requested == []
 
 
-async def test_a_push_for_a_client_names_it(running: Any, state: Any, settle: Any) -> None:
+async def test_a_push_for_a_client_names_it(running: Running, state: State, settle: Settle) -> None:
     follows = Follows()
     async with running(generators={types.SECRET: state, CONNECTED: follows}) as server:
         async with in_memory(server, delta=True) as wire:
@@ -96,7 +97,7 @@ async def test_a_push_for_a_client_names_it(running: Any, state: Any, settle: An
 
 
 async def test_a_generator_that_fails_when_told_costs_no_stream(
-    running: Any, state: Any, make: Any
+    running: Running, state: State, make: Make
 ) -> None:
     state.set(make.cluster("a"))
     generators = {types.CLUSTER: state, CONNECTED: Follows(fails=True)}
@@ -111,7 +112,7 @@ class Refuses(NullObserver):
         raise Refused(grpc.StatusCode.PERMISSION_DENIED, "not today")
 
 
-async def test_who_is_refused_on_arrival_is_not_among_them(running: Any) -> None:
+async def test_who_is_refused_on_arrival_is_not_among_them(running: Running) -> None:
     connected = ConnectedClients()
     options = {"generators": {CONNECTED: connected}, "observer": Refuses()}
     async with running(**options) as server, in_memory(server) as wire:

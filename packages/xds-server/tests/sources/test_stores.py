@@ -27,6 +27,7 @@ from xds_server import (
 )
 from xds_server import type_urls as types
 from xds_server.testing import DeltaClient, SotwClient, admit_all, in_memory
+from xds_state import Make
 
 CDS, EDS, LDS, RDS = types.CLUSTER, types.ENDPOINT, types.LISTENER, types.ROUTE
 
@@ -43,7 +44,7 @@ def serve(store: SnapshotStore[None]) -> XdsServer[None]:
 
 
 async def test_a_client_without_a_snapshot_waits_for_one(
-    store: SnapshotStore[None], make: Any
+    store: SnapshotStore[None], make: Make
 ) -> None:
     server = serve(store)
     async with server.running(), in_memory(server) as wire:
@@ -54,7 +55,7 @@ async def test_a_client_without_a_snapshot_waits_for_one(
         assert {(await client.next()).type_url for _ in range(2)} == {CDS, EDS}
 
 
-async def test_a_snapshot_reaches_its_group_only(store: SnapshotStore[None], make: Any) -> None:
+async def test_a_snapshot_reaches_its_group_only(store: SnapshotStore[None], make: Make) -> None:
     server = serve(store)
     for group in "xy":
         store.set(group, Snapshot.of([make.listener("l")], version="1"))
@@ -72,7 +73,7 @@ async def test_a_snapshot_reaches_its_group_only(store: SnapshotStore[None], mak
 
 @pytest.mark.parametrize("delta", [False, True])
 async def test_a_request_that_names_part_of_a_snapshot_gets_that_part(
-    store: SnapshotStore[None], make: Any, *, delta: bool
+    store: SnapshotStore[None], make: Make, *, delta: bool
 ) -> None:
     server = serve(store)
     store.set("n", Snapshot.of([make.endpoints(name) for name in "abc"]))
@@ -87,7 +88,7 @@ async def test_a_request_that_names_part_of_a_snapshot_gets_that_part(
 
 
 async def test_a_resource_that_left_a_snapshot_is_removed(
-    store: SnapshotStore[None], make: Any
+    store: SnapshotStore[None], make: Make
 ) -> None:
     server = serve(store)
     store.set("n", Snapshot.of([make.route("a"), make.route("b")]))
@@ -100,7 +101,7 @@ async def test_a_resource_that_left_a_snapshot_is_removed(
         assert (set(reply.resources), reply.removed) == (set[str](), frozenset({"b"}))
 
 
-async def test_types_of_a_snapshot_come_in_order(store: SnapshotStore[None], make: Any) -> None:
+async def test_types_of_a_snapshot_come_in_order(store: SnapshotStore[None], make: Make) -> None:
     server = serve(store)
 
     def snapshot(change: int) -> Snapshot:
@@ -124,7 +125,7 @@ async def test_types_of_a_snapshot_come_in_order(store: SnapshotStore[None], mak
         assert [(await client.next()).type_url for _ in range(4)] == [CDS, EDS, LDS, RDS]
 
 
-def test_a_snapshot_says_what_does_not_fit(make: Any) -> None:
+def test_a_snapshot_says_what_does_not_fit(make: Make) -> None:
     fitting = Snapshot.of(
         [make.cluster("a"), make.endpoints("a"), make.cluster("static", eds=False)]
     )
@@ -137,7 +138,7 @@ def test_a_snapshot_says_what_does_not_fit(make: Any) -> None:
     )
 
 
-def test_a_snapshot_knows_the_routes_of_its_listeners(make: Any) -> None:
+def test_a_snapshot_knows_the_routes_of_its_listeners(make: Make) -> None:
     assert Snapshot.of([make.http_listener("l", route="r"), make.route("r")]).problems() == ()
     assert Snapshot.of([make.http_listener("l", route="r")]).problems() == (
         "routes 'r' are missing, a listener needs them",
@@ -162,7 +163,7 @@ def scope(route: str) -> Resource:
     return Resource.pack(message, name="s")
 
 
-def test_a_snapshot_knows_the_routes_of_scopes(make: Any) -> None:
+def test_a_snapshot_knows_the_routes_of_scopes(make: Make) -> None:
     routes = make.route("r")
     assert Snapshot.of([scoped_listener(), scope("r"), routes]).problems() == ()
     assert Snapshot.of([scoped_listener(inline_route="r"), routes]).problems() == ()
@@ -177,7 +178,7 @@ def test_a_snapshot_knows_the_routes_of_scopes(make: Any) -> None:
     )
 
 
-def test_what_a_linear_store_looks_at_is_what_changed(make: Any) -> None:
+def test_what_a_linear_store_looks_at_is_what_changed(make: Make) -> None:
     store = LinearStore(EDS, [make.endpoints(name) for name in "abc"])
     request = store.update(make.endpoints("b", change=1), make.endpoints("c"))
     assert {key.name for key in request.configs_updated} == {"b"}
@@ -217,7 +218,7 @@ def test_changes_of_types_that_refer_to_nothing_are_incremental(
 
 @pytest.mark.parametrize("delta", [False, True])
 async def test_a_linear_store_wakes_watchers_of_names_prefixes_and_everything(
-    make: Any, *, delta: bool
+    make: Make, *, delta: bool
 ) -> None:
     store = LinearStore(LDS, [make.listener("x/a"), make.listener("y/a")])
     server: XdsServer[None] = XdsServer({LDS: store}, admit=admit_all)
@@ -249,7 +250,7 @@ async def test_a_linear_store_wakes_watchers_of_names_prefixes_and_everything(
         ]
 
 
-def test_what_changes_nothing_is_no_change_and_pushes_no_client(make: Any) -> None:
+def test_what_changes_nothing_is_no_change_and_pushes_no_client(make: Make) -> None:
     store = LinearStore(EDS, [make.endpoints("a")])
     change = make.endpoints("a", change=1)
     for request in (
@@ -263,7 +264,7 @@ def test_what_changes_nothing_is_no_change_and_pushes_no_client(make: Any) -> No
         store.update(make.endpoints("a"))
 
 
-async def test_a_server_is_not_moved_by_what_changes_nothing(make: Any) -> None:
+async def test_a_server_is_not_moved_by_what_changes_nothing(make: Make) -> None:
     store = LinearStore(EDS, [make.endpoints("a")])
     requested: list[PushRequest] = []
 
@@ -285,7 +286,7 @@ async def test_a_server_is_not_moved_by_what_changes_nothing(make: Any) -> None:
         assert len(requested) == 1
 
 
-def test_another_ttl_is_a_change(make: Any) -> None:
+def test_another_ttl_is_a_change(make: Make) -> None:
     resource = make.endpoints("a")
     store = LinearStore(EDS, [resource])
     request = store.update(replace(resource, ttl_s=10.0))
@@ -293,7 +294,7 @@ def test_another_ttl_is_a_change(make: Any) -> None:
     assert store.get("a") == replace(resource, ttl_s=10.0)
 
 
-async def test_a_linear_store_may_say_its_version(make: Any) -> None:
+async def test_a_linear_store_may_say_its_version(make: Make) -> None:
     store = LinearStore(EDS, [make.endpoints("a")], version="seven")
     server: XdsServer[None] = XdsServer({EDS: store}, admit=admit_all)
     server.mark_ready()
@@ -307,14 +308,14 @@ async def test_a_linear_store_may_say_its_version(make: Any) -> None:
         assert (await client.next()).version not in {"seven", "eight"}
 
 
-def test_replacing_a_linear_store_is_a_change_of_what_differs(make: Any) -> None:
+def test_replacing_a_linear_store_is_a_change_of_what_differs(make: Make) -> None:
     store = LinearStore(EDS, [make.endpoints("same"), make.endpoints("gone")])
     request = store.replace([make.endpoints("same"), make.endpoints("new")])
     assert {key.name for key in request.configs_updated} == {"gone", "new"}
     assert len(store) == 2
 
 
-def test_a_mux_asks_the_source_that_was_chosen(make: Any) -> None:
+def test_a_mux_asks_the_source_that_was_chosen(make: Make) -> None:
     sources: dict[str, Any] = {
         name: LinearStore(EDS, [make.endpoints(name)]) for name in ("east", "west")
     }

@@ -11,6 +11,7 @@ import grpc
 import pytest
 from envoy.service.discovery.v3 import discovery_pb2
 
+from mesh_lifecycle.testing import ManualClock
 from xds_server import (
     PlainListener,
     PushRequest,
@@ -30,13 +31,14 @@ from xds_server.testing import (
     in_memory,
     over_grpc,
 )
+from xds_state import Make, Running, State
 
 CDS = types.CLUSTER
 
 
 @asynccontextmanager
 async def witnessed(
-    state: Any, make: Any, **config: Any
+    state: State, make: Make, **config: Any
 ) -> AsyncIterator[tuple[XdsServer[None], str]]:
     """A server with one well-behaved client, which is asked at the end whether it is well."""
     state.set(make.cluster("a"))
@@ -76,14 +78,14 @@ async def status_of(address: str, data: bytes, *, path: str = ADS_SOTW) -> grpc.
     ids=["garbage", "no-utf-8", "no-node", "empty"],
 )
 async def test_what_is_no_request_is_an_invalid_argument(
-    state: Any, make: Any, path: str, data: bytes
+    state: State, make: Make, path: str, data: bytes
 ) -> None:
     async with witnessed(state, make) as (server, address):
         assert await status_of(address, data, path=path) is grpc.StatusCode.INVALID_ARGUMENT
         assert len(server.clients()) == 1
 
 
-async def test_a_node_may_say_a_lot_of_itself(state: Any, make: Any) -> None:
+async def test_a_node_may_say_a_lot_of_itself(state: State, make: Make) -> None:
     async with witnessed(state, make) as (server, address), over_grpc(address) as wire:
         client = SotwClient(wire, metadata={"LONG": "x" * 100_000})
         await client.subscribe(CDS)
@@ -94,13 +96,13 @@ async def test_a_node_may_say_a_lot_of_itself(state: Any, make: Any) -> None:
         ]
 
 
-async def test_a_message_that_is_too_long_is_refused(state: Any, make: Any) -> None:
+async def test_a_message_that_is_too_long_is_refused(state: State, make: Make) -> None:
     async with witnessed(state, make, max_request_bytes=1_000_000) as (_, address):
         code = await status_of(address, b"\x0a" * 2_000_000)
         assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
-async def test_a_resource_of_five_megabytes_arrives(state: Any, make: Any) -> None:
+async def test_a_resource_of_five_megabytes_arrives(state: State, make: Make) -> None:
     body = b"\x0a\x03big\xaa\x06\x80\x80\xc0\x02" + b"x" * (5 * 1024 * 1024)
     big = Resource(name="big", type_url=CDS, body=body, version=content_version(body))
     async with witnessed(state, make) as (_, address), over_grpc(address) as wire:
@@ -112,7 +114,7 @@ async def test_a_resource_of_five_megabytes_arrives(state: Any, make: Any) -> No
 
 
 @pytest.mark.slow
-async def test_streams_that_say_nothing_end_and_leave_nothing(state: Any, make: Any) -> None:
+async def test_streams_that_say_nothing_end_and_leave_nothing(state: State, make: Make) -> None:
     # Long enough for the one that speaks.
     async with witnessed(state, make, first_request_within_s=5.0) as (server, address):
         async with AsyncExitStack() as stack:
@@ -129,7 +131,7 @@ async def test_streams_that_say_nothing_end_and_leave_nothing(state: Any, make: 
 
 
 async def test_a_client_that_asks_too_much_is_read_more_slowly(
-    running: Any, state: Any, make: Any, clock: Any
+    running: Running, state: State, make: Make, clock: ManualClock
 ) -> None:
     state.set(make.listener("l"))
     config = ServerConfig(requests_per_second=1)

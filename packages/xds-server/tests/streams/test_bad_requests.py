@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry
 from xds_server import PlainListener, ServerConfig, UnixListener, XdsServer, serving
 from xds_server import type_urls as types
 from xds_server.testing import ADS_DELTA, ADS_SOTW, StreamEnded, admit_all, over_grpc
+from xds_state import Make, State
 
 TIMES = 5
 SMALL = ServerConfig(max_node_bytes=1000, max_request_bytes=100_000, max_subscribed_names=50)
@@ -50,7 +51,7 @@ async def end_of(address: str, *messages: bytes, path: str = ADS_SOTW) -> Stream
     return ended.value
 
 
-def new_server(state: Any, registry: CollectorRegistry) -> XdsServer[None]:
+def new_server(state: State, registry: CollectorRegistry) -> XdsServer[None]:
     server: XdsServer[None] = XdsServer(
         {types.CLUSTER: state, types.ENDPOINT: state},
         admit=admit_all,
@@ -68,7 +69,7 @@ def new_server(state: Any, registry: CollectorRegistry) -> XdsServer[None]:
 )
 @pytest.mark.parametrize("kind", ["TCP", "unix"])
 async def test_a_first_request_that_is_too_large_is_told_of_once_and_counted_each_time(
-    state: Any,
+    state: State,
     socket_dir: Path,
     caplog: pytest.LogCaptureFixture,
     *,
@@ -90,7 +91,9 @@ async def test_a_first_request_that_is_too_large_is_told_of_once_and_counted_eac
     assert registry.get_sample_value(COUNT, {"code": "resource_exhausted"}) == TIMES
 
 
-async def test_another_reason_is_told_of_too(state: Any, caplog: pytest.LogCaptureFixture) -> None:
+async def test_another_reason_is_told_of_too(
+    state: State, caplog: pytest.LogCaptureFixture
+) -> None:
     registry = CollectorRegistry()
     async with serving(new_server(state, registry), [PlainListener()]) as bound:
         with caplog.at_level(logging.WARNING):
@@ -104,7 +107,7 @@ async def test_another_reason_is_told_of_too(state: Any, caplog: pytest.LogCaptu
 
 
 async def test_the_names_of_a_delta_stream_are_bounded_however_few_are_in_each_request(
-    state: Any, caplog: pytest.LogCaptureFixture
+    state: State, caplog: pytest.LogCaptureFixture
 ) -> None:
     registry = CollectorRegistry()
     async with serving(new_server(state, registry), [PlainListener()]) as bound:
@@ -122,7 +125,7 @@ async def test_the_names_of_a_delta_stream_are_bounded_however_few_are_in_each_r
     assert vars(caplog.records[0])["client"].rpartition("-")[0] == "n"
 
 
-async def test_names_given_up_make_room_for_others(state: Any, make: Any) -> None:
+async def test_names_given_up_make_room_for_others(state: State, make: Make) -> None:
     state.set(*(make.endpoints(f"name-{number}") for number in range(200)))
     async with serving(new_server(state, CollectorRegistry()), [PlainListener()]) as bound:
         async with over_grpc(bound.addresses[0], path=ADS_DELTA) as wire:

@@ -5,21 +5,22 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import AsyncExitStack
-from typing import Any
 
 import grpc
 import pytest
 from prometheus_client import CollectorRegistry
 
+from mesh_lifecycle.testing import ManualClock
 from xds_server import Client, PushRequest, ServerConfig
 from xds_server import type_urls as types
 from xds_server.testing import SotwClient, StreamEnded, in_memory
+from xds_state import Make, Running, Settle, State
 
 CDS, LDS, RDS = types.CLUSTER, types.LISTENER, types.ROUTE
 
 
 async def test_a_filter_that_raises_for_one_client_costs_no_client_the_push(
-    running: Any, state: Any, make: Any, caplog: pytest.LogCaptureFixture
+    running: Running, state: State, make: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
     def needs_push(client: Client[None], _request: PushRequest) -> bool:
         if client.node.id.startswith("odd"):
@@ -45,7 +46,7 @@ async def test_a_filter_that_raises_for_one_client_costs_no_client_the_push(
 
 
 async def test_equal_refusals_are_logged_ever_more_rarely(
-    running: Any, state: Any, make: Any, caplog: pytest.LogCaptureFixture
+    running: Running, state: State, make: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running() as server, in_memory(server) as wire:
         client = SotwClient(wire)
@@ -61,7 +62,7 @@ async def test_equal_refusals_are_logged_ever_more_rarely(
 
 
 async def test_a_refusal_for_another_reason_is_logged_unless_there_are_many(
-    running: Any, state: Any, make: Any, caplog: pytest.LogCaptureFixture
+    running: Running, state: State, make: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running() as server, in_memory(server) as wire:
         client = SotwClient(wire)
@@ -77,7 +78,7 @@ async def test_a_refusal_for_another_reason_is_logged_unless_there_are_many(
 
 
 async def test_of_a_long_refusal_the_beginning_is_kept_and_logged(
-    running: Any, state: Any, make: Any, caplog: pytest.LogCaptureFixture, settle: Any
+    running: Running, state: State, make: Make, caplog: pytest.LogCaptureFixture, settle: Settle
 ) -> None:
     async with running() as server, in_memory(server) as wire:
         client = SotwClient(wire)
@@ -93,7 +94,7 @@ async def test_of_a_long_refusal_the_beginning_is_kept_and_logged(
 
 
 async def test_a_response_over_the_limit_ends_its_stream_and_is_logged_and_counted(
-    running: Any, state: Any, make: Any, caplog: pytest.LogCaptureFixture
+    running: Running, state: State, make: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
     registry = CollectorRegistry()
     state.set(*(make.cluster(f"cluster-{n}") for n in range(20)), make.listener("l"))
@@ -120,7 +121,7 @@ async def test_a_response_over_the_limit_ends_its_stream_and_is_logged_and_count
 
 
 async def test_endpoint_changes_wait_neither_for_their_end_nor_for_other_changes(
-    running: Any, clock: Any
+    running: Running, clock: ManualClock
 ) -> None:
     """Fifty of each a second, so that it is never quiet."""
     config = ServerConfig(debounce_quiet_s=0.1, debounce_maximum_s=10.0)
@@ -145,7 +146,7 @@ async def test_endpoint_changes_wait_neither_for_their_end_nor_for_other_changes
 
 
 async def test_what_is_asked_for_while_changes_are_gathered_comes_after_its_clusters(
-    running: Any, state: Any, make: Any, clock: Any
+    running: Running, state: State, make: Make, clock: ManualClock
 ) -> None:
     """The generators work on live state, which has the new clusters and the new listener."""
     config = ServerConfig(debounce_quiet_s=5.0)

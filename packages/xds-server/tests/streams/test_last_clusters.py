@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from envoy.config.core.v3 import base_pb2
 from envoy.service.discovery.v3 import discovery_pb2
 
+from mesh_lifecycle.testing import ManualClock
 from xds_server import Resource, XdsServer
 from xds_server import type_urls as types
 from xds_server.protocol._resources_by_name import ResourcesByName
 from xds_server.streams._last_clusters import LastClusters
 from xds_server.subscriptions._sotw import NO_CLUSTERS, ClientClusters
 from xds_server.testing import SotwClient, admit_all, in_memory
+from xds_state import Make, State
 
 
 class Stream:
@@ -29,7 +30,7 @@ class Stream:
         return self._kept
 
 
-def test_the_last_stream_counts_whether_it_has_ended_or_not(clock: Any) -> None:
+def test_the_last_stream_counts_whether_it_has_ended_or_not(clock: ManualClock) -> None:
     last = LastClusters(clock=clock)
     first, second, third = Stream("a"), Stream("b"), Stream("c")
     assert last.opened("n", first) == NO_CLUSTERS
@@ -40,7 +41,7 @@ def test_the_last_stream_counts_whether_it_has_ended_or_not(clock: Any) -> None:
     assert last.opened("n", third) == second.client_clusters()
 
 
-def test_only_so_many_nodes_are_remembered(clock: Any) -> None:
+def test_only_so_many_nodes_are_remembered(clock: ManualClock) -> None:
     last = LastClusters(clock=clock)
     for number in range(1001):
         stream = Stream("a")
@@ -50,7 +51,7 @@ def test_only_so_many_nodes_are_remembered(clock: Any) -> None:
     assert last.opened("1", Stream()).clusters
 
 
-async def test_who_does_not_come_back_is_forgotten(clock: Any) -> None:
+async def test_who_does_not_come_back_is_forgotten(clock: ManualClock) -> None:
     last = LastClusters(clock=clock)
     running = asyncio.create_task(last.run())
     for name in ("early", "late"):
@@ -67,7 +68,7 @@ async def test_who_does_not_come_back_is_forgotten(clock: Any) -> None:
     await asyncio.wait([running])
 
 
-async def test_a_server_remembers_from_one_stream_to_the_next(state: Any, make: Any) -> None:
+async def test_a_server_remembers_from_one_stream_to_the_next(state: State, make: Make) -> None:
     state.set(make.cluster("a", eds=False), make.cluster("b", eds=False))
     server: XdsServer[None] = XdsServer({types.CLUSTER: state}, admit=admit_all)
     server.mark_ready()

@@ -28,6 +28,7 @@ from xds_server import type_urls as types
 from xds_server._errors import StreamRefused
 from xds_server.streams._limits import check_size
 from xds_server.testing import ADS_DELTA, ADS_SOTW, StreamEnded, over_grpc
+from xds_state import Make, State
 
 FETCH = "/envoy.service.cluster.v3.ClusterDiscoveryService/FetchClusters"
 STATUS = "/envoy.service.status.v3.ClientStatusDiscoveryService/FetchClientStatus"
@@ -49,7 +50,7 @@ def request(path: str, *, metadata_bytes: int) -> bytes:
 class Watched:
     """A server that notes who was admitted, and how many requests were parsed."""
 
-    def __init__(self, state: Any, config: ServerConfig = ServerConfig()) -> None:  # noqa: B008
+    def __init__(self, state: State, config: ServerConfig = ServerConfig()) -> None:  # noqa: B008
         self.admitted: list[str] = []
         self.server: XdsServer[None] = XdsServer(
             {types.CLUSTER: state}, admit=self._admit, config=config
@@ -90,7 +91,7 @@ async def how_it_ends(address: str, path: str, *messages: bytes) -> StreamEnded:
 
 
 @pytest.mark.parametrize("path", [ADS_SOTW, ADS_DELTA])
-async def test_a_node_of_20_mb_is_not_taken_in(state: Any, parsed: list[int], path: str) -> None:
+async def test_a_node_of_20_mb_is_not_taken_in(state: State, parsed: list[int], path: str) -> None:
     watched = Watched(state)
     async with serving(watched.server, [PlainListener()]) as bound:
         ended = await how_it_ends(
@@ -103,7 +104,7 @@ async def test_a_node_of_20_mb_is_not_taken_in(state: Any, parsed: list[int], pa
 
 @pytest.mark.parametrize("path", [ADS_SOTW, ADS_DELTA])
 async def test_a_node_over_its_limit_is_refused_before_it_is_parsed(
-    state: Any, parsed: list[int], path: str
+    state: State, parsed: list[int], path: str
 ) -> None:
     watched = Watched(state)
     async with serving(watched.server, [PlainListener()]) as bound:
@@ -116,7 +117,7 @@ async def test_a_node_over_its_limit_is_refused_before_it_is_parsed(
 
 @pytest.mark.parametrize("path", [ADS_SOTW, ADS_DELTA])
 async def test_later_requests_have_the_same_limits(
-    state: Any, make: Any, parsed: list[int], path: str
+    state: State, make: Make, parsed: list[int], path: str
 ) -> None:
     state.set(make.cluster("a"))
     watched = Watched(state, SMALL)
@@ -130,7 +131,7 @@ async def test_later_requests_have_the_same_limits(
     assert (parsed, watched.admitted) == ([len(first)], ["n"])
 
 
-async def test_asking_once_has_the_same_limits(state: Any, parsed: list[int]) -> None:
+async def test_asking_once_has_the_same_limits(state: State, parsed: list[int]) -> None:
     watched = Watched(state, SMALL)
     handlers = [ClientStatusHandler(watched.server)]
     large = request(ADS_SOTW, metadata_bytes=2000)
@@ -150,7 +151,7 @@ async def test_asking_once_has_the_same_limits(state: Any, parsed: list[int]) ->
     assert (parsed, watched.admitted) == ([], [])
 
 
-async def test_a_status_request_over_its_limit_is_refused(state: Any) -> None:
+async def test_a_status_request_over_its_limit_is_refused(state: State) -> None:
     watched = Watched(state)
     handlers = [ClientStatusHandler(watched.server)]
     async with (
@@ -166,7 +167,7 @@ async def test_a_status_request_over_its_limit_is_refused(state: Any) -> None:
             assert caught.value.code() is code
 
 
-async def test_headers_have_a_limit_of_their_own(state: Any) -> None:
+async def test_headers_have_a_limit_of_their_own(state: State) -> None:
     watched = Watched(state)
     async with serving(watched.server, [PlainListener()]) as bound:
         for size, fits in ((30_000, True), (200_000, False)):

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
+from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import Any
@@ -31,10 +32,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from xds_server import content_version
+from xds_server import Resource, content_version
 from xds_server import type_urls as types
 from xds_server.protocol._references import first_text
 from xds_server.protocol._type_urls import ABSENCE_NOT_SENT
+from xds_state import Core, Make, NewCore, State
 
 CDS, EDS, LDS, RDS = types.CLUSTER, types.ENDPOINT, types.LISTENER, types.ROUTE
 NAMES = ("a", "b", "c")
@@ -86,9 +88,9 @@ class Conversation:
 
     def __init__(
         self,
-        core: Any,
-        state: Any,
-        make: Any,
+        core: Core,
+        state: State,
+        make: Make,
         *,
         delta: bool,
         by_name: frozenset[str],
@@ -152,14 +154,14 @@ class Conversation:
         self._set(type_url, name, self.changes % 7)  # at times to what it was before
 
     def _set(self, type_url: str, name: str, change: int) -> None:
-        maker = {
+        makers: dict[str, Callable[..., Resource]] = {
             CDS: self.make.cluster,
             EDS: self.make.endpoints,
             # The routes of this one may be asked for, late or not at all.
             LDS: partial(self.make.http_listener, route=name),
             RDS: self.make.route,
-        }[type_url]
-        self.state.set(maker(name, change=change))
+        }
+        self.state.set(makers[type_url](name, change=change))
         self.unpushed = True
 
     def delete(self, type_url: str, name: str) -> None:
@@ -464,8 +466,8 @@ def without_type(request: dict[str, Any]) -> dict[str, Any]:
     drain_time_s=9.0,
 )
 def test_every_sotw_conversation_converges(
-    new_core: Any,
-    make: Any,
+    new_core: NewCore,
+    make: Make,
     what_happens: list[tuple[Any, ...]],
     *,
     by_name: frozenset[str],
@@ -479,8 +481,8 @@ def test_every_sotw_conversation_converges(
 @settings(max_examples=EXAMPLES, deadline=None, database=None)
 @given(what_happens=conversations, by_name=some_by_name, drain_time_s=drain_times)
 def test_every_delta_conversation_converges(
-    new_core: Any,
-    make: Any,
+    new_core: NewCore,
+    make: Make,
     what_happens: list[tuple[Any, ...]],
     *,
     by_name: frozenset[str],

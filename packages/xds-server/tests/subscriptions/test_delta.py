@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from xds_server import type_urls as types
+from xds_state import Core, Make, Names, State
 
 CDS, EDS, LDS, RDS, SDS = (
     types.CLUSTER,
@@ -18,7 +19,7 @@ CDS, EDS, LDS, RDS, SDS = (
 
 
 def test_first_request_is_answered_and_its_ack_is_not(
-    delta: Any, state: Any, make: Any, names: Any
+    delta: Core, state: State, make: Make, names: Names
 ) -> None:
     cluster = make.cluster("a")
     state.set(cluster)
@@ -31,12 +32,12 @@ def test_first_request_is_answered_and_its_ack_is_not(
     assert delta.subscription(CDS).nonce_acked == reply.nonce
 
 
-def test_first_word_on_a_wildcard_comes_even_if_it_is_nothing(delta: Any) -> None:
+def test_first_word_on_a_wildcard_comes_even_if_it_is_nothing(delta: Core) -> None:
     (reply,) = delta.delta(CDS)
     assert (list(reply.resources), list(reply.removed_resources)) == ([], [])
 
 
-def test_only_what_changed_is_sent(delta: Any, state: Any, make: Any, names: Any) -> None:
+def test_only_what_changed_is_sent(delta: Core, state: State, make: Make, names: Names) -> None:
     state.set(*(make.listener(name) for name in "abc"))
     delta.delta(LDS)
     assert delta.push() == []
@@ -46,7 +47,7 @@ def test_only_what_changed_is_sent(delta: Any, state: Any, make: Any, names: Any
 
 
 def test_a_deleted_resource_is_removed_and_nothing_else_is_sent(
-    delta: Any, state: Any, make: Any
+    delta: Core, state: State, make: Make
 ) -> None:
     state.set(make.cluster("a"), make.cluster("b"))
     (reply,) = delta.delta(CDS)
@@ -58,7 +59,9 @@ def test_a_deleted_resource_is_removed_and_nothing_else_is_sent(
     assert delta.push() == []
 
 
-def test_reconnect_sends_the_difference_only(delta: Any, state: Any, make: Any, names: Any) -> None:
+def test_reconnect_sends_the_difference_only(
+    delta: Core, state: State, make: Make, names: Names
+) -> None:
     state.set(make.listener("same"), make.listener("changed"), make.listener("gone"))
     (reply,) = delta.delta(LDS)
     versions = {resource.name: resource.version for resource in reply.resources}
@@ -70,7 +73,9 @@ def test_reconnect_sends_the_difference_only(delta: Any, state: Any, make: Any, 
     assert list(reply.removed_resources) == ["gone"]
 
 
-def test_reconnect_with_nothing_changed_is_not_answered(delta: Any, state: Any, make: Any) -> None:
+def test_reconnect_with_nothing_changed_is_not_answered(
+    delta: Core, state: State, make: Make
+) -> None:
     state.set(make.listener("a"), make.route("r"))
     (listeners,) = delta.delta(LDS)
     (routes,) = delta.delta(RDS, subscribe=["r"])
@@ -80,13 +85,13 @@ def test_reconnect_with_nothing_changed_is_not_answered(delta: Any, state: Any, 
         assert delta.delta(type_url, subscribe=subscribe, initial_versions=versions) == []
 
 
-def test_reconnect_with_a_name_that_vanished_removes_it(delta: Any) -> None:
+def test_reconnect_with_a_name_that_vanished_removes_it(delta: Core) -> None:
     (reply,) = delta.delta(RDS, subscribe=["gone"], initial_versions={"gone": "1"})
     assert list(reply.removed_resources) == ["gone"]
 
 
 def test_subscribing_more_gets_the_new_only_and_unsubscribing_nothing(
-    delta: Any, state: Any, make: Any, names: Any
+    delta: Core, state: State, make: Make, names: Names
 ) -> None:
     state.set(make.endpoints("a"), make.endpoints("b"))
     delta.delta(EDS, subscribe=["a"])
@@ -98,7 +103,7 @@ def test_subscribing_more_gets_the_new_only_and_unsubscribing_nothing(
 
 
 def test_a_name_subscribed_again_is_sent_again(
-    delta: Any, state: Any, make: Any, names: Any
+    delta: Core, state: State, make: Make, names: Names
 ) -> None:
     """The client may have dropped it, and wants it back before it said so."""
     state.set(make.endpoints("a"))
@@ -111,7 +116,7 @@ def test_a_name_subscribed_again_is_sent_again(
 
 
 def test_subscriptions_change_even_with_an_old_nonce(
-    delta: Any, state: Any, make: Any, names: Any
+    delta: Core, state: State, make: Make, names: Names
 ) -> None:
     state.set(make.endpoints("a"), make.endpoints("b"))
     (first,) = delta.delta(EDS, subscribe=["a"])
@@ -123,7 +128,7 @@ def test_subscriptions_change_even_with_an_old_nonce(
 
 
 def test_a_nonce_of_another_stream_is_counted_and_does_no_harm(
-    delta: Any, state: Any, make: Any, names: Any
+    delta: Core, state: State, make: Make, names: Names
 ) -> None:
     state.set(make.endpoints("a"), make.endpoints("b"))
     delta.delta(EDS, subscribe=["a"])
@@ -134,7 +139,7 @@ def test_a_nonce_of_another_stream_is_counted_and_does_no_harm(
 
 
 def test_nack_is_not_answered_and_the_next_change_is_sent(
-    delta: Any, state: Any, make: Any, names: Any
+    delta: Core, state: State, make: Make, names: Names
 ) -> None:
     state.set(make.listener("a"))
     (reply,) = delta.delta(LDS)
@@ -148,7 +153,7 @@ def test_nack_is_not_answered_and_the_next_change_is_sent(
 
 @pytest.mark.parametrize("type_url", [CDS, EDS, LDS])
 def test_who_asks_for_a_name_that_does_not_exist_is_told_once(
-    delta: Any, state: Any, make: Any, names: Any, type_url: str
+    delta: Core, state: State, make: Make, names: Names, type_url: str
 ) -> None:
     state.say_removed = False
     state.set(make.cluster("a"), make.endpoints("a"), make.listener("a"))
@@ -161,7 +166,7 @@ def test_who_asks_for_a_name_that_does_not_exist_is_told_once(
 
 
 def test_a_cluster_whose_endpoints_do_not_exist_is_told_so_once_and_gets_them_later(
-    delta: Any, state: Any, make: Any, names: Any
+    delta: Core, state: State, make: Make, names: Names
 ) -> None:
     state.set(make.cluster("a"))
     (clusters,) = delta.delta(CDS)
@@ -177,39 +182,41 @@ def test_a_cluster_whose_endpoints_do_not_exist_is_told_so_once_and_gets_them_la
 
 @pytest.mark.parametrize("type_url", [RDS, SDS, types.RUNTIME])
 def test_clients_that_wait_for_a_name_are_not_told_that_it_does_not_exist(
-    delta: Any, state: Any, type_url: str
+    delta: Core, state: State, type_url: str
 ) -> None:
     state.say_removed = False
     assert delta.delta(type_url, subscribe=["later"]) == []
     assert delta.push() == []
 
 
-def test_no_removal_is_reported_where_the_generator_knows_only_part(delta: Any, state: Any) -> None:
+def test_no_removal_is_reported_where_the_generator_knows_only_part(
+    delta: Core, state: State
+) -> None:
     state.partial(changed=[], removed=[])
     assert delta.delta(EDS, subscribe=["perhaps"]) == []
 
 
 def test_beside_a_wildcard_a_name_that_does_not_exist_is_told_of(
-    delta: Any, state: Any, make: Any, names: Any
+    delta: Core, state: State, make: Make, names: Names
 ) -> None:
     state.set(make.listener("a"))
     (reply,) = delta.delta(LDS, subscribe=["*", "nonsense"])
     assert (names(reply), list(reply.removed_resources)) == (["a"], ["nonsense"])
 
 
-def test_a_prefix_under_which_there_is_nothing_is_not_removed(delta: Any, state: Any) -> None:
+def test_a_prefix_under_which_there_is_nothing_is_not_removed(delta: Core, state: State) -> None:
     state.say_removed = False
     assert delta.delta(EDS, subscribe=["x/*"]) == []
 
 
-def test_a_generator_may_say_that_a_name_does_not_exist(delta: Any) -> None:
+def test_a_generator_may_say_that_a_name_does_not_exist(delta: Core) -> None:
     (reply,) = delta.delta(RDS, subscribe=["nonsense"])
     assert list(reply.removed_resources) == ["nonsense"]
     assert delta.push() == []
 
 
 def test_a_missing_name_is_sent_when_it_is_created(
-    delta: Any, state: Any, make: Any, names: Any
+    delta: Core, state: State, make: Make, names: Names
 ) -> None:
     delta.delta(RDS, subscribe=["later"])
     state.set(make.route("later"))
@@ -218,7 +225,7 @@ def test_a_missing_name_is_sent_when_it_is_created(
 
 
 def test_explicit_wildcard_and_names_and_what_is_left_after_it(
-    delta: Any, state: Any, make: Any, names: Any
+    delta: Core, state: State, make: Make, names: Names
 ) -> None:
     state.set(*(make.listener(name) for name in "abc"))
     replies = delta.delta(LDS, subscribe=["*", "a"])
@@ -230,7 +237,7 @@ def test_explicit_wildcard_and_names_and_what_is_left_after_it(
 
 
 def test_implicit_wildcard_stays_when_names_are_added(
-    delta: Any, state: Any, make: Any, names: Any
+    delta: Core, state: State, make: Make, names: Names
 ) -> None:
     state.set(make.listener("a"))
     delta.delta(LDS)
@@ -242,7 +249,7 @@ def test_implicit_wildcard_stays_when_names_are_added(
 
 
 def test_a_name_given_up_under_a_wildcard_is_said_to_be_there_or_gone(
-    delta: Any, state: Any, make: Any, names: Any
+    delta: Core, state: State, make: Make, names: Names
 ) -> None:
     state.set(make.listener("a"), make.listener("b"))
     delta.delta(LDS, subscribe=["*", "a", "b"])
@@ -252,7 +259,7 @@ def test_a_name_given_up_under_a_wildcard_is_said_to_be_there_or_gone(
     assert (names(gone), list(gone.removed_resources)) == ([], ["b"])
 
 
-def test_giving_up_everything_is_not_a_wildcard(delta: Any, state: Any, make: Any) -> None:
+def test_giving_up_everything_is_not_a_wildcard(delta: Core, state: State, make: Make) -> None:
     state.set(make.cluster("a", eds=False))
     (reply,) = delta.delta(CDS, subscribe=["a"])
     assert delta.delta(CDS, unsubscribe=["a"]) == []
@@ -262,7 +269,7 @@ def test_giving_up_everything_is_not_a_wildcard(delta: Any, state: Any, make: An
 
 
 def test_endpoints_follow_a_changed_cluster_once(
-    delta: Any, state: Any, make: Any, names: Any
+    delta: Core, state: State, make: Make, names: Names
 ) -> None:
     """Envoy warms the changed cluster, and a delta Envoy asks for nothing."""
     state.set(make.cluster("a"), make.cluster("b"), make.endpoints("a"), make.endpoints("b"))
@@ -277,7 +284,7 @@ def test_endpoints_follow_a_changed_cluster_once(
 
 
 def test_endpoints_follow_a_cluster_changed_while_the_client_was_away(
-    delta: Any, state: Any, make: Any, names: Any
+    delta: Core, state: State, make: Make, names: Names
 ) -> None:
     """The client says that it has the endpoints, and warms the cluster all the same."""
     state.set(make.cluster("a"), make.cluster("b"), make.endpoints("a"), make.endpoints("b"))
@@ -298,7 +305,7 @@ def versions_in(reply: Any) -> dict[str, str]:
 
 
 def test_endpoints_a_client_says_it_has_are_not_sent_after_a_reconnect(
-    delta: Any, state: Any, make: Any, names: Any
+    delta: Core, state: State, make: Make, names: Names
 ) -> None:
     state.set(make.cluster("a"), make.endpoints("a"), make.endpoints("b"))
     (clusters,) = delta.delta(CDS)
@@ -317,7 +324,7 @@ def test_endpoints_a_client_says_it_has_are_not_sent_after_a_reconnect(
 
 @pytest.mark.parametrize("lost", ["before the endpoints", "before they were accepted"])
 def test_endpoints_that_a_broken_stream_may_have_lost_are_sent_on_the_next(
-    delta: Any, state: Any, make: Any, names: Any, lost: str
+    delta: Core, state: State, make: Make, names: Names, lost: str
 ) -> None:
     """The changed cluster has arrived, and Envoy warms it; it does not tell the server."""
     state.set(make.cluster("a"), make.cluster("b"), make.endpoints("a"), make.endpoints("b"))
@@ -338,7 +345,7 @@ def test_endpoints_that_a_broken_stream_may_have_lost_are_sent_on_the_next(
 
 
 def test_endpoints_of_clusters_that_went_are_not_awaited_for_ever(
-    delta: Any, state: Any, make: Any
+    delta: Core, state: State, make: Make
 ) -> None:
     for number in range(10):
         state.set(make.cluster(f"c{number}"))
@@ -352,7 +359,7 @@ def test_endpoints_of_clusters_that_went_are_not_awaited_for_ever(
 
 
 def test_removed_clusters_leave_last_and_in_reverse(
-    delta: Any, state: Any, make: Any, names: Any
+    delta: Core, state: State, make: Make, names: Names
 ) -> None:
     state.set(make.cluster("old"), make.endpoints("old"), make.listener("old"), make.route("r"))
     for reply in (
@@ -379,7 +386,7 @@ def test_removed_clusters_leave_last_and_in_reverse(
 
 
 def test_a_generator_that_says_only_what_changed_of_everything(
-    delta: Any, state: Any, make: Any, names: Any
+    delta: Core, state: State, make: Make, names: Names
 ) -> None:
     state.set(*(make.listener(name) for name in "abc"))
     delta.delta(LDS)
@@ -388,7 +395,7 @@ def test_a_generator_that_says_only_what_changed_of_everything(
     assert (names(changed), list(gone.removed_resources)) == (["b"], ["c"])
 
 
-def test_everything_below_a_prefix(delta: Any, state: Any, make: Any, names: Any) -> None:
+def test_everything_below_a_prefix(delta: Core, state: State, make: Make, names: Names) -> None:
     state.set(make.route("x/a"), make.route("x/b"), make.route("y/a"))
     (reply,) = delta.delta(RDS, subscribe=["x/*"])
     assert names(reply) == ["x/a", "x/b"]
@@ -398,7 +405,7 @@ def test_everything_below_a_prefix(delta: Any, state: Any, make: Any, names: Any
 
 
 def test_routes_wait_until_new_clusters_have_their_endpoints(
-    delta: Any, state: Any, make: Any, names: Any
+    delta: Core, state: State, make: Make, names: Names
 ) -> None:
     """Before that, a route to one is a route to nowhere."""
     state.set(make.cluster("old"), make.endpoints("old"), make.route("r"))
@@ -416,7 +423,7 @@ def test_routes_wait_until_new_clusters_have_their_endpoints(
     assert (endpoints.type_url, routes.type_url) == (EDS, RDS)
 
 
-def test_routes_do_not_wait_for_ever(delta: Any, state: Any, make: Any) -> None:
+def test_routes_do_not_wait_for_ever(delta: Core, state: State, make: Make) -> None:
     state.set(make.cluster("old"), make.endpoints("old"), make.route("r"))
     delta.delta(CDS)
     delta.delta(EDS, subscribe=["old"])
@@ -429,7 +436,7 @@ def test_routes_do_not_wait_for_ever(delta: Any, state: Any, make: Any) -> None:
 
 
 def test_a_cluster_that_never_got_endpoints_leaves_at_once(
-    delta: Any, state: Any, make: Any
+    delta: Core, state: State, make: Make
 ) -> None:
     """It could not be used, and the client would go on warming it."""
     state.set(make.cluster("steady"), make.endpoints("steady"), make.listener("l"))

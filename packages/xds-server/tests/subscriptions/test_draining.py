@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from xds_server import type_urls as types
+from xds_state import Core, Make, Names, State
 
 CDS, EDS, LDS, RDS = types.CLUSTER, types.ENDPOINT, types.LISTENER, types.ROUTE
 DRAIN_S = 45.0
@@ -16,7 +17,7 @@ ORDER_WAIT_S = 5.0
 class Stream:
     """A client that has everything, and accepts at once whatever it is sent."""
 
-    def __init__(self, core: Any, state: Any, make: Any, *, delta: bool) -> None:
+    def __init__(self, core: Core, state: State, make: Make, *, delta: bool) -> None:
         self.core, self.state, self.make, self.delta = core, state, make, delta
         self.clusters: set[str] = set()
         self.routes: set[str] = set()
@@ -63,7 +64,7 @@ def _is(resource: Any, name: str) -> bool:
 
 
 @pytest.fixture(params=["sotw", "delta"])
-def stream(request: Any, state: Any, make: Any) -> Stream:
+def stream(request: Any, state: State, make: Make) -> Stream:
     core = request.getfixturevalue(request.param)
     return Stream(core, state, make, delta=request.param == "delta")
 
@@ -169,7 +170,7 @@ def test_what_comes_back_changed_is_sent(stream: Stream) -> None:
     assert [reply.type_url for reply in replies] == [CDS]
 
 
-def test_routes_stay_as_long_as_clusters(delta: Any, state: Any, make: Any) -> None:
+def test_routes_stay_as_long_as_clusters(delta: Core, state: State, make: Make) -> None:
     """Where the protocol has a word for what is gone."""
     stream = Stream(delta, state, make, delta=True)
     state.drop(RDS, "r")
@@ -182,7 +183,7 @@ def test_routes_stay_as_long_as_clusters(delta: Any, state: Any, make: Any) -> N
 
 
 def test_a_client_that_reconnects_keeps_what_its_listeners_may_still_use(
-    delta: Any, state: Any, make: Any
+    delta: Core, state: State, make: Make
 ) -> None:
     stream = Stream(delta, state, make, delta=True)
     started = stream.core.now
@@ -195,7 +196,7 @@ def test_a_client_that_reconnects_keeps_what_its_listeners_may_still_use(
     assert stream.clusters == {"b"}
 
 
-def test_endpoints_of_a_cluster_that_stays_stay_too(delta: Any, state: Any, make: Any) -> None:
+def test_endpoints_of_a_cluster_that_stays_stay_too(delta: Core, state: State, make: Make) -> None:
     stream = Stream(delta, state, make, delta=True)
     state.set(make.cluster("e"), make.endpoints("e"))
     stream.accept(stream.core.push())
@@ -215,7 +216,7 @@ def test_endpoints_of_a_cluster_that_stays_stay_too(delta: Any, state: Any, make
 class Returning:
     """A state-of-the-world client with cluster `a`, which comes back when that is replaced."""
 
-    def __init__(self, core: Any, state: Any, make: Any, names: Any) -> None:
+    def __init__(self, core: Core, state: State, make: Make, names: Names) -> None:
         self.core, self.state, self.names = core, state, names
         core.drain_time_s = DRAIN_S
         core.reset()
@@ -247,7 +248,7 @@ class Returning:
 
 
 @pytest.fixture
-def returning(sotw: Any, state: Any, make: Any, names: Any) -> Returning:
+def returning(sotw: Core, state: State, make: Make, names: Names) -> Returning:
     return Returning(sotw, state, make, names)
 
 
@@ -279,7 +280,7 @@ def test_one_that_was_elsewhere_meanwhile_is_sent_what_there_is(returning: Retur
 
 
 def test_a_cluster_that_is_there_again_is_no_longer_on_its_way_out(
-    returning: Returning, make: Any
+    returning: Returning, make: Make
 ) -> None:
     returning.comes_back(version="v1")
     returning.state.set(make.cluster("a"))

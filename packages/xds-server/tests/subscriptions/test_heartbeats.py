@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 from envoy.service.discovery.v3 import discovery_pb2
 
+from mesh_lifecycle.testing import ManualClock
 from xds_server import ServerConfig, content_version
 from xds_server import type_urls as types
 from xds_server.testing import SotwClient, in_memory
+from xds_state import Core, Make, NewCore, Running, State
 
 
 def wrappers(reply: Any) -> list[Any]:
@@ -21,11 +23,11 @@ def wrappers(reply: Any) -> list[Any]:
 
 
 @pytest.fixture
-def expiring(make: Any) -> Any:
+def expiring(make: Make) -> Any:
     return replace(make.route("r"), ttl_s=10.0)
 
 
-def subscribed(core: Any, type_url: str, *names: str) -> Any:
+def subscribed(core: Core, type_url: str, *names: str) -> Any:
     if core._delta:
         (reply,) = core.delta(type_url, subscribe=names)
     else:
@@ -35,7 +37,7 @@ def subscribed(core: Any, type_url: str, *names: str) -> Any:
 
 @pytest.mark.parametrize("is_delta", [False, True], ids=["sotw", "delta"])
 def test_they_are_heard_of_at_half_the_ttl_and_again(
-    new_core: Any, make: Any, expiring: Any, is_delta: Any
+    new_core: NewCore, make: Make, expiring: Any, is_delta: Any
 ) -> None:
     core, state = new_core(delta=is_delta)
     state.set(expiring, make.route("stays"))
@@ -55,7 +57,7 @@ def test_they_are_heard_of_at_half_the_ttl_and_again(
 
 @pytest.mark.parametrize("is_delta", [False, True], ids=["sotw", "delta"])
 def test_it_waits_for_the_client_to_accept_the_last(
-    new_core: Any, expiring: Any, is_delta: Any
+    new_core: NewCore, expiring: Any, is_delta: Any
 ) -> None:
     core, state = new_core(delta=is_delta)
     state.set(expiring)
@@ -67,7 +69,7 @@ def test_it_waits_for_the_client_to_accept_the_last(
     assert wrappers(beat)[0].name == "r"
 
 
-def test_all_there_is_is_said_in_full(sotw: Any, state: Any, make: Any) -> None:
+def test_all_there_is_is_said_in_full(sotw: Core, state: State, make: Make) -> None:
     state.set(replace(make.listener("short"), ttl_s=10.0), make.listener("stays"))
     sotw.ack(*sotw.request(types.LISTENER))
     sotw.now += 5
@@ -77,7 +79,7 @@ def test_all_there_is_is_said_in_full(sotw: Any, state: Any, make: Any) -> None:
     assert stays.type_url == types.LISTENER
 
 
-def test_nothing_comes_for_what_is_gone(delta: Any, state: Any, expiring: Any) -> None:
+def test_nothing_comes_for_what_is_gone(delta: Core, state: State, expiring: Any) -> None:
     state.set(expiring)
     delta.ack(*delta.delta(types.ROUTE, subscribe=["r"]))
     delta.delta(types.ROUTE, unsubscribe=["r"])
@@ -86,7 +88,7 @@ def test_nothing_comes_for_what_is_gone(delta: Any, state: Any, expiring: Any) -
     assert delta.stream.next_due_at() is None
 
 
-def test_a_client_that_comes_back_gets_it_whole(delta: Any, state: Any, expiring: Any) -> None:
+def test_a_client_that_comes_back_gets_it_whole(delta: Core, state: State, expiring: Any) -> None:
     state.set(expiring)
     delta.ack(*delta.delta(types.ROUTE, subscribe=["r"]))
     delta.reset()
@@ -96,7 +98,7 @@ def test_a_client_that_comes_back_gets_it_whole(delta: Any, state: Any, expiring
     assert resend.resources[0].HasField("resource")
 
 
-def test_another_ttl_is_a_change(delta: Any, state: Any, expiring: Any) -> None:
+def test_another_ttl_is_a_change(delta: Core, state: State, expiring: Any) -> None:
     state.set(expiring)
     delta.ack(*delta.delta(types.ROUTE, subscribe=["r"]))
     state.set(replace(expiring, ttl_s=4.0))
@@ -104,7 +106,9 @@ def test_another_ttl_is_a_change(delta: Any, state: Any, expiring: Any) -> None:
     assert reply.resources[0].ttl.seconds == 4
 
 
-async def test_a_stream_wakes_for_it(running: Any, state: Any, clock: Any, expiring: Any) -> None:
+async def test_a_stream_wakes_for_it(
+    running: Running, state: State, clock: ManualClock, expiring: Any
+) -> None:
     state.set(expiring)
     async with running(config=ServerConfig(), clock=clock) as server, in_memory(server) as wire:
         client = SotwClient(wire, node_id="n")

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from xds_server import Resource
 from xds_server import type_urls as types
 from xds_server.protocol._references import routes_of
+from xds_state import Core, Make, Names, NewCore, State
 
 CDS, EDS, LDS, RDS = types.CLUSTER, types.ENDPOINT, types.LISTENER, types.ROUTE
 
 
-def bring(state: Any, make: Any, number: int) -> None:
+def bring(state: State, make: Make, number: int) -> None:
     """Everything is replaced: cluster, endpoints, route, and the listener that refers to it."""
     state.resources.clear()
     name = f"c{number}"
@@ -30,7 +31,7 @@ def bring(state: Any, make: Any, number: int) -> None:
 class Envoy:
     """A client that asks for endpoints of clusters, and for routes of listeners, as it reads."""
 
-    def __init__(self, core: Any, names: Any, *, delta: bool) -> None:
+    def __init__(self, core: Core, names: Names, *, delta: bool) -> None:
         self.core = core
         self.names = names
         self.delta = delta
@@ -100,7 +101,7 @@ class Envoy:
 
 
 @pytest.fixture(params=["sotw", "delta"])
-def envoy(request: Any, state: Any, make: Any, names: Any) -> Envoy:
+def envoy(request: Any, state: State, make: Make, names: Names) -> Envoy:
     core = request.getfixturevalue(request.param)
     core.drain_time_s = 45.0
     core.reset()
@@ -111,7 +112,7 @@ def envoy(request: Any, state: Any, make: Any, names: Any) -> Envoy:
 
 
 def test_every_type_of_a_push_is_of_the_state_it_began_with(
-    envoy: Envoy, state: Any, make: Any
+    envoy: Envoy, state: State, make: Make
 ) -> None:
     bring(state, make, 1)
     replies = envoy.core.push()
@@ -127,7 +128,7 @@ def test_every_type_of_a_push_is_of_the_state_it_began_with(
 
 
 def test_routes_of_a_new_listener_are_sent_although_they_are_gone_again(
-    envoy: Envoy, state: Any, make: Any
+    envoy: Envoy, state: State, make: Make
 ) -> None:
     """The client asks for them when it has read the listener, when the state has moved on."""
     bring(state, make, 1)
@@ -139,7 +140,7 @@ def test_routes_of_a_new_listener_are_sent_although_they_are_gone_again(
 
 
 def test_an_ack_in_the_middle_of_a_push_removes_nothing(
-    envoy: Envoy, state: Any, make: Any
+    envoy: Envoy, state: State, make: Make
 ) -> None:
     """Not even with no time to drain: what replaces it has not been sent yet."""
     envoy.core.stream.removals.drain_time_s = 0.0
@@ -156,7 +157,7 @@ def test_an_ack_in_the_middle_of_a_push_removes_nothing(
 
 
 def test_a_client_that_does_not_ask_for_routes_holds_a_push_for_a_while_only(
-    sotw: Any, state: Any, make: Any
+    sotw: Core, state: State, make: Make
 ) -> None:
     bring(state, make, 0)
     first = {t: sotw.request(t, *n) for t, n in ((CDS, []), (LDS, []), (RDS, ["r0"]))}
@@ -177,9 +178,9 @@ steps = st.lists(st.sampled_from(["change", "push", "read", "read", "read"]), ma
 @settings(max_examples=300, deadline=None, database=None)
 @given(what_happens=steps, delta=st.booleans())
 def test_no_route_comes_before_its_cluster_and_endpoints(
-    new_core: Any,
-    make: Any,
-    names: Any,
+    new_core: NewCore,
+    make: Make,
+    names: Names,
     what_happens: list[str],
     delta: bool,  # noqa: FBT001
 ) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from envoy.config.endpoint.v3 import endpoint_pb2
 
 from xds_server import Resource
 from xds_server import type_urls as types
+from xds_state import Core, Make, Names, State
 
 CDS, EDS, LDS, RDS, SDS = (
     types.CLUSTER,
@@ -20,7 +19,7 @@ CDS, EDS, LDS, RDS, SDS = (
 
 
 def test_first_request_is_answered_and_its_ack_is_not(
-    sotw: Any, state: Any, make: Any, names: Any
+    sotw: Core, state: State, make: Make, names: Names
 ) -> None:
     state.set(make.cluster("a"))
     (reply,) = sotw.request(CDS)
@@ -33,13 +32,13 @@ def test_first_request_is_answered_and_its_ack_is_not(
     assert sotw.subscription(CDS).version_acked == "v1"
 
 
-def test_nothing_at_all_is_an_answer_too(sotw: Any) -> None:
+def test_nothing_at_all_is_an_answer_too(sotw: Core) -> None:
     (reply,) = sotw.request(CDS)
     assert list(reply.resources) == []
 
 
 def test_ack_with_the_names_in_another_order_is_not_answered(
-    sotw: Any, state: Any, make: Any
+    sotw: Core, state: State, make: Make
 ) -> None:
     state.set(make.endpoints("a"), make.endpoints("b"))
     (reply,) = sotw.request(EDS, "a", "b")
@@ -47,7 +46,7 @@ def test_ack_with_the_names_in_another_order_is_not_answered(
 
 
 def test_nack_is_not_answered_and_leaves_the_acked_version(
-    sotw: Any, state: Any, make: Any
+    sotw: Core, state: State, make: Make
 ) -> None:
     state.set(make.cluster("a"))
     (first,) = sotw.request(CDS)
@@ -64,7 +63,7 @@ def test_nack_is_not_answered_and_leaves_the_acked_version(
 
 
 def test_nack_is_known_by_its_error_whatever_version_it_names(
-    sotw: Any, state: Any, make: Any
+    sotw: Core, state: State, make: Make
 ) -> None:
     state.set(make.cluster("a"))
     (reply,) = sotw.request(CDS)
@@ -74,7 +73,7 @@ def test_nack_is_known_by_its_error_whatever_version_it_names(
 
 
 def test_after_a_nack_the_same_is_not_sent_again_but_the_next_change_is(
-    sotw: Any, state: Any, make: Any, names: Any
+    sotw: Core, state: State, make: Make, names: Names
 ) -> None:
     state.set(make.cluster("a"))
     (reply,) = sotw.request(CDS)
@@ -88,7 +87,7 @@ def test_after_a_nack_the_same_is_not_sent_again_but_the_next_change_is(
     assert sotw.subscription(CDS).nacks == 1
 
 
-def test_refusals_in_a_row_are_one_that_goes_on(sotw: Any, state: Any, make: Any) -> None:
+def test_refusals_in_a_row_are_one_that_goes_on(sotw: Core, state: State, make: Make) -> None:
     for change in range(3):
         sotw.now = float(change)
         state.set(make.cluster("a", change=change))
@@ -99,7 +98,7 @@ def test_refusals_in_a_row_are_one_that_goes_on(sotw: Any, state: Any, make: Any
 
 
 def test_names_that_change_along_with_a_nack_are_not_lost(
-    sotw: Any, state: Any, make: Any, names: Any
+    sotw: Core, state: State, make: Make, names: Names
 ) -> None:
     state.set(make.endpoints("a"), make.endpoints("b"))
     (reply,) = sotw.request(EDS, "a")
@@ -108,7 +107,7 @@ def test_names_that_change_along_with_a_nack_are_not_lost(
 
 
 def test_stale_nonce_is_ignored_and_the_watch_stays(
-    sotw: Any, state: Any, make: Any, names: Any
+    sotw: Core, state: State, make: Make, names: Names
 ) -> None:
     state.set(make.endpoints("a"), make.endpoints("b"))
     (first,) = sotw.request(EDS, "a")
@@ -123,7 +122,7 @@ def test_stale_nonce_is_ignored_and_the_watch_stays(
 
 
 def test_what_a_stale_request_gave_up_is_sent_again_when_it_is_wanted_again(
-    sotw: Any, state: Any, make: Any, names: Any
+    sotw: Core, state: State, make: Make, names: Names
 ) -> None:
     """Three requests cross one response: the name was dropped in between, and with it the rest."""
     state.set(make.endpoints("a"), make.endpoints("b"))
@@ -136,7 +135,7 @@ def test_what_a_stale_request_gave_up_is_sent_again_when_it_is_wanted_again(
 
 
 def test_reconnect_with_an_old_nonce_is_a_new_watch(
-    sotw: Any, state: Any, make: Any, names: Any
+    sotw: Core, state: State, make: Make, names: Names
 ) -> None:
     state.set(make.cluster("a"), make.endpoints("a"))
     (clusters,) = sotw.request(CDS)
@@ -150,7 +149,7 @@ def test_reconnect_with_an_old_nonce_is_a_new_watch(
 
 
 def test_an_old_nonce_stays_good_until_there_is_a_new_one(
-    sotw: Any, state: Any, make: Any, names: Any
+    sotw: Core, state: State, make: Make, names: Names
 ) -> None:
     """After a reconnect, to a watch of nothing that exists, there is no response with a nonce."""
     state.set(make.endpoints("a"))
@@ -160,7 +159,7 @@ def test_an_old_nonce_stays_good_until_there_is_a_new_one(
 
 
 def test_a_watch_begun_anew_without_an_answer_goes_on_with_the_old_nonce(
-    sotw: Any, state: Any, make: Any, names: Any
+    sotw: Core, state: State, make: Make, names: Names
 ) -> None:
     """The second request crossed the first response; nothing of what it names exists."""
     state.set(make.endpoints("a"))
@@ -171,7 +170,7 @@ def test_a_watch_begun_anew_without_an_answer_goes_on_with_the_old_nonce(
     assert names(resend) == ["a"]
 
 
-def test_nonces_differ_between_streams_and_responses(sotw: Any, state: Any, make: Any) -> None:
+def test_nonces_differ_between_streams_and_responses(sotw: Core, state: State, make: Make) -> None:
     state.set(make.cluster("a"), make.listener("l"))
     seen: set[str] = set()
     for _ in range(3):
@@ -180,7 +179,7 @@ def test_nonces_differ_between_streams_and_responses(sotw: Any, state: Any, make
     assert len(seen) == 6
 
 
-def test_versions_are_equal_for_all_types_of_one_push(sotw: Any, state: Any, make: Any) -> None:
+def test_versions_are_equal_for_all_types_of_one_push(sotw: Core, state: State, make: Make) -> None:
     state.set(make.cluster("a"), make.listener("l"))
     sotw.request(CDS)
     sotw.request(LDS)
@@ -191,14 +190,16 @@ def test_versions_are_equal_for_all_types_of_one_push(sotw: Any, state: Any, mak
     assert len({reply.nonce for reply in replies}) == len(replies) == 2
 
 
-def test_added_names_get_only_the_added(sotw: Any, state: Any, make: Any, names: Any) -> None:
+def test_added_names_get_only_the_added(sotw: Core, state: State, make: Make, names: Names) -> None:
     state.set(make.endpoints("a"), make.endpoints("b"))
     (reply,) = sotw.request(EDS, "a")
     (reply,) = sotw.ack(reply, "a", "b")
     assert names(reply) == ["b"]
 
 
-def test_changed_name_gets_only_the_new_one(sotw: Any, state: Any, make: Any, names: Any) -> None:
+def test_changed_name_gets_only_the_new_one(
+    sotw: Core, state: State, make: Make, names: Names
+) -> None:
     state.set(make.endpoints("a"), make.endpoints("b"))
     (reply,) = sotw.request(EDS, "a")
     (reply,) = sotw.ack(reply, "b")
@@ -207,7 +208,7 @@ def test_changed_name_gets_only_the_new_one(sotw: Any, state: Any, make: Any, na
     assert sotw.push() == []
 
 
-def test_removed_names_get_no_answer(sotw: Any, state: Any, make: Any) -> None:
+def test_removed_names_get_no_answer(sotw: Core, state: State, make: Make) -> None:
     state.set(make.endpoints("a"), make.endpoints("b"))
     (reply,) = sotw.request(EDS, "a", "b")
     assert sotw.ack(reply, "a") == []
@@ -215,7 +216,7 @@ def test_removed_names_get_no_answer(sotw: Any, state: Any, make: Any) -> None:
 
 
 def test_a_name_given_up_and_wanted_again_is_sent_again(
-    sotw: Any, state: Any, make: Any, names: Any
+    sotw: Core, state: State, make: Make, names: Names
 ) -> None:
     state.set(make.route("a"), make.route("b"))
     (reply,) = sotw.request(RDS, "a", "b")
@@ -226,7 +227,7 @@ def test_a_name_given_up_and_wanted_again_is_sent_again(
 
 @pytest.mark.parametrize("type_url", [EDS, RDS, SDS])
 def test_no_names_of_a_named_type_end_the_watch(
-    sotw: Any, state: Any, make: Any, type_url: str
+    sotw: Core, state: State, make: Make, type_url: str
 ) -> None:
     state.set(make.endpoints("a"), make.route("a"))
     sotw.request(type_url, "a")
@@ -236,7 +237,7 @@ def test_no_names_of_a_named_type_end_the_watch(
 
 
 def test_a_missing_name_is_silent_and_its_later_creation_is_not(
-    sotw: Any, state: Any, make: Any, names: Any
+    sotw: Core, state: State, make: Make, names: Names
 ) -> None:
     assert sotw.request(RDS, "later") == []
     assert sotw.push() == []
@@ -246,7 +247,7 @@ def test_a_missing_name_is_silent_and_its_later_creation_is_not(
 
 
 def test_unknown_names_leave_the_stream_usable(
-    sotw: Any, state: Any, make: Any, names: Any
+    sotw: Core, state: State, make: Make, names: Names
 ) -> None:
     state.set(make.route("a"))
     (reply,) = sotw.request(RDS, "a", "nonsense")
@@ -258,7 +259,7 @@ def test_unknown_names_leave_the_stream_usable(
 
 
 def test_a_request_that_names_part_is_answered_with_that_part(
-    sotw: Any, state: Any, make: Any, names: Any
+    sotw: Core, state: State, make: Make, names: Names
 ) -> None:
     state.set(*(make.cluster(name) for name in "abc"))
     (reply,) = sotw.request(CDS, "a", "c")
@@ -266,7 +267,7 @@ def test_a_request_that_names_part_is_answered_with_that_part(
 
 
 def test_named_clusters_are_answered_in_full_as_absence_means_removal(
-    sotw: Any, state: Any, make: Any, names: Any
+    sotw: Core, state: State, make: Make, names: Names
 ) -> None:
     state.set(*(make.cluster(name) for name in "abc"))
     (reply,) = sotw.request(CDS, "a")
@@ -277,7 +278,7 @@ def test_named_clusters_are_answered_in_full_as_absence_means_removal(
 @pytest.mark.parametrize("type_url", [CDS, LDS])
 @pytest.mark.parametrize("exists", [False, True])
 def test_no_names_after_some_were_given_end_the_watch_even_before_an_answer(
-    sotw: Any, state: Any, make: Any, names: Any, type_url: str, *, exists: bool
+    sotw: Core, state: State, make: Make, names: Names, type_url: str, *, exists: bool
 ) -> None:
     """No names mean "all" only if none were ever given on the stream."""
     state.set(make.cluster("a"), make.listener("a"))
@@ -292,7 +293,7 @@ def test_no_names_after_some_were_given_end_the_watch_even_before_an_answer(
 
 
 def test_explicit_wildcard_and_what_is_left_after_it(
-    sotw: Any, state: Any, make: Any, names: Any
+    sotw: Core, state: State, make: Make, names: Names
 ) -> None:
     state.set(*(make.cluster(name, eds=False) for name in "abc"))
     (reply,) = sotw.request(CDS, "*", "a")
@@ -302,7 +303,7 @@ def test_explicit_wildcard_and_what_is_left_after_it(
     assert sotw.push() == []
 
 
-def test_no_names_after_some_mean_none(sotw: Any, state: Any, make: Any) -> None:
+def test_no_names_after_some_mean_none(sotw: Core, state: State, make: Make) -> None:
     state.set(make.cluster("a", eds=False))
     (reply,) = sotw.request(CDS, "a")
     assert sotw.ack(reply) == []
@@ -310,7 +311,7 @@ def test_no_names_after_some_mean_none(sotw: Any, state: Any, make: Any) -> None
     assert sotw.push() == []
 
 
-def test_an_unchanged_push_sends_nothing(sotw: Any, state: Any, make: Any) -> None:
+def test_an_unchanged_push_sends_nothing(sotw: Core, state: State, make: Make) -> None:
     state.set(make.cluster("a"), make.endpoints("a"), make.listener("l"))
     sotw.request(CDS)
     sotw.request(EDS, "a")
@@ -319,7 +320,7 @@ def test_an_unchanged_push_sends_nothing(sotw: Any, state: Any, make: Any) -> No
 
 
 def test_an_endpoint_change_sends_that_endpoint_only(
-    sotw: Any, state: Any, make: Any, names: Any
+    sotw: Core, state: State, make: Make, names: Names
 ) -> None:
     state.set(make.cluster("a"), make.endpoints("a"), make.endpoints("b"))
     sotw.request(CDS)
@@ -330,7 +331,7 @@ def test_an_endpoint_change_sends_that_endpoint_only(
 
 
 def test_endpoints_that_empty_and_fill_again_are_sent_each_time(
-    sotw: Any, state: Any, make: Any, names: Any
+    sotw: Core, state: State, make: Make, names: Names
 ) -> None:
     state.set(make.cluster("a"), make.endpoints("a"), make.endpoints("b"))
     sotw.request(CDS)
@@ -344,7 +345,7 @@ def test_endpoints_that_empty_and_fill_again_are_sent_each_time(
         assert sotw.push(incremental=True) == []
 
 
-def test_what_is_given_up_before_its_push_is_not_sent(sotw: Any, state: Any, make: Any) -> None:
+def test_what_is_given_up_before_its_push_is_not_sent(sotw: Core, state: State, make: Make) -> None:
     state.set(make.endpoints("a"), make.endpoints("b"))
     (first,) = sotw.request(EDS, "a", "b")
     state.set(make.endpoints("b", change=1))
@@ -352,7 +353,9 @@ def test_what_is_given_up_before_its_push_is_not_sent(sotw: Any, state: Any, mak
     assert sotw.push() == []
 
 
-def test_a_push_comes_in_the_order_that_breaks_nothing(sotw: Any, state: Any, make: Any) -> None:
+def test_a_push_comes_in_the_order_that_breaks_nothing(
+    sotw: Core, state: State, make: Make
+) -> None:
     for change in range(2):
         state.set(
             make.cluster("a", change=change),
@@ -369,7 +372,7 @@ def test_a_push_comes_in_the_order_that_breaks_nothing(sotw: Any, state: Any, ma
             sotw.request(CDS)
 
 
-def test_types_that_no_client_watches_are_not_sent(sotw: Any, state: Any, make: Any) -> None:
+def test_types_that_no_client_watches_are_not_sent(sotw: Core, state: State, make: Make) -> None:
     state.set(make.cluster("a"), make.listener("l"))
     sotw.request(LDS)
     state.set(make.cluster("a", change=1), make.listener("l", change=1))
@@ -377,7 +380,7 @@ def test_types_that_no_client_watches_are_not_sent(sotw: Any, state: Any, make: 
 
 
 def test_endpoints_follow_a_changed_cluster_once(
-    sotw: Any, state: Any, make: Any, names: Any
+    sotw: Core, state: State, make: Make, names: Names
 ) -> None:
     """Envoy warms the changed cluster, and re-sends what looks like an ACK."""
     state.set(make.cluster("a"), make.cluster("b"), make.endpoints("a"), make.endpoints("b"))
@@ -394,7 +397,7 @@ def test_endpoints_follow_a_changed_cluster_once(
 
 
 def test_endpoints_follow_under_the_name_the_cluster_gives_them(
-    sotw: Any, state: Any, make: Any, names: Any
+    sotw: Core, state: State, make: Make, names: Names
 ) -> None:
     cluster = make.cluster("a", service_name="shard-7")
     state.set(cluster, make.endpoints("shard-7"))
@@ -406,7 +409,9 @@ def test_endpoints_follow_under_the_name_the_cluster_gives_them(
     ]
 
 
-def test_endpoints_do_not_follow_clusters_that_have_none(sotw: Any, state: Any, make: Any) -> None:
+def test_endpoints_do_not_follow_clusters_that_have_none(
+    sotw: Core, state: State, make: Make
+) -> None:
     state.set(make.cluster("a", eds=False), make.endpoints("a"))
     sotw.request(CDS)
     sotw.request(EDS, "a")
@@ -415,7 +420,7 @@ def test_endpoints_do_not_follow_clusters_that_have_none(sotw: Any, state: Any, 
 
 
 def test_a_removed_cluster_stays_until_the_routes_to_it_are_replaced(
-    sotw: Any, state: Any, make: Any, names: Any
+    sotw: Core, state: State, make: Make, names: Names
 ) -> None:
     state.set(make.cluster("old", eds=False), make.route("r"))
     (clusters,) = sotw.request(CDS)
@@ -433,7 +438,7 @@ def test_a_removed_cluster_stays_until_the_routes_to_it_are_replaced(
 
 
 def test_a_removed_cluster_does_not_stay_for_ever(
-    sotw: Any, state: Any, make: Any, names: Any
+    sotw: Core, state: State, make: Make, names: Names
 ) -> None:
     state.set(make.cluster("old", eds=False), make.listener("l"))
     sotw.request(CDS)
@@ -447,7 +452,7 @@ def test_a_removed_cluster_does_not_stay_for_ever(
     assert sotw.stream.next_due_at() is None
 
 
-def test_a_removed_cluster_that_comes_back_never_left(sotw: Any, state: Any, make: Any) -> None:
+def test_a_removed_cluster_that_comes_back_never_left(sotw: Core, state: State, make: Make) -> None:
     old = make.cluster("old", eds=False)
     state.set(old, make.listener("l"))
     sotw.request(CDS)
@@ -460,7 +465,7 @@ def test_a_removed_cluster_that_comes_back_never_left(sotw: Any, state: Any, mak
 
 
 def test_a_generator_that_says_only_what_changed_of_everything(
-    sotw: Any, state: Any, make: Any, names: Any
+    sotw: Core, state: State, make: Make, names: Names
 ) -> None:
     state.set(*(make.cluster(name, eds=False) for name in "abc"))
     (reply,) = sotw.request(CDS)
@@ -472,7 +477,7 @@ def test_a_generator_that_says_only_what_changed_of_everything(
     assert names(without) == ["a", "b"]
 
 
-def test_unless_held_a_push_does_not_wait_for_the_ack(sotw: Any, state: Any, make: Any) -> None:
+def test_unless_held_a_push_does_not_wait_for_the_ack(sotw: Core, state: State, make: Make) -> None:
     state.set(make.listener("l"))
     sotw.request(LDS)
     for change in (1, 2):
@@ -481,7 +486,7 @@ def test_unless_held_a_push_does_not_wait_for_the_ack(sotw: Any, state: Any, mak
         assert reply.resources[0].value == state.resources[LDS]["l"].body
 
 
-def test_held_until_ack_the_next_push_waits_for_it(sotw: Any, state: Any, make: Any) -> None:
+def test_held_until_ack_the_next_push_waits_for_it(sotw: Core, state: State, make: Make) -> None:
     sotw.hold_until_ack_s = 15.0
     sotw.reset()
     state.set(make.listener("l"))
@@ -498,7 +503,7 @@ def test_held_until_ack_the_next_push_waits_for_it(sotw: Any, state: Any, make: 
 
 
 def test_names_that_change_after_a_nack_do_not_accept_what_was_refused(
-    sotw: Any, state: Any, make: Any
+    sotw: Core, state: State, make: Make
 ) -> None:
     state.set(make.listener("l"))
     (first,) = sotw.request(LDS, "l")

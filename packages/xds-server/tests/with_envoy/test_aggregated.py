@@ -25,6 +25,7 @@ from xds_server import (
 )
 from xds_server import type_urls as types
 from xds_server.testing import admit_all
+from xds_state import State
 
 SWAPS = 200
 
@@ -57,7 +58,7 @@ class Mesh:
 
     server: XdsServer[None]
     watcher: Watcher
-    state: Any
+    state: State
     envoy: Any
     resources: Any
     generation: int = 0
@@ -99,7 +100,7 @@ class Mesh:
 
 
 @pytest.fixture(params=["sotw", "delta"])
-async def mesh(request: Any, state: Any, tmp_path: Path, real_envoy: Any) -> AsyncIterator[Mesh]:
+async def mesh(request: Any, state: State, tmp_path: Path, real_envoy: Any) -> AsyncIterator[Mesh]:
     watcher = Watcher()
     kinds = (types.CLUSTER, types.ENDPOINT, types.LISTENER, types.ROUTE)
     server: XdsServer[None] = XdsServer(

@@ -26,6 +26,7 @@ from xds_server import (
 )
 from xds_server import type_urls as types
 from xds_server.testing import admit_all
+from xds_state import State
 
 SWAPS = {"sotw-each": 200, "delta-each": 200, "rest": int(os.environ.get("XDS_REST_SWAPS", "30"))}
 """Polling takes a quarter of a second a swap, so there are fewer unless told otherwise."""
@@ -57,7 +58,7 @@ async def rest_server(server: XdsServer[None], path: Path) -> AsyncIterator[None
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", SWAPS)
 async def test_everything_is_replaced_in_steps_without_an_error(
-    mode: str, state: Any, real_envoy: Any, tmp_path: Path
+    mode: str, state: State, real_envoy: Any, tmp_path: Path
 ) -> None:
     kinds = (types.CLUSTER, types.ENDPOINT, types.LISTENER, types.ROUTE)
     server: XdsServer[None] = XdsServer(

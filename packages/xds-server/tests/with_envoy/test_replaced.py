@@ -20,6 +20,7 @@ import pytest
 from xds_server import PushRequest, ServerConfig, UnixListener, XdsServer, serving
 from xds_server import type_urls as types
 from xds_server.testing import admit_all
+from xds_state import State
 
 SWAPS = int(os.environ.get("XDS_SERVER_SWAPS", "40"))
 DRAIN_S = 2
@@ -45,7 +46,7 @@ async def read(process: asyncio.subprocess.Process) -> Any:
     return json.loads(await process.stdout.readline())
 
 
-def replace_everything(state: Any, resources: Any, number: int) -> None:
+def replace_everything(state: State, resources: Any, number: int) -> None:
     state.resources.clear()
     name = f"c{number}"
     state.set(
@@ -60,7 +61,7 @@ def replace_everything(state: Any, resources: Any, number: int) -> None:
 @pytest.mark.parametrize("pace_s", [0.1, 0.01], ids=["at 100 ms", "at 10 ms"])
 @pytest.mark.parametrize("mode", ["sotw", "delta"])
 async def test_nothing_fails_and_nothing_old_stays(
-    mode: str, pace_s: float, *, state: Any, real_envoy: Any, tmp_path: Path, capsys: Any
+    mode: str, pace_s: float, *, state: State, real_envoy: Any, tmp_path: Path, capsys: Any
 ) -> None:
     kinds = (types.CLUSTER, types.ENDPOINT, types.LISTENER, types.ROUTE)
     # Longer than Envoy takes: it begins when a listener is ready, which we do not hear of.

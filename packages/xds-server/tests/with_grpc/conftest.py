@@ -149,10 +149,10 @@ async def followed(listener: Listener, *command: str | Path) -> AsyncIterator[Gr
             serving(server, [listener]) as bound,
             grpc_client(bound.addresses[0], *command) as client,
         ):
-            assert await client.tell("query") == "one"
+            assert await client.tell("ask") == "one"
             server.push_now(store.set("grpc", snapshot(two)))
             async with asyncio.timeout(PATIENCE_S):
-                while await client.tell("query") != "two":
+                while await client.tell("ask") != "two":
                     pass
             yield client
             (status,) = server.clients()

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
+from mesh_lifecycle.testing import ManualClock
 from mesh_testkit import until
 from xds_server import (
     Client,
@@ -33,6 +34,7 @@ from xds_server import (
 )
 from xds_server import type_urls as types
 from xds_server.testing import admit_all
+from xds_state import Make, State
 
 CDS = types.CLUSTER
 WINDOW = 1 << 20
@@ -56,7 +58,7 @@ class Sent(NullObserver):
         self.to[client.node.id] += 1
 
 
-def new_server(state: Any, **options: Any) -> XdsServer[None]:
+def new_server(state: State, **options: Any) -> XdsServer[None]:
     server: XdsServer[None] = XdsServer({CDS: state}, admit=admit_all, **options)
     server.mark_ready()
     return server
@@ -66,7 +68,9 @@ def are_connected(server: XdsServer[None], number: int) -> bool:
     return len(server.clients()) == number
 
 
-async def push_to(server: XdsServer[None], state: Any, make: Any, reader: Any, stream: int) -> None:
+async def push_to(
+    server: XdsServer[None], state: State, make: Make, reader: Any, stream: int
+) -> None:
     """Change something again and again; the one who reads gets each change."""
     async with asyncio.timeout(PATIENCE_S):
         for change in range(1, PUSHES + 1):
@@ -77,7 +81,7 @@ async def push_to(server: XdsServer[None], state: Any, make: Any, reader: Any, s
 
 
 async def test_many_streams_of_a_connection_that_is_not_read_hold_up_no_others(
-    state: Any, make: Any, http2: Any
+    state: State, make: Make, http2: Any
 ) -> None:
     state.set(make.cluster("a"))
     server = new_server(state)
@@ -93,7 +97,7 @@ async def test_many_streams_of_a_connection_that_is_not_read_hold_up_no_others(
 
 
 async def test_many_clients_that_do_not_read_their_first_answer_hold_up_no_others(
-    state: Any, make: Any, transport: Any
+    state: State, make: Make, transport: Any
 ) -> None:
     state.set(make.cluster("a"))
     server = new_server(state)
@@ -110,7 +114,7 @@ async def test_many_clients_that_do_not_read_their_first_answer_hold_up_no_other
 
 
 async def test_clients_that_stop_reading_later_hold_up_no_others(
-    state: Any, make: Any, transport: Any
+    state: State, make: Make, transport: Any
 ) -> None:
     """They read their first answer, so that they have a place among those written to."""
     state.set(make.cluster("a", change=0))
@@ -131,10 +135,10 @@ async def test_clients_that_stop_reading_later_hold_up_no_others(
 @pytest.mark.parametrize("responses", [0, 1], ids=["its first answer", "a push"])
 async def test_a_client_that_does_not_read_is_closed_logged_and_counted(
     *,
-    state: Any,
-    make: Any,
+    state: State,
+    make: Make,
     transport: Any,
-    clock: Any,
+    clock: ManualClock,
     caplog: pytest.LogCaptureFixture,
     responses: int,
 ) -> None:
@@ -172,7 +176,7 @@ async def test_a_client_that_does_not_read_is_closed_logged_and_counted(
 
 
 async def test_a_crowd_that_does_not_read_leaves_the_times_of_others_as_they_are(
-    state: Any, make: Any, http2: Any, capsys: Any
+    state: State, make: Make, http2: Any, capsys: Any
 ) -> None:
     """No time is asserted: the ratio is printed, of what came before and after in one run."""
     state.set(make.cluster("a"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter as Tally
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 
 from prometheus_client import CollectorRegistry, Gauge, Histogram
@@ -25,10 +25,10 @@ class Count(Collector):
         self._name = name
         self._meaning = meaning
         self._label = label
-        self._counts: Tally[str] = Tally()
+        self._counts: defaultdict[str, float] = defaultdict(float)
 
     def inc(self, value: str = "", amount: float = 1) -> None:
-        self._counts[value] += amount  # type: ignore[assignment]
+        self._counts[value] += amount
 
     def describe(self) -> Iterable[Metric]:
         return [UnknownMetricFamily(self._name, self._meaning)]

@@ -55,7 +55,7 @@ class PushQueue(Generic[K]):
                 await waiter
             except asyncio.CancelledError:
                 if waiter.done() and not waiter.cancelled():
-                    self._wake_one()  # It was this taker's turn, and it is not taken.
+                    self._wake_one()  # It was woken, and takes no client; so wake another.
                 raise
             finally:
                 if waiter in self._waiters:

@@ -98,7 +98,7 @@ def _merged(one: _Reasons, other: _Reasons) -> _Reasons:
 
 
 NOTHING_CHANGED = PushRequest(incremental=True, changed=False)
-"""What a store returns for a change that changes nothing."""
+"""The request that a store returns for a change that changes nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

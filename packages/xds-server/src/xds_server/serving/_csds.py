@@ -6,7 +6,7 @@ https://www.envoyproxy.io/docs/envoy/latest/api-v3/service/status/v3/csds.proto
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import grpc
 import grpc.aio
@@ -16,11 +16,16 @@ from xds_server._server import XdsServer
 from xds_server.monitoring._status import ClientStatus, TypeStatus
 
 if TYPE_CHECKING:
-    GenericRpcHandler = grpc.GenericRpcHandler[Any, Any]
-    ServicerContext = grpc.aio.ServicerContext[bytes, Any]
+    from envoy.service.status.v3.csds_pb2 import ClientConfig, ClientStatusResponse
+
+    GenericRpcHandler = grpc.GenericRpcHandler[bytes, ClientStatusResponse]
+    RpcMethodHandler = grpc.RpcMethodHandler[bytes, ClientStatusResponse]
+    ServicerContext = grpc.aio.ServicerContext[bytes, ClientStatusResponse]
 else:  # gRPC's stubs know type parameters that its classes do not have.
     GenericRpcHandler = grpc.GenericRpcHandler
     ServicerContext = grpc.aio.ServicerContext
+
+C = TypeVar("C")
 
 _MOST_REQUEST_BYTES = 1024 * 1024
 """Requests name nodes, and are small."""
@@ -28,17 +33,17 @@ _MOST_REQUEST_BYTES = 1024 * 1024
 _SERVICE = "/envoy.service.status.v3.ClientStatusDiscoveryService/"
 
 
-class ClientStatusHandler(GenericRpcHandler):
+class ClientStatusHandler(GenericRpcHandler, Generic[C]):
     """The service, for `extra_handlers` of `serving`.
 
     It answers all callers, so serve it where only operators can reach it. It tells the names and
     versions of resources, not their contents.
     """
 
-    def __init__(self, server: XdsServer[Any]) -> None:
+    def __init__(self, server: XdsServer[C]) -> None:
         self._server = server
 
-    def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> RpcMethodHandler | None:
         from envoy.service.status.v3 import csds_pb2  # wanted by few
 
         # Requests stay bytes until it is known how many.
@@ -51,16 +56,16 @@ class ClientStatusHandler(GenericRpcHandler):
             case _:
                 return None
 
-    async def _fetch(self, request: bytes, context: ServicerContext) -> Any:
+    async def _fetch(self, request: bytes, context: ServicerContext) -> ClientStatusResponse:
         return await self._status(request, context)
 
     async def _stream(
         self, requests: AsyncIterator[bytes], context: ServicerContext
-    ) -> AsyncIterator[Any]:
+    ) -> AsyncIterator[ClientStatusResponse]:
         async for request in requests:
             yield await self._status(request, context)
 
-    async def _status(self, data: bytes, context: ServicerContext) -> Any:
+    async def _status(self, data: bytes, context: ServicerContext) -> ClientStatusResponse:
         from envoy.service.status.v3 import csds_pb2
 
         if len(data) > _MOST_REQUEST_BYTES:
@@ -68,7 +73,7 @@ class ClientStatusHandler(GenericRpcHandler):
                 grpc.StatusCode.RESOURCE_EXHAUSTED,
                 f"request of {len(data)} bytes, at most {_MOST_REQUEST_BYTES} are taken",
             )
-        request: Any = csds_pb2.ClientStatusRequest()
+        request = csds_pb2.ClientStatusRequest()
         try:
             request.MergeFromString(data)
         except DecodeError:
@@ -83,7 +88,7 @@ class ClientStatusHandler(GenericRpcHandler):
                 self._add(response.config.add(), client)
         return response
 
-    def _add(self, config: Any, client: ClientStatus) -> None:
+    def _add(self, config: ClientConfig, client: ClientStatus) -> None:
         config.node.id, config.node.cluster = client.node.id, client.node.cluster
         config.client_scope = client.id
         client_has = self._server.sent_to(client.id)
@@ -100,7 +105,7 @@ class ClientStatusHandler(GenericRpcHandler):
                 _not_there(entry)
 
 
-def _say_status(entry: Any, status: TypeStatus) -> None:
+def _say_status(entry: ClientConfig.GenericXdsConfig, status: TypeStatus) -> None:
     """Synced, stale or in error; and acknowledged, requested or refused."""
     from envoy.admin.v3 import config_dump_shared_pb2
     from envoy.service.status.v3 import csds_pb2
@@ -119,7 +124,7 @@ def _say_status(entry: Any, status: TypeStatus) -> None:
         entry.config_status, entry.client_status = config.STALE, client.REQUESTED
 
 
-def _not_there(entry: Any) -> None:
+def _not_there(entry: ClientConfig.GenericXdsConfig) -> None:
     from envoy.admin.v3 import config_dump_shared_pb2
     from envoy.service.status.v3 import csds_pb2
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 import grpc
 from envoy.service.discovery.v3 import discovery_pb2
@@ -23,6 +23,8 @@ from xds_server.sources._generated import Generated
 from xds_server.streams._admission import Peer
 from xds_server.streams._limits import check_size
 from xds_server.subscriptions._subscription import WILDCARD
+
+C = TypeVar("C")
 
 REST_PATHS = {
     "/v3/discovery:clusters": types.CLUSTER,
@@ -53,7 +55,7 @@ class RestAnswer:
     body: bytes = b""
 
 
-async def fetch(server: XdsServer[Any], data: bytes, peer: Peer, *, type_url: str) -> bytes:
+async def fetch(server: XdsServer[C], data: bytes, peer: Peer, *, type_url: str) -> bytes:
     """Answer a serialised `DiscoveryRequest`. Raises `Refused`."""
     check_size(data, delta=False, config=server.config)
     parsed = parse_sotw(data)
@@ -71,7 +73,7 @@ async def fetch(server: XdsServer[Any], data: bytes, peer: Peer, *, type_url: st
     )
 
 
-async def answer_rest(server: XdsServer[Any], path: str, body: bytes, peer: Peer) -> RestAnswer:
+async def answer_rest(server: XdsServer[C], path: str, body: bytes, peer: Peer) -> RestAnswer:
     """Answer `POST /v3/discovery:…`; mount it in any HTTP server.
 
     304 if the request names the version that is current. The types of what is inside resources
@@ -87,11 +89,11 @@ async def answer_rest(server: XdsServer[Any], path: str, body: bytes, peer: Peer
         else:
             answer = RestAnswer(status=413, body=f"{len(body)} bytes, at most {most}".encode())
         return answer
-    request: Any = discovery_pb2.DiscoveryRequest()
+    request = discovery_pb2.DiscoveryRequest()
     try:
         json_format.Parse(body, request, ignore_unknown_fields=True)
         data = await fetch(server, request.SerializeToString(), peer, type_url=type_url)
-        response: Any = discovery_pb2.DiscoveryResponse.FromString(data)
+        response = discovery_pb2.DiscoveryResponse.FromString(data)
         if response.version_info == request.version_info:
             return RestAnswer(status=304)
         return RestAnswer(

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeVar
 
 import grpc.aio
 
 from mesh_listening import accepted_peer
 from xds_server.streams._admission import Peer
 
+Q = TypeVar("Q")
+R = TypeVar("R")
 
-def peer_of(context: grpc.aio.ServicerContext[Any, Any]) -> Peer:
+
+def peer_of(context: grpc.aio.ServicerContext[Q, R]) -> Peer:
     """Return the peer that made a call, for further services on the same listeners."""
     address = context.peer()
     metadata = {

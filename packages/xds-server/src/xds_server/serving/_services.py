@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import grpc
 import grpc.aio
@@ -17,8 +17,11 @@ from xds_server.serving._peers import peer_of
 
 if TYPE_CHECKING:
     GenericRpcHandler = grpc.GenericRpcHandler[bytes, bytes]
+    RpcMethodHandler = grpc.RpcMethodHandler[bytes, bytes]
 else:  # gRPC's stubs know type parameters that its classes do not have.
     GenericRpcHandler = grpc.GenericRpcHandler
+
+C = TypeVar("C")
 
 _SERVICE = "envoy.service."
 
@@ -64,21 +67,22 @@ _FETCHES = {
 }
 
 
-class XdsHandler(GenericRpcHandler):
+class XdsHandler(GenericRpcHandler, Generic[C]):
     """Every xDS stream of one server. Messages stay bytes: responses are put together by hand."""
 
-    def __init__(self, server: XdsServer[Any]) -> None:
+    def __init__(self, server: XdsServer[C]) -> None:
         self._server = server
 
-    def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> RpcMethodHandler | None:
         path = (handler_call_details.method or "").removeprefix("/" + _SERVICE)
         if path in _STREAMS:
-            return self._stream(*_STREAMS[path])
+            type_url, delta = _STREAMS[path]
+            return self._stream(type_url, delta=delta)
         if path in _FETCHES:
             return self._fetch(_FETCHES[path])
         return None
 
-    def _fetch(self, type_url: str) -> Any:
+    def _fetch(self, type_url: str) -> RpcMethodHandler:
         server = self._server
 
         async def answer(
@@ -91,7 +95,7 @@ class XdsHandler(GenericRpcHandler):
 
         return grpc.unary_unary_rpc_method_handler(answer)
 
-    def _stream(self, type_url: str | None, delta: bool) -> Any:  # noqa: FBT001  a table's row
+    def _stream(self, type_url: str | None, *, delta: bool) -> RpcMethodHandler:
         server = self._server
 
         async def serve(_requests: object, context: grpc.aio.ServicerContext[bytes, bytes]) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from envoy.config.core.v3 import base_pb2
 
 from xds_server.protocol._resource import Resource
@@ -24,16 +22,16 @@ class ConnectedClients:
         self._nodes: dict[str, Resource] = {}
         self._all: Generated | None = None
 
-    def connected(self, client: Client[Any], /) -> None:
+    def connected(self, client: Client[object], /) -> None:
         self._nodes[client.id] = _node_resource(client)
         self._all = None
 
-    def disconnected(self, client: Client[Any], /) -> None:
+    def disconnected(self, client: Client[object], /) -> None:
         self._nodes.pop(client.id, None)
         self._all = None
 
     def generate(
-        self, _client: Client[Any], watch: Watch, _push: PushRequest | None, /
+        self, _client: Client[object], watch: Watch, _push: PushRequest | None, /
     ) -> Generated:
         if self._all is None:
             self._all = Generated(resources=tuple(self._nodes.values()))
@@ -43,9 +41,9 @@ class ConnectedClients:
         return Generated(resources=named, removed=watch.names - self._nodes.keys())
 
 
-def _node_resource(client: Client[Any]) -> Resource:
+def _node_resource(client: Client[object]) -> Resource:
     node = client.node
-    message: Any = base_pb2.Node(id=node.id, cluster=node.cluster)
+    message = base_pb2.Node(id=node.id, cluster=node.cluster)
     message.user_agent_name, _, message.user_agent_version = node.user_agent.partition("/")
     if node.region or node.zone or node.sub_zone:
         message.locality.region = node.region

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from envoy.config.listener.v3 import listener_pb2
 from envoy.config.route.v3 import scoped_route_pb2
@@ -41,7 +40,7 @@ def scopes_are_wanted(listeners: Iterable[Resource]) -> bool:
 
 
 def _routes_of_scope(resource: Resource) -> Iterable[str]:
-    scope: Any = scoped_route_pb2.ScopedRouteConfiguration()
+    scope = scoped_route_pb2.ScopedRouteConfiguration()
     try:
         scope.MergeFromString(resource.body)
     except DecodeError:
@@ -60,7 +59,7 @@ def _routes_of(resource: Resource) -> Iterable[str]:
                 yield scope.route_configuration_name
 
 
-def _managers_of(resource: Resource) -> Iterable[Any]:
+def _managers_of(resource: Resource) -> Iterable[http_connection_manager_pb2.HttpConnectionManager]:
     try:
         listener = listener_pb2.Listener.FromString(resource.body)
     except DecodeError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from xds_server.protocol._resource import Resource
 from xds_server.protocol._type_urls import (
@@ -142,7 +142,7 @@ class SnapshotStore(Generic[C]):
 _NOTHING = Generated(resources=(), complete=True)
 
 
-def _node_id(client: Client[Any]) -> str:
+def _node_id(client: Client[object]) -> str:
     return client.node.id
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from xds_server.pushing._push_request import ConfigKey, PushRequest
 from xds_server.sources._generator import Client, ClientObserver, Generator
@@ -14,26 +14,30 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+C = TypeVar("C")
 
-class ClientObservers:
+
+class ClientObservers(Generic[C]):
     """The generators that are `ClientObserver`; mostly there are none, and nothing is done."""
 
-    def __init__(self, generators: Mapping[str, Generator[Any]], *, metrics: Metrics) -> None:
+    def __init__(self, generators: Mapping[str, Generator[C]], *, metrics: Metrics) -> None:
         following = {t: g for t, g in generators.items() if isinstance(g, ClientObserver)}
         self.type_urls = frozenset(following)
         """The types they generate, which have changed after they were told."""
         self._generators = tuple({id(g): g for g in following.values()}.values())
         self._metrics = metrics
 
-    def connected(self, client: Client[Any]) -> PushRequest | None:
+    def connected(self, client: Client[C]) -> PushRequest | None:
         """Tell them of a new client; return what to push to the clients that watch `type_urls`."""
         return self._tell(client, "connect", [g.connected for g in self._generators])
 
-    def disconnected(self, client: Client[Any]) -> PushRequest | None:
+    def disconnected(self, client: Client[C]) -> PushRequest | None:
         """Tell them that a client has gone; return what to push likewise."""
         return self._tell(client, "disconnect", [g.disconnected for g in self._generators])
 
-    def _tell(self, client: Client[Any], trigger: str, told: list[Any]) -> PushRequest | None:
+    def _tell(
+        self, client: Client[C], trigger: str, told: list[Callable[[Client[C]], None]]
+    ) -> PushRequest | None:
         for tell in told:
             try:
                 tell(client)

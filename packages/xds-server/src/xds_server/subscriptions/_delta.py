@@ -6,7 +6,6 @@ Rules: https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol#increme
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from xds_server.protocol._request import DeltaRequest
 from xds_server.protocol._resource import Resource
@@ -40,8 +39,7 @@ class DeltaState(StreamState[DeltaRequest]):
 
     __slots__ = ("in_doubt",)
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
+    def _begin(self) -> None:
         self.in_doubt: frozenset[str] = NO_NAMES
 
     def receive(self, request: DeltaRequest) -> RequestOutcome:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from xds_server.protocol._request import SotwRequest
 from xds_server.protocol._resource import Resource
@@ -45,8 +45,7 @@ class SotwState(StreamState[SotwRequest]):
 
     __slots__ = ("_from_last_stream", "_unconfirmed", "_versions", "before")
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
+    def _begin(self) -> None:
         self._unconfirmed: AbstractSet[str] = NO_NAMES
         self.before = NO_CLUSTERS
         self._from_last_stream = NO_RESOURCES

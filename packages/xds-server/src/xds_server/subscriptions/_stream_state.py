@@ -99,6 +99,11 @@ class StreamState(ABC, Generic[R]):
         self._contents: PushContents | None = None
         self._deferred: tuple[Query, ...] = ()
         self._new_routes: frozenset[str] = NO_NAMES
+        self._begin()
+
+    @abstractmethod
+    def _begin(self) -> None:
+        """Set the attributes that one dialect has besides."""
 
     @abstractmethod
     def receive(self, request: R) -> RequestOutcome:
