@@ -15,6 +15,7 @@ from mesh_e2e import (
     ROOT,
     TOKEN,
     ForeignAuthority,
+    agent_environment,
     mesh_of,
     own_address,
     put,
@@ -25,6 +26,7 @@ from mesh_testkit import until
 
 ADDRESS = own_address(1)
 """For the commands run here by hand; mesh-local never uses it."""
+AGENT_ENVIRONMENT = agent_environment(ADDRESS, ISTIOD_SAN="istiod.istio-system.svc")
 
 GOOD = """\
 apiVersion: networking.istio.io/v1
@@ -51,20 +53,6 @@ async def run_discovery(directory: Path, *options: str) -> tuple[int, str]:
         directory=directory,
     )
     return status, errors
-
-
-def agent_environment(**changes: str) -> Mapping[str, str]:
-    return {
-        **{name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ},
-        "POD_NAME": "pod",
-        "POD_NAMESPACE": "default",
-        "SERVICE_ACCOUNT": "pod",
-        "INSTANCE_IP": ADDRESS,
-        "MESH_AGENT_BIND_ADDRESS": ADDRESS,
-        "PROXY_CONFIG": f'{{"discoveryAddress": "{ADDRESS}:15012"}}',
-        "ISTIOD_SAN": "istiod.istio-system.svc",
-        **changes,
-    }
 
 
 def give_secrets(directory: Path, *, root: bytes | None = None, token: str | None = None) -> None:
@@ -133,7 +121,7 @@ async def test_an_agent_that_cannot_start_says_why(
         "mesh_agent",
         "proxy",
         "sidecar",
-        environment=agent_environment(**changes),
+        environment={**AGENT_ENVIRONMENT, **changes},
         directory=tmp_path,
     )
     assert (status, len(errors.splitlines())) == (1, 1)
@@ -144,7 +132,10 @@ async def test_an_agent_names_the_port_that_is_in_use(tmp_path: Path) -> None:
     give_secrets(tmp_path)
     with socket.create_server((ADDRESS, 15020)):
         status, _, errors = await run_command(
-            "mesh_agent", "proxy", environment=agent_environment(), directory=tmp_path
+            "mesh_agent",
+            "proxy",
+            environment=AGENT_ENVIRONMENT,
+            directory=tmp_path,
         )
     assert (status, len(errors.splitlines())) == (1, 1)
     assert f"{ADDRESS}:15020" in errors
@@ -153,7 +144,7 @@ async def test_an_agent_names_the_port_that_is_in_use(tmp_path: Path) -> None:
 
 async def test_an_agent_waits_for_a_control_plane_and_says_so(tmp_path: Path) -> None:
     give_secrets(tmp_path)
-    async with running_agent(tmp_path, agent_environment()) as agent:
+    async with running_agent(tmp_path, AGENT_ENVIRONMENT) as agent:
         log = agent.log
         await until(lambda: "cannot reach the control plane" in log.read_text(), what="a warning")
         await until(lambda: "attempt=2" in log.read_text(), what="a second try")
@@ -170,7 +161,8 @@ async def test_an_agent_with_a_wrong_root_certificate_says_so(tmp_path: Path) ->
         real = mesh.workload("pod").agent.spec
         give_secrets(directory, token=(real.directory / TOKEN).read_text())
         control_plane = mesh.plan.discovery_address
-        environment = agent_environment(PROXY_CONFIG=f'{{"discoveryAddress": "{control_plane}"}}')
+        proxy_config = f'{{"discoveryAddress": "{control_plane}"}}'
+        environment = {**AGENT_ENVIRONMENT, "PROXY_CONFIG": proxy_config}
         async with running_agent(directory, environment) as agent:
             sentence = (
                 f'address="{control_plane}" reason="wrong root certificate: its certificate is '
@@ -189,7 +181,8 @@ async def test_a_token_of_another_issuer_is_refused_and_the_agent_says_so(tmp_pa
         root = (mesh.workload("pod").agent.spec.directory / ROOT).read_bytes()
         give_secrets(directory, root=root)
         control_plane = mesh.plan.discovery_address
-        environment = agent_environment(PROXY_CONFIG=f'{{"discoveryAddress": "{control_plane}"}}')
+        proxy_config = f'{{"discoveryAddress": "{control_plane}"}}'
+        environment = {**AGENT_ENVIRONMENT, "PROXY_CONFIG": proxy_config}
         async with running_agent(directory, environment) as agent:
             await until(lambda: "UNAUTHENTICATED" in agent.log.read_text(), what="a refusal")
             assert not (await agent.status())["ready"]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from mesh_e2e import ROOT, TOKEN, ForeignAuthority, own_address, put, run_command
+from mesh_e2e import ROOT, TOKEN, ForeignAuthority, agent_environment, own_address, put, run_command
 from mesh_testkit import PATIENCE_S, hanging_mount
 
 pytestmark = pytest.mark.slow
@@ -36,19 +36,6 @@ def blocking(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[P
         else:
             stack.enter_context(hanging_mount(directory))
         yield directory / "file", SENTENCES[kind]
-
-
-def environment(**changes: str) -> Mapping[str, str]:
-    return {
-        **{name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ},
-        "POD_NAME": "pod",
-        "POD_NAMESPACE": "default",
-        "SERVICE_ACCOUNT": "pod",
-        "INSTANCE_IP": ADDRESS,
-        "MESH_AGENT_BIND_ADDRESS": ADDRESS,
-        "PROXY_CONFIG": f'{{"discoveryAddress": "{ADDRESS}:15012"}}',
-        **changes,
-    }
 
 
 def put_in_place(directory: Path, name: str, blocking: Path) -> None:
@@ -75,7 +62,11 @@ async def test_an_agent_does_not_start_with_files_that_block(
     put(tmp_path, ROOT, ForeignAuthority(tmp_path / "foreign", "cluster.local").root_pem)
     put_in_place(tmp_path, place, path)
     status, _, errors = await run_command(
-        "mesh_agent", "proxy", "sidecar", environment=environment(**variables), directory=tmp_path
+        "mesh_agent",
+        "proxy",
+        "sidecar",
+        environment=agent_environment(ADDRESS, **variables),
+        directory=tmp_path,
     )
     assert (status, len(errors.splitlines())) == (1, 1)
     assert place in errors
@@ -91,7 +82,7 @@ async def test_an_agent_does_not_start_with_a_token_or_root_that_blocks(
     put(tmp_path, ROOT, ForeignAuthority(tmp_path / "foreign", "cluster.local").root_pem)
     put_in_place(tmp_path, str(place), path)
     status, _, errors = await run_command(
-        "mesh_agent", "proxy", "sidecar", environment=environment(), directory=tmp_path
+        "mesh_agent", "proxy", "sidecar", environment=agent_environment(ADDRESS), directory=tmp_path
     )
     assert status == 1
     assert str(place) in errors
@@ -134,7 +125,7 @@ async def test_an_agent_does_not_wait_for_a_mount_that_hangs(tmp_path: Path, pla
             "mesh_agent",
             "proxy",
             "sidecar",
-            environment=environment(ISTIO_BOOTSTRAP_OVERRIDE="override.json"),
+            environment=agent_environment(ADDRESS, ISTIO_BOOTSTRAP_OVERRIDE="override.json"),
             directory=tmp_path,
         )
     told = [line for line in errors.splitlines() if place in line]

@@ -8,8 +8,8 @@ import grpc
 import pytest
 from envoy.service.discovery.v3 import discovery_pb2
 
-from relays import Messages, RelayStarter, relays_errors
-from xds_proxy import InterceptorRefused, resource_bodies
+from relays import Messages, RecordingInterceptor, RelayStarter, relays_errors
+from xds_proxy import InterceptorRefused
 from xds_proxy.testing import control_plane, envoy_stream
 
 
@@ -153,23 +153,10 @@ async def test_a_nack_passes_and_is_shown(start_relay: RelayStarter) -> None:
             assert status.in_use == "v1"
 
 
-class _Recorder:
-    type_url = "type.googleapis.com/istio.networking.nds.v1.NameTable"
-
-    def __init__(self) -> None:
-        self.taken: list[bytes] = []
-        self.error: Exception | None = None
-
-    def apply(self, response: bytes) -> None:
-        if self.error is not None:
-            raise self.error
-        self.taken.extend(resource_bodies(response))
-
-
 async def test_the_agents_types_are_subscribed_to_after_the_first_listener_request(
     start_relay: RelayStarter,
 ) -> None:
-    recorder = _Recorder()
+    recorder = RecordingInterceptor()
     async with control_plane() as plane:
         async with start_relay(plane.address, interceptors=(recorder,)) as running:
             async with envoy_stream(running.socket_path) as envoy:
@@ -188,7 +175,7 @@ async def test_the_agents_types_are_subscribed_to_after_the_first_listener_reque
 async def test_an_intercepted_response_is_acked_and_not_forwarded(
     start_relay: RelayStarter,
 ) -> None:
-    recorder = _Recorder()
+    recorder = RecordingInterceptor()
     async with control_plane() as plane:
         async with start_relay(plane.address, interceptors=(recorder,)) as running:
             async with envoy_stream(running.socket_path) as envoy:
@@ -224,7 +211,7 @@ async def test_an_intercepted_response_is_acked_and_not_forwarded(
 async def test_a_refused_response_is_nacked_with_the_last_accepted_version(
     start_relay: RelayStarter, caplog: pytest.LogCaptureFixture
 ) -> None:
-    recorder = _Recorder()
+    recorder = RecordingInterceptor()
     async with control_plane() as plane:
         async with start_relay(plane.address, interceptors=(recorder,)) as running:
             async with envoy_stream(running.socket_path) as envoy:
@@ -263,7 +250,7 @@ async def test_a_refused_response_is_nacked_with_the_last_accepted_version(
 async def test_interceptors_read_delta_responses_in_the_one_shape(
     start_relay: RelayStarter,
 ) -> None:
-    recorder = _Recorder()
+    recorder = RecordingInterceptor()
     async with control_plane() as plane:
         async with start_relay(plane.address, interceptors=(recorder,)) as running:
             method = "DeltaAggregatedResources"

@@ -8,8 +8,7 @@ import logging
 import grpc
 import pytest
 
-from relays import Messages, RelayStarter, RunningRelay, relays_errors
-from xds_proxy import resource_bodies
+from relays import Messages, RecordingInterceptor, RelayStarter, RunningRelay, relays_errors
 from xds_proxy.streams._leading_stream import MAX_STREAMS
 from xds_proxy.testing import (
     ControlPlane,
@@ -18,16 +17,6 @@ from xds_proxy.testing import (
     control_plane,
     envoy_stream,
 )
-
-
-class _Recorder:
-    type_url = "type.googleapis.com/istio.networking.nds.v1.NameTable"
-
-    def __init__(self) -> None:
-        self.taken: list[bytes] = []
-
-    def apply(self, response: bytes) -> None:
-        self.taken.extend(resource_bodies(response))
 
 
 async def _open(plane: ControlPlane, envoy: EnvoyStream, version: str) -> ControlPlaneStream:
@@ -153,7 +142,7 @@ async def test_what_became_of_the_old_stream_is_counted_and_no_more(
 
 
 async def test_one_stream_at_a_time_feeds_the_agent(start_relay: RelayStarter) -> None:
-    recorder = _Recorder()
+    recorder = RecordingInterceptor()
 
     def table(name: str) -> bytes:
         message = Messages.response(
@@ -192,7 +181,7 @@ async def test_one_stream_at_a_time_feeds_the_agent(start_relay: RelayStarter) -
 
 async def test_an_older_stream_that_takes_over_subscribes(start_relay: RelayStarter) -> None:
     async with control_plane() as plane:
-        async with start_relay(plane.address, interceptors=(_Recorder(),)) as running:
+        async with start_relay(plane.address, interceptors=(RecordingInterceptor(),)) as running:
             async with envoy_stream(running.socket_path) as old:
                 old_upstream = await _open(plane, old, "v1")
                 async with envoy_stream(running.socket_path) as new:

@@ -6,6 +6,7 @@ from mesh_e2e._agents import (
     TOKEN,
     Agent,
     Servers,
+    agent_environment,
     environment_of,
     own_address,
     put,
@@ -39,6 +40,7 @@ from mesh_e2e._short_lives import (
 from mesh_e2e._soaks import soaked
 
 __all__ = [
+    "agent_environment",
     "ECHO",
     "ROOT",
     "SDS_SOCKET",

@@ -121,18 +121,32 @@ class Agent:
 def environment_of(
     servers: Servers, address: str, *, ca_address: str | None = None, **changes: str
 ) -> dict[str, str]:
-    """Say what the platform tells an agent."""
+    """Return the environment of an agent of the workload `web` under these servers."""
+    return agent_environment(
+        address,
+        **{
+            "POD_NAME": "web-1",
+            "POD_NAMESPACE": "shop",
+            "SERVICE_ACCOUNT": "web",
+            "PROXY_CONFIG": json.dumps({"discoveryAddress": servers.control_plane.address}),
+            "CA_ADDR": ca_address or servers.ca.address,
+            "ISTIOD_SAN": SERVER_NAME,
+            **changes,
+        },
+    )
+
+
+def agent_environment(address: str, **changes: str) -> dict[str, str]:
+    """Return the environment that a platform gives an agent at this address."""
     here = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
     return {
         **here,
-        "POD_NAME": "web-1",
-        "POD_NAMESPACE": "shop",
-        "SERVICE_ACCOUNT": "web",
+        "POD_NAME": "pod",
+        "POD_NAMESPACE": "default",
+        "SERVICE_ACCOUNT": "pod",
         "INSTANCE_IP": address,
         "MESH_AGENT_BIND_ADDRESS": address,
-        "PROXY_CONFIG": json.dumps({"discoveryAddress": servers.control_plane.address}),
-        "CA_ADDR": ca_address or servers.ca.address,
-        "ISTIOD_SAN": SERVER_NAME,
+        "PROXY_CONFIG": json.dumps({"discoveryAddress": f"{address}:15012"}),
         **changes,
     }
 

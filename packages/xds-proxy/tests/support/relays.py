@@ -23,6 +23,7 @@ from xds_proxy import (
     SystemRoots,
     UpstreamConfig,
     relaying,
+    resource_bodies,
 )
 
 LISTENER = "type.googleapis.com/envoy.config.listener.v3.Listener"
@@ -106,6 +107,21 @@ class Messages:
     def read_delta_request(data: bytes | None) -> discovery_pb2.DeltaDiscoveryRequest:
         assert data is not None
         return discovery_pb2.DeltaDiscoveryRequest.FromString(data)
+
+
+class RecordingInterceptor:
+    """Intercepts name tables and keeps their resources; raises `error` if it is set."""
+
+    type_url = Messages.name_table
+
+    def __init__(self) -> None:
+        self.taken: list[bytes] = []
+        self.error: Exception | None = None
+
+    def apply(self, response: bytes) -> None:
+        if self.error is not None:
+            raise self.error
+        self.taken.extend(resource_bodies(response))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
