@@ -53,7 +53,7 @@ class Differences:
             kept = [name for name in old if name in new]
             if list(new) != kept + sorted(new.keys() - old.keys()):
                 self.order[path] = list(new)
-        elif len(base) == len(value):
+        elif old is None and len(base) == len(value):
             for place, (one, other) in enumerate(zip(base, value, strict=True)):
                 self.compare(_step(path, str(place)), one, other)
         else:
