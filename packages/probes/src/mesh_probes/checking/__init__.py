@@ -1,0 +1,1 @@
+"""One check by each kind of action: connections, requests, calls and commands."""

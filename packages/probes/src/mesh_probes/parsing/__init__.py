@@ -1,0 +1,1 @@
+"""Probes in the forms in which Kubernetes and Istio hand them over."""
