@@ -1,6 +1,7 @@
 """Peers that do anything but answer: each check ends, in time, with a reason."""
 
 import asyncio
+import resource
 import socket
 import time
 from collections.abc import Awaitable, Callable
@@ -8,7 +9,7 @@ from typing import Literal, TypeAlias
 
 import pytest
 
-from mesh_probes import GrpcHealth, HttpGet, Outcome, Probe, TcpSocket, check
+from mesh_probes import Action, Exec, GrpcHealth, HttpGet, Outcome, Probe, TcpSocket, check
 from probe_peers import MakeTls, Serve
 
 Reader: TypeAlias = asyncio.StreamReader
@@ -218,3 +219,18 @@ async def test_a_check_that_is_cancelled_leaves_nothing(serve: Serve) -> None:
     checking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await checking
+
+
+@pytest.mark.parametrize(
+    "action", [TcpSocket(port=1), HttpGet(port=1), GrpcHealth(port=1), Exec(command=("true",))]
+)
+async def test_a_program_without_file_descriptors_left_gets_an_outcome(action: Action) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    await check(Probe(action=action, timeout_s=5), host="127.0.0.1")  # It imports what it needs.
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
+    try:
+        outcome = await check(Probe(action=action, timeout_s=5), host="127.0.0.1")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert not outcome.healthy
+    assert outcome.reason.endswith(": too many open files")

@@ -1,5 +1,6 @@
 """HTTP probes against servers on real sockets."""
 
+import asyncio
 from typing import Literal
 
 import pytest
@@ -38,6 +39,17 @@ async def test_the_status_decides_and_is_passed_on(
     assert (outcome.healthy, outcome.status) == (answered < 400, status)
     reason = "" if answered < 400 else f"GET http://127.0.0.1:{port}/live: status {status}"
     assert outcome.reason == reason
+
+
+async def test_responses_before_the_final_one_are_not_it(serve: Serve) -> None:
+    async def early(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n")
+        writer.write(b"HTTP/1.0 503 Down\r\n\r\nuntil the end")
+        writer.close()
+
+    outcome = await get(await serve(early))
+    assert (outcome.status, outcome.body) == (503, b"until the end")
 
 
 async def test_ten_kibibytes_of_the_body_are_returned(
