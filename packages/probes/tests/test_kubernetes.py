@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -71,7 +70,7 @@ LIVE = "/app-health/app/livez"
 
 
 def test_all_problems_are_told_at_once() -> None:
-    probers: dict[str, Any] = {
+    probers: dict[str, object] = {
         "/app-health/app/live": {"tcpSocket": {"port": 1}},
         "/app-health/app/livez\n": {"tcpSocket": {"port": 1}},
         "/app-health//livez": {"tcpSocket": {"port": 1}},
