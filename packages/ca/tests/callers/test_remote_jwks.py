@@ -293,8 +293,9 @@ async def test_server_that_misbehaves_gives_no_keys(handler: Handler, reason: st
             )
 
 
-async def test_root_file_without_certificates_is_told(tmp_path: Path) -> None:
-    (tmp_path / "root.pem").write_text("none here")
+@pytest.mark.parametrize("content", ["none here", "", "\n"])
+async def test_root_file_without_certificates_is_told(tmp_path: Path, content: str) -> None:
+    (tmp_path / "root.pem").write_text(content)
     config = RemoteJwksConfig(url=URL, root_certificate=tmp_path / "root.pem")
     with pytest.raises(StorageError, match=r"root\.pem holds no readable PEM"):
         async with remote_jwks(config):

@@ -5,6 +5,7 @@ The diagnosis says why a token is not valid or why a server can't be reached.
 """
 
 from mesh_identity._learned_roots import LearnedRoots
+from mesh_identity._roots_context import NoUsableRoots, roots_context
 from mesh_identity._spiffe import (
     InvalidSpiffeId,
     SpiffeId,
@@ -43,6 +44,9 @@ __all__ = [
     "SystemRoots",
     "fetch_system_roots",
     "system_root_files",
+    # a TLS client that trusts given roots
+    "NoUsableRoots",
+    "roots_context",
     # roots that the control plane announces
     "LearnedRoots",
     # connection failures

@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import NamedTuple, Protocol
 
 from mesh_identity._presented import described_issuer, described_roots
+from mesh_identity._roots_context import roots_context
 from mesh_identity._words import listed
 
 # x509_vfy.h of OpenSSL
@@ -141,13 +142,8 @@ class _Probe:
 
 def _context(trusted: TrustedRoots) -> ssl.SSLContext:
     """Return a context with the roots; made only after a failure, because it takes a megabyte."""
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    tls.minimum_version = ssl.TLSVersion.TLSv1_2
+    tls = roots_context(trusted.roots_pem)
     tls.set_alpn_protocols(["h2"])
-    try:
-        tls.load_verify_locations(cadata=trusted.roots_pem.decode("ascii", "replace"))
-    except ssl.SSLError as error:
-        raise ValueError("there is no PEM certificate") from error
     return tls
 
 

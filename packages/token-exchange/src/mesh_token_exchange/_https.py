@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 import aiohttp
 
 from mesh_filewatch import fetch_bytes
-from mesh_identity import NoSystemRoots, fetch_system_roots
+from mesh_identity import NoSystemRoots, NoUsableRoots, fetch_system_roots, roots_context
 from mesh_token_exchange._authorization_response import AuthorizationResponse, PassingFailure
 from mesh_token_exchange._errors import ExchangeUnavailable
 
@@ -51,15 +51,11 @@ class Roots:
             ) from error
 
     def _context_of(self, pem: bytes) -> ssl.SSLContext:
-        # Not create_default_context: with an empty file it would load the system's roots.
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         try:
-            # Such files have comments between the certificates, in any character set.
-            context.load_verify_locations(cadata=pem.decode("ascii", "ignore"))
-        except (ssl.SSLError, ValueError) as error:
+            return roots_context(pem)
+        except NoUsableRoots as error:
             where = self._file or "the system's root file"
             raise ExchangeUnavailable(f"{where} holds no readable PEM certificate") from error
-        return context
 
 
 async def post_form(

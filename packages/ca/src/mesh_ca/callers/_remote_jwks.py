@@ -20,7 +20,14 @@ from urllib.parse import urlsplit
 from mesh_ca._errors import CaError, FetchError, StorageError
 from mesh_ca._files import fetch_file
 from mesh_ca.callers._jwks import VerificationKey, parse_jwks
-from mesh_identity import NoSystemRoots, TokenFileError, fetch_system_roots, fetch_token
+from mesh_identity import (
+    NoSystemRoots,
+    NoUsableRoots,
+    TokenFileError,
+    fetch_system_roots,
+    fetch_token,
+    roots_context,
+)
 
 log = logging.getLogger("mesh_ca")
 
@@ -260,9 +267,8 @@ async def _tls_context(root_certificate: Path | None) -> ssl.SSLContext:
             roots_pem = (await fetch_system_roots()).roots_pem
         except NoSystemRoots as error:
             raise FetchError(str(error)) from error
-        return ssl.create_default_context(cadata=roots_pem.decode("ascii", "replace"))
+        return roots_context(roots_pem)
     try:
-        roots = (await fetch_file(root_certificate)).decode("ascii")
-        return ssl.create_default_context(cadata=roots)
-    except (ssl.SSLError, ValueError) as error:
+        return roots_context(await fetch_file(root_certificate))
+    except NoUsableRoots as error:
         raise StorageError(f"{root_certificate} holds no readable PEM certificates") from error
