@@ -14,10 +14,10 @@ from xds_proxy._errors import (
 )
 from xds_proxy._relay import Relay, RelayStatus, relaying
 from xds_proxy.protocol._dialect import resource_bodies
+from xds_proxy.status._acks_and_nacks import TypeStatus
 from xds_proxy.status._counters import Counters
-from xds_proxy.status._delivery_status import TypeStatus
 from xds_proxy.streams._interception import Interceptor
-from xds_proxy.streams._observation import ResponseObserver
+from xds_proxy.streams._response_observer import ResponseObserver
 
 __all__ = [
     # run

@@ -17,13 +17,13 @@ from mesh_listening import ListenError, LogLimiter, Port, grpc_acceptor, grpc_se
 from xds_proxy._config import RelayConfig
 from xds_proxy._errors import ConfigError, SocketError, UpstreamError
 from xds_proxy.protocol._dialect import DIALECTS, SERVICE, Dialect
+from xds_proxy.status._acks_and_nacks import DeliveryStatus, TypeStatus
 from xds_proxy.status._counters import Counters
-from xds_proxy.status._delivery_status import DeliveryStatus, TypeStatus
 from xds_proxy.status._reachability import Reachability
 from xds_proxy.streams._ends import End, Side
 from xds_proxy.streams._interception import Interception, Interceptor
 from xds_proxy.streams._leading_stream import MAX_STREAMS, EnvoyStreams
-from xds_proxy.streams._observation import Observation, ResponseObserver
+from xds_proxy.streams._response_observer import Observation, ResponseObserver
 from xds_proxy.streams._stream import Stream
 from xds_proxy.streams._writing import WriteBounds
 from xds_proxy.upstream._credentials import FurtherRoots

@@ -9,7 +9,11 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
-from envoy_supervisor.handover._dead_parent import DeadParentResponder, PassSocket, no_sockets
+from envoy_supervisor.handover._dead_parent_responder import (
+    DeadParentResponder,
+    PassSocket,
+    no_sockets,
+)
 from envoy_supervisor.handover._hot_restart_files import (
     hot_restart_sockets,
     id_file,

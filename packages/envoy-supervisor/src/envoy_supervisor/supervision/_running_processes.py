@@ -16,9 +16,9 @@ from envoy_supervisor._files import remove
 from envoy_supervisor.decisions import _events as events
 from envoy_supervisor.decisions._state import Phase, ProcessState, Stage, SupervisorState
 from envoy_supervisor.processes._envoy_process import EnvoyProcess, start_envoy
-from envoy_supervisor.supervision._handover import Handover
 from envoy_supervisor.supervision._lifecycle_status import LifecycleStatus
 from envoy_supervisor.supervision._rollouts import Rollouts
+from envoy_supervisor.supervision._socket_sources import SocketSources
 from mesh_lifecycle import Clock
 
 log = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ class RunningProcesses:
         self.latest: EnvoyProcess | None = None
         self.exits: dict[int, Exit] = {}
         self.start_error: EnvoySupervisorError | None = None
-        self.handover = Handover(
+        self.socket_sources = SocketSources(
             config, state=state, process=self.get, clock=clock, background=background
         )
         self._config = config
@@ -67,8 +67,8 @@ class RunningProcesses:
 
     def start(self, starting: ProcessState) -> None:
         """Starts a process; a little later, if Envoy owes the supervisor an answer."""
-        self.handover.prepare(starting, same_workers=self._same_workers(starting))
-        if not self.handover.must_wait(starting):
+        self.socket_sources.prepare(starting, same_workers=self._same_workers(starting))
+        if not self.socket_sources.must_wait(starting):
             self._start(starting)
             return
         log.debug("envoy is started when the one before has answered")
@@ -116,7 +116,7 @@ class RunningProcesses:
     async def _start_when_answered(self, starting: ProcessState) -> None:
         try:
             async with asyncio.timeout(self._config.restart_timeout.total_seconds()):
-                await self.handover.wait_fetched()
+                await self.socket_sources.wait_fetched()
         except TimeoutError:
             del self._deferred[starting.number]
             self._report_not_started(starting.number, "the envoy that serves does not answer")
@@ -171,7 +171,7 @@ class RunningProcesses:
         process.ready_at = self._clock.monotonic()
         took_s = round(process.ready_at - process.started_at, 3)
         log.info("envoy is ready", extra={**self._facts(number), "after_s": took_s})
-        self.handover.ready(process)
+        self.socket_sources.ready(process)
         self._status.on_ready(restarted=epoch > 0 and not state.parent_died)
 
     def _on_exit(self, process: EnvoyProcess) -> None:
@@ -192,7 +192,7 @@ class RunningProcesses:
             log.error("envoy failed", extra=facts)
         del self._alive[number]
         self._status.on_exit(served=state.stage is Stage.READY and running)
-        retained = self.handover.ended(state, process, outcome)
+        retained = self.socket_sources.ended(state, process, outcome)
         self._handle(events.Exited(number, final=outcome.final, sockets_retained=retained))
         address = process.version.admin
         if isinstance(address, UnixAddress) and not any(

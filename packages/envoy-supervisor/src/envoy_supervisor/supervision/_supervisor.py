@@ -58,7 +58,7 @@ class Supervisor:
             clock=clock,
             background=self._background,
         )
-        self.retention = self._processes.handover.retention
+        self.retention = self._processes.socket_sources.retention
         self._events: deque[events.Event] = deque()
         self._handling = False
 
@@ -146,7 +146,7 @@ class Supervisor:
             self._handling = False
         if (version := self.state.rolled_out) is not None:
             self._rollouts.succeed(version)
-        self._processes.handover.release_unused()
+        self._processes.socket_sources.release_unused()
         if self.state.phase is Phase.ENDED and not self.status.exited.done():
             self._finish()
 

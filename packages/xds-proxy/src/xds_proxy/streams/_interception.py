@@ -9,7 +9,7 @@ from typing import Protocol
 
 from xds_proxy._errors import InterceptorRefused
 from xds_proxy.protocol._dialect import Dialect, Response, resource_bodies
-from xds_proxy.status._delivery_status import DeliveryStatus, TypeStatus
+from xds_proxy.status._acks_and_nacks import DeliveryStatus, TypeStatus
 
 log = logging.getLogger("xds_proxy")
 

@@ -20,12 +20,12 @@ import grpc.aio
 from mesh_listening import accepted_peer, disconnect
 from xds_proxy._errors import WireError
 from xds_proxy.protocol._dialect import Dialect, Request, Response
+from xds_proxy.status._acks_and_nacks import DeliveryStatus
 from xds_proxy.status._counters import Counters
-from xds_proxy.status._delivery_status import DeliveryStatus
 from xds_proxy.status._reachability import Reachability
 from xds_proxy.streams._ends import End, Side, malformed, refusal
 from xds_proxy.streams._interception import Interception
-from xds_proxy.streams._observation import Observation
+from xds_proxy.streams._response_observer import Observation
 from xds_proxy.streams._writing import MessageWriter, WriteBounds
 from xds_proxy.upstream._call import ControlPlaneCall
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xds_proxy.status._delivery_status import DeliveryStatus
+from xds_proxy.status._acks_and_nacks import DeliveryStatus
 
 CLUSTER = "type.googleapis.com/envoy.config.cluster.v3.Cluster"
 START = datetime(2030, 1, 1, tzinfo=UTC)

@@ -9,7 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from envoy_supervisor.handover._dead_parent import DeadParentResponder, no_sockets, respond
+from envoy_supervisor.handover._dead_parent_responder import (
+    DeadParentResponder,
+    no_sockets,
+    respond,
+)
 from envoy_supervisor.handover._hot_restart_files import HotRestartSockets, hot_restart_sockets
 from envoy_supervisor.handover._messages import (
     NO_SOCKET,

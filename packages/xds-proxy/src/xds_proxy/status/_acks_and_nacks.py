@@ -1,4 +1,4 @@
-"""The delivery status of each type: which version was sent, accepted or refused."""
+"""The delivery status of each type: which version was sent, accepted (ACK) or refused (NACK)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The hand-over between Envoys: who gets listening sockets from whom, and who answers for the dead.
+"""Where each Envoy that starts gets its listening sockets: from its parent, or as retained ones.
 
 An Envoy that lives is asked by its child itself. For one that has died, the sockets were retained
-(`handover._retention`), and the supervisor answers its child (`handover._dead_parent`).
+(`handover._retention`), and the supervisor answers its child (`handover._dead_parent_responder`).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from envoy_supervisor.processes._envoy_process import EnvoyProcess
 from mesh_lifecycle import Clock
 
 
-class Handover:
-    """Between all processes of one supervisor.
+class SocketSources:
+    """Prepares the sources of sockets for all processes of one supervisor.
 
     state: returns it as it is now. process: returns the process of a number, if it is alive.
     """
