@@ -1,11 +1,10 @@
 """The control plane, put together: configuration in, xDS and certificates out."""
 
-import json
 import logging
-import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 from prometheus_client import CollectorRegistry
 
@@ -16,20 +15,22 @@ from mesh_discovery._metrics import Metrics
 from mesh_discovery._version import version
 from mesh_discovery.config.kinds._mesh_config import mesh_drain_time
 from mesh_discovery.plan._proxy import Proxy
+from mesh_discovery.push._affected import needs_push
 from mesh_discovery.push._config_store import ConfigStore
 from mesh_discovery.push._generators import generators
+from mesh_discovery.push._push_reasons import control_plane_identifier
 from mesh_discovery.running._authority import OpenedAuthority, open_authority
 from mesh_discovery.running._configuration import read_configuration
 from mesh_discovery.running._ports import serving_grpc, serving_monitoring, serving_public
 from mesh_discovery.serve._admission import ProxyAdmission
-from mesh_discovery.serve._callers import authenticating
+from mesh_discovery.serve._caller_authentication import authenticating
 from mesh_discovery.serve._debug_pages import DebugPages
 from mesh_discovery.serve._free_ports import check_free
 from mesh_discovery.serve._serving_certificate import ServingCertificate, serving_certificate
 from mesh_lifecycle import Readiness
 from mesh_listening.prometheus import PortMetrics
 from mesh_protos import type_urls
-from xds_server import PushRequest, ServerConfig, XdsServer
+from xds_server import ServerConfig, XdsServer
 
 log = logging.getLogger(__name__)
 
@@ -60,9 +61,9 @@ async def running(config: DiscoveryConfig) -> AsyncIterator[ControlPlane]:
     registry.register(ports)
     configuration = await read_configuration(config, metrics=metrics)
     store = configuration.store
-    metrics.watch_conflicts(lambda: len(store.contexts.current.conflicts))
+    metrics.watch_conflicts(lambda: len(store.served.current.conflicts))
     opened = await open_authority(
-        config, trust_domain=store.contexts.current.model.trust_domain, registry=registry
+        config, trust_domain=store.served.current.model.trust_domain, registry=registry
     )
     readiness = Readiness()
     serves = readiness.register("discovery")
@@ -121,21 +122,6 @@ def serving_names(config: DiscoveryConfig, store: ConfigStore) -> tuple[str, ...
     return tuple(dict.fromkeys(name for name in names if name))
 
 
-def control_plane_identifier(push: PushRequest | None) -> str:
-    """Return the JSON that responses name their control plane by, as Istio's, with the reasons.
-
-    push: the push that the responses are of; None for answers to requests.
-    """
-    identifier: dict[str, object] = {
-        "Component": "mesh-discovery",
-        "ID": os.uname().nodename,
-        "Info": {"version": version()},
-    }
-    if push is not None:
-        identifier["Push"] = {"Reasons": list(push.described_reasons())}
-    return json.dumps(identifier)
-
-
 def _xds_server(
     config: DiscoveryConfig,
     store: ConfigStore,
@@ -145,7 +131,7 @@ def _xds_server(
     registry: CollectorRegistry,
 ) -> XdsServer[Proxy]:
     server = XdsServer(
-        generators(store.contexts, bundle_pem=lambda: opened.root_pem),
+        generators(store.served, bundle_pem=lambda: opened.root_pem),
         admit=ProxyAdmission(
             authenticator,
             domain_suffix=config.domain,
@@ -159,8 +145,8 @@ def _xds_server(
             # Agents tell what they find, and expect no answer.
             reported_types=frozenset({type_urls.HEALTH_INFORMATION}),
         ),
-        build=store.contexts.build,
-        needs_push=store.contexts.needs_push,
+        build=store.served.build,
+        needs_push=partial(needs_push, store.served),
         registry=registry,
     )
     server.mark_ready()
@@ -172,7 +158,7 @@ def _nothing() -> None:
 
 
 def _log_ready(plane: ControlPlane, store: ConfigStore) -> None:
-    model = store.contexts.current.model
+    model = store.served.current.model
     log.info(
         "control plane ready",
         extra={

@@ -7,9 +7,10 @@ import pytest
 from mesh_ca.testing import throwaway_authority
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.plan._proxy import NodeError, NotServedError, Proxy, parse_proxy
+from mesh_discovery.push._affected import needs_push
 from mesh_discovery.push._context import PushContext
 from mesh_discovery.push._generators import generators
-from mesh_discovery.push._push_contexts import PushContexts
+from mesh_discovery.push._served_context import ServedContext
 from mesh_discovery.push._trust_bundle import trust_bundle_changed
 from planes import Documents, as_json, proxy
 from xds_server import Client, ConfigKey, Node, PushRequest, Watch, type_urls
@@ -104,11 +105,11 @@ def client(of: Proxy) -> Client[Proxy]:
 WATCH = Watch(type_url="", names=frozenset({"outbound|80||web.default.svc.cluster.local", "80"}))
 
 
-def answered(contexts: PushContexts, of: Proxy, push: PushRequest) -> set[str]:
+def answered(served: ServedContext, of: Proxy, push: PushRequest) -> set[str]:
     """Which types a push goes out in, by the end of their type URL."""
     return {
         url.rpartition(".")[2]
-        for url, each in generators(contexts, bundle_pem=lambda: ROOT_PEM).items()
+        for url, each in generators(served, bundle_pem=lambda: ROOT_PEM).items()
         if each.generate(client(of), WATCH, push) is not None
     }
 
@@ -118,7 +119,7 @@ EVERYTHING = {"Cluster", "ClusterLoadAssignment", "Listener", "RouteConfiguratio
 
 
 def test_only_the_types_that_a_change_touches_are_pushed(model_of: Build, yaml: Documents) -> None:
-    contexts = PushContexts(model_of(yaml.service("web", "127.1.7.1", 80, 8080)))
+    served = ServedContext(model_of(yaml.service("web", "127.1.7.1", 80, 8080)))
     stranger, own = proxy(), proxy("127.1.7.1")
     workload = ConfigKey("Address", "127.1.7.1", "default")
     policy = ConfigKey("PeerAuthentication", "default", "default")
@@ -126,21 +127,21 @@ def test_only_the_types_that_a_change_touches_are_pushed(model_of: Build, yaml: 
     def push(*keys: ConfigKey, incremental: bool = False) -> PushRequest:
         return PushRequest(incremental=incremental, configs_updated=frozenset(keys))
 
-    assert answered(contexts, stranger, push()) == EVERYTHING | {
+    assert answered(served, stranger, push()) == EVERYTHING | {
         "ProxyConfig",
         "NameTable",
     }
-    assert answered(contexts, stranger, trust_bundle_changed()) == {"ProxyConfig"}
-    assert answered(contexts, own, trust_bundle_changed()) == {"ProxyConfig"}
-    assert answered(contexts, stranger, push(SERVICE)) == EVERYTHING | {"NameTable"}
+    assert answered(served, stranger, trust_bundle_changed()) == {"ProxyConfig"}
+    assert answered(served, own, trust_bundle_changed()) == {"ProxyConfig"}
+    assert answered(served, stranger, push(SERVICE)) == EVERYTHING | {"NameTable"}
     endpoints = {"ClusterLoadAssignment", "NameTable"}
-    assert answered(contexts, stranger, push(SERVICE, workload, incremental=True)) == endpoints
-    assert answered(contexts, own, push(SERVICE, workload, incremental=True)) == (
+    assert answered(served, stranger, push(SERVICE, workload, incremental=True)) == endpoints
+    assert answered(served, own, push(SERVICE, workload, incremental=True)) == (
         EVERYTHING - {"RouteConfiguration"} | {"NameTable"}
     )
-    assert answered(contexts, own, push(policy)) == EVERYTHING - {"RouteConfiguration"}
+    assert answered(served, own, push(policy)) == EVERYTHING - {"RouteConfiguration"}
     other = ConfigKey("ServiceEntry", "other.x", "default")
-    assert "ClusterLoadAssignment" not in answered(contexts, stranger, push(other))
+    assert "ClusterLoadAssignment" not in answered(served, stranger, push(other))
 
 
 def test_a_change_concerns_those_who_see_the_service_now_or_saw_it_before(
@@ -148,15 +149,15 @@ def test_a_change_concerns_those_who_see_the_service_now_or_saw_it_before(
 ) -> None:
     shown = yaml.service("web", "127.1.7.1", 80, 8080)
     hidden = shown.replace("spec:", "spec:\n  exportTo: ['~']")
-    contexts = PushContexts(model_of(hidden))
+    served = ServedContext(model_of(hidden))
     change = PushRequest(configs_updated=frozenset({SERVICE}))
 
-    assert not contexts.needs_push(client(proxy()), change)
+    assert not needs_push(served, client(proxy()), change)
     for documents in (shown, hidden):
-        contexts.pending = model_of(documents)
-        contexts.build(change)
-        assert contexts.needs_push(client(proxy()), change)
-    assert contexts.needs_push(client(proxy()), PushRequest())
+        served.pending = model_of(documents)
+        served.build(change)
+        assert needs_push(served, client(proxy()), change)
+    assert needs_push(served, client(proxy()), PushRequest())
 
 
 def test_what_was_hidden_is_told_though_changes_of_endpoints_were_built_first(
@@ -164,14 +165,14 @@ def test_what_was_hidden_is_told_though_changes_of_endpoints_were_built_first(
 ) -> None:
     shown = yaml.service("web", "127.1.7.1", 80, 8080)
     hidden = shown.replace("spec:", "spec:\n  exportTo: ['~']")
-    contexts = PushContexts(model_of(shown))
+    served = ServedContext(model_of(shown))
     hides = PushRequest(configs_updated=frozenset({SERVICE}))
     other = ConfigKey("ServiceEntry", "other.x", "default")
     for _ in range(2):
-        contexts.pending = model_of(hidden)
-        contexts.build(PushRequest(incremental=True, configs_updated=frozenset({other})))
-    contexts.build(hides)
-    assert contexts.needs_push(client(proxy()), hides)
+        served.pending = model_of(hidden)
+        served.build(PushRequest(incremental=True, configs_updated=frozenset({other})))
+    served.build(hides)
+    assert needs_push(served, client(proxy()), hides)
 
 
 @pytest.mark.parametrize(
@@ -202,4 +203,6 @@ def test_a_router_gets_clusters_and_no_listeners(model_of: Build, yaml: Document
 
     assert not context.listeners(router).resources
     assert len(context.clusters(router).resources) == 3
-    assert type_urls.CLUSTER in generators(PushContexts(context.model), bundle_pem=lambda: ROOT_PEM)
+    assert type_urls.CLUSTER in generators(
+        ServedContext(context.model), bundle_pem=lambda: ROOT_PEM
+    )

@@ -1,4 +1,9 @@
-"""Authenticators turn the credentials of a call into the identities of its caller."""
+"""The protocol of authenticators: from the credentials of a call to the identities of its caller.
+
+The modules beside it do the work: `_client_certificate` by the certificate of the TLS connection,
+`_jwt` by a token, with the keys of `_jwks` or `_remote_jwks`. `_self_renewal` limits renewals by a
+certificate alone, and `_token_issuer` issues tokens.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

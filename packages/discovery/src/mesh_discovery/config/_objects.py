@@ -4,17 +4,17 @@ from dataclasses import dataclass
 
 from mesh_configfile import Document, FieldPath, Problem, Value, field_name, suggestion
 from mesh_configfile.shapes import Finding
+from mesh_discovery.config.kinds._ignored_mesh_config import (
+    AGENT_FIELDS,
+    DEFAULT_CONFIG_FIELDS,
+    MESH_FIELDS,
+)
 from mesh_discovery.config.kinds._kind import decoded
 from mesh_discovery.config.kinds._mesh_config import MESH_CONFIG
 from mesh_discovery.config.kinds._metadata import Metadata
 from mesh_discovery.config.kinds._registry import KINDS, AnyKind, Spec
 from mesh_discovery.config.kinds._service_entry import SERVICE_ENTRY
-from mesh_discovery.config.kinds._unsupported import (
-    AGENT_FIELDS,
-    DEFAULT_CONFIG_FIELDS,
-    MESH_FIELDS,
-    is_unsupported_kind,
-)
+from mesh_discovery.config.kinds._unsupported_kinds import is_unsupported_kind
 from mesh_identity import InvalidSpiffeId, checked_segment
 
 

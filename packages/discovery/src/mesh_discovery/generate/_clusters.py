@@ -1,6 +1,5 @@
 """Clusters: the services that a proxy connects to, and the application beside it."""
 
-from mesh_discovery.config.kinds._peer_authentication import MutualTlsMode
 from mesh_discovery.config.kinds._protocol import Protocol
 from mesh_discovery.config.kinds._service_entry import Resolution
 from mesh_discovery.generate import _tls as tls
@@ -25,6 +24,7 @@ from mesh_discovery.generate._passthrough import forward_by_host
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._services import Port, Service
 from mesh_discovery.plan import _envoy_names as names
+from mesh_discovery.plan._auto_mtls import may_use_mutual_tls
 from mesh_discovery.plan._inbound import Application
 from mesh_identity import SpiffeId
 
@@ -68,7 +68,7 @@ def _outbound(service: Service, port: Port, model: MeshModel) -> cluster_pb2.Clu
     http2 = port.protocol.is_http2
     if http2:
         _speak_http2(cluster)
-    if _may_use_mutual_tls(service, model):
+    if may_use_mutual_tls(service, model):
         cluster.transport_socket_matches.extend(_auto_mutual_tls(service, port, model, http2=http2))
     cluster.metadata.CopyFrom(
         base_pb2.Metadata(
@@ -166,17 +166,6 @@ def _speak_http2(cluster: cluster_pb2.Cluster) -> None:
             )
         )
     )
-
-
-def _may_use_mutual_tls(service: Service, model: MeshModel) -> bool:
-    """Tell whether some endpoint may take mutual TLS; each endpoint's metadata says if it does."""
-    if service.external or not model.mesh_config.enable_auto_mtls:
-        return False
-    if service.resolution is Resolution.NONE:
-        return False
-    if model.policies.namespace_mode(service.namespace) is not MutualTlsMode.DISABLE:
-        return True
-    return model.policies.has_workload_policy(service.namespace)
 
 
 def _auto_mutual_tls(

@@ -3,7 +3,6 @@
 from itertools import groupby
 
 from mesh_discovery._addresses import socket_path
-from mesh_discovery.config.kinds._peer_authentication import MutualTlsMode
 from mesh_discovery.generate._messages import (
     address,
     address_pb2,
@@ -16,6 +15,7 @@ from mesh_discovery.generate._messages import (
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._services import Endpoint, Port, Service
 from mesh_discovery.plan import _envoy_names as names
+from mesh_discovery.plan._auto_mtls import uses_mutual_tls
 
 
 def load_assignment(
@@ -36,14 +36,6 @@ def load_assignment(
 def empty_assignment(name: str) -> endpoint_pb2.ClusterLoadAssignment:
     """Make the answer for an unknown cluster, so that Envoy stops waiting for it."""
     return endpoint_pb2.ClusterLoadAssignment(cluster_name=name)
-
-
-def uses_mutual_tls(endpoint: Endpoint, port: Port, model: MeshModel) -> bool:
-    """Tell whether callers should speak mutual TLS to an endpoint."""
-    if not endpoint.speaks_mutual_tls or not model.mesh_config.enable_auto_mtls:
-        return False
-    mode = model.policies.mode(endpoint.namespace, dict(endpoint.labels), endpoint.port_for(port))
-    return mode is not MutualTlsMode.DISABLE
 
 
 def _locality(

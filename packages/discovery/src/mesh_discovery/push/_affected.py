@@ -1,25 +1,27 @@
-"""Which proxies a push concerns, and which types of resources: decided by its config keys."""
+"""Decides by the config keys of a push which proxies it is sent to, and which types it touches."""
 
 from collections.abc import Iterable
 
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push._changes import ADDRESS, POLICY, SERVICE
-from xds_server import ConfigKey, PushRequest
+from mesh_discovery.push._served_context import ServedContext
+from xds_server import Client, ConfigKey, PushRequest
 
 
-def concerns(proxy: Proxy, push: PushRequest, models: Iterable[MeshModel]) -> bool:
-    """Tell whether a proxy could see a change; in doubt it could.
+def needs_push(served: ServedContext, client: Client[Proxy], push: PushRequest) -> bool:
+    """Tell whether a change could be seen by a client; in doubt it could.
 
-    models: the one that is served, and the one before, in which the proxy may have seen services
-    that are hidden from it now.
+    A service counts as seen if the client sees it in the model that is served or in the one before,
+    as it may have been hidden since. A policy concerns every proxy: as clients, all proxies learn
+    from it which endpoints take mutual TLS (`plan/_auto_mtls`).
 
-    A policy concerns every proxy: clients ask it which endpoints take mutual TLS.
+    The xDS server asks this for each connected client at a push (`streams/_needs_push` there).
     """
     if not push.configs_updated:
         return True
-    models = tuple(models)
-    return any(_concerns(proxy, key, models) for key in push.configs_updated)
+    models = served.models
+    return any(_concerns(client.context, key, models) for key in push.configs_updated)
 
 
 def _concerns(proxy: Proxy, key: ConfigKey, models: Iterable[MeshModel]) -> bool:

@@ -12,7 +12,7 @@ from mesh_discovery.config._loader import Load
 from mesh_discovery.model._model import MeshModel, build_model
 from mesh_discovery.plan._reachability import judged_by, unreachable
 from mesh_discovery.push._changes import difference
-from mesh_discovery.push._push_contexts import PushContexts
+from mesh_discovery.push._served_context import ServedContext
 from xds_server import PushRequest
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ class ConfigStore:
         """When the configuration that is served was read (Unix seconds)."""
         self.looked_at = self.loaded_at
         self.files = first.files
-        self.contexts = PushContexts(self._model(None))
+        self.served = ServedContext(self._model(None))
         self._judged_by: object = None
         self._log_notes()
         self.look_for_unreachable()
@@ -62,7 +62,7 @@ class ConfigStore:
         self.snapshot = load.snapshot
         self.loaded_at = self.looked_at
         self._log_notes()
-        self._serve(self._model(self.contexts.pending), notify)
+        self._serve(self._model(self.served.pending), notify)
 
     def _log_wrong_files(self, load: Load) -> None:
         before = {each.file: each for each in self.wrong}
@@ -86,9 +86,9 @@ class ConfigStore:
         self.wrong = load.wrong
 
     def _serve(self, model: MeshModel, notify: Callable[[PushRequest], None]) -> None:
-        before = self.contexts.pending
+        before = self.served.pending
         request = difference(before, model)
-        self.contexts.pending = model
+        self.served.pending = model
         if request is None:
             return
         if before.trust_domain != model.trust_domain:
@@ -119,7 +119,7 @@ class ConfigStore:
         Call it after `apply`, in a thread: in a large mesh no push should wait for it.
         It does nothing unless services changed, or the addresses of this machine's workloads.
         """
-        snapshot, model = self.snapshot, self.contexts.pending
+        snapshot, model = self.snapshot, self.served.pending
         judged = judged_by(snapshot, model)
         if judged == self._judged_by:
             return

@@ -1,4 +1,4 @@
-"""The generators of xDS, one a type: each decides whether a push touches its type."""
+"""The generators of xDS, one a type: each returns nothing for a push that leaves its type alone."""
 
 from collections.abc import Callable, Mapping
 
@@ -6,22 +6,22 @@ from mesh_discovery.plan._envoy_names import parse_outbound_cluster
 from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push._affected import changed_hosts, touches_own_endpoints, touches_services
 from mesh_discovery.push._context import PushContext
-from mesh_discovery.push._push_contexts import PushContexts
+from mesh_discovery.push._served_context import ServedContext
 from mesh_discovery.push._trust_bundle import TrustBundleGenerator
 from mesh_protos import type_urls
 from xds_server import Client, Generated, Generator, PushRequest, Watch
 
 
 def generators(
-    contexts: PushContexts, *, bundle_pem: Callable[[], bytes]
+    served: ServedContext, *, bundle_pem: Callable[[], bytes]
 ) -> Mapping[str, Generator[Proxy]]:
     """Return the generator of each type, to be given to an `XdsServer`."""
     return {
-        type_urls.CLUSTER: _AllOfAType(contexts, PushContext.clusters),
-        type_urls.ENDPOINT: _Endpoints(contexts),
-        type_urls.LISTENER: _AllOfAType(contexts, PushContext.listeners),
-        type_urls.ROUTE: _Routes(contexts),
-        type_urls.NAME_TABLE: _Names(contexts),
+        type_urls.CLUSTER: _AllOfAType(served, PushContext.clusters),
+        type_urls.ENDPOINT: _Endpoints(served),
+        type_urls.LISTENER: _AllOfAType(served, PushContext.listeners),
+        type_urls.ROUTE: _Routes(served),
+        type_urls.NAME_TABLE: _Names(served),
         type_urls.PROXY_CONFIG: TrustBundleGenerator(bundle_pem),
     }
 
@@ -30,9 +30,9 @@ class _AllOfAType:
     """All clusters, or all listeners, of a proxy: after any change that may touch them."""
 
     def __init__(
-        self, contexts: PushContexts, resources_of: Callable[[PushContext, Proxy], Generated | None]
+        self, served: ServedContext, resources_of: Callable[[PushContext, Proxy], Generated | None]
     ) -> None:
-        self._contexts = contexts
+        self._served = served
         self._resources_of = resources_of
 
     def generate(
@@ -47,12 +47,12 @@ class _AllOfAType:
             and not touches_own_endpoints(client.context, push)
         ):
             return None
-        return self._resources_of(self._contexts.current, client.context)
+        return self._resources_of(self._served.current, client.context)
 
 
 class _Endpoints:
-    def __init__(self, contexts: PushContexts) -> None:
-        self._contexts = contexts
+    def __init__(self, served: ServedContext) -> None:
+        self._served = served
 
     def generate(
         self, client: Client[Proxy], watch: Watch, push: PushRequest | None
@@ -66,19 +66,19 @@ class _Endpoints:
             )
             if not names:
                 return None
-        return self._contexts.current.endpoints(client.context, names)
+        return self._served.current.endpoints(client.context, names)
 
 
 class _Routes:
-    def __init__(self, contexts: PushContexts) -> None:
-        self._contexts = contexts
+    def __init__(self, served: ServedContext) -> None:
+        self._served = served
 
     def generate(
         self, client: Client[Proxy], watch: Watch, push: PushRequest | None
     ) -> Generated | None:
         if push is not None and (push.incremental or not touches_services(push)):
             return None
-        return self._contexts.current.routes(client.context, watch.names)
+        return self._served.current.routes(client.context, watch.names)
 
 
 class _Names:
@@ -87,8 +87,8 @@ class _Names:
     The context keeps the table if the change does not touch it.
     """
 
-    def __init__(self, contexts: PushContexts) -> None:
-        self._contexts = contexts
+    def __init__(self, served: ServedContext) -> None:
+        self._served = served
 
     def generate(
         self,
@@ -102,4 +102,4 @@ class _Names:
             and not touches_own_endpoints(client.context, push)
         ):
             return None
-        return self._contexts.current.names(client.context)
+        return self._served.current.names(client.context)

@@ -1,4 +1,7 @@
-"""The authority of a running control plane: who signs, who is told of it, who is let in."""
+"""Opens the certificate authority, serves it over gRPC and replaces its root in time.
+
+Its callers are authenticated by `serve/_caller_authentication`; that is passed on from here.
+"""
 
 import logging
 from collections.abc import AsyncIterator, Callable

@@ -14,7 +14,7 @@ from mesh_discovery.config._last_good import WrongFile
 from mesh_discovery.plan._proxy import NodeError, parse_proxy
 from mesh_discovery.plan._reachability import places_taken
 from mesh_discovery.push._config_store import ConfigStore
-from mesh_discovery.push._push_contexts import PushContexts
+from mesh_discovery.push._served_context import ServedContext
 from mesh_discovery.serve._status import (
     LastGoodStatus,
     ProblemStatus,
@@ -52,8 +52,8 @@ class DebugPages:
         self._domain_suffix = domain_suffix
 
     @property
-    def _contexts(self) -> PushContexts:
-        return self._store.contexts
+    def _served(self) -> ServedContext:
+        return self._store.served
 
     def proxy_ids(self) -> list[str]:
         """Return the node ids of the connected proxies."""
@@ -116,7 +116,7 @@ class DebugPages:
     def _taken(self) -> list[Problem]:
         """Return the places taken at some proxy, without those that are listed as unreachable."""
         told = {(each.file, each.line, each.field) for each in self._store.unreachable}
-        found = set(places_taken(self._contexts.current.conflicts, self._store.snapshot))
+        found = set(places_taken(self._served.current.conflicts, self._store.snapshot))
         return sorted(each for each in found if (each.file, each.line, each.field) not in told)
 
     def registryz(self) -> list[Page]:
@@ -133,7 +133,7 @@ class DebugPages:
                 "ports": [asdict(port) for port in service.ports],
                 "endpoints": [asdict(endpoint) for endpoint in service.endpoints],
             }
-            for service in self._contexts.current.model.services
+            for service in self._served.current.model.services
         ]
 
     def ndsz(self, proxy_id: str) -> Page | None:
@@ -144,7 +144,7 @@ class DebugPages:
                     proxy = parse_proxy(client.node, domain_suffix=self._domain_suffix)
                 except NodeError:
                     return None
-                for resource in self._contexts.current.names(proxy).resources:
+                for resource in self._served.current.names(proxy).resources:
                     return {"table": _json(resource).get("table", {})}
                 return {"table": {}}
         return None
@@ -164,7 +164,7 @@ class DebugPages:
             proxy = parse_proxy(client.node, domain_suffix=self._domain_suffix)
         except NodeError:
             return None
-        context = self._contexts.current
+        context = self._served.current
         watched = {url: status.names for url, status in client.types.items()}
         endpoints = watched.get(type_urls.ENDPOINT, frozenset())
         routes = watched.get(type_urls.ROUTE, frozenset())

@@ -1,14 +1,15 @@
-"""The push context that is served, and the model that the next one is to show."""
+"""The push context that is served now, replaced as a whole at each push."""
 
 from mesh_discovery.model._model import MeshModel
-from mesh_discovery.plan._proxy import Proxy
-from mesh_discovery.push._affected import concerns
 from mesh_discovery.push._context import PushContext
-from xds_server import Client, PushRequest
+from xds_server import PushRequest
 
 
-class PushContexts:
-    """Replaces the push context as a whole: every push sees one from start to end."""
+class ServedContext:
+    """Holds the push context that generators answer from, and the model for the next one.
+
+    The context is replaced as a whole: every push sees one from start to end.
+    """
 
     def __init__(self, model: MeshModel) -> None:
         self.current = PushContext(model)
@@ -27,6 +28,7 @@ class PushContexts:
         if request is None or not request.incremental:
             self._before, self._last_complete = self._last_complete, self.pending
 
-    def needs_push(self, client: Client[Proxy], push: PushRequest) -> bool:
-        """Tell whether a change could be seen by a client; in doubt it could."""
-        return concerns(client.context, push, (self.current.model, self._before))
+    @property
+    def models(self) -> tuple[MeshModel, MeshModel]:
+        """The model that is served, and the one before, which proxies may still show."""
+        return self.current.model, self._before
