@@ -33,13 +33,10 @@ from xds_server.sources._generator import Client, Generator
 from xds_server.streams._admission import Admit, Peer
 from xds_server.streams._bad_requests import BadRequests, missing_request, peer_name
 from xds_server.streams._client_observers import ClientObservers
-from xds_server.streams._connection import (
-    Connection,
-    Dependencies,
-    Push,
-    Write,
-)
+from xds_server.streams._connection import Connection, Push, Write
+from xds_server.streams._dependencies import Dependencies
 from xds_server.streams._inbox import Read
+from xds_server.streams._needs_push import NeedsPush
 from xds_server.streams._push_description import PushDescriptions
 from xds_server.streams._stream_opener import StreamOpener
 from xds_server.streams._unserved import UnservedTypes
@@ -103,7 +100,6 @@ class XdsServer(Generic[C]):
     ) -> None:
         self.config = config
         self._build = build
-        self._needs_push = needs_push
         self._clock = clock
         self._connections: dict[str, Connection[C]] = {}
         self._queue: PushQueue[Connection[C]] = PushQueue()
@@ -124,6 +120,7 @@ class XdsServer(Generic[C]):
             queue_length=self._queue.__len__,
             pending_writes=lambda: self._pending_writes.bytes,
         )
+        self._needs_push = NeedsPush(needs_push, metrics=self._metrics)
         self._dependencies = Dependencies(
             generators=generators,
             config=config,
@@ -141,7 +138,6 @@ class XdsServer(Generic[C]):
         self._client_observers = ClientObservers(generators, metrics=self._metrics)
         self._opener = StreamOpener(self._dependencies, admit=admit, clock=clock)
         self._updates = Updates()
-        self._failed_on: PushRequest | None = None
         self._version = ""
         self._pushes = itertools.count(1)
 
@@ -316,30 +312,17 @@ class XdsServer(Generic[C]):
         for trigger in request.triggers or ("unknown",):
             self._metrics.triggers.inc(trigger)
         self._memory.pushed()
-        concerned = [c for c in self._connections.values() if self._concerns(c, request)]
+        concerned = [c for c in self._connections.values() if self._needs_push(c, request)]
         for connection in concerned:
             self._queue.enqueue(connection, request)
         return len(concerned)
-
-    def _concerns(self, connection: Connection[C], request: PushRequest) -> bool:
-        try:
-            return self._needs_push(connection.client, request)
-        except Exception:  # A fault of the filter costs a push too many, not one too few.
-            self._metrics.internal_errors.inc()
-            if request is not self._failed_on:  # once a push, not once a client
-                self._failed_on = request
-                log.exception(
-                    "asking whether a client needs a push failed; clients like it are pushed to",
-                    extra=connection.log_facts(),
-                )
-            return True
 
     def _is_behind(self, connection: Connection[C], /, *, pushing: bool) -> bool:
         """Return whether there may be something newer than a connection was sent."""
         if self._queue.is_behind(connection, taken=pushing):
             return True
         gathered = (self._debouncer.waiting, self._incremental_debouncer.waiting)
-        return any(r is not None and self._concerns(connection, r) for r in gathered)
+        return any(r is not None and self._needs_push(connection, r) for r in gathered)
 
     def _push_to_watchers(self, request: PushRequest | None) -> None:
         """Push a change of the connected clients to the clients that watch the types with them."""

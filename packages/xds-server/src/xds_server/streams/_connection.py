@@ -11,18 +11,14 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import grpc
 
-from mesh_lifecycle import Clock, in_background
-from mesh_listening import PendingWrites
-from xds_server._config import ServerConfig
+from mesh_lifecycle import in_background
 from xds_server._errors import NotRead, Refused, StreamRefused
 from xds_server._signal import Signal
-from xds_server.monitoring._observer import StreamObserver
 from xds_server.monitoring._status import ClientStatus, Nack, PushStatus
 from xds_server.protocol._request import DeltaRequest, SotwRequest
 from xds_server.protocol._resource import Resource
@@ -31,49 +27,22 @@ from xds_server.protocol._type_urls import short_name
 from xds_server.pushing._push_request import PushRequest
 from xds_server.pushing._push_throttle import PushPermit
 from xds_server.sources._generated import Generated
-from xds_server.sources._generator import Client, Generator
+from xds_server.sources._generator import Client
+from xds_server.streams._dependencies import Dependencies
 from xds_server.streams._inbox import Inbox, Parse, Read
+from xds_server.streams._last_push import PushCounts
 from xds_server.streams._limits import check_names, check_response
-from xds_server.streams._push_counts import PushCounts
-from xds_server.streams._push_description import PushDescriptions
-from xds_server.streams._refusal_log import log_refusal
+from xds_server.streams._stream_log import log_not_read, log_refusal, log_sent, log_too_large
 from xds_server.streams._unserved import MAX_A_STREAM as MAX_UNSERVED
-from xds_server.streams._unserved import UnservedTypes, empty_answer
+from xds_server.streams._unserved import empty_answer
 from xds_server.subscriptions._stream_state import StreamState
 from xds_server.subscriptions._subscription import Query
-
-if TYPE_CHECKING:
-    from xds_server.monitoring._metrics import Metrics
 
 log = logging.getLogger(__name__)
 
 C = TypeVar("C")
 
 Write = Callable[[bytes], Awaitable[None]]
-
-
-class IsBehind(Protocol[C]):
-    """Tells whether there may be something newer than a connection was sent."""
-
-    def __call__(self, connection: Connection[C], /, *, pushing: bool) -> bool:
-        """Return it; `pushing`: the connection has begun with the last push it was given."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dependencies(Generic[C]):
-    """The parts of a server that its connections use."""
-
-    generators: Mapping[str, Generator[C]]
-    config: ServerConfig
-    clock: Clock
-    metrics: Metrics
-    version: Callable[[], str]
-    observer: StreamObserver[C]
-    pending_writes: PendingWrites
-    descriptions: PushDescriptions
-    unserved: UnservedTypes
-    is_behind: IsBehind[C]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,15 +126,7 @@ class Connection(Generic[C]):
     def close_for_not_reading(self, *, waited_s: float, size: int, reason: str) -> None:
         """End the stream without sending the response that the client does not read."""
         self._server.metrics.send_timeouts.inc()
-        log.warning(
-            "client closed, it does not read",
-            extra={
-                **self.log_facts(),
-                "waited_s": round(waited_s, 1),
-                "bytes": size,
-                "reason": reason,
-            },
-        )
+        log_not_read(waited_s=waited_s, size=size, reason=reason, client=self.log_facts())
         self._closed_because = NotRead(
             grpc.StatusCode.DEADLINE_EXCEEDED,
             f"a response of {size} bytes was not read for {waited_s:.0f} s: {reason}",
@@ -342,10 +303,10 @@ class Connection(Generic[C]):
             if self._push is not None:
                 metrics.convergence_time.observe(monotonic() - self._push.request.started)
             if self._push_counts is not None:
-                self._last_push = PushStatus(
+                self._last_push = self._push_counts.status(
+                    self._state.subscriptions,
                     reasons=described.reasons,
-                    at=datetime.fromtimestamp(self._server.clock.now(), tz=UTC),
-                    types=self._push_counts.types(self._state.subscriptions),
+                    at=self._server.clock.now(),
                 )
             self._finish_push()
 
@@ -377,7 +338,7 @@ class Connection(Generic[C]):
             if counts is not None:
                 counts.add(response)
             self._server.observer.sent(self.client, response)
-            self._log_sent(response)
+            log_sent(response, client=self.client.id)
             any_sent = True
             started = monotonic()
         return any_sent
@@ -399,16 +360,8 @@ class Connection(Generic[C]):
             check_response(response, config=self._server.config)
         except StreamRefused:
             self._server.metrics.too_large.inc(short_name(response.type_url))
-            log.error(
-                "response over the message limit; its client is sent away and will be back",
-                extra={
-                    **self.log_facts(),
-                    "type_url": response.type_url,
-                    "resources": len(response.resources),
-                    "bytes": len(response.data),
-                    "max_message_bytes": self._server.config.max_message_bytes,
-                },
-            )
+            most = self._server.config.max_message_bytes
+            log_too_large(response, max_message_bytes=most, client=self.log_facts())
             raise
 
     def _finish_push(self) -> None:
@@ -432,21 +385,6 @@ class Connection(Generic[C]):
                 extra={"client": self.client.id, "type_url": query.type_url},
             )
             return None
-
-    def _log_sent(self, response: Response) -> None:
-        if not log.isEnabledFor(logging.DEBUG):
-            return
-        log.debug(
-            "response sent",
-            extra={
-                "client": self.client.id,
-                "type_url": response.type_url,
-                "nonce": response.nonce,
-                "resources": len(response.resources),
-                "removed": len(response.removed),
-                "bytes": len(response.data),
-            },
-        )
 
 
 _CATCH_UP = PushRequest(triggers=("request",), started=0.0)

@@ -26,7 +26,8 @@ from xds_server.protocol._request import (
 )
 from xds_server.sources._generator import Client
 from xds_server.streams._admission import Admit, Peer
-from xds_server.streams._connection import Connection, Dependencies
+from xds_server.streams._connection import Connection
+from xds_server.streams._dependencies import Dependencies
 from xds_server.streams._endpoints_in_doubt import EndpointsInDoubt
 from xds_server.streams._inbox import Parse, Read
 from xds_server.streams._last_clusters import LastClusters

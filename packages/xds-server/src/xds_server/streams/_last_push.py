@@ -1,11 +1,12 @@
-"""How many resources of each type one push to one client brings."""
+"""The last push to one client, for its status: the reasons, and how many resources of each type."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from datetime import UTC, datetime
 from functools import lru_cache
 
-from xds_server.monitoring._status import TypePush
+from xds_server.monitoring._status import PushStatus, TypePush
 from xds_server.protocol._resources_by_name import NO_NAMES
 from xds_server.protocol._response import Response
 from xds_server.subscriptions._subscription import Subscription
@@ -31,7 +32,17 @@ class PushCounts:
         if response.removed:
             self._removed[type_url] = self._removed.get(type_url, NO_NAMES) | response.removed
 
-    def types(self, subscriptions: Mapping[str, Subscription]) -> dict[str, TypePush]:
+    def status(
+        self, subscriptions: Mapping[str, Subscription], *, reasons: tuple[str, ...], at: float
+    ) -> PushStatus:
+        """Return the status of the push when it was sent completely, `at` (Unix seconds)."""
+        return PushStatus(
+            reasons=reasons,
+            at=datetime.fromtimestamp(at, tz=UTC),
+            types=self._types(subscriptions),
+        )
+
+    def _types(self, subscriptions: Mapping[str, Subscription]) -> dict[str, TypePush]:
         """Return the counts of every type that the client watches."""
         return {
             type_url: self._count(type_url, subscription)

@@ -1,0 +1,45 @@
+"""The parts of a server that its connections use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from mesh_lifecycle import Clock
+from mesh_listening import PendingWrites
+from xds_server._config import ServerConfig
+from xds_server.monitoring._observer import StreamObserver
+from xds_server.sources._generator import Generator
+from xds_server.streams._push_description import PushDescriptions
+from xds_server.streams._unserved import UnservedTypes
+
+if TYPE_CHECKING:
+    from xds_server.monitoring._metrics import Metrics
+    from xds_server.streams._connection import Connection
+
+C = TypeVar("C")
+
+
+class IsBehind(Protocol[C]):
+    """Tells whether there may be something newer than a connection was sent."""
+
+    def __call__(self, connection: Connection[C], /, *, pushing: bool) -> bool:
+        """Return it; `pushing`: the connection has begun with the last push it was given."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dependencies(Generic[C]):
+    """The parts of a server that its connections use."""
+
+    generators: Mapping[str, Generator[C]]
+    config: ServerConfig
+    clock: Clock
+    metrics: Metrics
+    version: Callable[[], str]
+    observer: StreamObserver[C]
+    pending_writes: PendingWrites
+    descriptions: PushDescriptions
+    unserved: UnservedTypes
+    is_behind: IsBehind[C]
