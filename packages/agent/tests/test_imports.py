@@ -14,7 +14,6 @@ RARELY_USED = {
     "importlib.metadata",
     "lzma",
     "mesh_agent.dns._name_table_updates",
-    "mesh_agent.dns._server",
     "mesh_dnsproxy",
     "mesh_protos.nds_pb2",
     "prometheus_client",

@@ -58,6 +58,14 @@ async def test_readiness_holds_from_the_first_table_on() -> None:
         assert server.ready
 
 
+async def test_a_condition_that_the_caller_registered_is_set_by_the_first_table() -> None:
+    readiness = Readiness()
+    async with serving(answering(), readiness=readiness.register("names")) as server:
+        assert readiness.reasons() == ("names: DNS lookup table is not ready yet",)
+        server.set_table(NameTable({}))
+        await readiness.wait_ready()
+
+
 async def test_a_table_is_replaced_as_a_whole_under_load() -> None:
     names = [f"n{number}.example." for number in range(20)]
     stop = False

@@ -11,19 +11,21 @@ from functools import partial
 
 import envoy_supervisor
 import xds_proxy
+from mesh_agent._common_start import common_start
 from mesh_agent._config import AgentConfig
 from mesh_agent._errors import EnvoyEnded
-from mesh_agent._shared_parts import agent_endpoints, dns_server, interceptors
+from mesh_agent._interceptors import interceptors
+from mesh_agent.dns._dns_server import dns_server
 from mesh_agent.envoy._listener_changes import ListenerChanges
 from mesh_agent.envoy._restarts import Restarts, obstacle_to_restart
-from mesh_agent.identity._learned_roots import CONFIGURATION, further_roots, learned_roots
+from mesh_agent.identity._learned_roots import CONFIGURATION, further_roots
 from mesh_agent.identity._workload_secrets import OwnSecrets, workload_secrets
 from mesh_agent.readiness._certificate import watch_certificate
 from mesh_agent.readiness._envoy import watch_envoy
-from mesh_agent.status._endpoints import EnvoyCommands, StatusEndpoints
-from mesh_agent.status._http import http_server
+from mesh_agent.status._agent_endpoints import agent_endpoints
+from mesh_agent.status._endpoints import EnvoyCommands
 from mesh_agent.status._parts import AgentParts
-from mesh_lifecycle import Readiness, Stopping, in_background, stop_signals
+from mesh_lifecycle import Stopping, in_background
 
 log = logging.getLogger(__name__)
 
@@ -34,27 +36,17 @@ async def run(config: AgentConfig) -> None:
     Raises `EnvoyEnded` if Envoy ends by itself, and the parts' own errors if one can't start.
     """
     async with AsyncExitStack() as stack:
-        stopping = stack.enter_context(stop_signals())
-        readiness = Readiness(stopping)
-        certificate_ready = readiness.register("certificate")
-        envoy_ready = readiness.register("envoy")
-        endpoints = StatusEndpoints(
-            readiness, stopping, metrics_local_only=config.status.local_metrics
-        )
-        _, status_port = await stack.enter_async_context(
-            http_server(
-                config.status.host, config.status.port, endpoints, limits=config.status.limits
-            )
-        )
-        learned = learned_roots(config.learned_roots)
+        start = await stack.enter_async_context(common_start(config))
+        envoy_ready = start.readiness.register("envoy")
+        learned = start.learned_roots
         secrets = await stack.enter_async_context(workload_secrets(config, learned))
         if isinstance(secrets, OwnSecrets):
-            watching = watch_certificate(secrets.certificates, certificate_ready)
+            watching = watch_certificate(secrets.certificates, start.certificate_ready)
             await stack.enter_async_context(in_background(watching, name="certificate"))
         else:
             # Envoy does not get its configuration without a certificate, and that is watched.
-            certificate_ready.set()
-        dns = await stack.enter_async_context(dns_server(config.names, readiness))
+            start.certificate_ready.set()
+        dns = await stack.enter_async_context(dns_server(config.names, start.readiness))
         listener_changes = ListenerChanges()
         relay = await stack.enter_async_context(
             xds_proxy.relaying(
@@ -84,8 +76,8 @@ async def run(config: AgentConfig) -> None:
         )
         parts = AgentParts(
             config=config,
-            readiness=readiness,
-            status_port=status_port,
+            readiness=start.readiness,
+            status_port=start.status_port,
             secrets=secrets,
             learned_roots=learned,
             relay=relay,
@@ -93,13 +85,13 @@ async def run(config: AgentConfig) -> None:
             dns=dns,
         )
         commands = EnvoyCommands(drain=envoy.drain, restart=restarts.restart)
-        endpoints.agent_started(agent_endpoints(parts, commands))
+        start.endpoints.agent_started(agent_endpoints(parts, commands))
         log.info(
             "agent started",
             extra={"node_id": config.identity.node_id, "spiffe_id": str(config.spiffe_id)},
         )
-        await _until_stopped(stopping, envoy)
-        log.info("agent stopping", extra={"reason": stopping.reason})
+        await _until_stopped(start.stopping, envoy)
+        log.info("agent stopping", extra={"reason": start.stopping.reason})
     log.info("agent stopped")
 
 

@@ -9,17 +9,18 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import xds_proxy
+from mesh_agent._common_start import common_start
 from mesh_agent._config import AgentConfig
 from mesh_agent._grpc_bootstrap import files_needed, grpc_bootstrap, write_grpc_bootstrap
-from mesh_agent._shared_parts import agent_endpoints, dns_server, interceptors
-from mesh_agent.identity._learned_roots import CONFIGURATION, further_roots, learned_roots
+from mesh_agent._interceptors import interceptors
+from mesh_agent.dns._dns_server import dns_server
+from mesh_agent.identity._learned_roots import CONFIGURATION, further_roots
 from mesh_agent.identity._workload_secrets import fresh_certificates
 from mesh_agent.readiness._certificate import watch_certificate
-from mesh_agent.readiness._files import watch_files
-from mesh_agent.status._endpoints import StatusEndpoints
-from mesh_agent.status._http import http_server
+from mesh_agent.readiness._grpc_files import watch_files
+from mesh_agent.status._agent_endpoints import agent_endpoints
 from mesh_agent.status._parts import AgentParts
-from mesh_lifecycle import Readiness, in_background, stop_signals
+from mesh_lifecycle import in_background
 
 log = logging.getLogger(__name__)
 
@@ -30,23 +31,13 @@ async def run_without_envoy(config: AgentConfig, bootstrap_path: Path) -> None:
     Raises `BootstrapNotWritten`, and the parts' own errors if one can't start.
     """
     async with AsyncExitStack() as stack:
-        stopping = stack.enter_context(stop_signals())
-        readiness = Readiness(stopping)
-        certificate_ready = readiness.register("certificate")
-        files_ready = readiness.register("files")
-        endpoints = StatusEndpoints(
-            readiness, stopping, metrics_local_only=config.status.local_metrics
-        )
-        _, status_port = await stack.enter_async_context(
-            http_server(
-                config.status.host, config.status.port, endpoints, limits=config.status.limits
-            )
-        )
-        learned = learned_roots(config.learned_roots)
+        start = await stack.enter_async_context(common_start(config))
+        files_ready = start.readiness.register("files")
+        learned = start.learned_roots
         secrets = await stack.enter_async_context(fresh_certificates(config, learned))
-        watching = watch_certificate(secrets.certificates, certificate_ready)
+        watching = watch_certificate(secrets.certificates, start.certificate_ready)
         await stack.enter_async_context(in_background(watching, name="certificate"))
-        dns = await stack.enter_async_context(dns_server(config.names, readiness))
+        dns = await stack.enter_async_context(dns_server(config.names, start.readiness))
         relay = await stack.enter_async_context(
             xds_proxy.relaying(
                 config.relay,
@@ -59,19 +50,19 @@ async def run_without_envoy(config: AgentConfig, bootstrap_path: Path) -> None:
         await stack.enter_async_context(in_background(watching_files, name="files"))
         parts = AgentParts(
             config=config,
-            readiness=readiness,
-            status_port=status_port,
+            readiness=start.readiness,
+            status_port=start.status_port,
             secrets=secrets,
             learned_roots=learned,
             relay=relay,
             envoy=None,
             dns=dns,
         )
-        endpoints.agent_started(agent_endpoints(parts, None))
+        start.endpoints.agent_started(agent_endpoints(parts, None))
         log.info(
             "agent started without envoy",
             extra={"node_id": config.identity.node_id, "bootstrap": str(bootstrap_path)},
         )
-        await stopping.wait()
-        log.info("agent stopping", extra={"reason": stopping.reason})
+        await start.stopping.wait()
+        log.info("agent stopping", extra={"reason": start.stopping.reason})
     log.info("agent stopped")

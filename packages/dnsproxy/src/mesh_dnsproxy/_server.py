@@ -195,14 +195,15 @@ class DnsServer:
 async def serving(
     config: DnsConfig,
     *,
-    readiness: Readiness | None = None,
+    readiness: Readiness | Condition | None = None,
     registry: "CollectorRegistry | None" = None,
     clock: Clock | None = None,
 ) -> AsyncIterator[DnsServer]:
     """Answer queries for as long as the block runs.
 
-    readiness: gets the condition `dns`, which holds from the first table on. registry: gets the
-    metrics; needs prometheus_client. clock: by which replies expire.
+    readiness: gets the condition `dns`, which holds from the first table on; or the condition
+    itself, registered by the caller. registry: gets the metrics; needs prometheus_client. clock: by
+    which replies expire.
 
     Raises `ConfigError` and `AddressInUse`. A resolv.conf that can't be read is no error: the
     mesh's names are answered, and the file is read once it exists.
@@ -210,7 +211,11 @@ async def serving(
     config.check()
     counts = Counts()
     clock = clock or SystemClock()
-    condition = (readiness or Readiness()).register("dns")
+    condition = (
+        readiness
+        if isinstance(readiness, Condition)
+        else (readiness or Readiness()).register("dns")
+    )
     condition.unset(NOT_READY)
     answerer = Answerer(
         counts,

@@ -20,10 +20,10 @@ import xds_proxy
 from envoy_supervisor import BootstrapConfig
 from mesh_agent import AgentConfig, ConfigError
 from mesh_agent._errors import ListenError
-from mesh_agent._shared_parts import dns_server, name_table
 from mesh_agent.dns._dns_config import NamesConfig
+from mesh_agent.dns._dns_server import answering_names, dns_config, dns_server
 from mesh_agent.dns._name_table_updates import NameTableUpdates
-from mesh_agent.dns._server import answering_names, dns_config
+from mesh_agent.status._agent_endpoints import name_table
 from mesh_agent.status._description import describe_dns
 from mesh_agent.status._dns_metrics import dns_metrics
 from mesh_agent.status._exposition import render

@@ -1,6 +1,6 @@
-"""Runs the DNS server that answers the workload.
+"""Runs the DNS server that answers the workload's queries, if the agent is to answer them.
 
-Only an agent that answers DNS queries loads this module, and the DNS server with it.
+Few agents do: `mesh_dnsproxy` is only loaded when it is used.
 """
 
 import os
@@ -8,12 +8,15 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import mesh_dnsproxy
 from mesh_agent._errors import ListenError
 from mesh_agent.dns._dns_config import NamesConfig
-from mesh_dnsproxy import DnsServer
+from mesh_agent.readiness._dns import register_dns
 from mesh_lifecycle import Readiness
+
+if TYPE_CHECKING:
+    from mesh_dnsproxy import DnsConfig, DnsServer
 
 _DNS_PORT = 53
 _RESOLV_CONF = Path("/etc/resolv.conf")
@@ -21,8 +24,22 @@ _FORMER_RESOLV_CONF = Path("/var/lib/istio/resolv.conf")
 """Where Istio's scripts keep the machine's resolv.conf once the new one names the agent."""
 
 
-def dns_config(config: NamesConfig) -> mesh_dnsproxy.DnsConfig:
+@asynccontextmanager
+async def dns_server(
+    config: NamesConfig | None, readiness: Readiness
+) -> "AsyncIterator[DnsServer | None]":
+    """Answer the workload's DNS queries while the block runs; without a config, yields None."""
+    if config is None:
+        yield None
+        return
+    async with answering_names(config, readiness) as server:
+        yield server
+
+
+def dns_config(config: NamesConfig) -> "DnsConfig":
     """Returns the DNS server's settings; on port 53 it answers the whole machine, as in Istio."""
+    import mesh_dnsproxy
+
     for_the_machine = config.port == _DNS_PORT
     resolv_conf = _RESOLV_CONF
     if for_the_machine and os.geteuid() == 0 and _FORMER_RESOLV_CONF.exists():
@@ -51,15 +68,17 @@ def _every_interface() -> tuple[str, ...]:
 
 
 @asynccontextmanager
-async def answering_names(config: NamesConfig, readiness: Readiness) -> AsyncIterator[DnsServer]:
+async def answering_names(config: NamesConfig, readiness: Readiness) -> "AsyncIterator[DnsServer]":
     """Answer DNS queries while the block runs; `readiness` waits for the first name table.
 
     Raises `ListenError`.
     """
+    import mesh_dnsproxy
+
     async with AsyncExitStack() as stack:
         try:
             server = await stack.enter_async_context(
-                mesh_dnsproxy.serving(dns_config(config), readiness=readiness)
+                mesh_dnsproxy.serving(dns_config(config), readiness=register_dns(readiness))
             )
         except mesh_dnsproxy.DnsProxyError as error:
             raise ListenError(

@@ -1,0 +1,58 @@
+"""The start of every agent, with Envoy or without: what comes before the certificate.
+
+Stop signals, readiness, the status server (which says from the beginning why the agent is not
+ready), and the roots that were learned in earlier runs.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from mesh_agent._config import AgentConfig
+from mesh_agent.identity._learned_roots import learned_roots
+from mesh_agent.status._endpoints import StatusEndpoints
+from mesh_agent.status._http import http_server
+from mesh_identity import LearnedRoots
+from mesh_lifecycle import Condition, Readiness, Stopping, stop_signals
+from mesh_listening import Port
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommonStart:
+    """The parts that have started before the certificate.
+
+    certificate_ready: the first condition, and not set yet; the agent adds its others.
+    endpoints: to be told when the agent has started.
+    status_port: counts the status server's connections.
+    learned_roots: None where the agent learns no roots.
+    """
+
+    stopping: Stopping
+    readiness: Readiness
+    certificate_ready: Condition
+    endpoints: StatusEndpoints
+    status_port: Port
+    learned_roots: LearnedRoots | None
+
+
+@asynccontextmanager
+async def common_start(config: AgentConfig) -> AsyncIterator[CommonStart]:
+    """Heed stop signals and serve the status port while the block runs; raises `ListenError`."""
+    status = config.status
+    with stop_signals() as stopping:
+        readiness = Readiness(stopping)
+        # Before the status server: a readiness without conditions counts as ready.
+        certificate_ready = readiness.register("certificate")
+        endpoints = StatusEndpoints(readiness, stopping, metrics_local_only=status.local_metrics)
+        async with http_server(status.host, status.port, endpoints, limits=status.limits) as (
+            _,
+            status_port,
+        ):
+            yield CommonStart(
+                stopping=stopping,
+                readiness=readiness,
+                certificate_ready=certificate_ready,
+                endpoints=endpoints,
+                status_port=status_port,
+                learned_roots=learned_roots(config.learned_roots),
+            )
