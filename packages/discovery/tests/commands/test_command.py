@@ -20,26 +20,9 @@ from mesh_ca import TokenIssuer, load_or_create_authority
 from mesh_ca.testing import signing_request
 from mesh_protos import CREATE_CERTIFICATE
 from mesh_protos.ca_pb2 import IstioCertificateRequest, IstioCertificateResponse
-from planes import Documents, Plane
+from planes import Documents, Plane, run_command
 
 Start = Callable[..., Awaitable[Any]]
-
-
-async def run(cwd: Path, *arguments: str, **env: str) -> tuple[int, str]:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "mesh_discovery",
-        *arguments,
-        cwd=cwd,
-        env=env,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    async with asyncio.timeout(60):
-        output, _ = await process.communicate()
-    assert process.returncode is not None
-    return process.returncode, output.decode()
 
 
 async def test_a_first_configuration_with_mistakes_ends_with_its_sentences(
@@ -47,7 +30,7 @@ async def test_a_first_configuration_with_mistakes_ends_with_its_sentences(
 ) -> None:
     (config_dir / "a.yaml").write_text("kind: Servce\n")
 
-    code, output = await run(
+    code, output = await run_command(
         tmp_path, "discovery", f"--configDir={config_dir}", "--grpcAddr=127.0.0.1:0",
         "--httpAddr=", "--secureGRPCAddr=", "--monitoringAddr=",
     )  # fmt: skip
@@ -65,7 +48,7 @@ async def test_ports_in_use_are_all_named_with_their_flags(
         socket.create_server(("127.0.0.1", 0)) as two,
     ):
         ports = [each.getsockname()[1] for each in (one, two)]
-        code, output = await run(
+        code, output = await run_command(
             tmp_path, "discovery", f"--config-dir={config_dir}", "--http-addr=",
             f"--grpc-addr=127.0.0.1:{ports[0]}", "--secure-grpc-addr=",
             f"--monitoring-addr=127.0.0.1:{ports[1]}",
@@ -80,7 +63,7 @@ async def test_ports_in_use_are_all_named_with_their_flags(
 
 
 async def test_settings_that_cannot_be_used_are_all_named(config_dir: Path, tmp_path: Path) -> None:
-    code, output = await run(
+    code, output = await run_command(
         tmp_path, "discovery", f"--config-dir={config_dir}", "--grpc-addr=nowhere",
         "--secure-grpc-addr=", "--jwt-issuer=x", "--domain=Not.Lower",
         DEFAULT_WORKLOAD_CERT_TTL="1d", PILOT_DEBOUNCE_AFTER="fast", JWT_RULE="{",
@@ -103,7 +86,7 @@ async def test_a_ca_directory_that_cannot_be_used_is_named(
 ) -> None:
     (tmp_path / "ca").write_text("a file")
 
-    code, output = await run(
+    code, output = await run_command(
         tmp_path, "discovery", f"--config-dir={config_dir}", "--grpc-addr=127.0.0.1:0",
         "--http-addr=", "--secure-grpc-addr=127.0.0.1:0", "--monitoring-addr=", ROOT_CA_DIR="ca",
     )  # fmt: skip
@@ -117,13 +100,13 @@ async def test_check_tells_what_is_wrong_or_that_all_is_good(
     config_dir: Path, tmp_path: Path, yaml: Documents
 ) -> None:
     (config_dir / "web.yaml").write_text(yaml.service("web", "127.0.0.1", 80, 8080))
-    assert await run(tmp_path, "check", f"--config-dir={config_dir}") == (
+    assert await run_command(tmp_path, "check", f"--config-dir={config_dir}") == (
         0,
         "1 objects in 1 files are good\n",
     )
 
     (config_dir / "bad.yaml").write_text("kind: X")
-    code, output = await run(tmp_path, "check", f"--config-dir={config_dir}")
+    code, output = await run_command(tmp_path, "check", f"--config-dir={config_dir}")
 
     assert code == 1
     assert f"{config_dir}/bad.yaml:1: kind: unknown kind" in output
@@ -253,7 +236,7 @@ async def test_the_serving_certificate_follows_the_discovery_address(
     ],
 )
 async def test_help_loses_no_words(command: str, words: tuple[str, ...], tmp_path: Path) -> None:
-    _, output = await run(tmp_path, command, "--help")
+    _, output = await run_command(tmp_path, command, "--help")
 
     text = " ".join(output.split())
     assert [each for each in words if each not in text] == []

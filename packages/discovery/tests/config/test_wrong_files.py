@@ -1,8 +1,6 @@
 """A control plane whose files go wrong while it runs: what it serves, and how it is asked."""
 
-import asyncio
 import json
-import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +8,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from planes import Documents, Plane
+from planes import Documents, Plane, run_command
 
 Start = Callable[..., Awaitable[Any]]
 
@@ -18,23 +16,6 @@ VIRTUAL_SERVICE = (
     "apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: v}\n"
     "spec: {hosts: [web]}\n"
 )
-
-
-async def run(cwd: Path, *arguments: str, **env: str) -> tuple[int, list[str]]:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "mesh_discovery",
-        *arguments,
-        cwd=cwd,
-        env=env,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    async with asyncio.timeout(60):
-        output, _ = await process.communicate()
-    assert process.returncode is not None
-    return process.returncode, output.decode().splitlines()
 
 
 async def kinds(plane: Plane) -> list[str]:
@@ -70,7 +51,10 @@ async def test_the_status_tells_a_wrong_file_until_it_is_right(
     file.write_text(yaml.service("web", "127.0.0.1", 80, 8080))
     plane = await start_plane(config_dir)
     status = ("status", f"--monitoring-addr={plane.monitoring}")
-    assert await run(tmp_path, *status) == (0, ["0 proxies connected, everything is as configured"])
+    assert await run_command(tmp_path, *status) == (
+        0,
+        "0 proxies connected, everything is as configured\n",
+    )
 
     replace(file, yaml.service("web", "127.0.0.1", 80, 8080).replace("STATIC", "STATICS"))
 
@@ -78,8 +62,9 @@ async def test_the_status_tells_a_wrong_file_until_it_is_right(
         return (await plane.get("/debug/status"))["wrong_files"]
 
     (told,) = await eventually(wrong, what="the wrong file")
-    code, lines = await run(tmp_path, *status)
-    page = json.loads((await run(tmp_path, *status, "--json"))[1][0])
+    code, output = await run_command(tmp_path, *status)
+    lines = output.splitlines()
+    page = json.loads((await run_command(tmp_path, *status, "--json"))[1])
 
     assert (told["file"], told["kept"]["objects"]) == (str(file), 1)
     assert told["kept"]["read_at"] < told["since"]
@@ -97,7 +82,7 @@ async def test_the_status_tells_a_wrong_file_until_it_is_right(
         return not await wrong()
 
     await eventually(well, what="the right file")
-    assert (await run(tmp_path, *status))[0] == 0
+    assert (await run_command(tmp_path, *status))[0] == 0
 
 
 async def test_the_status_tells_what_is_not_reached(
@@ -108,7 +93,8 @@ async def test_the_status_tells_what_is_not_reached(
         (config_dir / f"{name}.yaml").write_text(text)
     plane = await start_plane(config_dir)
 
-    code, lines = await run(tmp_path, "status", f"--monitoring-addr={plane.monitoring}")
+    code, output = await run_command(tmp_path, "status", f"--monitoring-addr={plane.monitoring}")
+    lines = output.splitlines()
 
     assert code == 1
     assert lines[0].startswith(
@@ -116,7 +102,7 @@ async def test_the_status_tells_what_is_not_reached(
         f"default/a ({config_dir}/a.yaml:1), which comes first"
     )
     assert "mesh_discovery_config_unreachable 1.0" in await plane.get("/metrics")
-    assert (await run(tmp_path, "check", f"--config-dir={config_dir}"))[0] == 1
+    assert (await run_command(tmp_path, "check", f"--config-dir={config_dir}"))[0] == 1
 
 
 @pytest.mark.parametrize("by", ["flag", "environment"])
@@ -124,15 +110,18 @@ async def test_what_only_istio_has_is_let_pass_counted_and_shown(
     by: str, config_dir: Path, tmp_path: Path, start_plane: Start
 ) -> None:
     (config_dir / "route.yaml").write_text(VIRTUAL_SERVICE)
-    code, lines = await run(tmp_path, "check", f"--config-dir={config_dir}")
+    code, output = await run_command(tmp_path, "check", f"--config-dir={config_dir}")
+    lines = output.splitlines()
     assert code == 1
     assert "VirtualService is not supported yet" in lines[0]
 
     flag = ["--allow-unsupported"] if by == "flag" else []
     env = {} if flag else {"MESH_DISCOVERY_ALLOW_UNSUPPORTED": "true"}
-    code, lines = await run(tmp_path, "check", f"--config-dir={config_dir}", *flag, **env)
+    code, output = await run_command(tmp_path, "check", f"--config-dir={config_dir}", *flag, **env)
+    lines = output.splitlines()
     plane = await start_plane(config_dir, *flag, **env)
-    _, told = await run(tmp_path, "status", f"--monitoring-addr={plane.monitoring}")
+    _, output = await run_command(tmp_path, "status", f"--monitoring-addr={plane.monitoring}")
+    told = output.splitlines()
 
     sentence = f"{config_dir}/route.yaml:2: kind: VirtualService is not supported yet"
     assert code == 0
@@ -158,7 +147,10 @@ async def test_a_status_that_cannot_be_had_is_told_in_a_sentence(
     await site.start()
     try:
         ports = {"free": free_port("127.0.0.1"), "other": runner.addresses[0][1]}
-        code, lines = await run(tmp_path, "status", f"--monitoring-addr={address.format(**ports)}")
+        code, output = await run_command(
+            tmp_path, "status", f"--monitoring-addr={address.format(**ports)}"
+        )
+        lines = output.splitlines()
     finally:
         await runner.cleanup()
 

@@ -14,26 +14,9 @@ from mesh_discovery.config.kinds._protocol import Protocol
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._peer_authentication import PeerPolicies, Policy
 from mesh_discovery.plan._envoy_names import short_names
+from planes import WEB, entry, workload
 
 Build = Callable[..., MeshModel]
-
-
-def entry(name: str, spec: str, *, namespace: str = "default", created: str = "") -> str:
-    stamp = f", creationTimestamp: '{created}'" if created else ""
-    return (
-        "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\n"
-        f"metadata: {{name: {name}, namespace: {namespace}{stamp}}}\nspec: {{{spec}}}\n"
-    )
-
-
-def workload(name: str, spec: str, *, namespace: str = "default") -> str:
-    return (
-        "apiVersion: networking.istio.io/v1\nkind: WorkloadEntry\n"
-        f"metadata: {{name: {name}, namespace: {namespace}}}\nspec: {{{spec}}}\n"
-    )
-
-
-WEB = "hosts: [web.a], resolution: STATIC, ports: [{number: 80, name: http, targetPort: 8080}]"
 
 
 def test_workloads_are_selected_by_label_in_their_own_namespace(model_of: Build) -> None:

@@ -10,26 +10,9 @@ from mesh_discovery.config.kinds._service_entry import Resolution
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._services import Port, Service
 from mesh_discovery.plan._outbound import HttpOutbound, TcpOutbound, plan_outbound
+from planes import entry
 
 Build = Callable[..., MeshModel]
-
-
-def entry(name: str, spec: str, *, namespace: str = "default", created: str = "") -> str:
-    stamp = f", creationTimestamp: '{created}'" if created else ""
-    return (
-        "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\n"
-        f"metadata: {{name: {name}, namespace: {namespace}{stamp}}}\nspec: {{{spec}}}\n"
-    )
-
-
-def workload(name: str, spec: str, *, namespace: str = "default") -> str:
-    return (
-        "apiVersion: networking.istio.io/v1\nkind: WorkloadEntry\n"
-        f"metadata: {{name: {name}, namespace: {namespace}}}\nspec: {{{spec}}}\n"
-    )
-
-
-WEB = "hosts: [web.a], resolution: STATIC, ports: [{number: 80, name: http, targetPort: 8080}]"
 
 
 def test_http_services_share_a_listener_and_the_older_service_keeps_a_place(

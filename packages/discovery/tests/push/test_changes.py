@@ -4,28 +4,10 @@ from collections.abc import Callable
 
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.push._changes import difference
-from planes import Documents
+from planes import WEB, Documents, entry, workload
 from xds_server import ConfigKey
 
 Build = Callable[..., MeshModel]
-
-
-def entry(name: str, spec: str, *, namespace: str = "default", created: str = "") -> str:
-    stamp = f", creationTimestamp: '{created}'" if created else ""
-    return (
-        "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\n"
-        f"metadata: {{name: {name}, namespace: {namespace}{stamp}}}\nspec: {{{spec}}}\n"
-    )
-
-
-def workload(name: str, spec: str, *, namespace: str = "default") -> str:
-    return (
-        "apiVersion: networking.istio.io/v1\nkind: WorkloadEntry\n"
-        f"metadata: {{name: {name}, namespace: {namespace}}}\nspec: {{{spec}}}\n"
-    )
-
-
-WEB = "hosts: [web.a], resolution: STATIC, ports: [{number: 80, name: http, targetPort: 8080}]"
 
 
 def test_an_endpoint_more_is_incremental_and_names_service_and_address(

@@ -1,13 +1,14 @@
 """What the tests of the control plane share: documents, processes, Envoys, and waiting."""
 
-from planes._documents import Documents
+from planes._documents import WEB, Documents, entry, workload
 from planes._envoys import Envoy, WorkloadSecrets, bootstrap
 from planes._lab import Lab
-from planes._processes import Plane, Process, start
+from planes._processes import Plane, Process, run_command, start
 from planes._resources import as_json, proxy
 from planes._waiting import eventually
 
 __all__ = [
+    "WEB",
     "Documents",
     "Envoy",
     "Lab",
@@ -16,7 +17,10 @@ __all__ = [
     "WorkloadSecrets",
     "as_json",
     "bootstrap",
+    "entry",
     "eventually",
     "proxy",
+    "run_command",
     "start",
+    "workload",
 ]

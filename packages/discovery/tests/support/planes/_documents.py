@@ -17,6 +17,9 @@ spec:
   - {{address: {address}, serviceAccount: {name}}}
 """
 
+WEB = "hosts: [web.a], resolution: STATIC, ports: [{number: 80, name: http, targetPort: 8080}]"
+"""The spec of a service with one HTTP port and without endpoints."""
+
 
 def service(name: str, address: str, port: int, target: int, protocol: str = "http") -> str:
     return SERVICE.format(name=name, address=address, port=port, target=target, protocol=protocol)
@@ -26,6 +29,23 @@ def peer_authentication(mode: str, *, namespace: str = "istio-system") -> str:
     return (
         "apiVersion: security.istio.io/v1\nkind: PeerAuthentication\n"
         f"metadata: {{name: default, namespace: {namespace}}}\nspec: {{mtls: {{mode: {mode}}}}}\n"
+    )
+
+
+def entry(name: str, spec: str, *, namespace: str = "default", created: str = "") -> str:
+    """Return a ServiceEntry; spec: its fields in YAML's flow style."""
+    stamp = f", creationTimestamp: '{created}'" if created else ""
+    return (
+        "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\n"
+        f"metadata: {{name: {name}, namespace: {namespace}{stamp}}}\nspec: {{{spec}}}\n"
+    )
+
+
+def workload(name: str, spec: str, *, namespace: str = "default") -> str:
+    """Return a WorkloadEntry; spec: its fields in YAML's flow style."""
+    return (
+        "apiVersion: networking.istio.io/v1\nkind: WorkloadEntry\n"
+        f"metadata: {{name: {name}, namespace: {namespace}}}\nspec: {{{spec}}}\n"
     )
 
 

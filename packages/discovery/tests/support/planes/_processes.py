@@ -63,6 +63,21 @@ async def start(*command: str, cwd: Path, env: dict[str, str] | None = None) -> 
     return Process(process, asyncio.create_task(read(), name="output"), output)
 
 
+async def run_command(cwd: Path, *arguments: str, **env: str) -> tuple[int, str]:
+    """Run mesh-discovery until it ends; return its exit code and all of its output."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "mesh_discovery", *arguments),
+        cwd=cwd,
+        env=env,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    async with asyncio.timeout(60):
+        output, _ = await process.communicate()
+    assert process.returncode is not None
+    return process.returncode, output.decode()
+
+
 @dataclass
 class Plane:
     """A control plane process and where it listens."""
