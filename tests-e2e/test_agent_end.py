@@ -6,6 +6,8 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from mesh_e2e import (
     Target,
     alive,
@@ -99,6 +101,7 @@ async def test_sigterm_lets_requests_under_way_finish(tmp_path: Path, record: Re
         assert cut_off == []
 
 
+@pytest.mark.slow
 async def test_sigterm_to_the_caller_s_agent_lets_requests_under_way_finish(
     tmp_path: Path, record: Record
 ) -> None:
@@ -107,6 +110,7 @@ async def test_sigterm_to_the_caller_s_agent_lets_requests_under_way_finish(
         await stop_under_held_requests(mesh, frontend, "outbound|8080||backend", record)
 
 
+@pytest.mark.slow
 async def test_envoy_does_not_outlive_a_killed_agent_and_both_come_back(
     tmp_path: Path, record: Record
 ) -> None:

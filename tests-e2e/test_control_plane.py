@@ -5,6 +5,8 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+import pytest
+
 from mesh_e2e import Target, another_control_plane, constant_load, kill_control_plane, mesh_of
 from mesh_local import RunningMesh
 from mesh_testkit import until
@@ -60,6 +62,7 @@ async def until_it_answers(mesh: RunningMesh) -> None:
         await load.until_answered(1)
 
 
+@pytest.mark.slow
 async def test_the_control_plane_is_killed_and_comes_back_under_load(
     tmp_path: Path, record: Record
 ) -> None:
@@ -93,6 +96,7 @@ async def test_the_control_plane_is_killed_and_comes_back_under_load(
         assert load.report.failures == []
 
 
+@pytest.mark.slow
 async def test_an_edited_endpoint_is_in_use_soon(tmp_path: Path, record: Record) -> None:
     loop = asyncio.get_running_loop()
     async with mesh_of(MESH, tmp_path) as mesh:

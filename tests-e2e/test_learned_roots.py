@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 from cryptography import x509
 
 from mesh_e2e import (
@@ -87,6 +88,7 @@ async def replace_root(mesh: RunningMesh, directory: Path) -> bytes:
     return roots.read_bytes()
 
 
+@pytest.mark.slow
 async def test_an_agent_works_through_a_new_root_and_restarts_though_its_root_file_is_not_updated(
     tmp_path: Path,
 ) -> None:

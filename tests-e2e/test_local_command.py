@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 from mesh_e2e import ECHO, alive, children_of, command_line, last_words, run_command
 from mesh_testkit import until
 
@@ -86,6 +88,7 @@ async def test_the_example_passes_its_checks_and_prints_each_step(tmp_path: Path
     assert "All checks passed" in output
 
 
+@pytest.mark.slow
 async def test_a_check_that_does_not_hold_fails_the_run(tmp_path: Path) -> None:
     file = write_mesh(tmp_path)
     with file.open("a") as opened:
@@ -140,6 +143,7 @@ async def test_one_signal_stops_everything_in_order(tmp_path: Path) -> None:
     assert stops[3:] == ["backend", "control-plane"]
 
 
+@pytest.mark.slow
 async def test_nothing_outlives_a_killed_mesh_local(tmp_path: Path) -> None:
     state = tmp_path / "state"
     async with mesh_local_up(write_mesh(tmp_path), state) as process:
@@ -151,6 +155,7 @@ async def test_nothing_outlives_a_killed_mesh_local(tmp_path: Path) -> None:
         socket.unlink()  # a killed process removes nothing; the next run does
 
 
+@pytest.mark.slow
 async def test_a_program_that_dies_comes_back(tmp_path: Path) -> None:
     state = tmp_path / "state"
     async with mesh_local_up(write_mesh(tmp_path), state) as process:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 import vocabulary
-from workspace import ROOT
 
 
 @pytest.mark.parametrize(
@@ -48,7 +47,3 @@ def three() -> None:
     return None
 """
     assert list(vocabulary.without_subject(source)) == [(2, "What")]
-
-
-def test_the_tree_keeps_to_the_vocabulary(capsys: pytest.CaptureFixture[str]) -> None:
-    assert vocabulary.main(ROOT) == 0, capsys.readouterr().out

@@ -155,7 +155,7 @@ def _memory_kib() -> int:
 
 
 async def measure(streams: int, large_kib: int, only: str | None) -> None:
-    from mesh_sds import AllowedPeers, SdsConfig, TlsCertificate, serving
+    from mesh_sds import AllowedPeers, ConnectionLimits, SdsConfig, TlsCertificate, serving
     from mesh_sds.testing import FakeSecrets
 
     clients = Clients()
@@ -168,7 +168,9 @@ async def measure(streams: int, large_kib: int, only: str | None) -> None:
                 continue
             secrets, path = FakeSecrets(), directory / name / "socket"
             secrets.set(default=TlsCertificate(chain_pem=b"0" * 3200, private_key_pem=b"k" * 240))
-            config = SdsConfig(socket_path=path, allow=allow)
+            # All streams are of one process, which is one peer.
+            limits = ConnectionLimits(port=16_384, peer=16_384)
+            config = SdsConfig(socket_path=path, allow=allow, limits=limits)
             server = await stack.enter_async_context(serving(config, secrets))
             served.append(Served(name, path, secrets, server))
 

@@ -112,6 +112,7 @@ async def test_a_lifetime_may_be_given_in_days(real_authority: FakeAuthority) ->
     assert real_authority.requests[0].lifetime == timedelta(days=2)
 
 
+@pytest.mark.slow
 async def test_get_that_times_out_between_two_tries_has_the_reason_of_the_first(
     real_authority: FakeAuthority,
 ) -> None:

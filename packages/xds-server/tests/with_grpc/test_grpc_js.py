@@ -17,6 +17,7 @@ from xds_server import Listener
 HERE = Path(__file__).parent / "grpc_js"
 CSDS = "/envoy.service.status.v3.ClientStatusDiscoveryService/FetchClientStatus"
 ACKED = config_dump_shared_pb2.ClientResourceStatus.ACKED
+pytestmark = pytest.mark.slow  # it installs from npm
 
 
 @pytest.fixture

@@ -175,6 +175,7 @@ async def test_a_client_that_does_not_read_is_closed_logged_and_counted(
     assert registry.get_sample_value("xds_server_pending_write_bytes") == 0
 
 
+@pytest.mark.slow
 async def test_a_crowd_that_does_not_read_leaves_the_times_of_others_as_they_are(
     state: State, make: Make, http2: Any, capsys: Any
 ) -> None:
