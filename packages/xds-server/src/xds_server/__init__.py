@@ -29,7 +29,7 @@ from xds_server.serving._listeners import (
     server_context,
 )
 from xds_server.serving._peers import peer_of
-from xds_server.serving._serving import serving
+from xds_server.serving._serving import RpcHandler, serving
 from xds_server.serving._socket_path import prepare_socket_path
 from xds_server.sources._generated import Generated
 from xds_server.sources._generator import Client, ClientObserver, Generator
@@ -76,6 +76,7 @@ __all__ = [
     "XdsServer",
     "RestAnswer",
     "answer_rest",
+    "RpcHandler",
     "serving",
     # where
     "Bound",

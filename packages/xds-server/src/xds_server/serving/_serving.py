@@ -6,7 +6,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any, TypeVar
+from typing import Protocol, TypeVar, cast
 
 import grpc
 import grpc.aio
@@ -30,12 +30,19 @@ from xds_server.serving._services import XdsHandler
 C = TypeVar("C")
 
 
+class RpcHandler(Protocol):
+    """The methods of one gRPC service, as `grpc.GenericRpcHandler` has them."""
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> object:
+        """Return the handler of a method; None for one of another service."""
+
+
 @asynccontextmanager
 async def serving(
     server: XdsServer[C],
     listeners: Sequence[Listener],
     *,
-    extra_handlers: Sequence[grpc.GenericRpcHandler[Any, Any]] = (),
+    extra_handlers: Sequence[RpcHandler] = (),
 ) -> AsyncIterator[Bound]:
     """Serve on every listener until the context is left. Raises `ListenError`."""
     handlers = (XdsHandler(server), *extra_handlers)
@@ -54,7 +61,7 @@ async def serving(
 @asynccontextmanager
 async def _open(
     listener: Listener,
-    handlers: Sequence[grpc.GenericRpcHandler[Any, Any]],
+    handlers: Sequence[RpcHandler],
     config: ServerConfig,
 ) -> AsyncIterator[tuple[str, Port]]:
     """One gRPC server a listener, inside on loopback, and an acceptor that accepts for it.
@@ -96,13 +103,14 @@ def _listening(listener: Listener, stack: AsyncExitStack) -> tuple[list[socket.s
 
 @asynccontextmanager
 async def _grpc_server(
-    handlers: Sequence[grpc.GenericRpcHandler[Any, Any]],
+    handlers: Sequence[RpcHandler],
     config: ServerConfig,
     limits: ConnectionLimits,
 ) -> AsyncIterator[tuple[str, int]]:
     """Run a server; yield the address where it listens."""
     grpc_server = grpc.aio.server(
-        handlers=handlers,
+        # The server looks at nothing but `service`, whatever the messages are.
+        handlers=cast("Sequence[grpc.GenericRpcHandler[bytes, bytes]]", handlers),
         interceptors=[OnlyThroughAcceptor()],
         options=[*_options(config), *options(limits)],
     )
