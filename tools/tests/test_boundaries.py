@@ -63,6 +63,36 @@ def test_import_that_the_table_does_not_allow_is_found(copy: Path, check: Checke
     assert "mesh_lifecycle is not allowed to import xds_proxy" in done.stdout
 
 
+def test_import_against_the_order_of_folders_is_found(copy: Path, check: Checked) -> None:
+    lowest = copy / "packages/xds-proxy/src/xds_proxy/_errors.py"
+    append(lowest, "from xds_proxy import _relay")
+    done = check()
+    assert done.returncode == 1
+    assert "xds_proxy._errors is not allowed to import xds_proxy._relay" in done.stdout
+
+
+def test_a_module_that_the_layers_do_not_name_is_found(copy: Path, check: Checked) -> None:
+    (copy / "packages/xds-proxy/src/xds_proxy/_new.py").write_text('"""New."""\n')
+    done = check()
+    assert done.returncode == 1
+    assert "xds_proxy._new" in done.stdout
+
+
+def test_folders_without_layers_are_found(copy: Path) -> None:
+    file = copy / "packages/xds-proxy/pyproject.toml"
+    file.write_text(file.read_text().replace("[tool.mesh]", "[tool.other]"))
+    (found,) = boundaries.folder_mistakes(copy)
+    assert "packages/xds-proxy/pyproject.toml has no tool.mesh.layers" in found
+
+
+def test_a_folder_of_too_many_modules_is_found(copy: Path) -> None:
+    folder = copy / "packages/lifecycle/src/mesh_lifecycle"
+    for number in range(boundaries.MOST_MODULES):
+        (folder / f"_more_{number}.py").touch()
+    (found,) = boundaries.folder_mistakes(copy)
+    assert "packages/lifecycle/src/mesh_lifecycle holds" in found
+
+
 def test_import_only_for_type_checking_counts_as_an_import(copy: Path, check: Checked) -> None:
     append(
         copy / "packages/lifecycle/src/mesh_lifecycle/_backoff.py",
