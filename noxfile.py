@@ -6,6 +6,7 @@ installed as editable; `alone` and `build` are where each package stands by itse
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -32,6 +33,8 @@ nox.options.sessions = ["lint", "types", "boundaries", "tests"]
 
 PACKAGES = {package.folder.name: package for package in packages()}
 CONSTRAINTS = ROOT / "tools" / "constraints.txt"
+PARALLEL = ("--numprocesses", str((os.cpu_count() or 1) + 1), "--dist", "loadfile")
+"""Tests wait more than they compute. A file's tests stay in one process, for its fixtures' sake."""
 each_package = nox.parametrize("package", [nox.param(name, id=name) for name in PACKAGES])
 
 
@@ -62,7 +65,7 @@ def run_all_tests(session: nox.Session, marks: str) -> None:
     """Run those tests whose marks fit the expression, of everything."""
     install_editable(session, "test")
     install(session, "--group", "test")
-    session.run("pytest", "-m", marks, *session.posargs)
+    session.run("pytest", "-m", marks, *PARALLEL, *session.posargs)
 
 
 @nox.session
@@ -116,10 +119,10 @@ def run_from_wheels(session: nox.Session, package: Package, constraints: Path) -
     # First with nothing but what users get, so that a test tool cannot pass for a requirement.
     session.install("--constraint", str(constraints), *required)
     session.run("python", str(ROOT / "tools" / "public_face.py"), package.import_name)
-    tools = (*wheels.values(), *third_party(package, "test"))
+    tools = (*wheels.values(), *third_party(package, "test"), "pytest-xdist")
     session.install("--constraint", str(constraints), *tools)
     chosen = ("--without-envoy", "-m", "not slow", str(package.folder / "tests"))
-    session.run("pytest", *chosen, *session.posargs)
+    session.run("pytest", *chosen, *PARALLEL, *session.posargs)
 
 
 WHEELS: dict[str, str] = {}

@@ -19,15 +19,15 @@ BASE = {
 
 
 @pytest.fixture
-def workload(tmp_path: Path) -> Path:
+def workload(socket_dir: Path) -> Path:
     """A directory that holds what a platform mounts, and something that passes for an Envoy."""
     for name in ("var/run/secrets/tokens/istio-token", "var/run/secrets/istio/root-cert.pem"):
-        (tmp_path / name).parent.mkdir(parents=True)
-        (tmp_path / name).write_text("x")
-    envoy = tmp_path / "envoy"
+        (socket_dir / name).parent.mkdir(parents=True)
+        (socket_dir / name).write_text("x")
+    envoy = socket_dir / "envoy"
     envoy.write_text("#!/bin/sh\n")
     envoy.chmod(0o755)
-    return tmp_path
+    return socket_dir
 
 
 @pytest.fixture

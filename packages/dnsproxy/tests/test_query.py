@@ -30,7 +30,7 @@ def make_answerer() -> Answerer:
 
 
 ANSWERER = make_answerer()
-GOOD = dns.message.make_query("known.example.", "A", use_edns=0, payload=1400).to_wire()
+GOOD = dns.message.make_query("known.example.", "A", use_edns=0, payload=1400, id=0x1234).to_wire()
 
 
 @st.composite

@@ -11,7 +11,7 @@ from dns_peers import reply_to
 from mesh_dnsproxy.message._query import Query, parse_query
 from mesh_dnsproxy.message._reply import Verdict, cut, judge, lifetime, records
 
-PACKET = dns.message.make_query("a.example.", "A", use_edns=0).to_wire()
+PACKET = dns.message.make_query("a.example.", "A", use_edns=0, id=0x1234).to_wire()
 QUERY = parse_query(PACKET)
 assert isinstance(QUERY, Query)
 QUESTION = QUERY.question

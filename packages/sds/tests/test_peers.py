@@ -55,6 +55,7 @@ async def test_a_subscriber_is_shown_with_the_process_the_kernel_names(
         (AllowedPeers(gids=frozenset()), f"gid {SELF.gid} is not allowed"),
         (AllowedPeers(pids=lambda: {1}), f"pid {SELF.pid} is not allowed"),
     ],
+    ids=["uid", "gid", "pid"],
 )
 async def test_a_process_that_is_not_allowed_gets_nothing_and_is_logged_once(
     socket_path: Path,
