@@ -1,5 +1,7 @@
-"""The conditions for the agent to be ready, each kept true or false by what it depends on.
+"""The conditions for the agent to be ready; ready is when all are set and no stop was requested.
 
-Every agent has `certificate`, and `dns` where it answers DNS queries. With an Envoy it has `envoy`;
-for a gRPC application that runs without one, `files`.
+`mesh_lifecycle.Readiness` combines them. Every agent has `certificate`: there is a valid one, or
+another process serves it. `dns`, where the agent answers DNS queries: there has been a name table.
+With an Envoy, `envoy`: it has its clusters and listeners and is live; remembered until it ends.
+For a gRPC application that runs without one, `files`: those that it starts from are there.
 """
