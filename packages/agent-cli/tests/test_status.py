@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 import pytest
 
 from cli_fixtures import Call, Serve
-from mesh_agent_cli._status import render_status
+from mesh_agent_cli.screens._status import render_status
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 STATUS = {

@@ -8,12 +8,15 @@ Importing this package loads nothing heavy.
 from mesh_agent_cli._errors import CliError
 from mesh_agent_cli._main import main
 from mesh_agent_cli._plugins import GROUP
+from mesh_agent_cli.screens._terminal import Screen, screen
 
 __all__ = [
     # run
     "main",
     # extend
     "GROUP",
+    "Screen",
+    "screen",
     # errors
     "CliError",
 ]

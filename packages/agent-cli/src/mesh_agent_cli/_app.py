@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mesh_agent_cli._plugins import add_plugins
 from mesh_agent_cli._version import OutputFormat
+from mesh_agent_cli.documents._completion import Shell
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 _BIND_ADDRESS = "MESH_AGENT_BIND_ADDRESS"
+_NAME = "mesh-agent"
 _READY_PATH = "healthz/ready"
+_LEAST_PERIOD_S = 0.1
+_ABOUT_ALL = frozenset({"completion", "docs", "collateral"})
+"""The commands that tell of all others, those of other packages too."""
 
 Address = Annotated[
     str, typer.Option(envvar=_BIND_ADDRESS, help="Where the agent's ports are bound.")
 ]
+StatusPort = Annotated[int, typer.Option(min=1, max=65535, help="The agent's status port.")]
+AsJson = Annotated[bool, typer.Option("--json", help="As JSON, for scripts.")]
 
 
 def build(
@@ -38,10 +46,15 @@ def build(
         "version": version,
         "request": request,
         "status": status,
+        "certs": certs,
+        "dns": dns,
+        "completion": completion,
+        "docs": docs,
     }
     for name, command in own.items():
         app.command(name)(command)
-    if wanted not in own:
+    app.command("collateral", hidden=True)(docs)
+    if wanted not in own or wanted in _ABOUT_ALL:
         plugins = find_plugins()
         names = [name for name in plugins if name == wanted]
         add_plugins(app, plugins, names or plugins)
@@ -104,7 +117,10 @@ def request(
     body: Annotated[str | None, typer.Argument(help="What to send.")] = None,
     address: Address = "localhost",
     debug_port: Annotated[
-        int, typer.Option("--debug-port", help="15000 (Envoy), 15004, 15020 (agent) or 15021.")
+        int,
+        typer.Option(
+            "--debug-port", "--debugPort", help="15000 (Envoy), 15004, 15020 (agent) or 15021."
+        ),
     ] = 15000,
 ) -> None:
     """Send a request to Envoy's admin port, or the agent's, and print the answer's body."""
@@ -118,19 +134,134 @@ def request(
 
 
 def status(
+    seconds: Annotated[
+        float | None, typer.Argument(min=_LEAST_PERIOD_S, help="For --watch: how often.")
+    ] = None,
     *,
     address: Address = "localhost",
-    port: Annotated[int, typer.Option(min=1, max=65535, help="The agent's status port.")] = 15020,
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON, for scripts.")] = False,
+    port: StatusPort = 15020,
+    as_json: AsJson = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Again and again, every 2 seconds.")
+    ] = False,
 ) -> None:
     """Show a running agent's identity, certificate, Envoy and configuration."""
     import json
     from datetime import UTC, datetime
 
-    from mesh_agent_cli._status import fetch_status, render_status
+    from mesh_agent_cli.screens._status import fetch_status, render_status
+    from mesh_agent_cli.screens._terminal import Screen, screen
 
-    found = fetch_status(address=address, port=port)
+    def shown(out: Screen) -> str:
+        found = fetch_status(address=address, port=port)
+        if as_json:
+            return json.dumps(found, indent=None if watch else 2)
+        return render_status(found, now=datetime.now(UTC), out=out)
+
+    if not watch:
+        if seconds is not None:
+            raise typer.BadParameter("SECONDS is for --watch")
+        typer.echo(shown(screen()))
+        return
+    from mesh_agent_cli.screens._watch import watch as show_again
+
+    show_again(shown, every_s=seconds or 2, as_lines=as_json)
+
+
+def certs(
+    *,
+    address: Address = "localhost",
+    port: StatusPort = 15020,
+    envoy_port: Annotated[
+        int | None,
+        typer.Option(
+            "--envoy-port",
+            min=1,
+            max=65535,
+            help="Envoy's admin port.  [default: where the agent says]",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the workload's certificate and roots, those that Envoy has, and whether they agree."""
+    import json
+    from datetime import UTC, datetime
+
+    from mesh_agent_cli.screens._certificates import fetch_certificates, render_certificates
+    from mesh_agent_cli.screens._terminal import screen
+
+    found = fetch_certificates(address=address, port=port, envoy_port=envoy_port)
     if as_json:
         typer.echo(json.dumps(found, indent=2))
     else:
-        typer.echo(render_status(found, now=datetime.now(UTC)))
+        typer.echo(render_certificates(found, now=datetime.now(UTC), out=screen()))
+
+
+def dns(
+    query: Annotated[str, typer.Argument(help="The name, as the application asks for it.")],
+    record_type: Annotated[
+        str, typer.Argument(metavar="[TYPE]", help="A, AAAA, SRV, HTTPS, PTR, TXT, ...")
+    ] = "A",
+    *,
+    address: Address = "localhost",
+    port: StatusPort = 15020,
+    as_json: AsJson = False,
+) -> None:
+    """Show what the agent's DNS server answers to a query, and by which rule."""
+    import json
+
+    from mesh_agent_cli.screens._names import fetch_explanation, render_explanation
+    from mesh_agent_cli.screens._terminal import screen
+
+    found = fetch_explanation(query, record_type, address=address, port=port)
+    typer.echo(json.dumps(found, indent=2) if as_json else render_explanation(found, out=screen()))
+
+
+def completion(
+    context: typer.Context,
+    shell: Annotated[Shell, typer.Argument(help="The shell that is to complete.")],
+) -> None:
+    """Print a script that completes the command: source <(mesh-agent completion bash)."""
+    from mesh_agent_cli.documents._command_tree import program_of
+    from mesh_agent_cli.documents._completion import completion_script
+
+    typer.echo(completion_script(program_of(context.obj, name=_NAME), shell), nl=False)
+
+
+def docs(
+    context: typer.Context,
+    *,
+    output_dir: Annotated[
+        Path | None,
+        typer.Option(
+            "--output-dir", "-o", "--outputDir", help="Write files there.  [default: print]"
+        ),
+    ] = None,
+    man: Annotated[bool, typer.Option("--man", help="Pages for man.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="One Markdown file.")] = False,
+    bash: Annotated[bool, typer.Option("--bash", help="Completion for bash.")] = False,
+    zsh: Annotated[bool, typer.Option("--zsh", help="Completion for zsh.")] = False,
+    fish: Annotated[bool, typer.Option("--fish", help="Completion for fish.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="All of these.")] = False,
+) -> None:
+    """Make the manual of the command, and completion for shells, as Istio's `collateral` does."""
+    from mesh_agent_cli.documents._collateral import collateral
+    from mesh_agent_cli.documents._command_tree import program_of
+    from mesh_agent_cli.documents._manual import write_pages
+
+    shells = [
+        shell
+        for shell, given in ((Shell.BASH, bash), (Shell.ZSH, zsh), (Shell.FISH, fish))
+        if given or everything
+    ]
+    pages = collateral(
+        program_of(context.obj, name=_NAME),
+        man=man or everything,
+        markdown=markdown or everything or not (man or shells),
+        shells=shells,
+    )
+    if output_dir is None:
+        typer.echo("\n".join(pages.values()), nl=False)
+        return
+    for path in write_pages(output_dir, pages):
+        typer.echo(path)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from mesh_agent_cli._errors import CliError
@@ -31,13 +33,14 @@ def main(
         find_plugins=find_plugins if plugins is None else lambda: plugins,
     )
     try:
-        result = app(given or ["--help"], prog_name=NAME, standalone_mode=False)
+        result = app(given or ["--help"], prog_name=NAME, standalone_mode=False, obj=app)
+        sys.stdout.flush()
     except CliError as error:
         return _failed(str(error), error.exit_code)
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        return 1
+        return _reader_gone()
     except Exception as error:
         import typer
 
@@ -47,6 +50,13 @@ def main(
             raise
         return _wrong_call(error)
     return result if isinstance(result, int) else 0
+
+
+def _reader_gone() -> int:
+    """Return the status of a program that SIGPIPE ended; from here on nothing is written."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 141
 
 
 def _wrong_call(error: Exception) -> int:

@@ -99,6 +99,16 @@ def load_config(
     flags: Flags, *, environ: Mapping[str, str], directory: Path, version: str
 ) -> AgentConfig:
     """Compose the configuration; reads files below `directory`. Raises `ConfigError`."""
+    config, problems = compose_config(flags, environ=environ, directory=directory, version=version)
+    if problems:
+        raise ConfigError(problems)
+    return config
+
+
+def compose_config(
+    flags: Flags, *, environ: Mapping[str, str], directory: Path, version: str
+) -> tuple[AgentConfig, tuple[str, ...]]:
+    """Compose the configuration, with the problems; what is wrong has its default there."""
     settings = Settings(environ, directory)
     problems = settings.problems
     pod = _pod_info(settings)
@@ -143,9 +153,7 @@ def load_config(
             limits=_status_limits(settings),
         ),
     )
-    if problems:
-        raise ConfigError(tuple(dict.fromkeys(problems)))
-    return config
+    return config, tuple(dict.fromkeys(problems))
 
 
 def _status_limits(settings: Settings) -> ConnectionLimits:

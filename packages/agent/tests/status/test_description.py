@@ -28,6 +28,7 @@ def test_a_push_of_mesh_discovery_is_shown_with_its_reasons() -> None:
         "version": "7",
         "acked": True,
         "nack": None,
+        "in_use": "7",
         "at": NOW,
         "push_reasons": ("VirtualService/shop/web", "Service/shop/db"),
     }

@@ -31,6 +31,7 @@ class Parts:
                     describe=self.describe,
                     scrape=self.scrape,
                     name_table=self.names,
+                    explain_dns=self.explain,
                     envoy=commands if envoy else None,
                 )
             )
@@ -40,6 +41,9 @@ class Parts:
 
     async def names(self) -> bytes | None:
         return self.table
+
+    async def explain(self, request: Request) -> Response:
+        return Response.text(f"explained {request.query}")
 
     async def drain(self) -> None:
         if self.deaf is not None:

@@ -7,16 +7,21 @@ it is asked of the servers that resolv.conf names, and kept for as long as it ho
 from mesh_dnsproxy._config import DnsConfig
 from mesh_dnsproxy._counts import DURATION_BUCKETS_S, ByType, Counts, Dropped
 from mesh_dnsproxy._errors import AddressInUse, ConfigError, DnsProxyError, NameTableError
+from mesh_dnsproxy._explanation import Explanation
 from mesh_dnsproxy._server import DnsServer, serving
+from mesh_dnsproxy.answering._explanation import Rule
 from mesh_dnsproxy.forwarding._cache import CacheConfig
 from mesh_dnsproxy.forwarding._forwarder import ForwardConfig
+from mesh_dnsproxy.forwarding._questions import Origin
 from mesh_dnsproxy.forwarding._resolv_conf import (
     ResolvConf,
     Upstream,
     parse_resolv_conf,
     parse_upstream,
 )
-from mesh_dnsproxy.serving._addresses import ListenAddress
+from mesh_dnsproxy.forwarding._upstreams import without_ourselves
+from mesh_dnsproxy.message._shown import ShownRecord
+from mesh_dnsproxy.serving._addresses import ListenAddress, is_local
 from mesh_dnsproxy.serving._tcp import TcpConfig
 from mesh_dnsproxy.table._name_table import (
     JsonNameTable,
@@ -36,6 +41,11 @@ __all__ = [
     # the server
     "DnsServer",
     "serving",
+    # how a query is answered
+    "Explanation",
+    "Origin",
+    "Rule",
+    "ShownRecord",
     # settings
     "CacheConfig",
     "DnsConfig",
@@ -46,7 +56,9 @@ __all__ = [
     "parse_upstream",
     # resolv.conf
     "ResolvConf",
+    "is_local",
     "parse_resolv_conf",
+    "without_ourselves",
     # what was counted
     "DURATION_BUCKETS_S",
     "ByType",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from mesh_dnsproxy._config import DnsConfig
 from mesh_dnsproxy._counts import Counts
 from mesh_dnsproxy._errors import NameTableError
+from mesh_dnsproxy._explanation import Explanation, explain
 from mesh_dnsproxy._following import follow
 from mesh_dnsproxy._slices import run_in_slices
 from mesh_dnsproxy.answering._answerer import Answerer, Kept
@@ -91,6 +92,14 @@ class DnsServer:
     def upstreams(self) -> tuple[Upstream, ...]:
         """The upstream resolvers for names without a suffix of their own."""
         return self._forwarder.routes.default
+
+    async def explain(self, name: str, record_type: str = "A") -> Explanation:
+        """Return how a query is answered, by which rule, and the answer.
+
+        A query that is forwarded is asked of the upstream resolvers, or taken from the cache, as
+        for any client. Raises ValueError for a name or a type that can't be asked for.
+        """
+        return await explain(self._answerer, self._forwarder, name, record_type)
 
     async def table_json(self) -> bytes:
         """Return the table in use, in the form that `NameTable.from_json` reads.

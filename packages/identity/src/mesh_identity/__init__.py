@@ -5,6 +5,7 @@ The diagnosis says why a token is not valid or why a server can't be reached.
 """
 
 from mesh_identity._learned_roots import LearnedRoots
+from mesh_identity._presented import Validity, described_roots
 from mesh_identity._roots_context import NoUsableRoots, roots_context
 from mesh_identity._spiffe import (
     InvalidSpiffeId,
@@ -22,7 +23,14 @@ from mesh_identity._system_roots import (
 )
 from mesh_identity._token import TokenClaims, token_claims, token_facts, token_fault
 from mesh_identity._token_file import TokenFileError, fetch_token
-from mesh_identity._unreachable import ExpectedName, TrustedRoots, why_unreachable
+from mesh_identity._unreachable import (
+    ExpectedName,
+    Fault,
+    TrustedRoots,
+    Unreachable,
+    find_fault,
+    why_unreachable,
+)
 
 __all__ = [
     # SPIFFE ids
@@ -51,6 +59,11 @@ __all__ = [
     "LearnedRoots",
     # connection failures
     "ExpectedName",
+    "Fault",
     "TrustedRoots",
+    "Unreachable",
+    "Validity",
+    "described_roots",
+    "find_fault",
     "why_unreachable",
 ]

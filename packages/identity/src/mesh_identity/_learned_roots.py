@@ -66,6 +66,12 @@ class LearnedRoots:
         self._file_roots[connection] = frozenset(memory.in_file)
         return "".join(root.pem for root in memory.trusted(now=self._now())).encode()
 
+    def trusted_beside(self, file_pem: bytes) -> bytes:
+        """Return what `further_roots` would return, and change nothing."""
+        file = _roots(file_pem, authorities_only=False)
+        memory = self._current().with_file(file, now=self._now()) if file else RootMemory()
+        return "".join(root.pem for root in memory.trusted(now=self._now())).encode()
+
     def learn(self, connection: str, roots_pem: bytes, *, complete: bool) -> None:
         """Remember roots that were announced over a connection.
 

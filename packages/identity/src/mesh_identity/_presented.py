@@ -4,8 +4,9 @@ The roots of a mesh often have the same name before and after a replacement, so 
 the key identifier too. RFC 5280, sections 4.2.1.1 and 4.2.1.2.
 """
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple
 
 from mesh_identity._words import listed, shown
 
@@ -13,6 +14,29 @@ if TYPE_CHECKING:
     from cryptography import x509
 
 _ID_BYTES = 6
+
+
+class Validity(NamedTuple):
+    """From when to when a certificate is valid."""
+
+    not_before: datetime
+    not_after: datetime
+
+
+def validity_of(chain_pem: Sequence[bytes]) -> Validity | None:
+    """Return when all certificates of a chain are valid; None if it is empty or can't be read."""
+    from cryptography import x509
+
+    try:
+        chain = [x509.load_pem_x509_certificate(each) for each in chain_pem]
+    except (ValueError, x509.InvalidVersion):
+        return None
+    if not chain:
+        return None
+    return Validity(
+        max(each.not_valid_before_utc for each in chain),
+        min(each.not_valid_after_utc for each in chain),
+    )
 
 
 def described_issuer(chain_pem: Iterable[bytes]) -> str:

@@ -20,7 +20,7 @@ _CLOCK_SKEW_S = 60  # control planes tolerate this much at the beginning of a to
 class TokenClaims(NamedTuple):
     """The claims that are used here; None or empty if missing or of another type.
 
-    expires_at, not_before: Unix time in seconds.
+    expires_at, not_before, issued_at: Unix time in seconds.
     """
 
     issuer: str
@@ -28,6 +28,7 @@ class TokenClaims(NamedTuple):
     audiences: tuple[str, ...]
     expires_at: float | None
     not_before: float | None
+    issued_at: float | None = None
 
 
 def token_claims(token: str) -> TokenClaims | None:
@@ -50,6 +51,7 @@ def token_claims(token: str) -> TokenClaims | None:
         audiences=tuple(each for each in audiences if isinstance(each, str)),
         expires_at=_time(claims.get("exp")),
         not_before=_time(claims.get("nbf")),
+        issued_at=_time(claims.get("iat")),
     )
 
 

@@ -11,9 +11,10 @@ import socket
 import ssl
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from enum import StrEnum
 from typing import NamedTuple, Protocol
 
-from mesh_identity._presented import described_issuer, described_roots
+from mesh_identity._presented import Validity, described_issuer, described_roots, validity_of
 from mesh_identity._roots_context import roots_context
 from mesh_identity._words import listed
 
@@ -44,6 +45,36 @@ class ExpectedName(NamedTuple):
     setting: str = "server_name"
 
 
+class Fault(StrEnum):
+    """The kinds of reasons why a server can't be reached."""
+
+    UNRESOLVED = "unresolved"
+    """its host name has no address"""
+    REFUSED = "refused"
+    SILENT = "silent"
+    """no answer in time, as from an address that drops packets"""
+    NO_TLS = "no_tls"
+    """it does not speak TLS, or not a version of it that is accepted"""
+    WRONG_ROOT = "wrong_root"
+    WRONG_NAME = "wrong_name"
+    EXPIRED = "expired"
+    NOT_YET_VALID = "not_yet_valid"
+    UNVERIFIED = "unverified"
+    """its certificate can't be verified for another reason"""
+    OTHER = "other"
+
+
+class Unreachable(NamedTuple):
+    """Why a server can't be reached: the kind of reason, and the reason in words.
+
+    validity: from when to when the server's certificate is valid, where that is the reason.
+    """
+
+    fault: Fault
+    reason: str
+    validity: Validity | None = None
+
+
 async def why_unreachable(
     host: str,
     port: int,
@@ -52,6 +83,19 @@ async def why_unreachable(
     expected: ExpectedName,
     timeout_s: float,
 ) -> str | None:
+    """Return in words what `find_fault` finds."""
+    found = await find_fault(host, port, trusted=trusted, expected=expected, timeout_s=timeout_s)
+    return None if found is None else found.reason
+
+
+async def find_fault(
+    host: str,
+    port: int,
+    *,
+    trusted: TrustedRoots | None,
+    expected: ExpectedName,
+    timeout_s: float,
+) -> Unreachable | None:
     """Return why connecting fails; None if it succeeds up to the end of the handshake.
 
     trusted: None for a server without TLS. Raises ValueError if it has no PEM certificate.
@@ -63,9 +107,14 @@ async def why_unreachable(
         case None:
             return None
         case ssl.SSLCertVerificationError() if trusted is not None:
-            return await _certificate_in_words(error, probe, trusted, expected)
+            fault = _certificate_fault(error)
+            reason = await _certificate_in_words(error, fault, probe, trusted, expected)
+            validity = None
+            if fault in {Fault.EXPIRED, Fault.NOT_YET_VALID}:
+                validity = validity_of(await _presented_chain(probe, expected))
+            return Unreachable(fault, reason, validity)
         case _:
-            return in_words(error, timeout_s=timeout_s)
+            return Unreachable(_connection_fault(error), in_words(error, timeout_s=timeout_s))
 
 
 class _TlsConnection(Protocol):
@@ -147,6 +196,31 @@ def _context(trusted: TrustedRoots) -> ssl.SSLContext:
     return tls
 
 
+def _connection_fault(error: OSError | TimeoutError) -> Fault:
+    match error:
+        case ssl.SSLError() | ConnectionResetError() | ConnectionAbortedError():
+            return Fault.NO_TLS
+        case TimeoutError():
+            return Fault.SILENT
+        case ConnectionRefusedError():
+            return Fault.REFUSED
+        case socket.gaierror():
+            return Fault.UNRESOLVED
+        case _:
+            return Fault.OTHER
+
+
+def _certificate_fault(error: ssl.SSLCertVerificationError) -> Fault:
+    code = error.verify_code
+    if code in {_HOSTNAME_MISMATCH, _IP_ADDRESS_MISMATCH}:
+        return Fault.WRONG_NAME
+    if code in _UNTRUSTED:
+        return Fault.WRONG_ROOT
+    return {_EXPIRED: Fault.EXPIRED, _NOT_YET_VALID: Fault.NOT_YET_VALID}.get(
+        code, Fault.UNVERIFIED
+    )
+
+
 def in_words(error: OSError | TimeoutError, *, timeout_s: float) -> str:
     """Return a connection error as part of a sentence."""
     match error:
@@ -167,20 +241,22 @@ def in_words(error: OSError | TimeoutError, *, timeout_s: float) -> str:
 
 async def _certificate_in_words(
     error: ssl.SSLCertVerificationError,
+    fault: Fault,
     probe: _Probe,
     trusted: TrustedRoots,
     expected: ExpectedName,
 ) -> str:
-    code = error.verify_code
-    if code in {_HOSTNAME_MISMATCH, _IP_ADDRESS_MISMATCH}:
-        return await _name_in_words(probe, trusted, expected)
-    if code in _UNTRUSTED:
-        return await _root_in_words(probe, trusted, expected)
-    if code == _EXPIRED:
-        return "its certificate has expired"
-    if code == _NOT_YET_VALID:
-        return "its certificate is not valid yet: is this machine's clock right?"
-    return f"its certificate cannot be verified ({error.verify_message})"
+    match fault:
+        case Fault.WRONG_NAME:
+            return await _name_in_words(probe, trusted, expected)
+        case Fault.WRONG_ROOT:
+            return await _root_in_words(probe, trusted, expected)
+        case Fault.EXPIRED:
+            return "its certificate has expired"
+        case Fault.NOT_YET_VALID:
+            return "its certificate is not valid yet: is this machine's clock right?"
+        case _:
+            return f"its certificate cannot be verified ({error.verify_message})"
 
 
 async def _name_in_words(probe: _Probe, trusted: TrustedRoots, expected: ExpectedName) -> str:
@@ -197,14 +273,8 @@ async def _root_in_words(probe: _Probe, trusted: TrustedRoots, expected: Expecte
     said = f"wrong root certificate: its certificate is not signed by {trusted.described}"
     if not trusted.own:
         return said
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    tls.check_hostname = False
-    tls.verify_mode = ssl.CERT_NONE  # to describe the chain, see the module's docstring
-    tls.minimum_version = ssl.TLSVersion.TLSv1_2
-    tls.set_alpn_protocols(["h2"])
-    issuer = ""
-    if await probe.failure(tls, expected.name) is None:
-        issuer = described_issuer(probe.unverified_chain)
+    chain = await _presented_chain(probe, expected)
+    issuer = described_issuer(chain) if chain else ""
     known = described_roots(trusted.roots_pem)
     if issuer and known:
         said += f"; it is issued by {issuer}, and trusted is {known}"
@@ -214,3 +284,15 @@ async def _root_in_words(probe: _Probe, trusted: TrustedRoots, expected: Expecte
             f"updated, {trusted.remedy}"
         )
     return said
+
+
+async def _presented_chain(probe: _Probe, expected: ExpectedName) -> tuple[bytes, ...]:
+    """Return the chain that the server presents, PEM, not verified; empty if there is none."""
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    tls.check_hostname = False
+    tls.verify_mode = ssl.CERT_NONE  # to describe the chain, see the module's docstring
+    tls.minimum_version = ssl.TLSVersion.TLSv1_2
+    tls.set_alpn_protocols(["h2"])
+    if await probe.failure(tls, expected.name) is not None:
+        return ()
+    return probe.unverified_chain

@@ -10,6 +10,7 @@ import certclient
 import mesh_sds
 from mesh_agent._config import AgentConfig
 from mesh_agent.identity._certificate_secrets import WORKLOAD_CERTIFICATE, CertificateSecrets
+from mesh_agent.identity._described_certificates import described_chain, outage_at
 from mesh_agent.identity._file_secrets import NamedSecrets, file_secrets, forgetting_unwatched
 from mesh_agent.identity._learned_roots import (
     CERTIFICATE_AUTHORITY,
@@ -31,7 +32,10 @@ class OwnSecrets:
     files: certclient.FileSecrets | None = None
 
     def describe(self) -> Mapping[str, object]:
-        """Returns the newest certificate, and the serials that Envoys work with."""
+        """Returns the newest certificate with its chain and roots, and the serials in use.
+
+        outage_at: when there is no identity any more if nothing is issued before.
+        """
         latest = self.certificates.latest
         held: dict[str, object] = {}
         if latest is not None:
@@ -39,6 +43,10 @@ class OwnSecrets:
                 "serial": f"{latest.serial:x}",
                 "not_before": latest.not_before.isoformat(),
                 "not_after": latest.not_after.isoformat(),
+                "outage_at": outage_at(latest).isoformat(),
+                "renews_at": self.certificates.status.renews_at,
+                "chain": described_chain(latest.chain_pem),
+                "roots": described_chain(latest.trust_bundle_pem),
             }
         return {
             **held,

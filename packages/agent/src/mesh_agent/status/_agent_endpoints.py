@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from mesh_agent.status._description import describe
 from mesh_agent.status._endpoints import AgentEndpoints, EnvoyCommands
+from mesh_agent.status._explain_dns import explain_dns
 from mesh_agent.status._metrics import agent_metrics
 from mesh_agent.status._parts import AgentParts
 from mesh_agent.status._scrape import Scrapes, envoy_metrics_address
@@ -20,6 +21,7 @@ def agent_endpoints(parts: AgentParts, commands: EnvoyCommands | None) -> AgentE
         describe=partial(describe, parts),
         scrape=scrapes.answer,
         name_table=partial(name_table, parts.dns),
+        explain_dns=partial(explain_dns, parts.dns),
         envoy=commands,
     )
 

@@ -2,12 +2,16 @@
 
 import dataclasses
 import json
+import os
+import time
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import envoy_supervisor
 import xds_proxy
 from mesh_agent.identity._token import describe_token
+from mesh_agent.status._metrics import process_age_s
 from mesh_agent.status._parts import AgentParts
 
 if TYPE_CHECKING:
@@ -21,29 +25,59 @@ async def describe(parts: AgentParts) -> Mapping[str, object]:
         "workload": f"{config.identity.pod_name}.{config.identity.namespace}",
         "node_id": config.identity.node_id,
         "spiffe_id": str(config.spiffe_id),
+        "agent": _describe_agent(),
         "ready": readiness.ready,
         "reasons": readiness.reasons(),
         "certificate": parts.secrets.describe(),
         "learned_roots": {} if learned is None else learned.describe(),
         "token": await describe_token(config.authority),
         "xds": _describe_xds(config.relay.upstream.address, parts.relay.status),
-        "envoy": _describe_envoy(parts.envoy),
+        "envoy": _describe_envoy(parts),
         "names": {} if parts.dns is None else describe_dns(parts.dns),
     }
 
 
-def _describe_envoy(envoy: envoy_supervisor.Envoy | None) -> Mapping[str, object]:
-    if envoy is None:
+def _describe_agent() -> Mapping[str, object]:
+    started_at = datetime.fromtimestamp(time.time() - process_age_s(), UTC)
+    return {"pid": os.getpid(), "started_at": started_at.isoformat(timespec="seconds")}
+
+
+def _describe_envoy(parts: AgentParts) -> Mapping[str, object]:
+    """Returns Envoy's status; `admin` is the address of its admin interface."""
+    if parts.envoy is None:
         return {"state": "not started"}
-    return dataclasses.asdict(envoy.status)
+    bootstrap = parts.config.envoy.bootstrap
+    admin = parts.config.envoy.admin
+    if isinstance(bootstrap, envoy_supervisor.BootstrapConfig):
+        admin = bootstrap.admin
+    return {
+        **dataclasses.asdict(parts.envoy.status),
+        "admin": None if admin is None else str(admin),
+    }
 
 
 def describe_dns(server: "DnsServer") -> Mapping[str, object]:
-    """Returns where the DNS server listens and asks; `table`: there has been a name table."""
+    """Returns where the DNS server listens and asks, and its counts since the start.
+
+    table: there has been a name table. forwarded: queries that the table has no answer to.
+    own_queries: questions of this server that an upstream resolver sent back to it.
+    """
+    import mesh_dnsproxy
+
+    counts = server.counts
+    by_type = mesh_dnsproxy.ByType
     return {
         "addresses": [f"{each.host}:{each.port}" for each in server.addresses],
         "upstreams": [str(each) for each in server.upstreams],
         "table": server.ready,
+        "hosts": server.sizes().table_hosts,
+        "queries": counts.requests,
+        "table_hits": sum(counts.by_type(by_type.TABLE_HITS).values()),
+        "cache_hits": sum(counts.by_type(by_type.CACHE_HITS).values()),
+        "stale_answers": sum(counts.by_type(by_type.STALE).values()),
+        "forwarded": sum(counts.by_type(by_type.CACHE_MISSES).values()),
+        "upstream_failures": counts.upstream_failures,
+        "own_queries": counts.dropped[mesh_dnsproxy.Dropped.OWN_QUERY],
     }
 
 
@@ -67,6 +101,7 @@ def describe_type(known: xds_proxy.TypeStatus) -> Mapping[str, object]:
         "version": known.version,
         "acked": known.acked,
         "nack": known.nack,
+        "in_use": known.in_use,
         "at": known.at,
     }
     if reasons := push_reasons(known.control_plane):

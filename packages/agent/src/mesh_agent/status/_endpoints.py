@@ -36,12 +36,14 @@ class AgentEndpoints:
     describe: returns the agent's status.
     scrape: answers a request for metrics.
     name_table: returns the name table as JSON, None if the agent answers no DNS queries.
+    explain_dns: tells how a DNS query is answered.
     envoy: None if the agent runs no Envoy.
     """
 
     describe: Callable[[], Awaitable[Mapping[str, object]]]
     scrape: Answer
     name_table: Callable[[], Awaitable[bytes | None]]
+    explain_dns: Answer
     envoy: EnvoyCommands | None
 
 
@@ -70,6 +72,7 @@ class StatusEndpoints:
             "/healthz/ready": _Endpoint(method="GET", loopback_only=False, answer=self._ready),
             "/debug/status": _Endpoint(method="GET", loopback_only=True, answer=self._status),
             "/debug/ndsz": _Endpoint(method="GET", loopback_only=True, answer=self._name_table),
+            "/debug/dns": _Endpoint(method="GET", loopback_only=True, answer=self._explain_dns),
             "/quitquitquit": _Endpoint(method="POST", loopback_only=True, answer=self._quit),
             "/drain": _Endpoint(method="POST", loopback_only=True, answer=self._drain),
             "/restart": _Endpoint(method="POST", loopback_only=True, answer=self._restart),
@@ -136,6 +139,9 @@ class StatusEndpoints:
             )
             return Response.text(reason, HTTPStatus.NOT_FOUND)
         return Response(body=table + b"\n", content_type="application/json")
+
+    async def _explain_dns(self, request: Request) -> Response:
+        return await self._started().explain_dns(request)
 
     async def _drain(self, _: Request) -> Response:
         envoy = self._started().envoy

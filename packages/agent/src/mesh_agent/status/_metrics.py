@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from cryptography import x509
-
 import certclient
 import envoy_supervisor
 import xds_proxy
+from mesh_agent.identity._described_certificates import outage_at
 from mesh_agent.identity._workload_secrets import OwnSecrets
 from mesh_agent.status._exposition import Kind, Metric, Sample, counter, gauge
 from mesh_agent.status._parts import AgentParts
@@ -68,7 +67,7 @@ def certificate_metrics(
     yield gauge(
         "mesh_agent_seconds_until_outage",
         "Seconds to the moment without identity, should the issuer stay down.",
-        0.0 if held is None else max(0.0, (_end(held) - now).total_seconds()),
+        0.0 if held is None else max(0.0, (outage_at(held) - now).total_seconds()),
         _DEFAULT,
     )
     yield gauge(
@@ -84,15 +83,6 @@ def certificate_metrics(
         "Attempts that failed since the last that did not.",
         status.failed_attempts,
     )
-
-
-def _end(held: certclient.Certificate) -> datetime:
-    """Returns when the chain or the last root ends: then no peer accepts the workload."""
-    try:
-        roots = x509.load_pem_x509_certificates(held.trust_bundle_pem)
-    except ValueError:
-        return held.not_after
-    return min(held.not_after, max(root.not_valid_after_utc for root in roots))
 
 
 def relay_metrics(status: xds_proxy.RelayStatus, totals: xds_proxy.Counters) -> Iterator[Metric]:

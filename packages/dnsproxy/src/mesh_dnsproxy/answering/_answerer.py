@@ -72,6 +72,17 @@ class Answerer:
         except Exception as error:  # noqa: BLE001 - a client waits for an answer
             return self.failure(packet, error)
 
+    def trial(self, packet: bytes) -> bytes | Forward | None:
+        """Decide on a packet as `answer` does, but count nothing and keep no answer."""
+        other = Answerer(
+            Counts(),
+            ttl_s=self._ttl_s,
+            max_udp_bytes=self._max_udp_bytes,
+            forward_before_table=self._forward_before_table,
+        )
+        other._table = self._table
+        return other.answer(packet, over_tcp=True)
+
     def failure(self, packet: bytes, error: Exception) -> bytes | None:
         """Return SERVFAIL for a bug of ours, so that the client does not wait in vain."""
         self._counts.internal_errors += 1

@@ -77,7 +77,7 @@ def other_answer(table: CompiledTable, query: Query, limit: int, *, ttl_s: int) 
 
 def _service_answer(table: CompiledTable, query: Query, limit: int, ttl_s: int) -> bytes | None:
     """Return the port of that name, for `_NAME._PROTOCOL.HOST`, as in Kubernetes' DNS."""
-    split = _underscored(query.name)
+    split = underscored(query.name)
     if split is None:
         return None
     (name, transport), rest = split
@@ -110,7 +110,7 @@ def _https_answer(table: CompiledTable, query: Query, limit: int, ttl_s: int) ->
     """
     wanted = _WEB_PORT
     name = query.name
-    split = _underscored(name)
+    split = underscored(name)
     if split is not None:
         (number, scheme), name = split
         if scheme != "https" or not number.isdigit() or len(number) > 5:
@@ -192,7 +192,7 @@ def _labels(name: bytes) -> list[bytes]:
     return parts
 
 
-def _underscored(name: bytes) -> tuple[tuple[str, str], bytes] | None:
+def underscored(name: bytes) -> tuple[tuple[str, str], bytes] | None:
     """Split `_first._second.` off a name; None without it."""
     found = []
     position = 0

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from mesh_dnsproxy._counts import ByType, Counts, Dropped
 from mesh_dnsproxy.answering._answerer import Forward
 from mesh_dnsproxy.forwarding._cache import CacheKey, ReplyCache, State, cache_key
-from mesh_dnsproxy.forwarding._questions import Question, Waiter
+from mesh_dnsproxy.forwarding._questions import Observe, Origin, Question, Waiter
 from mesh_dnsproxy.forwarding._resolution import Attempt, Outcome, Resolution, Transport
 from mesh_dnsproxy.forwarding._tcp import NoReply, ask_over_tcp
 from mesh_dnsproxy.forwarding._udp import UdpUpstreams
@@ -110,21 +110,26 @@ class Forwarder:
             await asyncio.wait(self._tasks)
 
     def resolve(
-        self, forward: Forward, transport: Transport, reply: Callable[[bytes], None]
+        self,
+        forward: Forward,
+        transport: Transport,
+        reply: Callable[[bytes], None],
+        observe: Observe | None = None,
     ) -> None:
         """Answer a query by one call of `reply`, now or later."""
         counts = self._counts
         query = forward.query
-        waiter = Waiter(forward, reply)
+        waiter = Waiter(forward, reply, observe)
         cached_as = cache_key(query)
         found = None
         now = self._clock.monotonic()
         if cached_as is not None and self._cache is not None:
             found = self._cache.get(cached_as, now)
             if found is not None and found.state is not State.STALE:
-                kind = ByType.CACHE_HITS if found.state is State.FRESH else ByType.STALE
+                fresh = found.state is State.FRESH
+                kind = ByType.CACHE_HITS if fresh else ByType.STALE
                 counts.tally(kind, query.qtype)[0] += 1
-                waiter.deliver(found.reply)
+                waiter.deliver(found.reply, Origin.CACHE if fresh else Origin.STALE)
                 return
         key: object = object()
         if cached_as is not None and self._config.coalesce:
@@ -291,7 +296,7 @@ class Forwarder:
                 reply = None
         for waiter in waiters:
             if reply is not None:
-                waiter.deliver(reply)
+                waiter.deliver(reply, Origin.UPSTREAM, outcome.server)
             else:
                 self._answer_without_upstream(waiter, kept)
 
@@ -324,8 +329,10 @@ class Forwarder:
         query = waiter.forward.query
         if stale is not None:
             self._counts.tally(ByType.STALE, query.qtype)[0] += 1
-            waiter.deliver(stale)
+            waiter.deliver(stale, Origin.STALE)
             return
+        if waiter.observe is not None:
+            waiter.observe(Origin.NONE, None)
         self._counts.count_error(SERVFAIL)
         waiter.reply(error_answer(query, SERVFAIL))
 

@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import Callable
+from enum import StrEnum
 from typing import NamedTuple
 
 from mesh_dnsproxy.answering._answerer import Forward
 from mesh_dnsproxy.forwarding._cache import CacheKey
 from mesh_dnsproxy.forwarding._resolution import Resolution
+from mesh_dnsproxy.forwarding._resolv_conf import Upstream
 from mesh_dnsproxy.forwarding._udp import Exchange
 from mesh_dnsproxy.message._answer import error_answer, truncated_answer
 from mesh_dnsproxy.message._codes import CD, NXDOMAIN, RCODE
@@ -14,14 +16,33 @@ from mesh_dnsproxy.message._query import HEADER_BYTES, Query
 from mesh_dnsproxy.message._reply import cut
 
 
+class Origin(StrEnum):
+    """Where the answer to a forwarded query comes from."""
+
+    CACHE = "cache"
+    """an upstream's reply of before, which still holds"""
+    STALE = "stale"
+    """an expired one, as no upstream answers in time"""
+    UPSTREAM = "upstream"
+    NONE = "none"
+    """no upstream answered, and no reply was kept: SERVFAIL"""
+
+
+Observe = Callable[[Origin, Upstream | None], None]
+"""Is told where an answer comes from, and from which upstream, before the answer is given."""
+
+
 class Waiter(NamedTuple):
     """A client that waits. reply: is called once, with the answer."""
 
     forward: Forward
     reply: Callable[[bytes], None]
+    observe: Observe | None = None
 
-    def deliver(self, reply: bytes) -> None:
+    def deliver(self, reply: bytes, origin: Origin, server: Upstream | None = None) -> None:
         """Answer with an upstream's reply: with the client's id and spelling, in its size."""
+        if self.observe is not None:
+            self.observe(origin, server)
         self.reply(_for_client(self.forward, reply))
 
 

@@ -65,3 +65,30 @@ TYPE_LABELS = (*_TYPE_NAMES.values(), "other")
 def type_label(qtype: int) -> str:
     """Return the name of a type for a metric; rare types share one."""
     return _TYPE_NAMES.get(qtype, "other")
+
+
+_CODE_NAMES = ("NOERROR", "FORMERR", "SERVFAIL", "NXDOMAIN", "NOTIMP", "REFUSED")
+_LARGEST_TYPE = 0xFFFF
+
+
+def type_name(qtype: int) -> str:
+    """Return the name of a type; one that has none here is TYPE and its number (RFC 3597)."""
+    return _TYPE_NAMES.get(qtype, f"TYPE{qtype}")
+
+
+def type_number(text: str) -> int:
+    """Return the number of a type: by its name, as TYPE64, or as 64; raises ValueError."""
+    wanted = text.strip().upper()
+    for number, name in _TYPE_NAMES.items():
+        if name == wanted:
+            return number
+    digits = wanted.removeprefix("TYPE")
+    if not (digits.isascii() and digits.isdigit() and 0 < int(digits[:6]) <= _LARGEST_TYPE):
+        known = ", ".join(_TYPE_NAMES.values())
+        raise ValueError(f"{text!r} is no type of DNS records; there are {known}, or TYPE65")
+    return int(digits)
+
+
+def code_name(rcode: int) -> str:
+    """Return the name of an answer's code."""
+    return _CODE_NAMES[rcode] if rcode < len(_CODE_NAMES) else f"RCODE{rcode}"

@@ -49,10 +49,12 @@ class Hit(NamedTuple):
     """A name that was found in the table.
 
     entry: packed. target: the name that the one asked for is an alias of; None if it is no alias.
+    wildcard: the wildcard that the name was found by; None if it was found as it is.
     """
 
     entry: bytes
     target: bytes | None
+    wildcard: bytes | None = None
 
 
 class CompiledTable(NamedTuple):
@@ -78,9 +80,10 @@ class CompiledTable(NamedTuple):
         position = 0
         while length := name[position]:
             position += 1 + length
-            hit = self._find_literally(_WILDCARD + name[position:])
+            wildcard = _WILDCARD + name[position:]
+            hit = self._find_literally(wildcard)
             if hit is not None:
-                return hit
+                return hit._replace(wildcard=wildcard)
         return None
 
     def _find_literally(self, name: bytes) -> Hit | None:

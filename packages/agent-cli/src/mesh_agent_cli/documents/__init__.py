@@ -1,0 +1,1 @@
+"""The command's manual and its completion, made from the commands themselves."""

@@ -1,0 +1,218 @@
+"""The `status` screen: a running agent's identity, Envoy and configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+
+from mesh_agent_cli._http import fetch_object, local_url
+from mesh_agent_cli.screens._fields import (
+    mapping,
+    moment,
+    number,
+    seconds_between,
+    sequence,
+    shown_time,
+    span,
+    text,
+)
+from mesh_agent_cli.screens._resource_types import resource_types
+from mesh_agent_cli.screens._terminal import Row, Screen, Tone, rows
+
+_NEARLY_S = 600
+"""An outage that is nearer than this is shown as a doubt."""
+
+
+def fetch_status(*, address: str, port: int) -> Mapping[str, object]:
+    """Ask the agent's /debug/status. Raises CliError."""
+    url = local_url(address, port, "debug/status")
+    return fetch_object(url, purpose="ask the agent for its status", program="a mesh-agent")
+
+
+def render_status(status: Mapping[str, object], *, now: datetime, out: Screen | None = None) -> str:
+    """Returns the screen; unknown and missing entries do no harm."""
+    out = out or Screen()
+    lines = list(rows(_rows(status, now), out))
+    types = list(resource_types(mapping(mapping(status, "xds"), "types"), now, out))
+    return "\n".join([*lines, "", *types] if types else lines)
+
+
+def _rows(status: Mapping[str, object], now: datetime) -> Iterator[Row]:
+    yield Row("workload", text(status, "workload") or "-")
+    yield _agent(status, now)
+    yield from _readiness(status)
+    yield Row("SPIFFE id", text(status, "spiffe_id") or "-")
+    yield from _certificate(status, now)
+    yield from _envoy(mapping(status, "envoy"))
+    yield from _control_plane(status, now)
+    yield from _dns(mapping(status, "names"))
+    yield _details("health check", mapping(status, "health_check"))
+    yield _details("token exchange", mapping(status, "token_exchange"))
+
+
+def _agent(status: Mapping[str, object], now: datetime) -> Row:
+    agent = mapping(status, "agent")
+    parts = [f"pid {agent['pid']}"] if agent.get("pid") is not None else []
+    age_s = seconds_between(moment(agent, "started_at"), now)
+    if age_s is not None:
+        parts.append(f"started {span(max(0, age_s))} ago")
+    return Row("agent", ", ".join(parts))
+
+
+def _readiness(status: Mapping[str, object]) -> Iterator[Row]:
+    """Ready or not; and each condition, where the agent tells them."""
+    if status.get("ready") is True:
+        yield Row("ready", "yes", Tone.GOOD)
+    else:
+        reasons = status.get("reasons")
+        if isinstance(reasons, dict):
+            reasons = [f"{name}: {reason}" for name, reason in reasons.items()]
+        said = "; ".join(map(str, reasons)) if isinstance(reasons, list) else ""
+        yield Row("ready", f"no ({said})" if said else "no", Tone.BAD)
+    conditions = mapping(status, "conditions")
+    if conditions:
+        held = ", ".join(name for name, reason in sorted(conditions.items()) if not reason)
+        waiting = ", ".join(name for name, reason in sorted(conditions.items()) if reason)
+        yield Row("holds", held, below=True)
+        yield Row("waits for", waiting, Tone.BAD, below=True)
+
+
+def _certificate(status: Mapping[str, object], now: datetime) -> Iterator[Row]:
+    held, token = mapping(status, "certificate"), mapping(status, "token")
+    error = text(held, "last_error")
+    if text(held, "served_by"):
+        yield Row("certificate", f"from another process at {text(held, 'served_by')}")
+    elif not text(held, "serial"):
+        yield Row("certificate", "NONE" if error else "-", Tone.BAD if error else Tone.PLAIN)
+    else:
+        yield _held_certificate(held, now)
+        yield _autonomy(held, now)
+    if error:
+        yield Row("last attempt", f"FAILED, trying again: {error}", Tone.BAD, below=True)
+    if text(token, "fault"):
+        said = f"{text(token, 'path') or '-'} {text(token, 'fault')}"
+        yield Row("token", said, Tone.BAD, below=True)
+    yield from _served(status, held)
+
+
+def _held_certificate(held: Mapping[str, object], now: datetime) -> Row:
+    ends, renews = moment(held, "not_after"), moment(held, "renews_at")
+    left_s = seconds_between(now, ends)
+    if ends is None or left_s is None:
+        return Row("certificate", text(held, "serial"))
+    if left_s < 0:
+        word, tone = f"EXPIRED {span(-left_s)} ago", Tone.BAD
+    else:
+        word, tone = f"expires in {span(left_s)}", Tone.PLAIN
+    said = f"{text(held, 'serial')}, {word} ({shown_time(ends)})"
+    renewal_s = seconds_between(now, renews)
+    if renewal_s is not None and left_s >= 0:
+        said += f", renewal in {span(renewal_s)}" if renewal_s > 0 else ", renewal is due"
+    return Row("certificate", said, tone)
+
+
+def _autonomy(held: Mapping[str, object], now: datetime) -> Row:
+    left_s = seconds_between(now, moment(held, "outage_at"))
+    if left_s is None:
+        return Row("autonomy", "", below=True)
+    if left_s <= 0:
+        return Row("autonomy", "none: there is no identity now", Tone.BAD, below=True)
+    exact = f" ({left_s} s)" if left_s >= 120 else ""
+    said = f"{span(left_s)}{exact} until outage if the CA stays down"
+    return Row("autonomy", said, Tone.DOUBTFUL if left_s < _NEARLY_S else Tone.PLAIN, below=True)
+
+
+def _served(status: Mapping[str, object], held: Mapping[str, object]) -> Iterator[Row]:
+    """Which certificate Envoy serves, as far as the agent knows."""
+    served = mapping(status, "envoy_certificate")
+    if text(served, "serial"):
+        if served.get("matches") is False:
+            said = f"{text(served, 'serial')}, NOT the one issued last"
+            yield Row("Envoy serves", said, Tone.BAD, below=True)
+        else:
+            yield Row("Envoy serves", "this one", below=True)
+        return
+    in_use = [str(each) for each in sequence(held, "in_use")]
+    if in_use and in_use != [text(held, "serial")]:
+        yield Row("in use", ", ".join(in_use), Tone.DOUBTFUL, below=True)
+    elif in_use:
+        yield Row("in use", "this one, by Envoy", below=True)
+
+
+def _envoy(envoy: Mapping[str, object]) -> Iterator[Row]:
+    state = text(envoy, "state") or "-"
+    parts = [state]
+    if text(envoy, "version"):
+        parts.append(f"version {text(envoy, 'version')}")
+    parts += [
+        f"{name} {envoy[name]}"
+        for name in ("pid", "epoch", "restarts", "refused", "crashes")
+        if envoy.get(name) is not None
+    ]
+    if retiring := number(envoy, "retiring"):
+        parts.append(f"older ones finishing requests {retiring}")
+    good = state in {"ready", "not started", "-"}
+    yield Row("Envoy", ", ".join(parts), Tone.PLAIN if good else Tone.DOUBTFUL)
+    yield Row("last crash", text(envoy, "last_crash"), Tone.DOUBTFUL, below=True)
+    yield Row("last refusal", text(envoy, "last_refusal"), Tone.DOUBTFUL, below=True)
+
+
+def _control_plane(status: Mapping[str, object], now: datetime) -> Iterator[Row]:
+    xds, learned = mapping(status, "xds"), mapping(status, "learned_roots")
+    where = text(xds, "control_plane")
+    since_s = seconds_between(moment(xds, "since"), now)
+    lasting = "" if since_s is None else f" for {span(max(0, since_s))}"
+    if "connected" not in xds:
+        yield Row("control plane", where or "-")
+    elif xds["connected"] is True:
+        yield Row("control plane", f"{where + ', ' if where else ''}connected{lasting}")
+    else:
+        reason = f": {text(xds, 'last_error')}" if text(xds, "last_error") else ""
+        said = f"{where + ', ' if where else ''}NOT CONNECTED{lasting}{reason}"
+        yield Row("control plane", said, Tone.BAD)
+    yield Row("also trusted", text(learned, "roots"), below=True)
+    yield Row("PROBLEM", text(learned, "problem"), Tone.BAD, below=True)
+
+
+def _dns(names: Mapping[str, object]) -> Iterator[Row]:
+    if not names:
+        return
+    asked = number(names, "queries")
+    if names.get("table") is False:
+        table = "NO TABLE YET"
+    else:
+        hosts = f"{names['hosts']} hosts" if "hosts" in names else "a table"
+        table = hosts
+    said = f"{table}, {asked} queries" if "queries" in names else table
+    if asked:
+        rates = (
+            ("from the table", "table_hits"),
+            ("from the cache", "cache_hits"),
+            ("forwarded", "forwarded"),
+        )
+        shares = [f"{number(names, key) * 100 // asked} % {label}" for label, key in rates]
+        said += f": {', '.join(shares)}"
+    tone = Tone.DOUBTFUL if names.get("table") is False else Tone.PLAIN
+    yield Row("DNS", said, tone)
+    yield Row("answers at", ", ".join(map(str, sequence(names, "addresses"))), below=True)
+    upstreams = ", ".join(map(str, sequence(names, "upstreams")))
+    failures = number(names, "upstream_failures")
+    failed = f", {failures} without an answer" if failures else ""
+    if upstreams:
+        yield Row("asks", f"{upstreams}{failed}", below=True)
+    else:
+        yield Row("asks", "NO RESOLVER: other names are not resolved", Tone.BAD, below=True)
+    if returned := number(names, "own_queries"):
+        said = f"{returned} questions came back from a resolver"
+        yield Row("LOOP", said, Tone.BAD, below=True)
+
+
+def _details(label: str, part: Mapping[str, object]) -> Row:
+    """One line of a part whose entries depend on the agent's version."""
+    shown = [
+        f"{name.replace('_', ' ')} {value}"
+        for name, value in part.items()
+        if value not in (None, "") and not isinstance(value, dict | list)
+    ]
+    failing = part.get("healthy") is False
+    return Row(label, ", ".join(shown), Tone.BAD if failing else Tone.PLAIN)

@@ -1,0 +1,212 @@
+"""Tells the doctor where everything of this agent is."""
+
+import ipaddress
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import certclient
+import envoy_supervisor
+import mesh_doctor
+import xds_proxy
+from mesh_agent._config import AgentConfig
+from mesh_agent.dns._dns_server import dns_config
+
+_CLOCKS = ((8080, "/ready"), (15014, "/version"))
+"""Pages of Istio's control plane, and of mesh-discovery, that anybody may have."""
+
+
+def doctor_config(config: AgentConfig, problems: tuple[str, ...]) -> mesh_doctor.DoctorConfig:
+    """Returns what is to be examined.
+
+    problems: those of the configuration; what they name has its default in `config`.
+    """
+    admin = _admin(config)
+    host = _reached_at(config.status.host)
+    servers = tuple(_servers(config))
+    token = _token(config)
+    return mesh_doctor.DoctorConfig(
+        problems=tuple(_not_examined(problems, servers, token)),
+        servers=servers,
+        learned_roots=config.learned_roots,
+        clocks=tuple(_clocks(config.relay.upstream.address)),
+        agent=mesh_doctor.HttpPlace(host=host, port=config.status.port, path="/debug/status"),
+        certificates=admin,
+        token=token,
+        ports=tuple(_ports(config)),
+        dns=_dns(config),
+        envoy=_envoy(config),
+        interception=_interception(config),
+    )
+
+
+def _not_examined(
+    problems: tuple[str, ...],
+    servers: tuple[mesh_doctor.Server, ...],
+    token: mesh_doctor.TokenPlace | None,
+) -> Iterator[str]:
+    """Yield the problems without those of files that the doctor looks at, and says more about."""
+    files = {str(each.roots) for each in servers if isinstance(each.roots, Path)}
+    if token is not None:
+        files.add(str(token.path))
+    for each in problems:
+        if not any(f"{file} does not exist" in each for file in files):
+            yield each
+
+
+def _servers(config: AgentConfig) -> Iterator[mesh_doctor.Server]:
+    upstream, authority = config.relay.upstream, config.authority
+    of_both = authority is not None and _is_same(upstream, authority)
+    yield mesh_doctor.Server(
+        serves="configuration and certificates" if of_both else "configuration",
+        address=upstream.address,
+        name=upstream.server_name or _host(upstream.address),
+        name_setting=upstream.server_name_setting,
+        roots=upstream.root_certificate,
+        root_setting="XDS_ROOT_CA and CA_ROOT_CA" if of_both else "XDS_ROOT_CA",
+        signs=of_both,
+    )
+    if authority is not None and not of_both:
+        yield mesh_doctor.Server(
+            serves="certificates",
+            address=authority.address,
+            name=authority.server_name or _host(authority.address),
+            name_setting=authority.server_name_setting,
+            roots=authority.root_certificate,
+            root_setting="CA_ROOT_CA",
+            signs=True,
+        )
+
+
+def _is_same(upstream: xds_proxy.UpstreamConfig, authority: certclient.IstioCaConfig) -> bool:
+    return (upstream.address, upstream.server_name, upstream.root_certificate) == (
+        authority.address,
+        authority.server_name,
+        authority.root_certificate,
+    )
+
+
+def _host(address: str) -> str:
+    return address.rpartition(":")[0].strip("[]")
+
+
+def _clocks(address: str) -> Iterator[mesh_doctor.HttpPlace]:
+    if host := _host(address):
+        for port, path in _CLOCKS:
+            yield mesh_doctor.HttpPlace(host=host, port=port, path=path)
+
+
+def _token(config: AgentConfig) -> mesh_doctor.TokenPlace | None:
+    authority = config.authority
+    if authority is None or authority.token_path is None:
+        return None
+    return mesh_doctor.TokenPlace(
+        path=authority.token_path,
+        namespace=config.identity.namespace,
+        service_account=config.identity.service_account,
+        needed=authority.client_certificate_path is None,
+    )
+
+
+def _admin(config: AgentConfig) -> mesh_doctor.HttpPlace | None:
+    if config.grpc_bootstrap is not None:
+        return None
+    bootstrap = config.envoy.bootstrap
+    admin = config.envoy.admin
+    if isinstance(bootstrap, envoy_supervisor.BootstrapConfig):
+        admin = bootstrap.admin
+    if not isinstance(admin, envoy_supervisor.Address):
+        return None
+    return mesh_doctor.HttpPlace(host=_reached_at(admin.host), port=admin.port, path="/certs")
+
+
+def _reached_at(host: str) -> str:
+    """Returns where a listener is reached from this machine; empty is every interface."""
+    if not host:
+        return "127.0.0.1"
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host
+    if not address.is_unspecified:
+        return host
+    return "127.0.0.1" if address.version == 4 else "::1"
+
+
+def _ports(config: AgentConfig) -> Iterator[mesh_doctor.PortUse]:
+    status = config.status
+    yield mesh_doctor.PortUse(
+        host=status.host,
+        port=status.port,
+        use="the agent's status port",
+        setting="statusPort in PROXY_CONFIG",
+    )
+    if config.grpc_bootstrap is None and isinstance(
+        config.envoy.bootstrap, envoy_supervisor.BootstrapConfig
+    ):
+        for use, setting, address in _envoy_ports(config.envoy.bootstrap):
+            yield mesh_doctor.PortUse(
+                host=address.host, port=address.port, use=use, setting=setting
+            )
+    if config.names is not None:
+        for protocol in mesh_doctor.Protocol:
+            yield mesh_doctor.PortUse(
+                host=config.names.host,
+                port=config.names.port,
+                use="the agent's DNS server",
+                setting="DNS_PROXY_ADDR",
+                protocol=protocol,
+            )
+
+
+def _envoy_ports(
+    bootstrap: envoy_supervisor.BootstrapConfig,
+) -> Iterator[tuple[str, str, envoy_supervisor.Address]]:
+    for use, setting, address in (
+        ("Envoy's admin interface", "proxyAdminPort in PROXY_CONFIG", bootstrap.admin),
+        ("Envoy's readiness", "ENVOY_STATUS_PORT", bootstrap.readiness_listener),
+        ("Envoy's metrics", "ENVOY_PROMETHEUS_PORT", bootstrap.prometheus_listener),
+        (
+            "Envoy's metrics over TLS",
+            "ENVOY_SECURE_METRICS_PORT",
+            bootstrap.secure_prometheus_listener,
+        ),
+        (
+            "the agent's metrics over TLS",
+            "ENVOY_SECURE_MERGED_METRICS_PORT",
+            bootstrap.secure_metrics_listener,
+        ),
+    ):
+        if isinstance(address, envoy_supervisor.Address):
+            yield use, setting, address
+
+
+def _dns(config: AgentConfig) -> mesh_doctor.DnsPlace | None:
+    if config.names is None:
+        return None
+    dns = dns_config(config.names)
+    if dns.resolv_conf is None:
+        return None
+    return mesh_doctor.DnsPlace(
+        listens=tuple((each.host, each.port) for each in dns.listen), resolv_conf=dns.resolv_conf
+    )
+
+
+def _envoy(config: AgentConfig) -> mesh_doctor.EnvoyPlace | None:
+    if config.grpc_bootstrap is not None:
+        return None
+    binary = config.envoy.binary
+    if not binary.is_file():
+        return mesh_doctor.EnvoyPlace(binary=None, missing=f"there is no Envoy at {binary}")
+    return mesh_doctor.EnvoyPlace(binary=binary)
+
+
+def _interception(config: AgentConfig) -> str:
+    """Returns the interception mode as the control plane is told it; empty if it is not set."""
+    bootstrap = config.envoy.bootstrap
+    if not isinstance(bootstrap, envoy_supervisor.BootstrapConfig):
+        return ""
+    metadata = bootstrap.node_metadata
+    proxy = metadata.get("PROXY_CONFIG")
+    merged: Mapping[str, object] = proxy if isinstance(proxy, dict) else {}
+    mode = metadata.get("INTERCEPTION_MODE") or merged.get("interceptionMode")
+    return mode if isinstance(mode, str) else ""

@@ -1,0 +1,1 @@
+"""Decides what is wrong from what was seen: functions over plain values."""
