@@ -1,4 +1,4 @@
-"""What the doctor found: what is so, how bad it is, and what to do about it."""
+"""A finding: what is so, how bad it is, and what to do about it."""
 
 from dataclasses import dataclass
 from enum import StrEnum

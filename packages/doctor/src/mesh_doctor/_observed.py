@@ -1,4 +1,4 @@
-"""What was seen, as plain values: the checks decide on these alone."""
+"""Everything that was seen, as plain values: the checks decide on these alone."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,1 +1,1 @@
-"""What a running agent tells, as screens for people: text of a certain width, coloured or not."""
+"""Screens for people of all that a running agent tells: of a certain width, coloured or not."""

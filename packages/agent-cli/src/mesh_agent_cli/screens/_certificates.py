@@ -158,11 +158,11 @@ def _life(begins: datetime | None, ends: datetime | None, now: datetime) -> tupl
 
 
 def _served(envoy: Mapping[str, object], now: datetime) -> Iterator[Row]:
-    chains = list(_chains(envoy, "cert_chain"))
-    if not chains:
+    # Envoy names a certificate once for each listener and cluster that has it.
+    leaves = {_serial(chain[0]): chain[0] for chain in _chains(envoy, "cert_chain")}
+    if not leaves:
         yield Row("Envoy serves", "no certificate", Tone.BAD)
-    for chain in chains:
-        leaf = chain[0]
+    for leaf in leaves.values():
         life, tone = _life(moment(leaf, "valid_from"), moment(leaf, "expiration_time"), now)
         yield Row("Envoy serves", f"serial {_serial(leaf)}, {life}", tone)
         names = [

@@ -142,8 +142,6 @@ def _served(status: Mapping[str, object], held: Mapping[str, object]) -> Iterato
 def _envoy(envoy: Mapping[str, object]) -> Iterator[Row]:
     state = text(envoy, "state") or "-"
     parts = [state]
-    if text(envoy, "version"):
-        parts.append(f"version {text(envoy, 'version')}")
     parts += [
         f"{name} {envoy[name]}"
         for name in ("pid", "epoch", "restarts", "refused", "crashes")

@@ -1,4 +1,4 @@
-"""What a running agent tells of itself: readiness, certificate, configuration, and its Envoy."""
+"""A running agent, by what it tells: readiness, certificate, configuration, and its Envoy."""
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime

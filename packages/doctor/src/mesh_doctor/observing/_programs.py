@@ -14,7 +14,6 @@ _CHAINS = (b"ISTIO_REDIRECT", b"ISTIO_IN_REDIRECT", b"ISTIO_TPROXY", b"ISTIO_OUT
 """The chains of Istio's rules; each of its modes has one of them at least."""
 _LISTINGS = (
     ("iptables-save",),
-    ("iptables-legacy-save",),
     ("nft", "list", "ruleset"),
 )
 _SEARCHED = "/usr/local/sbin:/usr/sbin:/sbin"
