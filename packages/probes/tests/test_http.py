@@ -224,9 +224,19 @@ async def test_ipv6_is_spoken(serve: Serve, application: Application) -> None:
     assert application.requests[0].splitlines()[1] == f"Host: [::1]:{port}"
 
 
-async def test_a_source_that_is_not_here_is_named(serve: Serve, application: Application) -> None:
-    outcome = await get(await serve(application), sources=("192.0.2.1",))
-    assert "it can't be done from 192.0.2.1, " in outcome.reason
+async def test_a_source_that_is_not_here_is_passed_over(
+    serve: Serve, application: Application
+) -> None:
+    application.answers["/"] = (200, {}, b"")
+    port = await serve(application)
+    assert (await get(port, sources=("192.0.2.1", "127.0.0.7"))).healthy
+    assert (await get(port, sources=("192.0.2.1",))).healthy
+    assert application.peers == ["127.0.0.7", "127.0.0.1"]
+
+
+async def test_a_source_that_is_no_address_is_named(serve: Serve, application: Application) -> None:
+    outcome = await get(await serve(application), sources=("nowhere.invalid",))
+    assert "it can't be done from nowhere.invalid, " in outcome.reason
 
 
 async def test_any_certificate_is_taken(

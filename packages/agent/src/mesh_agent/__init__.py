@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from mesh_agent._agent import run
-    from mesh_agent._config import AgentConfig, StatusConfig, load_config
+    from mesh_agent._config import AgentConfig, load_config
     from mesh_agent._errors import ConfigError, EnvoyEnded
     from mesh_agent.config._flags import Flags
+    from mesh_agent.config._status_server import StatusConfig
 
 __all__ = [
     # run
@@ -33,7 +34,7 @@ _LOADED_WHEN_USED = {
     "AgentConfig": "_config",
     "ConfigError": "_errors",
     "Flags": "config._flags",
-    "StatusConfig": "_config",
+    "StatusConfig": "config._status_server",
     "load_config": "_config",
 }
 

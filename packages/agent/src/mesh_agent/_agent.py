@@ -23,7 +23,6 @@ from mesh_agent.identity._workload_secrets import OwnSecrets, workload_secrets
 from mesh_agent.readiness._certificate import watch_certificate
 from mesh_agent.readiness._envoy import watch_envoy
 from mesh_agent.status._agent_endpoints import agent_endpoints
-from mesh_agent.status._endpoints import EnvoyCommands
 from mesh_agent.status._parts import AgentParts
 from mesh_lifecycle import Stopping, in_background
 
@@ -84,8 +83,7 @@ async def run(config: AgentConfig) -> None:
             envoy=envoy,
             dns=dns,
         )
-        commands = EnvoyCommands(drain=envoy.drain, restart=restarts.restart)
-        start.endpoints.agent_started(agent_endpoints(parts, commands))
+        start.endpoints.agent_started(agent_endpoints(parts, restarts))
         log.info(
             "agent started",
             extra={"node_id": config.identity.node_id, "spiffe_id": str(config.spiffe_id)},

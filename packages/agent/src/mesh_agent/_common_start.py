@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from mesh_agent._config import AgentConfig
 from mesh_agent.identity._learned_roots import learned_roots
 from mesh_agent.status._endpoints import StatusEndpoints
-from mesh_agent.status._http import http_server
 from mesh_identity import LearnedRoots
 from mesh_lifecycle import Condition, Readiness, Stopping, stop_signals
 from mesh_listening import Port
+from mesh_status_server import AppProbes, http_server
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,14 @@ async def common_start(config: AgentConfig) -> AsyncIterator[CommonStart]:
         readiness = Readiness(stopping)
         # Before the status server: a readiness without conditions counts as ready.
         certificate_ready = readiness.register("certificate")
-        endpoints = StatusEndpoints(readiness, stopping, metrics_local_only=status.local_metrics)
+        endpoints = StatusEndpoints(
+            readiness,
+            stopping,
+            app_probes=AppProbes(
+                status.app_probes, host=status.probe_host, status_port=status.port
+            ),
+            metrics_local_only=status.local_metrics,
+        )
         async with http_server(status.host, status.port, endpoints, limits=status.limits) as (
             _,
             status_port,

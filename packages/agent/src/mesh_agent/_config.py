@@ -31,10 +31,10 @@ from mesh_agent.config._flags import Flags
 from mesh_agent.config._machine_addresses import machine_addresses
 from mesh_agent.config._settings import Settings, is_address
 from mesh_agent.config._sockets import gateway_credentials_socket, sds_socket
+from mesh_agent.config._status_server import StatusConfig, status_config
 from mesh_agent.dns._dns_config import NamesConfig, names_config
 from mesh_agent.envoy._bootstrap_files import BootstrapFiles, bootstrap_files
 from mesh_agent.envoy._envoy_config import envoy_config
-from mesh_listening import HTTP_LIMITS, ConnectionLimits
 
 _MAX_FILE_BYTES = 1 << 20
 _MAX_SECRETS = 100
@@ -43,22 +43,6 @@ _POD_LABELS = "./etc/istio/pod/labels"
 _POD_ANNOTATIONS = "./etc/istio/pod/annotations"
 _GRPC_BOOTSTRAP = "./etc/istio/proxy/grpc-bootstrap.json"
 _ROLES = ("sidecar", "router")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatusConfig:
-    """Where the status server listens; an empty host is every interface.
-
-    local_metrics: metrics are for callers on this machine only.
-    envoy_metrics: a scrape has Envoy's metrics after the agent's own.
-    limits: how many connections, of one address and in all.
-    """
-
-    host: str
-    port: int
-    local_metrics: bool = False
-    envoy_metrics: bool = True
-    limits: ConnectionLimits = HTTP_LIMITS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,27 +129,9 @@ def compose_config(
         grpc_bootstrap=_grpc_bootstrap(settings),
         trust_updates=trust_updates,
         learned_roots=learned_roots_file(authority, relay) if trust_updates else None,
-        status=StatusConfig(
-            host=settings.text("MESH_AGENT_BIND_ADDRESS"),
-            port=proxy.status_port,
-            local_metrics=settings.flag("METRICS_LOCALHOST_ACCESS_ONLY"),
-            envoy_metrics=settings.flag("PILOT_AGENT_MERGE_ENVOY_STATS", default=True),
-            limits=_status_limits(settings),
-        ),
+        status=status_config(settings, proxy=proxy, identity=identity, pod=pod),
     )
     return config, tuple(dict.fromkeys(problems))
-
-
-def _status_limits(settings: Settings) -> ConnectionLimits:
-    of_port, of_peer = "MESH_AGENT_STATUS_CONNECTIONS", "MESH_AGENT_STATUS_CONNECTIONS_PER_PEER"
-    port = settings.count(of_port, HTTP_LIMITS.port)
-    peer = settings.count(of_peer, min(HTTP_LIMITS.peer, max(1, port // 4)))
-    if peer > port:
-        settings.problems.append(
-            f"{of_peer} ({peer}) is above {of_port} ({port}): one caller could keep all others "
-            "out; lower one or raise the other"
-        )
-    return HTTP_LIMITS._replace(port=port, peer=peer)
 
 
 def _grpc_bootstrap(settings: Settings) -> Path | None:

@@ -19,6 +19,7 @@ import uvloop
 import certclient
 import envoy_supervisor
 import mesh_sds
+import mesh_status_server
 import xds_proxy
 from mesh_agent._agent import run
 from mesh_agent._config import AgentConfig, load_config
@@ -54,6 +55,7 @@ def main(flags: Flags) -> int:
         certclient.CertClientError,
         envoy_supervisor.EnvoySupervisorError,
         mesh_sds.SdsError,
+        mesh_status_server.ListenError,
         xds_proxy.XdsProxyError,
     ) as error:
         return _fail([str(error)])

@@ -26,11 +26,11 @@ from mesh_agent.dns._name_table_updates import NameTableUpdates
 from mesh_agent.status._agent_endpoints import name_table
 from mesh_agent.status._description import describe_dns
 from mesh_agent.status._dns_metrics import dns_metrics
-from mesh_agent.status._exposition import render
 from mesh_dnsproxy import DnsServer
 from mesh_lifecycle import Readiness
 from mesh_protos import type_urls
 from mesh_protos.nds_pb2 import NameTable
+from mesh_status_server import render
 from mesh_testkit import until
 from xds_proxy.testing import ControlPlaneStream, control_plane, envoy_stream
 

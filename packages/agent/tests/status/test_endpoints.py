@@ -4,8 +4,9 @@ import pytest
 
 from envoy_supervisor import AdminError, RestartRefused
 from mesh_agent.status._endpoints import AgentEndpoints, EnvoyCommands, StatusEndpoints
-from mesh_agent.status._http import Request, Response
 from mesh_lifecycle import Readiness, Stopping, stop_signals
+from mesh_probes import Probe, TcpSocket
+from mesh_status_server import AppProbes, Request, Response
 
 
 class Parts:
@@ -23,8 +24,16 @@ class Parts:
         self.table: bytes | None = None
         self.deaf: AdminError | None = None
         self.changed: bool | Exception = True
-        self.endpoints = StatusEndpoints(self.readiness, stopping, metrics_local_only=local_metrics)
-        commands = EnvoyCommands(drain=self.drain, restart=self.restart)
+        probes = {"/app-health/web/livez": Probe(action=TcpSocket(port=1))}
+        self.endpoints = StatusEndpoints(
+            self.readiness,
+            stopping,
+            app_probes=AppProbes(probes, host="127.0.0.1", status_port=15020),
+            metrics_local_only=local_metrics,
+        )
+        commands = EnvoyCommands(
+            drain=self.drain, restart=self.restart, config_dump=self.config_dump
+        )
         if started:
             self.endpoints.agent_started(
                 AgentEndpoints(
@@ -55,12 +64,16 @@ class Parts:
             raise self.changed
         return self.changed
 
+    async def config_dump(self, request: Request) -> Response:
+        return Response.text(f"dump {request.query}")
+
     async def scrape(self, _: Request) -> Response:
         return Response.text("metrics")
 
     async def ask(self, method: str, path: str, peer: str = "127.0.0.1") -> tuple[int, str]:
         response = await self.endpoints(Request(method=method, path=path, peer=peer))
-        return response.status.value, response.body.decode()
+        assert isinstance(response, Response)
+        return int(response.status), response.body.decode()
 
 
 async def test_ready_follows_the_conditions_and_gives_the_reason() -> None:
@@ -83,7 +96,7 @@ async def test_a_stopping_agent_is_not_ready_and_says_why() -> None:
         assert await parts.ask("GET", "/healthz/ready") == (503, "stopping: SIGTERM\n")
 
 
-async def test_quit_stops_and_drain_drains() -> None:
+async def test_scenario_69_quit_stops_and_drain_drains() -> None:
     with stop_signals(signal.SIGUSR1) as stopping:
         parts = Parts(stopping)
         assert (await parts.ask("POST", "/drain", "::1"))[0] == 200
@@ -103,7 +116,9 @@ async def test_a_drain_that_envoy_does_not_hear_of_says_so() -> None:
         )
 
 
-@pytest.mark.parametrize("path", ["/quitquitquit", "/drain", "/restart", "/debug/status"])
+@pytest.mark.parametrize(
+    "path", ["/quitquitquit", "/drain", "/restart", "/debug/status", "/debug/config_dump"]
+)
 @pytest.mark.parametrize("peer", ["10.0.0.1", "fe80::1%eth0", "2001:db8::1"])
 async def test_others_machines_are_refused(path: str, peer: str) -> None:
     with stop_signals(signal.SIGUSR1) as stopping:
@@ -114,7 +129,7 @@ async def test_others_machines_are_refused(path: str, peer: str) -> None:
         assert parts.drained == 0
 
 
-async def test_wrong_methods_and_unknown_paths_are_told_what_is_right() -> None:
+async def test_scenario_69_wrong_methods_and_unknown_paths_are_told_what_is_right() -> None:
     with stop_signals(signal.SIGUSR1) as stopping:
         parts = Parts(stopping)
         assert await parts.ask("GET", "/quitquitquit") == (405, "use POST\n")
@@ -162,7 +177,9 @@ async def test_a_starting_agent_tells_only_whether_it_is_ready() -> None:
     with stop_signals(signal.SIGUSR1) as stopping:
         parts = Parts(stopping, started=False)
         parts.readiness.register("certificate")
-        assert await parts.ask("GET", "/healthz/ready") == (503, "certificate: not yet\n")
+        for method in ("GET", "HEAD"):
+            ready = await parts.ask(method, "/healthz/ready", "10.0.0.1")
+            assert ready == (503, "certificate: not yet\n")
         for method, path in (
             *(("GET", each) for each in ("/debug/status", "/debug/ndsz", "/metrics")),
             *(("POST", each) for each in ("/drain", "/restart")),
@@ -183,3 +200,26 @@ async def test_what_only_envoy_can_do_is_not_done_without_one() -> None:
             409,
             "envoy was not replaced: the agent runs no Envoy\n",
         )
+
+
+async def test_the_applications_probes_are_made_while_the_agent_starts() -> None:
+    with stop_signals(signal.SIGUSR1) as stopping:
+        parts = Parts(stopping, started=False)
+        for path in ("/app-health/other/livez", "/app-lifecycle/web/prestopz"):
+            assert (await parts.ask("GET", path, "10.0.0.1"))[0] == 400
+        status, text = await parts.ask("GET", "/app-health/web/livez", "10.0.0.1")
+        assert (status, "TCP 127.0.0.1:1" in text) == (500, True)
+
+
+async def test_envoys_configuration_is_shown_to_this_machine() -> None:
+    with stop_signals(signal.SIGUSR1) as stopping:
+        assert await Parts(stopping).ask("GET", "/debug/config_dump") == (200, "dump ")
+        without = await Parts(stopping, envoy=False).ask("GET", "/debug/config_dump")
+        assert without == (404, "the agent runs no Envoy\n")
+
+
+async def test_profiles_of_go_are_told_not_to_exist() -> None:
+    with stop_signals(signal.SIGUSR1) as stopping:
+        for path in ("/debug/pprof/", "/debug/pprof/profile"):
+            status, text = await Parts(stopping).ask("GET", path)
+            assert (status, "no Go program" in text) == (404, True)

@@ -1,9 +1,8 @@
 """What a scrape of the agent tells of its own ports."""
 
-from mesh_agent.status._exposition import render
-from mesh_agent.status._http import Request, Response, http_server
 from mesh_agent.status._metrics import listener_metrics
 from mesh_listening import Reason
+from mesh_status_server import Request, Response, http_server, render
 
 
 async def _answer(_: Request) -> Response:

@@ -12,7 +12,7 @@ import certclient
 import xds_proxy
 from envoy_supervisor import EnvoyState, EnvoyStatus
 from mesh_agent.status import _metrics as metrics
-from mesh_agent.status._exposition import Metric, render
+from mesh_status_server import Metric, render
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 

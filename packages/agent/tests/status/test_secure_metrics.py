@@ -18,8 +18,8 @@ from certclient import OutputFilesConfig, SpiffeId, write_files
 from certclient.testing import FakeAuthority, issued
 from mesh_agent import AgentConfig, Flags, load_config
 from mesh_agent.identity._workload_secrets import workload_secrets
-from mesh_agent.status._http import Request, Response, http_server
 from mesh_lifecycle import in_background
+from mesh_status_server import Request, Response, http_server
 from xds_proxy.testing import ControlPlane, ControlPlaneStream, control_plane
 
 # An address of its own: several runs may go on at once on one machine.

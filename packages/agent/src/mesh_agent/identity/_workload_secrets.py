@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import certclient
 import mesh_sds
 from mesh_agent._config import AgentConfig
+from mesh_agent.identity._authority_requests import AuthorityRequests, CountedAuthority
 from mesh_agent.identity._certificate_secrets import WORKLOAD_CERTIFICATE, CertificateSecrets
 from mesh_agent.identity._described_certificates import described_chain, outage_at
 from mesh_agent.identity._file_secrets import NamedSecrets, file_secrets, forgetting_unwatched
@@ -28,6 +29,7 @@ class OwnSecrets:
     """The agent keeps the certificate fresh, and serves it over SDS where there is an Envoy."""
 
     certificates: certclient.TrustingCertificates
+    requests: AuthorityRequests | None = None
     server: mesh_sds.SdsServer | None = None
     files: certclient.FileSecrets | None = None
 
@@ -110,17 +112,20 @@ async def fresh_certificates(
     config: AgentConfig, learned: LearnedRoots | None = None
 ) -> AsyncIterator[OwnSecrets]:
     """Keep the certificate fresh, and write it to files if they are wanted; without SDS."""
+    requests = AuthorityRequests()
     async with AsyncExitStack() as stack:
-        kept = await stack.enter_async_context(_kept_certificates(config, learned))
+        kept = await stack.enter_async_context(_kept_certificates(config, learned, requests))
         certificates = await stack.enter_async_context(certclient.with_trust(kept, config.trust))
         if config.output is not None:
             await stack.enter_async_context(certclient.output_files(config.output, certificates))
-        yield OwnSecrets(certificates=certificates)
+        yield OwnSecrets(
+            certificates=certificates, requests=None if config.authority is None else requests
+        )
 
 
 @asynccontextmanager
 async def _kept_certificates(
-    config: AgentConfig, learned: LearnedRoots | None
+    config: AgentConfig, learned: LearnedRoots | None, requests: AuthorityRequests
 ) -> AsyncIterator[certclient.Certificates]:
     """Yields the certificates: renewed by the agent, or mounted and renewed by the platform."""
     if config.authority is None:
@@ -132,11 +137,14 @@ async def _kept_certificates(
     async with AsyncExitStack() as stack:
         authority = await stack.enter_async_context(
             certclient.istio_ca(
-                config.authority, further_roots=further_roots(learned, CERTIFICATE_AUTHORITY)
+                config.authority,
+                on_retry=requests.count_retry,
+                further_roots=further_roots(learned, CERTIFICATE_AUTHORITY),
             )
         )
+        counted = CountedAuthority(authority, requests)
         certificates = await stack.enter_async_context(
-            certclient.keep_fresh(config.rotation, authority, depends_on=config.authority.files)
+            certclient.keep_fresh(config.rotation, counted, depends_on=config.authority.files)
         )
         if learned is not None:
             learning = _learn(certificates, learned)

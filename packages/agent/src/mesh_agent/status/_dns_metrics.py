@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 import mesh_dnsproxy
-from mesh_agent.status._exposition import Kind, Metric, Sample, counter
 from mesh_dnsproxy import ByType, Counts
+from mesh_status_server import Kind, Metric, Sample, counter
 
 _TEXTS = {
     ByType.TABLE_HITS: "Queries answered from the name table, by type.",

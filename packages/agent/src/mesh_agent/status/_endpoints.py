@@ -9,24 +9,24 @@ from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 
 from envoy_supervisor import EnvoySupervisorError
-from mesh_agent.status._http import Request, Response
 from mesh_lifecycle import Readiness, Stopping
+from mesh_status_server import AppProbes, Endpoint, Endpoints, Handler, Reply, Request, Response
 
 log = logging.getLogger(__name__)
-
-Answer = Callable[[Request], Awaitable[Response]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class EnvoyCommands:
-    """The commands for Envoy; both raise `EnvoySupervisorError`.
+    """The commands for Envoy; drain and restart raise `EnvoySupervisorError`.
 
     drain: asks Envoy's clients to leave.
     restart: replaces Envoy; returns False if what it is started with has not changed.
+    config_dump: answers with Envoy's configuration.
     """
 
     drain: Callable[[], Awaitable[None]]
     restart: Callable[[], Awaitable[bool]]
+    config_dump: Handler
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,65 +41,60 @@ class AgentEndpoints:
     """
 
     describe: Callable[[], Awaitable[Mapping[str, object]]]
-    scrape: Answer
+    scrape: Handler
     name_table: Callable[[], Awaitable[bytes | None]]
-    explain_dns: Answer
+    explain_dns: Handler
     envoy: EnvoyCommands | None
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Endpoint:
-    method: str
-    loopback_only: bool
-    answer: Answer
 
 
 class StatusEndpoints:
     """Answers requests by path; unknown paths, methods and callers get 404, 405 and 403.
 
-    `/healthz/ready` and `/quitquitquit` answer from the beginning. All others answer 503 until
-    `agent_started` is called.
+    `/healthz/ready`, `/quitquitquit` and the application's probes answer from the beginning. All
+    others answer 503 until `agent_started` is called.
     """
 
     def __init__(
-        self, readiness: Readiness, stopping: Stopping, *, metrics_local_only: bool = False
+        self,
+        readiness: Readiness,
+        stopping: Stopping,
+        *,
+        app_probes: AppProbes,
+        metrics_local_only: bool = False,
     ) -> None:
         self._readiness = readiness
         self._stopping = stopping
         self._agent: AgentEndpoints | None = None
         self._logged_reasons = ""
-        self._endpoints: Mapping[str, _Endpoint] = {
-            "/healthz/ready": _Endpoint(method="GET", loopback_only=False, answer=self._ready),
-            "/debug/status": _Endpoint(method="GET", loopback_only=True, answer=self._status),
-            "/debug/ndsz": _Endpoint(method="GET", loopback_only=True, answer=self._name_table),
-            "/debug/dns": _Endpoint(method="GET", loopback_only=True, answer=self._explain_dns),
-            "/quitquitquit": _Endpoint(method="POST", loopback_only=True, answer=self._quit),
-            "/drain": _Endpoint(method="POST", loopback_only=True, answer=self._drain),
-            "/restart": _Endpoint(method="POST", loopback_only=True, answer=self._restart),
-            **{
-                path: _Endpoint(method="GET", loopback_only=metrics_local_only, answer=self._scrape)
-                for path in ("/stats/prometheus", "/metrics")
+        scrape = Endpoint(self._scrape, loopback_only=metrics_local_only)
+        probe = Endpoint(app_probes.answer)
+        self._endpoints = Endpoints(
+            {
+                "/healthz/ready": Endpoint(self._ready),
+                "/stats/prometheus": scrape,
+                "/metrics": scrape,
+                "/debug/status": Endpoint(self._status, loopback_only=True),
+                "/debug/ndsz": Endpoint(self._name_table, loopback_only=True),
+                "/debug/dns": Endpoint(self._explain_dns, loopback_only=True),
+                "/debug/config_dump": Endpoint(self._config_dump, loopback_only=True),
+                "/quitquitquit": Endpoint(self._quit, ("POST",), loopback_only=True),
+                "/drain": Endpoint(self._drain, ("POST",), loopback_only=True),
+                "/restart": Endpoint(self._restart, ("POST",), loopback_only=True),
             },
-        }
+            beginnings={
+                "/app-health/": probe,
+                "/app-lifecycle/": probe,
+                "/debug/pprof/": Endpoint(_no_profiles),
+            },
+        )
 
     def agent_started(self, agent: AgentEndpoints) -> None:
         """Answer every path from now on."""
         self._agent = agent
 
-    async def __call__(self, request: Request) -> Response:
-        endpoint = self._endpoints.get(request.path)
-        if endpoint is None:
-            paths = ", ".join(self._endpoints)
-            return Response.text(f"no such path; there are {paths}\n", HTTPStatus.NOT_FOUND)
-        if endpoint.loopback_only and not request.from_loopback:
-            return Response.text("only for callers on this machine\n", HTTPStatus.FORBIDDEN)
-        if request.method != endpoint.method:
-            return dataclasses.replace(
-                Response.text(f"use {endpoint.method}\n", HTTPStatus.METHOD_NOT_ALLOWED),
-                headers={"allow": endpoint.method},
-            )
+    async def __call__(self, request: Request) -> Reply:
         try:
-            return await endpoint.answer(request)
+            return await self._endpoints(request)
         except _StillStarting:
             reason = "the agent is still starting; /healthz/ready tells what it waits for\n"
             return Response.text(reason, HTTPStatus.SERVICE_UNAVAILABLE)
@@ -128,7 +123,7 @@ class StatusEndpoints:
     async def _status(self, _: Request) -> Response:
         return Response.json(await self._started().describe())
 
-    async def _scrape(self, request: Request) -> Response:
+    async def _scrape(self, request: Request) -> Reply:
         return await self._started().scrape(request)
 
     async def _name_table(self, _: Request) -> Response:
@@ -140,8 +135,14 @@ class StatusEndpoints:
             return Response.text(reason, HTTPStatus.NOT_FOUND)
         return Response(body=table + b"\n", content_type="application/json")
 
-    async def _explain_dns(self, request: Request) -> Response:
+    async def _explain_dns(self, request: Request) -> Reply:
         return await self._started().explain_dns(request)
+
+    async def _config_dump(self, request: Request) -> Reply:
+        envoy = self._started().envoy
+        if envoy is None:
+            return Response.text("the agent runs no Envoy\n", HTTPStatus.NOT_FOUND)
+        return await envoy.config_dump(request)
 
     async def _drain(self, _: Request) -> Response:
         envoy = self._started().envoy
@@ -165,6 +166,14 @@ class StatusEndpoints:
         if replaced:
             return Response.text("a new envoy has taken over\n")
         return Response.text("nothing has changed, envoy is not restarted\n")
+
+
+async def _no_profiles(_: Request) -> Response:
+    reason = (
+        "this agent is no Go program and has no profiles of that kind; on its machine, "
+        "`py-spy dump --pid` and `py-spy record --pid` show what it does\n"
+    )
+    return Response.text(reason, HTTPStatus.NOT_FOUND)
 
 
 class _StillStarting(Exception):

@@ -5,7 +5,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
-from mesh_agent.status._http import Request, Response
+from mesh_status_server import Request, Response
 
 if TYPE_CHECKING:
     from mesh_dnsproxy import DnsServer, Explanation

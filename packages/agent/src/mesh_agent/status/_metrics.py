@@ -15,13 +15,15 @@ from pathlib import Path
 import certclient
 import envoy_supervisor
 import xds_proxy
+from mesh_agent.identity._authority_requests import AuthorityRequests
 from mesh_agent.identity._described_certificates import outage_at
 from mesh_agent.identity._workload_secrets import OwnSecrets
-from mesh_agent.status._exposition import Kind, Metric, Sample, counter, gauge
 from mesh_agent.status._parts import AgentParts
 from mesh_listening import PortCounts
+from mesh_status_server import Kind, Metric, Sample, ScrapeCounts, counter, gauge
 
 _DEFAULT = {"resource_name": "default"}
+_CSR = {"request_type": "csr"}
 
 
 def agent_metrics(parts: AgentParts) -> Iterator[Metric]:
@@ -39,6 +41,10 @@ def agent_metrics(parts: AgentParts) -> Iterator[Metric]:
         yield from certificate_metrics(
             parts.secrets.certificates.status, parts.secrets.serials_in_use(), now=datetime.now(UTC)
         )
+        if parts.secrets.requests is not None:
+            yield from authority_metrics(parts.secrets.requests)
+        if parts.secrets.files is not None:
+            yield from file_metrics(parts.secrets.files.status)
         if parts.secrets.server is not None:
             ports.insert(1, parts.secrets.server.port)
     yield from relay_metrics(parts.relay.status, parts.relay.counters)
@@ -82,6 +88,31 @@ def certificate_metrics(
         "mesh_agent_certificate_failed_attempts",
         "Attempts that failed since the last that did not.",
         status.failed_attempts,
+    )
+
+
+def authority_metrics(requests: AuthorityRequests) -> Iterator[Metric]:
+    """The metrics of the requests to the certificate authority."""
+    for name, text, value in (
+        ("outgoing_latency", "Seconds spent on requests to the authority.", requests.seconds),
+        ("num_outgoing_requests", "Requests to the authority.", requests.requests),
+        ("num_failed_outgoing_requests", "Requests that failed.", requests.failed),
+        ("num_outgoing_retries", "Tries of requests after the first.", requests.retries),
+    ):
+        yield counter(f"istio_agent_{name}", text, value, _CSR)
+
+
+def file_metrics(status: certclient.FileStatus) -> Iterator[Metric]:
+    """The metrics of the secrets that Envoy names by their files."""
+    yield counter(
+        "istio_agent_num_file_watcher_failures_total",
+        "Directories that could not be watched.",
+        status.watch_failures,
+    )
+    yield counter(
+        "istio_agent_num_file_secret_failures_total",
+        "Certificate files that became invalid.",
+        status.load_failures,
     )
 
 
@@ -185,6 +216,19 @@ def envoy_metrics(status: envoy_supervisor.EnvoyStatus) -> Iterator[Metric]:
         "mesh_agent_envoy_sockets_handed_over_total",
         "Sockets on which connections waited for a new Envoy after a crash.",
         status.handed_over,
+    )
+
+
+def scrape_metrics(counts: ScrapeCounts) -> Iterator[Metric]:
+    """The metrics of the scrapes before this one."""
+    yield counter("istio_agent_scrapes_total", "Scrapes served.", counts.served)
+    yield Metric(
+        name="istio_agent_scrape_failures_total",
+        kind=Kind.COUNTER,
+        text="Scrapes that lacked metrics, by the source that failed.",
+        samples=tuple(
+            Sample(value=number, labels={"type": kind}) for kind, number in counts.failures.items()
+        ),
     )
 
 

@@ -31,8 +31,8 @@ async def check(
     """Check an application once; returns within the probe's timeout, and raises nothing.
 
     host: name or address to connect to, where the probe names none.
-    sources: local addresses to connect from, such as 127.0.0.6 and ::6: the first that is of the
-    target's address family is used.
+    sources: local addresses to connect from, such as 127.0.0.6 and ::6: the first is used that is
+    of the target's address family and that this machine has; without one, the kernel chooses.
     headers: of the HTTP request that is passed through to the application, if there is one.
     status_port: the port on which that request arrived. In its `Host`, the probe's takes its place.
     """

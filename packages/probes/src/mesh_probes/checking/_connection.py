@@ -170,16 +170,19 @@ async def _connect(host: str, port: int, sources: Sequence[str]) -> socket.socke
 
 
 def _bind(sock: socket.socket, sources: Sequence[str]) -> None:
-    """Bind the socket to the first source of its family, if there is one."""
+    """Bind the socket to the first source of its family that this machine has, if there is one."""
     for source in sources:
-        if (":" in source) == (sock.family == socket.AF_INET6):
-            with suppress(OSError):  # The port is chosen at `connect`, when the peer is known.
-                sock.setsockopt(socket.IPPROTO_IP, _IP_BIND_ADDRESS_NO_PORT, 1)
-            try:
-                sock.bind((source, 0))
-            except OSError as error:
-                raise OSError(0, f"it can't be done from {source}, {os_reason(error)}") from error
-            return
+        if (":" in source) != (sock.family == socket.AF_INET6):
+            continue
+        with suppress(OSError):  # The port is chosen at `connect`, when the peer is known.
+            sock.setsockopt(socket.IPPROTO_IP, _IP_BIND_ADDRESS_NO_PORT, 1)
+        try:
+            sock.bind((source, 0))
+        except OSError as error:
+            if error.errno == errno.EADDRNOTAVAIL:
+                continue
+            raise OSError(0, f"it can't be done from {source}, {os_reason(error)}") from error
+        return
 
 
 async def _resolve(host: str, port: int) -> list[Address]:

@@ -1,8 +1,9 @@
-"""Prometheus' text format, as much of it as the agent needs.
+"""Metrics as values, and their text in both formats.
 
 Written here rather than imported: prometheus_client would add 2 MB to the memory of every agent
 that is scraped; see docs/decisions/0006-metrics-text.md.
-Format: https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format
+Formats: https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format and
+https://prometheus.io/docs/specs/om/open_metrics_spec/
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,8 +11,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _NO_LABELS: Mapping[str, str] = MappingProxyType({})
+_TOTAL = "_total"
 
 
 class Kind(StrEnum):
@@ -58,19 +59,32 @@ def counter(name: str, text: str, value: float, labels: Mapping[str, str] = _NO_
     )
 
 
-def render(metrics: Iterable[Metric]) -> bytes:
-    """Returns the text of a scrape; a metric without samples is left out."""
+def render(metrics: Iterable[Metric], *, openmetrics: bool = False) -> bytes:
+    """Returns the text of a scrape; a metric without samples is left out.
+
+    openmetrics: as OpenMetrics without its end, `# EOF`. The samples have the same names in both
+    formats: a counter whose name does not end with `_total` has the type `unknown` there.
+    """
     lines = []
     for metric in metrics:
         if not metric.samples:
             continue
-        lines.append(f"# HELP {metric.name} {_escaped(metric.text)}\n")
-        lines.append(f"# TYPE {metric.name} {metric.kind}\n")
+        name, kind = metric.name, str(metric.kind)
+        if openmetrics and metric.kind is Kind.COUNTER:
+            kind = kind if name.endswith(_TOTAL) else "unknown"
+            name = name.removesuffix(_TOTAL)
+        lines.append(f"# HELP {name} {_escaped(metric.text, quote=openmetrics)}\n")
+        lines.append(f"# TYPE {name} {kind}\n")
         lines += [
-            f"{metric.name}{each.suffix}{_labels(each.labels)} {each.value}\n"
+            f"{metric.name}{each.suffix}{_labels(each.labels)} {_number(each.value)}\n"
             for each in metric.samples
         ]
     return "".join(lines).encode()
+
+
+def _number(value: float) -> str:
+    text = str(value)
+    return {"inf": "+Inf", "-inf": "-Inf", "nan": "NaN"}.get(text, text)
 
 
 def _labels(labels: Mapping[str, str]) -> str:

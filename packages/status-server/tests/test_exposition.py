@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from mesh_agent.status._exposition import Kind, Metric, Sample, counter, gauge, render
+from mesh_status_server import Kind, Metric, Sample, counter, gauge, render
 
 names = st.from_regex(r"[a-z][a-z_]{0,20}[a-z]", fullmatch=True)
 texts = st.text(st.characters(exclude_categories=["Cs", "Cc"]) | st.sampled_from('\n"\\{},= '))

@@ -1,28 +1,41 @@
 import asyncio
+import gzip
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 
 import pytest
 
-from mesh_agent._errors import ListenError
-from mesh_agent.status._http import Request, Response, Send, http_server
 from mesh_listening import HTTP_LIMITS
+from mesh_status_server import (
+    Handler,
+    ListenError,
+    Reply,
+    Request,
+    Response,
+    Start,
+    Streamed,
+    TcpAddress,
+    http_server,
+    passed_on,
+)
 from mesh_testkit import all_closed, idle_connections, until
+from scrape_peers import Peer, Serve, answer
 
 
-async def pieces(send: Send) -> None:
+async def pieces(start: Start) -> None:
+    send = await start()
     for piece in (b"one", b"two"):
         await send(piece)
     raise RuntimeError("secret detail")
 
 
-async def echo(request: Request) -> Response:
+async def echo(request: Request) -> Reply:
     if request.path == "/broken":
         raise RuntimeError("secret detail")
     if request.path == "/pieces":
-        return Response(write=pieces)
+        return Streamed(write=pieces)
     return Response.text(f"{request.method} {request.path} {request.from_loopback}")
 
 
@@ -192,7 +205,7 @@ async def test_a_request_that_comes_too_slowly_is_ended(
 async def test_a_hundred_that_never_read_are_ended_and_others_are_answered(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def large(request: Request) -> Response:
+    async def large(request: Request) -> Reply:
         return Response(body=b"x" * (4_000_000 if request.path == "/large" else 1))
 
     limits = HTTP_LIMITS._replace(stalled_s=0.3)
@@ -221,3 +234,121 @@ async def test_a_caller_from_this_machine_is_known_on_a_socket_for_every_address
         assert await read_response(reader) == (200, b"GET / True")
         writer.close()
         await writer.wait_closed()
+
+
+async def asked(
+    request: bytes, handle: Handler = echo, *, until_end: bool = True
+) -> tuple[bytes, bytes]:
+    """The head and the rest of what comes for a request."""
+    async with http_server("127.0.0.1", 0, handle) as (port, _):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(request)
+        head = await reader.readuntil(b"\r\n\r\n")
+        rest = await reader.read() if until_end else b""
+        writer.close()
+        await writer.wait_closed()
+        return head.lower(), rest
+
+
+async def test_head_is_answered_as_get_without_the_body() -> None:
+    head, rest = await asked(b"HEAD /a HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n")
+    assert head.startswith(b"http/1.1 200")
+    assert b"content-length: 12\r\n" in head
+    assert rest == b""
+
+
+async def test_head_of_an_answer_in_pieces_ends_after_the_head() -> None:
+    head, rest = await asked(b"HEAD /pieces HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n")
+    assert (head.startswith(b"http/1.1 200"), rest) == (True, b"")
+
+
+async def test_the_body_of_a_request_reaches_the_handler() -> None:
+    async def body(request: Request) -> Reply:
+        return Response(body=request.body[::-1])
+
+    _, rest = await asked(
+        b"POST / HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: 3\r\n\r\nabc", body
+    )
+    assert rest == b"cba"
+
+
+@pytest.mark.parametrize(
+    ("accepts", "compressed"),
+    [
+        ("gzip", True),
+        ("br;q=1, GZIP;q=0.5", True),
+        ("*", True),
+        ("deflate, *;q=0", False),
+        ("gzip;q=0, *", False),
+        ("gzip;q=x", False),
+        ("identity", False),
+        ("", False),
+    ],
+)
+async def test_gzip_is_used_if_the_caller_takes_it(*, accepts: str, compressed: bool) -> None:
+    async def write(start: Start) -> None:
+        send = await start(headers={"vary": "accept"})
+        for _ in range(100):
+            await send(b"the same again\n")
+
+    async def many(_: Request) -> Reply:
+        return Streamed(write=write, compress=True)
+
+    request = f"GET / HTTP/1.0\r\naccept-encoding: {accepts}\r\n\r\n".encode()
+    head, rest = await asked(request, many)
+    assert (b"content-encoding: gzip" in head) == compressed
+    assert b"vary: accept, accept-encoding" in head
+    assert (gzip.decompress(rest) if compressed else rest) == b"the same again\n" * 100
+
+
+@pytest.mark.parametrize("late", [False, True])
+async def test_an_answer_that_never_begins_is_an_internal_error(
+    *, late: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def write(_: Start) -> None:
+        if late:
+            raise RuntimeError("secret detail")
+
+    async def broken(_: Request) -> Reply:
+        return Streamed(write=write)
+
+    head, rest = await asked(b"GET / HTTP/1.0\r\n\r\n", broken)
+    assert (head.startswith(b"http/1.1 500"), rest) == (True, b"internal error\n")
+    caplog.clear()  # the logged traceback holds on to this test's event loop
+
+
+async def test_another_servers_answer_is_passed_on_with_status_and_type(serve: Serve) -> None:
+    other = Peer(answer(b'{"no": 1}' * 10_000, "application/json", status="404 Not Found"))
+    address = TcpAddress("127.0.0.1", await serve(other))
+
+    async def dump(request: Request) -> Reply:
+        return passed_on(address, f"/dump?{request.query}", server="envoy")
+
+    head, rest = await asked(b"GET /x?a=1 HTTP/1.0\r\n\r\n", dump)
+    assert head.startswith(b"http/1.1 404")
+    assert b"content-type: application/json" in head
+    assert rest == b'{"no": 1}' * 10_000
+    assert other.requests[0].startswith("GET /dump?a=1 HTTP/1.1\r\n")
+
+
+async def test_another_server_that_is_not_there_is_told_in_a_sentence(
+    free_port: Callable[[], int],
+) -> None:
+    address = TcpAddress("127.0.0.1", free_port())
+
+    async def dump(_: Request) -> Reply:
+        return passed_on(address, "/", server="envoy")
+
+    head, rest = await asked(b"GET / HTTP/1.0\r\n\r\n", dump)
+    assert head.startswith(b"http/1.1 502")
+    assert rest.startswith(b"envoy gave no answer: no connection: 127.0.0.1:")
+
+
+async def test_another_servers_answer_that_breaks_off_is_seen_to(serve: Serve) -> None:
+    address = TcpAddress("127.0.0.1", await serve(Peer(answer(b"abc")[:-1])))
+
+    async def dump(_: Request) -> Reply:
+        return passed_on(address, "/", server="envoy")
+
+    _, rest = await asked(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n", dump)
+    assert not rest.endswith(b"0\r\n\r\n")

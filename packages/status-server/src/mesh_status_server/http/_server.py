@@ -1,74 +1,41 @@
 """A small HTTP/1.1 server: h11 parses the protocol, this module reads and writes the sockets.
 
-h11 rather than a web framework because a framework alone takes a tenth of the memory the whole
+h11 rather than a web framework because a framework alone takes a tenth of the memory that a whole
 agent may use; the figures are in docs/decisions/0001-libraries.md.
 """
 
 import asyncio
 import contextlib
-import ipaddress
-import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
 
 import h11
 
 import mesh_listening
-from mesh_agent._errors import ListenError
 from mesh_listening import HTTP_LIMITS, ConnectionLimits, Port, Reason
+from mesh_status_server._errors import ListenError
+from mesh_status_server.http._compression import GzipSend, takes_gzip
+from mesh_status_server.http._messages import (
+    PLAIN_TEXT,
+    Handler,
+    Reply,
+    Request,
+    Response,
+    Send,
+    Streamed,
+)
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("mesh_status_server")
 
 _READ_BYTES = 16 * 1024
 _MAX_HEADER_BYTES = 16 * 1024
 _MAX_BODY_BYTES = 64 * 1024
 _STALLED_S = 60.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """One request; `peer` is the caller's IP address. Names of headers are in lower case."""
-
-    method: str
-    path: str
-    peer: str
-    query: str = ""
-    headers: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def from_loopback(self) -> bool:
-        return ipaddress.ip_address(self.peer.partition("%")[0]).is_loopback
-
-
-Send = Callable[[bytes], Awaitable[None]]
-"""Sends a piece of a body; returns when the caller has room for the next."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Response:
-    """An answer. write: sends a body of unknown length piece by piece, instead of `body`."""
-
-    status: HTTPStatus = HTTPStatus.OK
-    body: bytes = b""
-    content_type: str = "text/plain; charset=utf-8"
-    headers: Mapping[str, str] = field(default_factory=dict)
-    write: Callable[[Send], Awaitable[None]] | None = None
-
-    @classmethod
-    def text(cls, text: str, status: HTTPStatus = HTTPStatus.OK) -> "Response":
-        return cls(status=status, body=text.encode())
-
-    @classmethod
-    def json(cls, value: object) -> "Response":
-        body = json.dumps(value, indent=2, default=str).encode() + b"\n"
-        return cls(body=body, content_type="application/json")
-
-
-Handler = Callable[[Request], Awaitable[Response]]
+_FAILED = "request failed"
+_INTERNAL_ERROR = Response.text("internal error\n", HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
 @asynccontextmanager
@@ -152,18 +119,20 @@ class _Server:
         protocol = h11.Connection(h11.SERVER, max_incomplete_event_size=_MAX_HEADER_BYTES)
         while True:
             try:
-                request = await _next_request(reader, protocol, self._limits)
+                request = await _next_request(reader, protocol, peer, self._limits)
             except h11.RemoteProtocolError as error:
                 if protocol.our_state in (h11.IDLE, h11.SEND_RESPONSE):
                     status = HTTPStatus(error.error_status_hint)
-                    await _send(writer, protocol, Response.text(f"{error}\n", status))
+                    await _Answering(writer, protocol, None).whole(
+                        Response.text(f"{error}\n", status)
+                    )
                 return
             if request is None:
                 return
-            response = await _answer(self._handle, _parsed(request, peer))
+            reply = await _reply(self._handle, request)
             if writer.is_closing():
                 return  # the client has gone
-            await _send(writer, protocol, response)
+            await _Answering(writer, protocol, request).send(reply)
             if protocol.our_state is not h11.DONE or protocol.their_state is not h11.DONE:
                 return
             protocol.start_next_cycle()
@@ -173,12 +142,16 @@ class _RequestTooSlow(Exception):
     """A request began and did not end in time."""
 
 
+class _HeadIsAll(Exception):
+    """The request was HEAD, and its answer is complete."""
+
+
 def _without_mapping(host: str) -> str:
     """Returns an IPv4 address as such; a dual-stack socket has it as `::ffff:ADDRESS`."""
     return host.removeprefix("::ffff:") if "." in host else host
 
 
-def _parsed(request: h11.Request, peer: str) -> Request:
+def _parsed(request: h11.Request, peer: str, body: bytes) -> Request:
     path, _, query = request.target.decode("ascii").partition("?")
     return Request(
         method=request.method.decode("ascii"),
@@ -188,24 +161,25 @@ def _parsed(request: h11.Request, peer: str) -> Request:
         headers=tuple(
             (name.decode("ascii"), text.decode("latin-1")) for name, text in request.headers
         ),
+        body=body,
     )
 
 
-async def _answer(handle: Handler, request: Request) -> Response:
+async def _reply(handle: Handler, request: Request) -> Reply:
     try:
         return await handle(request)
     except Exception:
         # The boundary between one request and the server: the others must go on.
-        log.exception("request failed", extra={"method": request.method, "path": request.path})
-        return Response.text("internal error\n", HTTPStatus.INTERNAL_SERVER_ERROR)
+        log.exception(_FAILED, extra={"method": request.method, "path": request.path})
+        return _INTERNAL_ERROR
 
 
 async def _next_request(
-    reader: asyncio.StreamReader, protocol: h11.Connection, limits: ConnectionLimits
-) -> h11.Request | None:
-    """Returns the next whole request, its body read and dropped; None when the client is done."""
+    reader: asyncio.StreamReader, protocol: h11.Connection, peer: str, limits: ConnectionLimits
+) -> Request | None:
+    """Returns the next whole request; None when the client is done."""
     request: h11.Request | None = None
-    body_bytes = 0
+    body = bytearray()
     loop = asyncio.get_running_loop()
     begun = bool(protocol.trailing_data[0])
     until = loop.time() + (limits.handshake_s if begun else limits.idle_s)
@@ -225,41 +199,112 @@ async def _next_request(
         elif isinstance(event, h11.Request):
             request = event
         elif isinstance(event, h11.Data):
-            body_bytes += len(event.data)
-            if body_bytes > _MAX_BODY_BYTES:
+            body += event.data
+            if len(body) > _MAX_BODY_BYTES:
                 raise h11.RemoteProtocolError("body too large", error_status_hint=413)
         elif isinstance(event, h11.EndOfMessage):
-            return request
+            return None if request is None else _parsed(request, peer, bytes(body))
         else:  # ConnectionClosed, or PAUSED after an upgrade, which is not served
             return None
 
 
-async def _send(writer: asyncio.StreamWriter, protocol: h11.Connection, response: Response) -> None:
-    async def send(event: h11.Event) -> None:
-        if data := protocol.send(event):
-            if writer.is_closing():
+class _Answering:
+    """One answer on its way. request: None for an answer to what was no request."""
+
+    def __init__(
+        self, writer: asyncio.StreamWriter, protocol: h11.Connection, request: Request | None
+    ) -> None:
+        self._writer = writer
+        self._protocol = protocol
+        self._request = request
+        self._compress = False
+        self._send: Send | None = None
+
+    async def send(self, reply: Reply) -> None:
+        """Send the whole answer."""
+        if isinstance(reply, Response):
+            await self.whole(reply)
+        else:
+            await self._streamed(reply)
+
+    async def whole(self, response: Response) -> None:
+        """Send an answer at once."""
+        headers = {"content-length": str(len(response.body)), **response.headers}
+        head = _head(response.status, response.content_type, headers)
+        body = b"" if self._head_only else response.body
+        whole = (head, h11.Data(data=body), h11.EndOfMessage())
+        self._writer.write(b"".join(self._protocol.send(event) or b"" for event in whole))
+        await self._drained()
+
+    async def _streamed(self, reply: Streamed) -> None:
+        self._compress = reply.compress
+        try:
+            await reply.write(self._start)
+            if self._send is None:
+                raise RuntimeError("an answer ended before it began")
+        except _HeadIsAll:
+            pass
+        except (ConnectionError, TimeoutError):
+            raise
+        except Exception:
+            # The boundary between one request and the server, if there is still time to tell.
+            if self._send is not None or self._request is None:
+                raise
+            request = self._request
+            log.exception(_FAILED, extra={"method": request.method, "path": request.path})
+            await self.whole(_INTERNAL_ERROR)
+            return
+        if isinstance(self._send, GzipSend):
+            await self._send.finish()
+        await self._event(h11.EndOfMessage())
+
+    async def _start(
+        self,
+        *,
+        content_type: str = PLAIN_TEXT,
+        status: HTTPStatus | int = HTTPStatus.OK,
+        headers: Mapping[str, str] = {},
+    ) -> Send:
+        # Without a length h11 sends chunks, or to a client of HTTP/1.0 until the connection's end.
+        headers = dict(headers)
+        send: Send = self._piece
+        if self._compress:
+            headers["vary"] = ", ".join(filter(None, (headers.get("vary"), "accept-encoding")))
+            if self._request is not None and takes_gzip(self._request.header("accept-encoding")):
+                headers["content-encoding"] = "gzip"
+                send = GzipSend(send)
+        await self._event(_head(status, content_type, headers))
+        if self._head_only:
+            raise _HeadIsAll
+        self._send = send
+        return send
+
+    @property
+    def _head_only(self) -> bool:
+        return self._request is not None and self._request.method == "HEAD"
+
+    async def _piece(self, data: bytes) -> None:
+        if data:
+            await self._event(h11.Data(data=data))
+
+    async def _event(self, event: h11.Event) -> None:
+        if data := self._protocol.send(event):
+            if self._writer.is_closing():
                 raise ConnectionResetError("the connection was ended meanwhile")
-            writer.write(data)
-            async with asyncio.timeout(_STALLED_S):
-                await writer.drain()
+            self._writer.write(data)
+            await self._drained()
 
-    async def send_body(data: bytes) -> None:
-        await send(h11.Data(data=data))
-
-    # Without a length h11 sends chunks, or to a client of HTTP/1.0 until the connection's end.
-    length = {} if response.write is not None else {"content-length": str(len(response.body))}
-    headers = {"content-type": response.content_type, **length, **response.headers}
-    head = h11.Response(
-        status_code=response.status,
-        reason=response.status.phrase.encode(),
-        headers=list(headers.items()),
-    )
-    if response.write is None:
-        whole = (head, h11.Data(data=response.body), h11.EndOfMessage())
-        writer.write(b"".join(protocol.send(event) or b"" for event in whole))
+    async def _drained(self) -> None:
         async with asyncio.timeout(_STALLED_S):
-            await writer.drain()
-        return
-    await send(head)
-    await response.write(send_body)
-    await send(h11.EndOfMessage())
+            await self._writer.drain()
+
+
+def _head(status: HTTPStatus | int, content_type: str, headers: Mapping[str, str]) -> h11.Response:
+    try:
+        reason = HTTPStatus(status).phrase
+    except ValueError:  # an application may have a number of its own
+        reason = ""
+    named = {"content-type": content_type, **headers}
+    return h11.Response(
+        status_code=int(status), reason=reason.encode(), headers=list(named.items())
+    )

@@ -1,0 +1,94 @@
+"""The status server's configuration: its address, the metrics it merges, the probes it makes.
+
+Source of the names: Istio's sidecar injection.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from mesh_agent.config._node import NodeIdentity, PodInfo
+from mesh_agent.config._proxy_config import ProxyConfig
+from mesh_agent.config._scrape_targets import scrape_targets
+from mesh_agent.config._settings import Settings
+from mesh_listening import HTTP_LIMITS, ConnectionLimits
+from mesh_status_server import Source
+
+if TYPE_CHECKING:
+    from mesh_probes import Probe
+
+log = logging.getLogger(__name__)
+
+_PROBERS = "ISTIO_KUBE_APP_PROBERS"
+_KEEPALIVE = "ENABLE_PROBE_KEEPALIVE_CONNECTIONS"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusConfig:
+    """Where the status server listens; an empty host is every interface.
+
+    local_metrics: metrics are for callers on this machine only.
+    envoy_metrics: a scrape has Envoy's metrics after the agent's own.
+    scrape_targets: the application's metrics, which come after Envoy's.
+    app_probes: probes of the application that the agent makes for the kubelet, by path.
+    probe_host: where these probes find the application.
+    limits: how many connections, of one address and in all.
+    """
+
+    host: str
+    port: int
+    local_metrics: bool = False
+    envoy_metrics: bool = True
+    scrape_targets: tuple[Source, ...] = ()
+    app_probes: "Mapping[str, Probe]" = field(default_factory=dict)
+    probe_host: str = "localhost"
+    limits: ConnectionLimits = HTTP_LIMITS
+
+
+def status_config(
+    settings: Settings, *, proxy: ProxyConfig, identity: NodeIdentity, pod: PodInfo
+) -> StatusConfig:
+    """Returns the configuration of the status server."""
+    if settings.flag(_KEEPALIVE):
+        log.warning(
+            "a setting has no effect: each probe of the application has a connection of its own",
+            extra={"setting": _KEEPALIVE},
+        )
+    localhost = settings.flag("REWRITE_PROBE_LEGACY_LOCALHOST_DESTINATION")
+    return StatusConfig(
+        host=settings.text("MESH_AGENT_BIND_ADDRESS"),
+        port=proxy.status_port,
+        local_metrics=settings.flag("METRICS_LOCALHOST_ACCESS_ONLY"),
+        envoy_metrics=settings.flag("PILOT_AGENT_MERGE_ENVOY_STATS", default=True),
+        scrape_targets=scrape_targets(settings, proxy=proxy, role=identity.role, pod=pod),
+        app_probes=_app_probes(settings),
+        probe_host="localhost" if localhost else identity.addresses[0],
+        limits=_limits(settings),
+    )
+
+
+def _app_probes(settings: Settings) -> "Mapping[str, Probe]":
+    http2 = settings.flag("ISTIO_ENABLE_HTTP2_PROBING", default=True)
+    text = settings.text(_PROBERS)
+    if not text.strip():
+        return {}
+    from mesh_probes import ProbeConfigError, parse_kubernetes_probers  # few workloads have probes
+
+    try:
+        return parse_kubernetes_probers(text, http2=http2)
+    except ProbeConfigError as error:
+        settings.problems.extend(f"{_PROBERS}: {problem}" for problem in error.problems)
+        return {}
+
+
+def _limits(settings: Settings) -> ConnectionLimits:
+    of_port, of_peer = "MESH_AGENT_STATUS_CONNECTIONS", "MESH_AGENT_STATUS_CONNECTIONS_PER_PEER"
+    port = settings.count(of_port, HTTP_LIMITS.port)
+    peer = settings.count(of_peer, min(HTTP_LIMITS.peer, max(1, port // 4)))
+    if peer > port:
+        settings.problems.append(
+            f"{of_peer} ({peer}) is above {of_port} ({port}): one caller could keep all others "
+            "out; lower one or raise the other"
+        )
+    return HTTP_LIMITS._replace(port=port, peer=peer)

@@ -1,0 +1,120 @@
+"""The metrics of another process, as whole lines in the format that is wanted."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import NamedTuple
+
+from mesh_status_server._errors import FetchError
+from mesh_status_server.http._fetching import Address, Answer, Headers, TcpAddress, fetching
+from mesh_status_server.metrics._negotiation import Format, format_of
+
+_MAX_LINE_BYTES = 1024 * 1024
+MANY_SOURCES_MAX_BYTES = 10 * 1024 * 1024
+
+
+class Source(NamedTuple):
+    """A process that serves metrics over HTTP/1.1.
+
+    kind: what its failures are counted under.
+    takes_query: whether it gets the scraper's query string, as Envoy does.
+    text_only: whether it is asked for Prometheus' text whatever the scraper takes; an application
+        is asked for what the scraper takes, and decides the format of the whole.
+    """
+
+    kind: str
+    address: Address
+    path: str = "/metrics"
+    takes_query: bool = False
+    text_only: bool = False
+
+    @property
+    def name(self) -> str:
+        """The source in a message."""
+        return f"{self.address}{self.path}"
+
+
+def envoy_source(address: Address) -> Source:
+    """Returns the metrics of an Envoy by its admin interface."""
+    return Source("envoy", address, "/stats/prometheus", takes_query=True, text_only=True)
+
+
+def application_source(port: int, path: str = "/metrics", *, host: str = "localhost") -> Source:
+    """Returns the metrics of an application; path: with a query, if it needs one."""
+    return Source("application", TcpAddress(host, port), path)
+
+
+class Page:
+    """The lines of a source."""
+
+    def __init__(self, answer: Answer, page_format: Format, *, max_bytes: int | None) -> None:
+        self.format = page_format
+        self._answer = answer
+        self._left = max_bytes
+        self._rest = b""
+        self._begun = False
+
+    async def read(self, wanted: Format) -> bytes:
+        """Returns the next lines, b"" at the end; raises `FetchError`."""
+        while piece := await self._answer.read():
+            whole, newline, self._rest = (self._rest + piece).rpartition(b"\n")
+            if len(self._rest) > _MAX_LINE_BYTES:
+                raise FetchError(f"a line is longer than {_MAX_LINE_BYTES} bytes")
+            if newline and (lines := self._checked(whole + newline, wanted)):
+                return lines
+        rest, self._rest = self._rest, b""
+        if not rest:
+            return b""
+        if not self._answer.framed:
+            raise FetchError("the connection ended within a line")
+        return self._checked(rest + b"\n", wanted)
+
+    def _checked(self, lines: bytes, wanted: Format) -> bytes:
+        from mesh_status_server.metrics import _lines
+
+        bad = (_lines.badly_begun_line if self._begun else _lines.first_bad_line)(lines)
+        if bad is not None:
+            raise FetchError(f"{bad.decode(errors='replace')!r} is no line of metrics")
+        self._begun = True
+        if self._left is not None:
+            self._left -= len(lines)
+            if self._left < 0:
+                raise FetchError(
+                    f"its page is larger than the {MANY_SOURCES_MAX_BYTES} bytes that one of "
+                    "several targets may have"
+                )
+        lines = _lines.without_end(lines)
+        if self.format.is_openmetrics and not wanted.is_openmetrics:
+            return _lines.openmetrics_as_text(lines)
+        if wanted.is_openmetrics and not self.format.is_openmetrics:
+            return _lines.text_as_openmetrics(lines)
+        return lines
+
+
+@asynccontextmanager
+async def opened(
+    source: Source, *, query: str, headers: Headers, max_bytes: int | None
+) -> AsyncIterator[Page]:
+    """Ask a source for its metrics; the page is there when the head of the answer has come.
+
+    headers: those of the scraper that are passed on. Raises `FetchError`.
+    """
+    target = source.path
+    if source.takes_query and query:
+        target = f"{target}?{query}"
+    async with fetching(
+        source.address,
+        target,
+        headers=[*headers, ("accept-encoding", "identity")],
+        follow_redirects=not source.text_only,
+    ) as answer:
+        if answer.status != 200:
+            raise FetchError(f"the answer has status {answer.status}")
+        if (encoding := answer.header("content-encoding").lower()) not in ("", "identity"):
+            raise FetchError(f"the answer is encoded as {encoding!r}, which was not asked for")
+        content_type = answer.header("content-type")
+        if (page_format := format_of(content_type)) is None:
+            raise FetchError(
+                f"the answer is {content_type[:100]!r}; metrics are text/plain or "
+                "application/openmetrics-text"
+            )
+        yield Page(answer, page_format, max_bytes=max_bytes)
