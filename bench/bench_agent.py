@@ -6,6 +6,7 @@ go to standard output, each with its budget. Linux only; needs an Envoy (see `--
 
 import argparse
 import http.client
+import json
 import os
 import shutil
 import signal
@@ -14,9 +15,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from mesh_ca import TokenIssuer
@@ -150,7 +152,16 @@ def control_plane(top: Path) -> Iterator[None]:
 
 
 @contextmanager
-def agent(top: Path) -> Iterator[tuple[subprocess.Popen[bytes], float]]:
+def agent(
+    top: Path,
+    more: Mapping[str, str] = MappingProxyType({}),
+    proxy: Mapping[str, object] = MappingProxyType({}),
+    flags: tuple[str, ...] = (),
+) -> Iterator[tuple[subprocess.Popen[bytes], float]]:
+    """Start an agent; yields it once it is ready, and the seconds that this took.
+
+    more: further environment; proxy: further fields of its proxy config.
+    """
     environ = {
         "POD_NAME": "web-1",
         "POD_NAMESPACE": "default",
@@ -158,13 +169,17 @@ def agent(top: Path) -> Iterator[tuple[subprocess.Popen[bytes], float]]:
         "INSTANCE_IP": WORKLOAD,
         "MESH_AGENT_BIND_ADDRESS": WORKLOAD,
         "ISTIOD_SAN": "istiod.istio-system.svc",
-        "PROXY_CONFIG": f'{{"discoveryAddress": "{HOST}:15012", "concurrency": 1}}',
+        "PROXY_CONFIG": json.dumps(
+            {"discoveryAddress": f"{HOST}:15012", "concurrency": 1, **proxy}
+        ),
         "ISTIO_META_INTERCEPTION_MODE": "NONE",
         "ISTIO_META_APP_ADDRESS": "127.83.1.2",
         "ISTIO_META_OUTBOUND_BIND_ADDRESS": "127.83.1.3",
+        "DNS_PROXY_ADDR": f"{WORKLOAD}:15053",
+        **more,
     }
     begin = time.monotonic()
-    with process_of("mesh_agent", ["proxy", "sidecar"], top / "agent", environ) as process:
+    with process_of("mesh_agent", ["proxy", "sidecar", *flags], top / "agent", environ) as process:
         wait_for(WORKLOAD, 15020, "/healthz/ready")
         yield process, time.monotonic() - begin
 
