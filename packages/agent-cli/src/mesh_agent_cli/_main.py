@@ -26,8 +26,11 @@ def main(
     """
     from mesh_agent_cli._app import build
     from mesh_agent_cli._plugins import find_plugins
+    from mesh_agent_cli._root_flags import place_root_flags
 
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    given, useless = place_root_flags(sys.argv[1:] if arguments is None else arguments)
+    if useless:
+        _say(f"{', '.join(useless)}: without effect, flags of the agent's log count for proxy")
     app = build(
         wanted=next((word for word in given if not word.startswith("-")), None),
         find_plugins=find_plugins if plugins is None else lambda: plugins,
@@ -68,5 +71,9 @@ def _wrong_call(error: Exception) -> int:
 
 
 def _failed(sentence: str, exit_code: int) -> int:
-    print(f"{NAME}: {sentence}", file=sys.stderr)  # noqa: T201 - this is what a command does
+    _say(sentence)
     return exit_code
+
+
+def _say(sentence: str) -> None:
+    print(f"{NAME}: {sentence}", file=sys.stderr)  # noqa: T201 - this is what a command does

@@ -1,4 +1,6 @@
-"""`python -m mesh_agent` is `mesh-agent`, with `proxy` even where only the source is at hand."""
+"""`python -m mesh_agent` is `mesh-agent`, with the agent's own commands even where it is no
+installed package.
+"""
 
 import sys
 from importlib.metadata import EntryPoint, entry_points
@@ -7,5 +9,8 @@ from mesh_agent_cli import GROUP, main
 
 if __name__ == "__main__":
     installed = {each.name: each for each in entry_points(group=GROUP)}
-    own = EntryPoint(name="proxy", value="mesh_agent._command:register", group=GROUP)
-    sys.exit(main(plugins={**installed, own.name: own}))
+    own = [
+        EntryPoint(name=name, value=f"mesh_agent._command:{function}", group=GROUP)
+        for name, function in (("config", "register_config"), ("proxy", "register"))
+    ]
+    sys.exit(main(plugins={**installed, **{each.name: each for each in own}}))

@@ -1,18 +1,23 @@
 """`mesh-agent proxy`: reads the flags and becomes the agent's process.
 
-Flags and their spelling are Istio's. Unknown ones are passed over, because injection templates
-outlive the agents they were written for.
+Flags and their spelling are Istio's. Those without effect are passed over, because injection
+templates outlive the agents they were written for; the agent's log names them.
 """
 
+import inspect
 import json
 import os
 import sys
-from dataclasses import asdict
+from collections.abc import Callable
+from dataclasses import asdict, replace
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
+from typer.core import TyperCommand
 
+from mesh_agent.config._command_line import FlagValueError, sort_flags
 from mesh_agent.config._flags import Flags
 
 # These must be set before the process starts; a user's own values win.
@@ -23,17 +28,44 @@ _ENVIRONMENT = {
     # logs what matters of it.
     "GRPC_VERBOSITY": "NONE",
 }
+_PASSED = "mesh_agent.passed_flags"
 
 
 def register(app: typer.Typer) -> None:
     """Add `proxy` to the `mesh-agent` command."""
-    app.command(
-        "proxy",
-        context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
-    )(proxy)
+    app.command("proxy", cls=CommandWithFlags)(with_flags(proxy))
 
 
-def proxy(
+def register_config(app: typer.Typer) -> None:
+    """Add `config` to the `mesh-agent` command."""
+    app.command("config", cls=CommandWithFlags)(with_flags(config))
+
+
+def proxy(flags: Flags) -> None:
+    """Run an Envoy beside a workload, with its certificate and its configuration."""
+    replace_this_process(flags)
+
+
+def config(
+    flags: Flags,
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON, for scripts.")] = False,
+) -> None:
+    """Show the configuration that `proxy` would have here, and where each value comes from."""
+    from mesh_agent._config import compose_config
+
+    loaded, problems = compose_config(
+        flags, environ=os.environ, directory=Path(), version=flags.version
+    )
+    effective = loaded.effective
+    typer.echo(json.dumps(effective.as_json(), indent=2) if as_json else effective.as_text())
+    for problem in problems:
+        typer.echo(f"mesh-agent: {problem}", err=True)
+    if problems:
+        raise typer.Exit(1)
+
+
+def read_flags(
     role: Annotated[str, typer.Argument(metavar="[sidecar|router]")] = "sidecar",
     *,
     domain: Annotated[str, typer.Option("--domain", help="DNS domain of the workload.")] = "",
@@ -50,6 +82,12 @@ def proxy(
     concurrency: Annotated[
         int, typer.Option("--concurrency", min=0, help="Envoy's worker threads; 0: one a core.")
     ] = 0,
+    template_file: Annotated[
+        str, typer.Option("--templateFile", help="A bootstrap of your own; no Go template.")
+    ] = "",
+    outlier_log: Annotated[
+        str, typer.Option("--outlierLogPath", help="File for outlier detection's events.")
+    ] = "",
     envoy_path: Annotated[
         str, typer.Option("--envoy-path", help="The Envoy to run; also ENVOY_PATH.")
     ] = "",
@@ -59,26 +97,76 @@ def proxy(
     log_as_json: Annotated[
         bool, typer.Option("--log_as_json", help="Log JSON, one object a line.")
     ] = False,
-) -> None:
-    """Run an Envoy beside a workload, with its certificate and its configuration."""
-    replace_this_process(
-        Flags(
-            role=role,
-            domain=domain,
-            mesh_config=mesh_config,
-            service_cluster=service_cluster,
-            proxy_log_level=proxy_log_level,
-            proxy_component_log_level=proxy_component_log_level,
-            concurrency=concurrency,
-            envoy_path=envoy_path,
-            log_levels=log_output_level,
-            log_as_json=log_as_json,
-            version=_version(),
-        )
+) -> Flags:
+    """Returns the flags of the command line."""
+    return Flags(
+        role=role,
+        domain=domain,
+        mesh_config=mesh_config,
+        service_cluster=service_cluster,
+        proxy_log_level=proxy_log_level,
+        proxy_component_log_level=proxy_component_log_level,
+        concurrency=concurrency,
+        template_file=template_file,
+        outlier_log=outlier_log,
+        envoy_path=envoy_path,
+        log_levels=log_output_level,
+        log_as_json=log_as_json,
+        version=agent_version(),
     )
 
 
-def _version() -> str:
+def with_flags(command: Callable[..., None]) -> Callable[..., None]:
+    """Make a command of a function: in place of its argument `flags` it takes those of `proxy`."""
+    of_flags = inspect.signature(read_flags).parameters
+    own = {
+        name: each
+        for name, each in inspect.signature(command).parameters.items()
+        if name != "flags"
+    }
+    context = inspect.Parameter(
+        "context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context
+    )
+    parameters = [context, *of_flags.values(), *own.values()]
+
+    def call(context: typer.Context, **values: object) -> None:
+        given = {name: value for name, value in values.items() if name in of_flags}
+        rest = {name: value for name, value in values.items() if name in own}
+        flags = read_flags(**given)  # type: ignore[arg-type]  # typer checks them
+        passed: tuple[tuple[str, str], ...] = context.meta.get(_PASSED, ())
+        command(replace(flags, passed=passed), **rest)
+
+    call.__doc__ = command.__doc__
+    call.__annotations__ = {each.name: each.annotation for each in parameters}
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return call
+
+
+class CommandWithFlags(TyperCommand):
+    """A command that passes over the flags it does not know, as Istio's agent does."""
+
+    def parse_args(  # type: ignore[override]  # typer's contexts are all of this class
+        self, ctx: typer.Context, args: list[str]
+    ) -> list[str]:
+        """Read the command's own flags; the others are kept for its log."""
+        from mesh_agent.config.table._flags import FLAGS
+
+        own = {
+            spelling: not getattr(each, "is_flag", False)
+            for each in self.get_params(ctx)
+            for spelling in each.opts
+            if spelling.startswith("-")
+        }
+        booleans = [setting.name for setting in FLAGS if setting.boolean]
+        try:
+            kept, passed = sort_flags(args, own=own, booleans=booleans)
+        except FlagValueError as error:
+            raise typer.BadParameter(str(error), ctx=ctx) from error
+        ctx.meta[_PASSED] = tuple(passed)
+        return super().parse_args(ctx, kept)
+
+
+def agent_version() -> str:
     try:
         return version("mesh-agent")
     except PackageNotFoundError:

@@ -13,6 +13,7 @@ import envoy_supervisor
 import mesh_sds
 import xds_proxy
 from mesh_agent._errors import ConfigError
+from mesh_agent.config import _layers as layers
 from mesh_agent.config import _node as node
 from mesh_agent.config import _proxy_config as proxy_config
 from mesh_agent.config._certificate import (
@@ -28,10 +29,13 @@ from mesh_agent.config._control_plane import (
     relay_config,
 )
 from mesh_agent.config._flags import Flags
-from mesh_agent.config._machine_addresses import machine_addresses
+from mesh_agent.config._machine_addresses import excluded_interfaces, machine_addresses
 from mesh_agent.config._settings import Settings, is_address
 from mesh_agent.config._sockets import gateway_credentials_socket, sds_socket
 from mesh_agent.config._status_server import StatusConfig, status_config
+from mesh_agent.config.shown._effective import EffectiveConfig, effective_config
+from mesh_agent.config.shown._results import results
+from mesh_agent.config.table._told import fields_told, flags_told, mesh_fields_told, variables_told
 from mesh_agent.dns._dns_config import NamesConfig, names_config
 from mesh_agent.envoy._bootstrap_files import BootstrapFiles, bootstrap_files
 from mesh_agent.envoy._envoy_config import envoy_config
@@ -43,6 +47,12 @@ _POD_LABELS = "./etc/istio/pod/labels"
 _POD_ANNOTATIONS = "./etc/istio/pod/annotations"
 _GRPC_BOOTSTRAP = "./etc/istio/proxy/grpc-bootstrap.json"
 _ROLES = ("sidecar", "router")
+_NO_ROLES = {
+    "waypoint": "is a proxy of Istio's ambient mode, which this agent has no part in: use router "
+    "for a gateway, or Istio's own agent",
+    "ztunnel": "is a program of its own, not an Envoy: run Istio's ztunnel",
+    "ingress": "is called router since Istio 1.6: use router",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +66,9 @@ class AgentConfig:
     names: how the workload's DNS queries are answered; None if they are not.
     trust_updates: whether roots are taken from the configuration stream.
     learned_roots: the file that keeps roots learned from the control plane; None to learn none.
+    core_files: whether the agent and its Envoy may leave core files, which hold keys.
+    metadata_variables: the variables that only `proxyMetadata` sets; they count for Envoy too.
+    effective: every value with where it comes from, and the settings without effect.
     ready_poll_s: how often the stats of an Envoy that is not ready are read.
     """
 
@@ -76,6 +89,9 @@ class AgentConfig:
     grpc_bootstrap: Path | None
     trust_updates: bool
     learned_roots: Path | None
+    core_files: bool
+    metadata_variables: Mapping[str, str]
+    effective: EffectiveConfig
     ready_poll_s: float = field(default=0.05)
 
 
@@ -97,39 +113,70 @@ def compose_config(
     problems = settings.problems
     pod = _pod_info(settings)
     proxy = _proxy_config(flags, settings, pod)
-    identity = _identity(flags, settings)
+    settings.add_metadata(proxy.proxy_metadata, proxy.metadata_origins)
+    told, refused = variables_told(settings.environ)
+    problems.extend(refused)
+    settings.told.extend((*told, *flags_told(flags.passed)))
+    settings.told.extend(fields_told(proxy))
+    identity = _identity(flags, settings, pod)
     spiffe_id = spiffe_id_of(settings, identity)
     files = files_config(settings)
     bootstrap = bootstrap_files(settings, proxy)
     authority = None if files is not None else authority_config(settings, proxy)
     relay = relay_config(settings, proxy, files)
+    envoy = envoy_config(
+        settings,
+        flags=flags,
+        proxy=proxy,
+        identity=identity,
+        pod=pod,
+        version=version,
+        files=bootstrap,
+    )
     trust_updates = settings.flag("PROXY_CONFIG_XDS_AGENT", default=True)
+    core_files = settings.flag("ISTIO_ENVOY_ENABLE_CORE_DUMP")
+    names = names_config(settings, identity)
+    rotation = rotation_config(settings, spiffe_id)
+    secrets = mesh_sds.SdsConfig(socket_path=sds_socket(settings), max_names=_MAX_SECRETS)
+    output = output_config(settings)
+    trust = trust_config(settings)
+    grpc_bootstrap = _grpc_bootstrap(settings)
+    status = status_config(settings, proxy=proxy, identity=identity, pod=pod)
+    effective = effective_config(
+        settings,
+        flags=flags,
+        proxy=proxy,
+        results=results(
+            identity=identity,
+            spiffe_id=spiffe_id,
+            envoy=envoy,
+            relay=relay,
+            authority=authority,
+            files=files,
+        ),
+        told=tuple(dict.fromkeys(settings.told)),
+    )
     config = AgentConfig(
         identity=identity,
         spiffe_id=spiffe_id,
         authority=authority,
         files=files,
-        rotation=rotation_config(settings, spiffe_id),
-        secrets=mesh_sds.SdsConfig(socket_path=sds_socket(settings), max_names=_MAX_SECRETS),
+        rotation=rotation,
+        secrets=secrets,
         gateway_credentials=gateway_credentials_socket(settings),
         relay=relay,
-        names=names_config(settings, proxy, identity),
-        envoy=envoy_config(
-            settings,
-            flags=flags,
-            proxy=proxy,
-            identity=identity,
-            pod=pod,
-            version=version,
-            files=bootstrap,
-        ),
+        names=names,
+        envoy=envoy,
         bootstrap_files=bootstrap,
-        output=output_config(settings),
-        trust=trust_config(settings),
-        grpc_bootstrap=_grpc_bootstrap(settings),
+        output=output,
+        trust=trust,
+        grpc_bootstrap=grpc_bootstrap,
         trust_updates=trust_updates,
         learned_roots=learned_roots_file(authority, relay) if trust_updates else None,
-        status=status_config(settings, proxy=proxy, identity=identity, pod=pod),
+        status=status,
+        core_files=core_files,
+        metadata_variables=settings.metadata_added,
+        effective=effective,
     )
     return config, tuple(dict.fromkeys(problems))
 
@@ -148,39 +195,51 @@ def _pod_info(settings: Settings) -> node.PodInfo:
 
 
 def _proxy_config(flags: Flags, settings: Settings, pod: node.PodInfo) -> proxy_config.ProxyConfig:
-    layers: list[proxy_config.Layer] = []
+    """Returns the merged layers; one that is wrong is a problem, and left out."""
+    mesh = layers.MeshFile(layers.Layer(name=flags.mesh_config, values={}), {})
+    found: list[layers.Layer] = []
+    try:
+        mesh = layers.mesh_file(flags.mesh_config, _read_if_there(settings, flags.mesh_config))
+    except layers.LayerError as error:
+        settings.problems.extend(error.problems)
+    settings.told.extend(mesh_fields_told(mesh, settings.text("TRUST_DOMAIN", "cluster.local")))
     for name, text in (
         ("PROXY_CONFIG", settings.text("PROXY_CONFIG")),
         ("annotation proxy.istio.io/config", pod.annotations.get("proxy.istio.io/config", "")),
     ):
         try:
-            layers.append(proxy_config.parse_layer(name, text))
-        except proxy_config.LayerError as error:
+            found.append(layers.parse_layer(name, text))
+        except layers.LayerError as error:
             settings.problems.extend(error.problems)
     try:
-        mesh = proxy_config.mesh_layer(
-            flags.mesh_config, _read_if_there(settings, flags.mesh_config)
+        found.extend(
+            layers.single_layers(
+                discovery_address=pod.annotations.get("sidecar.istio.io/discoveryAddress", ""),
+                status_port=pod.annotations.get("status.sidecar.istio.io/port", ""),
+                template_file=flags.template_file,
+                service_cluster=flags.service_cluster,
+                concurrency=flags.concurrency,
+            )
         )
-        own = proxy_config.override_layer(
-            discovery_address=pod.annotations.get("sidecar.istio.io/discoveryAddress", ""),
-            status_port=pod.annotations.get("status.sidecar.istio.io/port", ""),
-            service_cluster=flags.service_cluster,
-            concurrency=flags.concurrency,
-        )
-        return proxy_config.merge_layers([mesh, *layers, own])
-    except proxy_config.LayerError as error:
+    except layers.LayerError as error:
         settings.problems.extend(error.problems)
-        return proxy_config.ProxyConfig()
+    try:
+        return proxy_config.merge_layers([mesh.layer, *found])
+    except proxy_config.MergeError as error:
+        settings.problems.extend(error.problems)
+        return error.config
 
 
-def _identity(flags: Flags, settings: Settings) -> node.NodeIdentity:
-    if flags.role not in _ROLES:
+def _identity(flags: Flags, settings: Settings, pod: node.PodInfo) -> node.NodeIdentity:
+    if (why := _NO_ROLES.get(flags.role)) is not None:
+        settings.problems.append(f"proxy type {flags.role!r} {why}")
+    elif flags.role not in _ROLES:
         settings.problems.append(
             f"proxy type {flags.role!r} is not known, it must be one of {', '.join(_ROLES)}"
         )
     namespace = settings.text("POD_NAMESPACE", "default")
     given = settings.text("INSTANCE_IP")
-    addresses = (given,) if given else machine_addresses()
+    addresses = _addresses(given, pod)
     if given and not is_address(given):
         settings.problems.append(f"INSTANCE_IP is {given!r}, it must be an IP address")
     return node.NodeIdentity(
@@ -191,6 +250,18 @@ def _identity(flags: Flags, settings: Settings) -> node.NodeIdentity:
         service_account=settings.text("SERVICE_ACCOUNT", "default"),
         domain=flags.domain or f"{namespace}.svc.cluster.local",
     )
+
+
+def _addresses(given: str, pod: node.PodInfo) -> tuple[str, ...]:
+    """Returns INSTANCE_IP and the machine's other addresses, or the machine's.
+
+    An address that is none of this machine's was given for a reason (on loopback, for many
+    workloads on one machine; of a router before it): then it is the only one.
+    """
+    machine = machine_addresses(leave_out=excluded_interfaces(pod.annotations))
+    if not given:
+        return machine
+    return tuple(dict.fromkeys((given, *machine))) if given in machine else (given,)
 
 
 def _read_if_there(settings: Settings, path: str) -> str:

@@ -7,39 +7,24 @@ from typing import Annotated
 
 import typer
 
-from mesh_agent._command import _version
+from mesh_agent._command import CommandWithFlags, with_flags
 from mesh_agent.config._flags import Flags
 
 
 def register(app: typer.Typer) -> None:
     """Add `doctor` to the `mesh-agent` command."""
-    app.command(
-        "doctor",
-        context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
-    )(doctor)
+    app.command("doctor", cls=CommandWithFlags)(with_flags(doctor))
 
 
 def doctor(
-    role: Annotated[str, typer.Argument(metavar="[sidecar|router]")] = "sidecar",
+    flags: Flags,
     *,
-    domain: Annotated[str, typer.Option("--domain", help="As for proxy.")] = "",
-    mesh_config: Annotated[
-        str, typer.Option("--meshConfig", help="As for proxy.")
-    ] = "./etc/istio/config/mesh",
-    envoy_path: Annotated[str, typer.Option("--envoy-path", help="As for proxy.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="As JSON, for scripts.")] = False,
 ) -> None:
     """Examine why the proxy does not work: what is wrong, the cause, and what to do.
 
     Takes the directory, the environment and the flags of `proxy`, and changes nothing.
     """
-    flags = Flags(
-        role=role,
-        domain=domain,
-        mesh_config=mesh_config,
-        envoy_path=envoy_path,
-        version=_version(),
-    )
     raise typer.Exit(examine(flags, as_json=as_json))
 
 

@@ -7,7 +7,7 @@ agent has. See docs/decisions.
 
 import asyncio
 import gc
-import json
+import logging
 import os
 import resource
 import sys
@@ -26,15 +26,16 @@ from mesh_agent._config import AgentConfig, load_config
 from mesh_agent._errors import BootstrapNotWritten, ConfigError, EnvoyEnded, ListenError
 from mesh_agent._proxyless import run_without_envoy
 from mesh_agent.config._flags import Flags
+from mesh_agent.config.table._told import Told
 from mesh_agent.identity._gateway_credentials import with_gateway_credentials
 from mesh_lifecycle import LogLevelError, configure_logging
 from mesh_listening import raise_open_files_limit
 
+log = logging.getLogger(__name__)
+
 
 def main(flags: Flags) -> int:
     """Run the agent until it is told to stop; returns the exit status."""
-    # A core file would hold the workload's key. The limit counts for Envoy as well.
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     raise_open_files_limit()
     try:
         configure_logging(flags.log_levels, as_json=flags.log_as_json, stream=sys.stdout)
@@ -43,6 +44,10 @@ def main(flags: Flags) -> int:
         return _fail([f"--log_output_level: {error}"])
     except ConfigError as error:
         return _fail(error.problems)
+    _limit_core_files(allowed=config.core_files)
+    _tell(config.effective.told)
+    # As injection would have it; Envoy and the libraries read some of them.
+    os.environ.update(config.metadata_variables)
     gc.collect()
     gc.freeze()  # modules imported by now stay; the collector need not look at them again
     try:
@@ -69,6 +74,19 @@ async def _run(config: AgentConfig) -> None:
         await run(await with_gateway_credentials(config))
 
 
+def _limit_core_files(*, allowed: bool) -> None:
+    """Forbid core files, which would hold the workload's key; the limit counts for Envoy too."""
+    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (hard, hard) if allowed else (0, 0))
+
+
+def _tell(told: Sequence[Told]) -> None:
+    for each in told:
+        level = logging.INFO if each.quiet else logging.WARNING
+        facts = {"setting": each.setting, "reason": each.reason}
+        log.log(level, "a setting has no effect", extra=facts)
+
+
 def _fail(problems: Sequence[str]) -> int:
     for problem in problems:
         sys.stderr.write(f"mesh-agent: {problem}\n")
@@ -76,4 +94,4 @@ def _fail(problems: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Flags(**json.loads(sys.argv[1]))))
+    sys.exit(main(Flags.from_json(sys.argv[1])))

@@ -6,6 +6,10 @@ from hypothesis import strategies as st
 
 from envoy_supervisor import JSON
 from mesh_agent.config._node import (
+    BY_APP_LABEL,
+    BY_CANONICAL_NAME,
+    BY_CANONICAL_NAME_AND_NAMESPACE,
+    ISTIO_VERSION,
     NodeIdentity,
     PodInfo,
     cluster_name,
@@ -15,6 +19,7 @@ from mesh_agent.config._node import (
     workload_labels,
 )
 
+CANONICAL = "service.istio.io/canonical-name"
 IDENTITY = NodeIdentity(
     role="sidecar",
     addresses=("127.0.1.1", "::1"),
@@ -30,9 +35,8 @@ def metadata_of(environ: dict[str, str], pod: PodInfo | None = None) -> dict[str
         IDENTITY,
         environ=environ,
         proxy_config={"statusPort": 15020},
-        proxy_metadata={"ISTIO_META_FROM_CONFIG": "c", "ISTIO_META_BOTH": "c"},
         pod=pod or PodInfo(),
-        version="1.2.3",
+        typed={"TYPED": True},
     )
 
 
@@ -41,12 +45,11 @@ def test_node_id_has_four_parts() -> None:
 
 
 def test_metadata_says_what_the_agent_knows_and_keeps_what_it_is_given() -> None:
-    metadata = metadata_of({"ISTIO_META_BOTH": "e", "ISTIO_META_INTERCEPTION_MODE": "NONE"})
+    metadata = metadata_of({"ISTIO_META_TYPED": "no", "ISTIO_META_INTERCEPTION_MODE": "NONE"})
     assert metadata == {
-        "FROM_CONFIG": "c",
-        "BOTH": "e",
         "INTERCEPTION_MODE": "NONE",
-        "ISTIO_VERSION": "1.2.3",
+        "ISTIO_VERSION": ISTIO_VERSION,
+        "TYPED": True,
         "NAME": "web-1",
         "NAMESPACE": "shop",
         "SERVICE_ACCOUNT": "web",
@@ -78,20 +81,23 @@ def test_a_json_variable_that_cant_be_used_is_left_out(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("service_cluster", "labels", "workload", "expected"),
+    ("service_cluster", "labels", "workload", "naming", "expected"),
     [
-        ("mine", {"app": "web"}, "w", "mine"),
-        ("istio-proxy", {"app": "web"}, "w", "web.shop"),
-        ("istio-proxy", {"app.kubernetes.io/name": "web2"}, "w", "web2.shop"),
-        ("istio-proxy", {}, "w", "w.shop"),
-        ("istio-proxy", {}, "", "istio-proxy.shop"),
+        ("mine", {"app": "web"}, "w", BY_APP_LABEL, "mine"),
+        ("istio-proxy", {"app": "web"}, "w", BY_APP_LABEL, "web.shop"),
+        ("istio-proxy", {"app.kubernetes.io/name": "web2"}, "w", BY_APP_LABEL, "web2.shop"),
+        ("istio-proxy", {}, "w", BY_APP_LABEL, "w.shop"),
+        ("istio-proxy", {}, "", BY_APP_LABEL, "istio-proxy.shop"),
+        ("istio-proxy", {"app": "web", CANONICAL: "c"}, "w", BY_CANONICAL_NAME, "c"),
+        ("istio-proxy", {"app": "web"}, "w", BY_CANONICAL_NAME, "w"),
+        ("istio-proxy", {CANONICAL: "c"}, "w", BY_CANONICAL_NAME_AND_NAMESPACE, "c.shop"),
     ],
 )
 def test_cluster_name_comes_from_the_best_source_there_is(
-    service_cluster: str, labels: dict[str, str], workload: str, expected: str
+    service_cluster: str, labels: dict[str, str], workload: str, naming: str, expected: str
 ) -> None:
     name = cluster_name(
-        IDENTITY, service_cluster=service_cluster, pod=PodInfo(labels=labels), workload=workload
+        IDENTITY, service_cluster=service_cluster, labels=labels, workload=workload, naming=naming
     )
     assert name == expected
 

@@ -2,8 +2,9 @@ from datetime import timedelta
 
 import pytest
 
-from mesh_agent.config import _proxy_config as proxy_config
-from mesh_agent.config._proxy_config import LayerError, ProxyConfig, merge_layers, parse_layer
+from mesh_agent.config import _layers as layers
+from mesh_agent.config._layers import LayerError, parse_layer
+from mesh_agent.config._proxy_config import ProxyConfig, merge_layers
 
 
 def test_no_layers_give_istios_defaults() -> None:
@@ -38,7 +39,7 @@ def test_a_higher_layer_replaces_a_field_and_metadata_is_merged() -> None:
 
 
 def test_mesh_config_contributes_its_default_config() -> None:
-    layer = proxy_config.mesh_layer(
+    layer = layers.mesh_layer(
         "mesh", "trustDomain: x.example\ndefaultConfig: {proxyAdminPort: 15999}"
     )
     assert merge_layers([layer]).proxy_admin_port == 15999
@@ -46,10 +47,8 @@ def test_mesh_config_contributes_its_default_config() -> None:
 
 def test_annotations_and_flags_override_when_given() -> None:
     lower = parse_layer("env", '{"discoveryAddress": "one:15012", "concurrency": 1}')
-    upper = proxy_config.override_layer(
-        discovery_address="", status_port="15999", service_cluster="", concurrency=3
-    )
-    merged = merge_layers([lower, upper])
+    upper = layers.single_layers(status_port="15999", concurrency=3)
+    merged = merge_layers([lower, *upper])
     assert (merged.discovery_address, merged.status_port, merged.concurrency) == (
         "one:15012",
         15999,
@@ -112,7 +111,7 @@ def test_a_value_that_makes_no_sense_is_named_with_its_layer(text: str, complain
 def test_all_mistakes_of_a_layer_are_told_at_once_with_their_lines() -> None:
     text = "trustDomain: x\ndefaultConfig:\n  statusPort: a\n  concurency: 1\n"
     with pytest.raises(LayerError) as caught:
-        proxy_config.mesh_layer("mesh", text)
+        layers.mesh_layer("mesh", text)
     assert caught.value.problems == (
         "mesh:3: defaultConfig: statusPort is 'a', it must be a number",
         (

@@ -168,15 +168,6 @@ def test_scenario_68_http2_and_the_older_destination_are_settings(load: Load) ->
     assert status.probe_host == "localhost"
 
 
-def test_connections_that_are_kept_are_told_to_have_no_effect(
-    load: Load, caplog: pytest.LogCaptureFixture
-) -> None:
-    load({"ENABLE_PROBE_KEEPALIVE_CONNECTIONS": "true"})
-    assert [vars(record)["setting"] for record in caplog.records] == [
-        "ENABLE_PROBE_KEEPALIVE_CONNECTIONS"
-    ]
-
-
 @pytest.mark.parametrize(
     "text",
     [

@@ -39,6 +39,7 @@ class Parts:
                 AgentEndpoints(
                     describe=self.describe,
                     scrape=self.scrape,
+                    configuration=dict,
                     name_table=self.names,
                     explain_dns=self.explain,
                     envoy=commands if envoy else None,
@@ -117,7 +118,8 @@ async def test_a_drain_that_envoy_does_not_hear_of_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/quitquitquit", "/drain", "/restart", "/debug/status", "/debug/config_dump"]
+    "path",
+    ["/quitquitquit", "/drain", "/restart", "/debug/status", "/debug/config", "/debug/config_dump"],
 )
 @pytest.mark.parametrize("peer", ["10.0.0.1", "fe80::1%eth0", "2001:db8::1"])
 async def test_others_machines_are_refused(path: str, peer: str) -> None:

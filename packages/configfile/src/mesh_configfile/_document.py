@@ -22,6 +22,11 @@ class Document:
         self._lines = lines
 
     @property
+    def has_lines(self) -> bool:
+        """Whether lines are known without reading the text again."""
+        return not callable(self._lines)
+
+    @property
     def line(self) -> int:
         """The line at which the document begins (from 1)."""
         return self.tree.at

@@ -86,6 +86,9 @@ class EnvoyConfig:
     component_log_level: levels by component, as in `upstream:debug,misc:error`.
     concurrency: worker threads; 0 is one for each processor.
     local_address_ipv6: choose IPv6 for the address Envoy names as its own.
+    file_flush_interval: how often Envoy writes what it logs to files.
+    enable_core_dump: let Envoy leave a core file although it has capabilities; only an Envoy that
+        has the flag starts then.
     skip_deprecated_logs: do not warn of deprecated fields in configuration.
     watched_files: files the bootstrap names, such as certificates: when their content changes, it
         is another configuration, although the bootstrap says the same.
@@ -113,6 +116,8 @@ class EnvoyConfig:
     component_log_level: str = ""
     concurrency: int = 0
     local_address_ipv6: bool = False
+    file_flush_interval: timedelta = timedelta(seconds=1)
+    enable_core_dump: bool = False
     skip_deprecated_logs: bool = False
     watched_files: tuple[Path, ...] = ()
     extra_args: tuple[str, ...] = ()

@@ -1,5 +1,6 @@
 """How the agent connects to its control plane: addresses, roots, token and client certificate."""
 
+from datetime import timedelta
 from pathlib import Path
 
 import certclient
@@ -11,6 +12,13 @@ from mesh_identity import SYSTEM, SystemRoots
 
 _TOKEN = "./var/run/secrets/tokens/istio-token"  # noqa: S105 - a path
 _ROOT_CERTIFICATE = "./var/run/secrets/istio/root-cert.pem"
+_PROVIDER = "PILOT_CERT_PROVIDER"
+_ROOTS_OF_PROVIDERS = {
+    "custom": "./etc/certs/root-cert.pem",
+    "kubernetes": "./var/run/secrets/kubernetes.io/serviceaccount/ca.crt",
+}
+_PROVIDERS = ("istiod", *_ROOTS_OF_PROVIDERS, "none")
+_SEND_TIMEOUT = timedelta(seconds=60)
 _LEARNED_ROOTS = "learned-roots.json"
 _SERVER_NAME = "ISTIOD_SAN"
 _CONTROL_PLANE_NAME = "istiod.istio-system.svc"
@@ -20,10 +28,15 @@ def authority_config(settings: Settings, proxy: ProxyConfig) -> certclient.Istio
     """Returns how the authority that signs the workload certificate is reached."""
     address = settings.text("CA_ADDR", proxy.discovery_address)
     plaintext = address.endswith(":15010")
+    if ".googleapis.com" in address:
+        settings.problems.append(
+            f"CA_ADDR is {address!r}, a service of Google's, whose protocol the agent does not "
+            "speak: name an authority that speaks Istio's protocol"
+        )
     chain, key = _client_certificate(settings)
     return certclient.IstioCaConfig(
         address=address,
-        server_name=_server_name(settings, address),
+        server_name=server_name(settings, address),
         server_name_setting=_SERVER_NAME,
         root_certificate=None if plaintext else _root_certificate(settings, "CA_ROOT_CA"),
         token_path=settings.under(_TOKEN),
@@ -46,12 +59,13 @@ def relay_config(
         chain, key = files.certificate_path, files.key_path
     return xds_proxy.RelayConfig(
         socket_path=xds_socket(settings, proxy),
+        send_timeout_s=_send_timeout_s(settings),
         upstream=xds_proxy.UpstreamConfig(
             address=proxy.discovery_address,
             root_certificate=(
                 None if plaintext else _root_certificate(settings, "XDS_ROOT_CA", files)
             ),
-            server_name=_server_name(settings, proxy.discovery_address),
+            server_name=server_name(settings, proxy.discovery_address),
             server_name_setting=_SERVER_NAME,
             token_path=None if plaintext or files is not None else _token(settings),
             client_certificate_path=chain,
@@ -62,6 +76,11 @@ def relay_config(
             ),
         ),
     )
+
+
+def _send_timeout_s(settings: Settings) -> float | None:
+    timeout = settings.duration("PILOT_XDS_SEND_TIMEOUT", _SEND_TIMEOUT)
+    return timeout.total_seconds() or None
 
 
 def learned_roots_file(
@@ -112,17 +131,34 @@ def _root_certificate(
     if settings.text(variable) == "SYSTEM":
         _check_system_roots(settings)
         return SYSTEM
+    provider = _root_provider(settings)
     provisioned = settings.text("PROV_CERT")
     default = f"{provisioned}/root-cert.pem" if provisioned else _ROOT_CERTIFICATE
+    default = _ROOTS_OF_PROVIDERS.get(provider, default)
     path = settings.path(variable, default)
     if files is not None and not settings.text(variable):
         path = files.root_path
+    elif provider == "none" and not settings.text(variable):
+        settings.problems.append(
+            f"PILOT_CERT_PROVIDER is none, so that there is no root to check the control plane "
+            f"against: name one in {variable}"
+        )
+        return path
     if not settings.is_file(path):
         settings.problems.append(
             f"root certificate {path} {settings.absence(path)}; the control plane is checked "
             "against it: mount it there or name another file in XDS_ROOT_CA and CA_ROOT_CA"
         )
     return path
+
+
+def _root_provider(settings: Settings) -> str:
+    provider = settings.text(_PROVIDER, "istiod")
+    if provider not in _PROVIDERS and not provider.startswith("k8s.io/"):
+        settings.problems.append(
+            f"{_PROVIDER} is {provider!r}, it must be one of {', '.join(_PROVIDERS)} or k8s.io/..."
+        )
+    return provider
 
 
 def _check_system_roots(settings: Settings) -> None:
@@ -136,7 +172,8 @@ def _check_system_roots(settings: Settings) -> None:
         )
 
 
-def _server_name(settings: Settings, address: str) -> str:
+def server_name(settings: Settings, address: str) -> str:
+    """Returns the name that the control plane's certificate at this address must bear."""
     host = address.rpartition(":")[0].strip("[]")
     if "localhost" in host:
         host = _CONTROL_PLANE_NAME

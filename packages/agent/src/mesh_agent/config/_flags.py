@@ -1,6 +1,8 @@
 """The values of the command line of `mesh-agent proxy`."""
 
+import json
 from dataclasses import dataclass
+from typing import Self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -9,8 +11,11 @@ class Flags:
 
     role: `sidecar` or `router`.
     proxy_log_level: Envoy's level, with `component:level` items after it if wanted.
+    template_file: a bootstrap of the user's own.
+    outlier_log: the file for outlier detection's events.
     log_levels: the agent's own, see `mesh_lifecycle.configure_logging`.
     version: the agent's, which the control plane is told.
+    passed: further flags and their values, which have no effect.
     """
 
     role: str = "sidecar"
@@ -20,7 +25,17 @@ class Flags:
     proxy_log_level: str = "warning"
     proxy_component_log_level: str = ""
     concurrency: int = 0
+    template_file: str = ""
+    outlier_log: str = ""
     envoy_path: str = ""
     log_levels: str = "info"
     version: str = "unknown"
     log_as_json: bool = False
+    passed: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Returns the flags in a JSON object, as the command hands them to the agent's process."""
+        values = json.loads(text)
+        passed = tuple((name, value) for name, value in values.pop("passed", ()))
+        return cls(**values, passed=passed)

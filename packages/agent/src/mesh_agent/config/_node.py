@@ -21,7 +21,18 @@ _PORTS = (
     "ENVOY_SECURE_METRICS_PORT",
     "ENVOY_SECURE_MERGED_METRICS_PORT",
 )
-_APP_LABELS = ("app", "app.kubernetes.io/name", "service.istio.io/canonical-name")
+_CANONICAL_NAME = "service.istio.io/canonical-name"
+_APP_LABELS = ("app", "app.kubernetes.io/name", _CANONICAL_NAME)
+ISTIO_VERSION = "1.30.0"
+"""The release of Istio whose proxies the control plane is to take this one for. Control planes go
+by it in what they send; see docs/decisions."""
+
+BY_APP_LABEL, BY_CANONICAL_NAME, BY_CANONICAL_NAME_AND_NAMESPACE = SERVICE_NAMINGS = (
+    "APP_LABEL_AND_NAMESPACE",
+    "CANONICAL_NAME_ONLY",
+    "CANONICAL_NAME_AND_NAMESPACE",
+)
+"""How Envoy's own service may be called. Source: ProxyConfig.TracingServiceName."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,12 +65,23 @@ class NodeIdentity:
 
 
 def cluster_name(
-    identity: NodeIdentity, *, service_cluster: str, pod: PodInfo, workload: str
+    identity: NodeIdentity,
+    *,
+    service_cluster: str,
+    labels: Mapping[str, str],
+    workload: str,
+    naming: str = BY_APP_LABEL,
 ) -> str:
-    """Returns the name of Envoy's own service: as configured, else by the app label or workload."""
+    """Returns the name of Envoy's own service: as configured, else by the labels or the workload.
+
+    naming: one of `SERVICE_NAMINGS`.
+    """
     if service_cluster != "istio-proxy":
         return service_cluster
-    app = next((pod.labels[label] for label in _APP_LABELS if pod.labels.get(label)), workload)
+    names = _APP_LABELS if naming == BY_APP_LABEL else (_CANONICAL_NAME,)
+    app = next((labels[label] for label in names if labels.get(label)), workload)
+    if naming == BY_CANONICAL_NAME:
+        return app or "istio-proxy"
     if not identity.namespace:
         return app or "istio-proxy"
     return f"{app or 'istio-proxy'}.{identity.namespace}"
@@ -70,26 +92,28 @@ def node_metadata(
     *,
     environ: Mapping[str, str],
     proxy_config: Mapping[str, JSON],
-    proxy_metadata: Mapping[str, str],
     pod: PodInfo,
-    version: str,
+    typed: Mapping[str, JSON] = MappingProxyType({}),
 ) -> dict[str, JSON]:
     """Returns the metadata: raw settings first, then typed fields over them.
 
-    Sources, low to high: `ISTIO_META_*` keys of proxyMetadata, `ISTIO_META_<K>` variables,
-    `ISTIO_METAJSON_<X>` objects, typed fields. A bad JSON object is logged and left out.
+    Sources, low to high: `ISTIO_META_<K>` variables, `ISTIO_METAJSON_<X>` objects, typed fields.
+    A bad JSON object is logged and left out.
+
+    environ: the variables, those of proxyMetadata among them. typed: further typed fields.
     """
-    metadata: dict[str, JSON] = {}
-    for source in (proxy_metadata, environ):
-        for name, text in sorted(source.items()):
-            if name.startswith(_METADATA):
-                metadata[name.removeprefix(_METADATA)] = text
+    metadata: dict[str, JSON] = {
+        name.removeprefix(_METADATA): text
+        for name, text in sorted(environ.items())
+        if name.startswith(_METADATA)
+    }
     for name, text in sorted(environ.items()):
         if name.startswith(_JSON_METADATA) and name != _JSON_LABELS:
             metadata.update(_json_object(name, text))
-    metadata.setdefault("ISTIO_VERSION", version)
+    metadata.setdefault("ISTIO_VERSION", ISTIO_VERSION)
     metadata.update(
         {
+            **typed,
             "NAME": identity.pod_name,
             "NAMESPACE": identity.namespace,
             "INSTANCE_IPS": ",".join(identity.addresses),

@@ -9,14 +9,15 @@ from collections.abc import Mapping, Sequence
 from typing import Self
 
 from envoy_supervisor import JSON
+from mesh_agent.config._layers import Place
 from mesh_agent.config._proxy_config import ProxyConfig
 
 
 class Fields:
-    """The fields of one object; `where` names it, as in `PROXY_CONFIG: tracing.zipkin`."""
+    """The fields of one object, which stands at `place`."""
 
-    def __init__(self, values: Mapping[str, JSON], *, where: str, problems: list[str]) -> None:
-        self.where = where
+    def __init__(self, values: Mapping[str, JSON], *, place: Place, problems: list[str]) -> None:
+        self.place = place
         self._values = values
         self._problems = problems
 
@@ -26,12 +27,10 @@ class Fields:
         values = proxy.merged.get(key)
         if not isinstance(values, Mapping):
             return None
-        return cls(
-            values, where=f"{proxy.origins.get(key, 'proxy config')}: {key}", problems=problems
-        )
+        return cls(values, place=proxy.place(key), problems=problems)
 
     def complain(self, key: str, what: str) -> None:
-        self._problems.append(f"{self.where}.{key} {what}")
+        self._problems.append(f"{self.place.below(key)} {what}")
 
     def given(self, names: Sequence[str]) -> tuple[str, ...]:
         """Returns those of the names that are given."""
@@ -93,7 +92,7 @@ class Fields:
         if not isinstance(value, Mapping):
             self._refuse(key, "an object")
             return None
-        return type(self)(value, where=f"{self.where}.{key}", problems=self._problems)
+        return type(self)(value, place=self.place.below(key), problems=self._problems)
 
     def _refuse(self, key: str, wanted: str) -> None:
         self.complain(key, f"is {self._values[key]!r}, it must be {wanted}")

@@ -5,37 +5,78 @@ import time
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
+from mesh_agent.config.table._told import Told
 from mesh_configfile import parse_duration
 from mesh_filewatch import FETCH_TIMEOUT_S, ReadTimedOut, read_bytes_with_timeout, run_with_timeout
 
 T = TypeVar("T")
+V = TypeVar("V", str, bool, float, int, timedelta)
 
 _LEAST_S = 0.5
 """How long a file may take when others have used up the time that all have together."""
+
+
+class Read(NamedTuple):
+    """A variable's value, or its default, and where that comes from."""
+
+    value: str | bool | float | timedelta
+    origin: str
 
 
 class Settings:
     """Reads variables by name; for one that is wrong, adds to `problems` and returns the default.
 
     The files that variables name are read within a time that is bounded for all of them together.
+
+    environ: the process's variables, and from `add_metadata` on those of `proxyMetadata` that it
+        does not set.
+    told: settings without effect.
+    reads: the variables that were asked for, with their values.
     """
 
     def __init__(self, environ: Mapping[str, str], directory: Path) -> None:
         self.environ = environ
-        self._directory = directory
         self.problems: list[str] = []
+        self.told: list[Told] = []
+        self.reads: dict[str, Read] = {}
+        self._directory = directory
+        self._metadata_origins: Mapping[str, str] = {}
         self._files_left_s = FETCH_TIMEOUT_S
 
-    def text(self, name: str, default: str = "") -> str:
-        return self.environ.get(name) or default
+    def add_metadata(self, metadata: Mapping[str, str], origins: Mapping[str, str]) -> None:
+        """Let `proxyMetadata` count as variables where the process has none, as injection does.
 
-    def flag(
-        self, name: str, *, default: bool = False, fallback: Mapping[str, str] | None = None
-    ) -> bool:
-        """fallback: further variables, which count where this one is not set."""
-        text = self.text(name) or (fallback or {}).get(name, "")
+        origins: by name, the layer it was given in.
+        """
+        added = {name: text for name, text in metadata.items() if not self.environ.get(name)}
+        self.environ = {**self.environ, **added}
+        self._metadata_origins = {name: origins[name] for name in added}
+
+    @property
+    def metadata_added(self) -> Mapping[str, str]:
+        """The variables that only `proxyMetadata` sets."""
+        return {name: self.environ[name] for name in self._metadata_origins}
+
+    def origin(self, name: str) -> str:
+        """Returns where a variable's value comes from."""
+        if (layer := self._metadata_origins.get(name)) is not None:
+            return f"{layer}: proxyMetadata"
+        return "env" if self.environ.get(name) else "default"
+
+    def text(self, name: str, default: str = "") -> str:
+        return self._noted(name, self.environ.get(name) or default)
+
+    def flag(self, name: str, *, default: bool = False) -> bool:
+        return self._noted(name, self._flag(name, default=default))
+
+    def _noted(self, name: str, value: V) -> V:
+        self.reads[name] = Read(value, self.origin(name))
+        return value
+
+    def _flag(self, name: str, *, default: bool) -> bool:
+        text = self.environ.get(name)
         if not text:
             return default
         if text.lower() in ("true", "1", "t", "yes"):
@@ -46,7 +87,7 @@ class Settings:
         return default
 
     def duration(self, name: str, default: timedelta) -> timedelta:
-        return self._read(name, default, parse_duration)
+        return self._noted(name, self._read(name, default, parse_duration))
 
     def positive_duration(self, name: str, default: timedelta) -> timedelta:
         value = self.duration(name, default)
@@ -56,22 +97,30 @@ class Settings:
         return value
 
     def ratio(self, name: str, default: float) -> float:
-        value = self._read(name, default, float)
+        value = self._noted(name, self._read(name, default, float))
         if not 0 <= value <= 1:
             self.problems.append(f"{name} is {self.text(name)!r}, it must lie between 0 and 1")
             return default
         return value
 
     def port(self, name: str, default: int) -> int:
-        value = self._read(name, default, int)
+        value = self._noted(name, self._read(name, default, int))
         if not 0 < value < 65536:
             self.problems.append(f"{name} is {self.text(name)!r}, it must be a port, 1 to 65535")
             return default
         return value
 
+    def whole_number(self, name: str, default: int) -> int:
+        """Returns a whole number, at least 0."""
+        value = self._noted(name, self._read(name, default, int))
+        if value < 0:
+            self.problems.append(f"{name} is {self.text(name)!r}, it must be 0 or more")
+            return default
+        return value
+
     def count(self, name: str, default: int) -> int:
         """Returns a whole number, at least 1."""
-        value = self._read(name, default, int)
+        value = self._noted(name, self._read(name, default, int))
         if value < 1:
             self.problems.append(f"{name} is {self.text(name)!r}, it must be 1 or more")
             return default
@@ -129,16 +178,11 @@ class Settings:
 
     def prefixed(self, prefix: str) -> tuple[tuple[str, str], ...]:
         """Returns the variables whose names begin with `prefix`, without it, sorted."""
-        return tuple(
-            sorted(
-                (name.removeprefix(prefix), text)
-                for name, text in self.environ.items()
-                if name.startswith(prefix) and name != prefix
-            )
-        )
+        names = sorted(name for name in self.environ if name.startswith(prefix) and name != prefix)
+        return tuple((name.removeprefix(prefix), self.text(name)) for name in names)
 
     def _read(self, name: str, default: T, parse: Callable[[str], T]) -> T:
-        text = self.text(name)
+        text = self.environ.get(name)
         if not text:
             return default
         try:

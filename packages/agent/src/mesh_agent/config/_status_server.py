@@ -3,7 +3,6 @@
 Source of the names: Istio's sidecar injection.
 """
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -18,10 +17,7 @@ from mesh_status_server import Source
 if TYPE_CHECKING:
     from mesh_probes import Probe
 
-log = logging.getLogger(__name__)
-
 _PROBERS = "ISTIO_KUBE_APP_PROBERS"
-_KEEPALIVE = "ENABLE_PROBE_KEEPALIVE_CONNECTIONS"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,11 +46,6 @@ def status_config(
     settings: Settings, *, proxy: ProxyConfig, identity: NodeIdentity, pod: PodInfo
 ) -> StatusConfig:
     """Returns the configuration of the status server."""
-    if settings.flag(_KEEPALIVE):
-        log.warning(
-            "a setting has no effect: each probe of the application has a connection of its own",
-            extra={"setting": _KEEPALIVE},
-        )
     localhost = settings.flag("REWRITE_PROBE_LEGACY_LOCALHOST_DESTINATION")
     return StatusConfig(
         host=settings.text("MESH_AGENT_BIND_ADDRESS"),

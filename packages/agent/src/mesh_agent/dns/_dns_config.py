@@ -1,11 +1,14 @@
 """Whether and where the agent answers the workload's DNS queries, from Istio's settings."""
 
+from datetime import timedelta
 from typing import NamedTuple
 
 from mesh_agent.config._node import NodeIdentity
-from mesh_agent.config._proxy_config import ProxyConfig
 from mesh_agent.config._settings import Settings, is_address
 
+_TIMEOUT = "DNS_FORWARD_TIMEOUT"
+_DEFAULT_TIMEOUT = timedelta(seconds=5)
+"""Istio's; the server answers a little sooner, so that applications do not give up before."""
 _ADDRESS = "DNS_PROXY_ADDR"
 _DEFAULT = "localhost:15053"
 
@@ -17,6 +20,7 @@ class NamesConfig(NamedTuple):
     domain: the mesh's, below which hosts have short names.
     namespace: the workload's own.
     parallel: all upstream resolvers are asked at once for names that are not the mesh's.
+    timeout_s: when such a query is given up; None for the server's own time.
     """
 
     host: str
@@ -24,18 +28,17 @@ class NamesConfig(NamedTuple):
     domain: str
     namespace: str
     parallel: bool = False
+    timeout_s: float | None = None
 
 
-def names_config(
-    settings: Settings, proxy: ProxyConfig, identity: NodeIdentity
-) -> NamesConfig | None:
+def names_config(settings: Settings, identity: NodeIdentity) -> NamesConfig | None:
     """Returns the settings; None if the agent is not to answer DNS queries."""
     setting = "ISTIO_META_ENABLE_DNS_SERVER" if identity.role == "router" else _CAPTURE
-    # The control plane gets these as node metadata; wherever they are set, they count here too.
-    answers = settings.flag(setting, fallback=proxy.proxy_metadata)
-    settings.flag(_AUTO_ALLOCATE, default=True, fallback=proxy.proxy_metadata)
+    answers = settings.flag(setting)
+    settings.flag(_AUTO_ALLOCATE, default=True)
     host, port = _address(settings)
     parallel = settings.flag("DNS_FORWARD_PARALLEL")
+    timeout = settings.positive_duration(_TIMEOUT, _DEFAULT_TIMEOUT)
     if not answers:
         return None
     return NamesConfig(
@@ -44,6 +47,7 @@ def names_config(
         domain=identity.domain.partition(".")[2],
         namespace=identity.namespace,
         parallel=parallel,
+        timeout_s=None if timeout == _DEFAULT_TIMEOUT else timeout.total_seconds(),
     )
 
 

@@ -16,7 +16,7 @@ from mesh_agent.readiness._dns import register_dns
 from mesh_lifecycle import Readiness
 
 if TYPE_CHECKING:
-    from mesh_dnsproxy import DnsConfig, DnsServer
+    from mesh_dnsproxy import DnsConfig, DnsServer, ForwardConfig
 
 _DNS_PORT = 53
 _RESOLV_CONF = Path("/etc/resolv.conf")
@@ -53,7 +53,18 @@ def dns_config(config: NamesConfig) -> "DnsConfig":
         namespace=config.namespace,
         resolv_conf=resolv_conf,
         forward_before_table=for_the_machine,
-        forward=mesh_dnsproxy.ForwardConfig(parallel=config.parallel),
+        forward=_forward_config(config),
+    )
+
+
+def _forward_config(config: NamesConfig) -> "ForwardConfig":
+    import mesh_dnsproxy
+
+    forward = mesh_dnsproxy.ForwardConfig(parallel=config.parallel)
+    if config.timeout_s is None:
+        return forward
+    return forward._replace(
+        total_timeout_s=config.timeout_s, timeout_s=min(forward.timeout_s, config.timeout_s)
     )
 
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import envoy_supervisor
-from mesh_agent.config._proxy_config import LayerError, ProxyConfig, read_mapping
+from mesh_agent.config._layers import LayerError, read_mapping
+from mesh_agent.config._proxy_config import ProxyConfig
 from mesh_agent.config._settings import Settings
 
 _MAX_FILE_BYTES = 64 << 20
@@ -43,12 +44,17 @@ class BootstrapFiles:
 
 def bootstrap_files(settings: Settings, proxy: ProxyConfig) -> BootstrapFiles:
     """Returns the user's files, found in Istio's order; mistakes go to the settings' problems."""
-    template, custom = settings.text("ISTIO_BOOTSTRAP"), proxy.custom_config_file
+    named = (
+        ("ISTIO_BOOTSTRAP", settings.text("ISTIO_BOOTSTRAP")),
+        ("customConfigFile", proxy.custom_config_file),
+        ("proxyBootstrapTemplatePath", proxy.template_path),
+    )
+    setting, path = next((each for each in named if each[1]), ("", ""))
     override = settings.text("ISTIO_BOOTSTRAP_OVERRIDE")
-    whole = settings.under(template or custom) if template or custom else None
+    whole = settings.under(path) if path else None
     text = None
     if whole is not None:
-        text = _read("ISTIO_BOOTSTRAP" if template else "customConfigFile", whole, settings)
+        text = _read(setting, whole, settings)
     return BootstrapFiles(
         whole=whole,
         admin=None if whole is None or text is None else _admin(whole, text, settings),

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import envoy_supervisor
 from envoy_supervisor import JSON, BootstrapError, ClientTls, MeshTls, Target, Tracing
+from mesh_agent.config._layers import Place
 from mesh_agent.config._proxy_config import ProxyConfig
 from mesh_agent.config._proxy_fields import Fields
 from mesh_agent.config._settings import Settings, is_address
@@ -116,7 +117,7 @@ class _Reader:
                 kinds[0], target=target, service_name=service_name, tls=tls
             )
         except BootstrapError as error:
-            self._settings.problems.append(f"{fields.where}: {error}")
+            self._settings.problems.append(f"{fields.place}: {error}")
             return None
 
     def _older_zipkin(self) -> Tracing | None:
@@ -153,13 +154,13 @@ class _Reader:
         text = self._proxy.merged.get(key)
         if not isinstance(text, str) or not text:
             return None
-        return self._parsed(text, f"{self._proxy.origins.get(key, 'proxy config')}: {key}")
+        return self._parsed(text, self._proxy.place(key))
 
     def _target(self, fields: Fields) -> Target | None:
         text = fields.required_text("address")
-        return self._parsed(text, f"{fields.where}.address") if text else None
+        return self._parsed(text, fields.place.below("address")) if text else None
 
-    def _parsed(self, text: str, where: str) -> Target | None:
+    def _parsed(self, text: str, where: Place) -> Target | None:
         host_ip = self._settings.text("HOST_IP")
         if "$(HOST_IP)" in text:
             if not is_address(host_ip):

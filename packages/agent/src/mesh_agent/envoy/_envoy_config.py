@@ -2,6 +2,7 @@
 
 import ipaddress
 import logging
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -13,6 +14,9 @@ from mesh_agent.config._flags import Flags
 from mesh_agent.config._proxy_config import ProxyConfig
 from mesh_agent.config._settings import Settings, is_address
 from mesh_agent.config._sockets import sds_socket, xds_socket
+from mesh_agent.config._typed_metadata import typed_metadata
+from mesh_agent.config.table._told import Told
+from mesh_agent.envoy._binary_flags import has_flag
 from mesh_agent.envoy._bootstrap_files import BootstrapFiles
 from mesh_agent.envoy._collectors import collectors, without_own_tracer
 from mesh_agent.envoy._limits import max_connections, max_heap_bytes, runtime_values
@@ -32,9 +36,11 @@ def envoy_config(
     files: BootstrapFiles,
 ) -> envoy_supervisor.EnvoyConfig:
     level, component_level = _log_levels(flags)
-    bootstrap = _bootstrap(settings, proxy=proxy, identity=identity, pod=pod, version=version)
+    typed = typed_metadata(settings, flags=flags, proxy=proxy, version=version)
+    bootstrap = _bootstrap(settings, proxy=proxy, identity=identity, pod=pod, typed=typed)
+    binary = _envoy_binary(flags, settings, proxy)
     return envoy_supervisor.EnvoyConfig(
-        binary=_envoy_binary(flags, settings, proxy),
+        binary=binary,
         bootstrap=bootstrap.config
         if settings.flag("DISABLE_ENVOY")
         else files.whole or bootstrap.config,
@@ -57,8 +63,15 @@ def envoy_config(
         parent_shutdown_time=proxy.parent_shutdown_duration,
         log_level=level,
         component_log_level=component_level,
-        concurrency=flags.concurrency or proxy.concurrency or 0,
+        concurrency=_concurrency(settings, proxy),
         local_address_ipv6=_is_ipv6(identity),
+        file_flush_interval=proxy.file_flush_interval,
+        skip_deprecated_logs=_optional_flag(
+            settings, "ENVOY_SKIP_DEPRECATED_LOGS", binary, "--skip-deprecated-logs"
+        ),
+        enable_core_dump=_optional_flag(
+            settings, "ISTIO_ENVOY_ENABLE_CORE_DUMP", binary, "--enable-core-dump"
+        ),
         watched_files=bootstrap.files if files.whole is None else (),
         extra_args=_override_arguments(settings, files),
     )
@@ -78,24 +91,25 @@ def _bootstrap(
     proxy: ProxyConfig,
     identity: node.NodeIdentity,
     pod: node.PodInfo,
-    version: str,
+    typed: Mapping[str, envoy_supervisor.JSON],
 ) -> _Bootstrap:
     listen = _listen_addresses(settings, identity)
     metadata = node.node_metadata(
         identity,
         environ=settings.environ,
         proxy_config=without_own_tracer(proxy.merged),
-        proxy_metadata=proxy.proxy_metadata,
         pod=pod,
-        version=version,
+        typed=typed,
     )
+    labels = node.workload_labels(settings.environ, pod)
     cluster = node.cluster_name(
         identity,
         service_cluster=proxy.service_cluster,
-        pod=pod,
+        labels=labels,
         workload=settings.text("ISTIO_META_WORKLOAD_NAME"),
+        naming=proxy.service_naming,
     )
-    region, zone, sub_zone = node.locality(node.workload_labels(settings.environ, pod))
+    region, zone, sub_zone = node.locality(labels)
     listeners = _own_listeners(settings, proxy, listen)
     sinks = collectors(settings, proxy, service_name=cluster, metadata=metadata)
     config = envoy_supervisor.BootstrapConfig(
@@ -108,9 +122,11 @@ def _bootstrap(
         sds_socket=sds_socket(settings),
         status_target=envoy_supervisor.Address(host=listen.status, port=proxy.status_port),
         readiness_listener=listeners["ENVOY_STATUS_PORT"],
+        readiness_proxy_protocol=settings.flag("ENVOY_STATUS_PORT_ENABLE_PROXY_PROTOCOL"),
         prometheus_listener=listeners["ENVOY_PROMETHEUS_PORT"],
         secure_prometheus_listener=listeners.get("ENVOY_SECURE_METRICS_PORT"),
         secure_metrics_listener=listeners.get("ENVOY_SECURE_MERGED_METRICS_PORT"),
+        delta_xds=settings.flag("ISTIO_DELTA_XDS"),
         dual_stack=settings.flag("ISTIO_DUAL_STACK"),
         runtime=runtime_values(proxy, settings.problems),
         max_connections=max_connections(proxy, metadata, settings.problems),
@@ -192,6 +208,34 @@ def _listen_addresses(settings: Settings, identity: node.NodeIdentity) -> _Liste
         status=given or loopback,
         everyone=given or wildcard,
     )
+
+
+def _concurrency(settings: Settings, proxy: ProxyConfig) -> int:
+    """Returns how many worker threads Envoy has; 0 for one a core."""
+    limit = settings.whole_number("ISTIO_CPU_LIMIT", 0)
+    if proxy.concurrency is not None:
+        return proxy.concurrency
+    if not proxy.all_cores:
+        return limit
+    if 0 < limit < (cores := os.cpu_count() or 1):
+        settings.told.append(
+            Told(
+                "ISTIO_CPU_LIMIT",
+                f"concurrency is 0, which is one worker thread for each of {cores} cores; without "
+                f"concurrency there would be {limit}",
+            )
+        )
+    return 0
+
+
+def _optional_flag(settings: Settings, name: str, binary: Path, flag: str) -> bool:
+    """Returns whether Envoy is to have a flag, which Envoys of some releases do not know."""
+    if not settings.flag(name) or settings.flag("DISABLE_ENVOY"):
+        return False
+    if not has_flag(binary, flag):
+        settings.told.append(Told(name, f"this Envoy, {binary}, has no flag {flag}"))
+        return False
+    return True
 
 
 def _is_ipv6(identity: node.NodeIdentity) -> bool:

@@ -62,7 +62,7 @@ def _extra_tags(proxy: ProxyConfig, problems: list[str]) -> tuple[str, ...]:
     values = proxy.merged.get("extraStatTags")
     if values is None:
         return ()
-    where = f"{proxy.origins.get('extraStatTags', 'proxy config')}: extraStatTags"
+    where = proxy.place("extraStatTags")
     if not isinstance(values, list) or not all(isinstance(tag, str) and tag for tag in values):
         problems.append(f"{where} is {values!r}, it must be a list of texts")
         return ()

@@ -48,6 +48,7 @@ def agent_endpoints(parts: AgentParts, restarts: Restarts | None) -> AgentEndpoi
     return AgentEndpoints(
         describe=partial(describe, parts),
         scrape=merged.answer,
+        configuration=parts.config.effective.as_json,
         name_table=partial(name_table, parts.dns),
         explain_dns=partial(explain_dns, parts.dns),
         envoy=commands,

@@ -35,6 +35,7 @@ class AgentEndpoints:
 
     describe: returns the agent's status.
     scrape: answers a request for metrics.
+    configuration: returns the effective configuration, each value with where it comes from.
     name_table: returns the name table as JSON, None if the agent answers no DNS queries.
     explain_dns: tells how a DNS query is answered.
     envoy: None if the agent runs no Envoy.
@@ -42,6 +43,7 @@ class AgentEndpoints:
 
     describe: Callable[[], Awaitable[Mapping[str, object]]]
     scrape: Handler
+    configuration: Callable[[], Mapping[str, object]]
     name_table: Callable[[], Awaitable[bytes | None]]
     explain_dns: Handler
     envoy: EnvoyCommands | None
@@ -74,6 +76,7 @@ class StatusEndpoints:
                 "/stats/prometheus": scrape,
                 "/metrics": scrape,
                 "/debug/status": Endpoint(self._status, loopback_only=True),
+                "/debug/config": Endpoint(self._configuration, loopback_only=True),
                 "/debug/ndsz": Endpoint(self._name_table, loopback_only=True),
                 "/debug/dns": Endpoint(self._explain_dns, loopback_only=True),
                 "/debug/config_dump": Endpoint(self._config_dump, loopback_only=True),
@@ -122,6 +125,9 @@ class StatusEndpoints:
 
     async def _status(self, _: Request) -> Response:
         return Response.json(await self._started().describe())
+
+    async def _configuration(self, _: Request) -> Response:
+        return Response.json(self._started().configuration())
 
     async def _scrape(self, request: Request) -> Reply:
         return await self._started().scrape(request)

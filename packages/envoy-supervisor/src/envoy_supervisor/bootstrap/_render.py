@@ -78,6 +78,7 @@ class BootstrapConfig:
         `sds-files-grpc`; None: no such cluster.
     status_target: where readiness is answered, as cluster `agent`.
     readiness_listener: Envoy answers `/healthz/ready` here by asking status_target; None: nowhere.
+    readiness_proxy_protocol: callers of readiness_listener may begin with the PROXY protocol.
     prometheus_listener: Envoy serves `/stats/prometheus` here; None: nowhere.
     secure_prometheus_listener: the same with TLS, for callers with a certificate of the mesh.
     secure_metrics_listener: likewise, the agent's `/stats/prometheus` and `/metrics` (asked at
@@ -110,6 +111,7 @@ class BootstrapConfig:
     sds_files_socket: Path | None = None
     status_target: Address = _STATUS
     readiness_listener: Address | None = None
+    readiness_proxy_protocol: bool = False
     prometheus_listener: Address | None = None
     secure_prometheus_listener: Address | None = None
     secure_metrics_listener: Address | None = None
@@ -297,6 +299,7 @@ def _listeners(config: BootstrapConfig) -> list[JSON]:
             cluster=cluster,
             additional=_both_stacks(config, address),
             mesh_tls=mesh_tls,
+            proxy_protocol=config.readiness_proxy_protocol and stat_prefix == "agent",
         )
         for address, stat_prefix, paths, cluster, mesh_tls in own
         if address is not None

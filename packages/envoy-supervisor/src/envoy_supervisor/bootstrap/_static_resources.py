@@ -77,6 +77,15 @@ _MOST_CONNECTIONS = 1000
 connections does not count here."""
 
 
+_PROXY_PROTOCOL: JSON = {
+    "name": "envoy.filters.listener.proxy_protocol",
+    "typed_config": {
+        "@type": f"{TYPES}.filters.listener.proxy_protocol.v3.ProxyProtocol",
+        "allow_requests_without_proxy_protocol": True,
+    },
+}
+
+
 def http_listener(
     address: Address,
     *,
@@ -85,6 +94,7 @@ def http_listener(
     cluster: str,
     additional: tuple[Address, ...] = (),
     mesh_tls: bool = False,
+    proxy_protocol: bool = False,
 ) -> dict[str, JSON]:
     """Returns a listener that forwards reads of exactly these paths; 404 to all else.
 
@@ -92,6 +102,7 @@ def http_listener(
     behind a prefix route every page of it, `/quitquitquit` included, could be reached.
 
     mesh_tls: only for callers with a certificate of the mesh.
+    proxy_protocol: for load balancers that send the PROXY protocol, and for callers that do not.
     """
     routes: list[JSON] = [
         {"match": {"path": path, "headers": [_READS]}, "route": {"cluster": cluster}}
@@ -118,6 +129,7 @@ def http_listener(
     return {
         "address": envoy_address(address),
         **({"additional_addresses": others} if others else {}),
+        **({"listener_filters": [_PROXY_PROTOCOL]} if proxy_protocol else {}),
         # Limits meant for traffic must not make the proxy look dead to probes.
         "ignore_global_conn_limit": True,
         "bypass_overload_manager": True,

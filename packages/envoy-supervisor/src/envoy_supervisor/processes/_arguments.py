@@ -47,7 +47,7 @@ def envoy_arguments(
         *("--drain-strategy", "immediate"),
         *_hot_restart_arguments(config, hot_restart),
         *("--local-address-ip-version", "v6" if config.local_address_ipv6 else "v4"),
-        *("--file-flush-interval-msec", "1000"),
+        *("--file-flush-interval-msec", _milliseconds(config.file_flush_interval)),
         "--allow-unknown-static-fields",
         *("-l", config.log_level),
     ]
@@ -57,6 +57,8 @@ def envoy_arguments(
         arguments += ["--log-format", LOG_FORMAT]
     if config.skip_deprecated_logs:
         arguments.append("--skip-deprecated-logs")
+    if config.enable_core_dump:
+        arguments.append("--enable-core-dump")
     if config.concurrency > 0:
         arguments += ["--concurrency", str(config.concurrency)]
     return (*arguments, *config.extra_args)
@@ -73,6 +75,10 @@ def _hot_restart_arguments(config: EnvoyConfig, place: HotRestart | None) -> tup
     if not place.parent_statistics:
         common.append("--skip-hot-restart-parent-stats")
     return (*common, "--base-id", str(place.base_id), "--restart-epoch", str(place.epoch))
+
+
+def _milliseconds(duration: timedelta) -> str:
+    return str(max(1, round(duration.total_seconds() * 1000)))
 
 
 def whole_seconds(duration: timedelta) -> str:

@@ -1,0 +1,1 @@
+"""The effective configuration, as people are shown it."""

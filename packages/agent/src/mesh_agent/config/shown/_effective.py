@@ -1,0 +1,180 @@
+"""The effective configuration: every value with where it comes from, and no secrets."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from datetime import timedelta
+from typing import NamedTuple
+
+from envoy_supervisor import JSON
+from mesh_agent.config._flags import Flags
+from mesh_agent.config._proxy_config import ProxyConfig
+from mesh_agent.config._settings import Settings
+from mesh_agent.config.table._told import Told
+from mesh_configfile import spell_duration
+
+HIDDEN = "(hidden)"
+_SPELLINGS = {
+    "domain": "--domain",
+    "mesh_config": "--meshConfig",
+    "service_cluster": "--serviceCluster",
+    "proxy_log_level": "--proxyLogLevel",
+    "proxy_component_log_level": "--proxyComponentLogLevel",
+    "concurrency": "--concurrency",
+    "template_file": "--templateFile",
+    "outlier_log": "--outlierLogPath",
+    "envoy_path": "--envoy-path",
+    "log_levels": "--log_output_level",
+    "log_as_json": "--log_as_json",
+}
+# ProxyConfig's fields that the agent has a default for, by their names in its own class.
+_DEFAULTS = {
+    "configPath": "config_path",
+    "binaryPath": "binary_path",
+    "serviceCluster": "service_cluster",
+    "discoveryAddress": "discovery_address",
+    "drainDuration": "drain_duration",
+    "parentShutdownDuration": "parent_shutdown_duration",
+    "terminationDrainDuration": "termination_drain_duration",
+    "proxyAdminPort": "proxy_admin_port",
+    "statusPort": "status_port",
+    "fileFlushInterval": "file_flush_interval",
+}
+_SECRET_WORDS = ("TOKEN", "SECRET", "PASSW", "CREDENTIAL", "AUTHORIZATION", "APIKEY", "API_KEY")
+_HEADERS = ("CA_HEADER_", "XDS_HEADER_")
+_AGENTS_OWN = ("SECRET_TTL", "SECRET_GRACE_", "CREDENTIAL_", "TOKEN_AUDIENCES")
+
+
+class Entry(NamedTuple):
+    """A value, and where it comes from: `default`, `env`, a flag, a file and its line."""
+
+    name: str
+    value: JSON
+    origin: str
+
+
+class EffectiveConfig(NamedTuple):
+    """The sections of the configuration, and the settings without effect."""
+
+    sections: Mapping[str, tuple[Entry, ...]]
+    told: tuple[Told, ...]
+
+    def as_json(self) -> dict[str, JSON]:
+        """Returns `{section: {name: {"value": ..., "from": ...}}, "without_effect": {...}}`."""
+        described: dict[str, JSON] = {
+            section: {each.name: {"value": each.value, "from": each.origin} for each in entries}
+            for section, entries in self.sections.items()
+        }
+        described["without_effect"] = {each.setting: each.reason for each in self.told}
+        return described
+
+    def as_text(self) -> str:
+        """Returns YAML, with a comment behind each value that says where it comes from."""
+        lines = []
+        for section, entries in self.sections.items():
+            lines.append(f"{section}:")
+            lines += [
+                f"  {_key(each.name)}: {_flow(each.value)}  # {each.origin}" for each in entries
+            ]
+        if self.told:
+            lines.append("without_effect:")
+            lines += [f"  {_key(each.setting)}: {_flow(each.reason)}" for each in self.told]
+        return "\n".join(lines)
+
+
+def effective_config(
+    settings: Settings,
+    *,
+    flags: Flags,
+    proxy: ProxyConfig,
+    results: Mapping[str, tuple[JSON, str]],
+    told: tuple[Told, ...],
+) -> EffectiveConfig:
+    """Returns the configuration as it counts.
+
+    results: values that several settings together make, and what they are made of.
+    """
+    return EffectiveConfig(
+        sections={
+            "flags": tuple(_flags(flags)),
+            "variables": tuple(_variables(settings)),
+            "proxyConfig": tuple(_proxy_config(proxy)),
+            "results": tuple(Entry(name, *entry) for name, entry in results.items()),
+        },
+        told=told,
+    )
+
+
+def _flags(flags: Flags) -> Iterator[Entry]:
+    yield Entry("type", flags.role, "default" if flags.role == "sidecar" else "argument")
+    for each in fields(Flags):
+        if (spelling := _SPELLINGS.get(each.name)) is not None:
+            value = getattr(flags, each.name)
+            yield Entry(spelling, value, "default" if value == each.default else "flag")
+
+
+def _variables(settings: Settings) -> Iterator[Entry]:
+    names = set(settings.reads)
+    names.update(name for name in settings.environ if name.startswith("ISTIO_META"))
+    names.discard("PROXY_CONFIG")  # its fields are a section of their own
+    for name in sorted(names):
+        read = settings.reads.get(name)
+        value: JSON = settings.environ[name] if read is None else _plain(read.value)
+        # The agent's own settings are no secrets, whatever they are called.
+        hide = name.startswith(_HEADERS) or (name.startswith("ISTIO_META") and _is_secret(name))
+        yield Entry(name, HIDDEN if hide else _without_secrets(value), settings.origin(name))
+
+
+def _proxy_config(proxy: ProxyConfig) -> Iterator[Entry]:
+    for name in sorted(proxy.merged.keys() | _DEFAULTS.keys()):
+        if (place := proxy.origins.get(name)) is not None:
+            value = proxy.merged[name]
+            yield Entry(name, _without_secrets(value), place.layer.known_place(place.path))
+        else:
+            yield Entry(name, _plain(getattr(proxy, _DEFAULTS[name])), "default")
+
+
+def _plain(value: object) -> JSON:
+    if isinstance(value, timedelta):
+        return spell_duration(value)
+    return value if isinstance(value, str | bool | int | float) else str(value)
+
+
+def _without_secrets(value: JSON) -> JSON:
+    if isinstance(value, Mapping):
+        return {
+            key: HIDDEN if _is_secret(key) and isinstance(inner, str) else _without_secrets(inner)
+            for key, inner in value.items()
+        }
+    if isinstance(value, list):
+        return [_without_secrets(inner) for inner in value]
+    return value
+
+
+def _is_secret(name: str) -> bool:
+    if name.startswith(_AGENTS_OWN):
+        return False
+    return name.startswith(_HEADERS) or any(word in name.upper() for word in _SECRET_WORDS)
+
+
+def _key(name: str) -> str:
+    plain = name.replace("_", "").replace(".", "").isalnum() and name.isascii()
+    return name if plain else json.dumps(name)
+
+
+def _flow(value: JSON) -> str:
+    """Returns the value as YAML has it on one line: JSON, or text without quotes."""
+    if (
+        isinstance(value, str)
+        and value[:1].isalpha()
+        and not value.endswith(":")
+        and not set(value) - _PLAIN
+        and value.lower() not in _WORDS
+    ):
+        return value
+    return json.dumps(value, ensure_ascii=False)
+
+
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789./:~_-")
+# Texts that YAML would read as something else.
+_WORDS = frozenset(("true", "false", "yes", "no", "on", "off", "y", "n", "null", "nan", "inf"))

@@ -1,0 +1,87 @@
+"""Fields of Istio's configuration objects: those of ProxyConfig that do nothing, and MeshConfig's.
+
+Source: istio.mesh.v1alpha1.ProxyConfig and MeshConfig.
+"""
+
+from mesh_agent.config.table._setting import TOLD, Setting
+
+WITHOUT_EFFECT = (
+    Setting("availabilityZone", TOLD, "the label topology.istio.io/locality names the zone"),
+    Setting("caCertificatesPem", TOLD, "further roots come from the control plane's stream"),
+    Setting("fileFlushMinSizeKb", TOLD, "Envoy's own size is used"),
+    Setting("privateKeyProvider", TOLD, "Envoy works with the workload's key itself"),
+    Setting("readinessProbe", TOLD, "the workload's health is not reported"),
+    Setting("statNameLength", TOLD, "Envoy's names have no limit", silent=("189",)),
+    Setting("statsCompression", TOLD, "metrics are served as they are", silent=("false",)),
+)
+"""Fields of ProxyConfig that are accepted and have no effect."""
+
+MESH_FIELDS = frozenset(
+    [
+        "accessLogEncoding",
+        "accessLogFile",
+        "accessLogFormat",
+        "authPolicy",
+        "ca",
+        "caCertificates",
+        "certificates",
+        "configSources",
+        "connectTimeout",
+        "defaultConfig",
+        "defaultDestinationRuleExportTo",
+        "defaultHttpRetryPolicy",
+        "defaultProviders",
+        "defaultServiceExportTo",
+        "defaultVirtualServiceExportTo",
+        "disableEnvoyListenerLog",
+        "discoverySelectors",
+        "dnsRefreshRate",
+        "enableAutoMtls",
+        "enableEnvoyAccessLogService",
+        "enablePrometheusMerge",
+        "enableTracing",
+        "extensionProviders",
+        "h2UpgradePolicy",
+        "hboneIdleTimeout",
+        "inboundClusterStatName",
+        "inboundTrafficPolicy",
+        "ingressClass",
+        "ingressControllerMode",
+        "ingressSelector",
+        "ingressService",
+        "localityLbSetting",
+        "meshMTLS",
+        "mixerCheckServer",
+        "mixerReportServer",
+        "outboundClusterStatName",
+        "outboundTrafficPolicy",
+        "pathNormalization",
+        "protocolDetectionTimeout",
+        "proxyHttpPort",
+        "proxyInboundListenPort",
+        "proxyListenPort",
+        "rootNamespace",
+        "serviceScopeConfigs",
+        "serviceSettings",
+        "tcpKeepalive",
+        "thriftConfig",
+        "tlsDefaults",
+        "trustDomain",
+        "trustDomainAliases",
+        "verifyCertificateAtClient",
+        "disableMixerHttpReports",
+        "disablePolicyChecks",
+        "disableReportCalls",
+        "enableClientSidePolicyCheck",
+        "localityLbSettings",
+        "policyCheckFailOpen",
+        "reportBatchMaxEntries",
+        "reportBatchMaxTime",
+        "sdsUdsPath",
+        "sdsRefreshDelay",
+        "sidecarToTelemetrySessionAffinity",
+        "enableSdsTokenMount",
+        "sdsUseK8sSaJwt",
+    ]
+)
+"""Every field of MeshConfig, former ones too; most are the control plane's."""

@@ -1,0 +1,110 @@
+"""The flags of `pilot-agent proxy`, of release 1.4 to today, and ours; how each counts."""
+
+from mesh_agent.config.table._setting import HONOURED, TOLD, Setting
+
+_FILES = "the agent logs to standard output, and what reads that rotates files"
+_FORMER = "Istio's agent has not had it since 1.6: "
+_FIELD = _FORMER + "set {} in ProxyConfig instead"
+_GONE = _FORMER + "{}"
+
+ROOT = (
+    Setting(
+        "--log_target",
+        TOLD,
+        "the agent logs to standard output",
+        silent=("stdout", "[stdout]"),
+    ),
+    Setting("--log_as_json", HONOURED, "log JSON, one object a line", boolean=True),
+    Setting("--log_output_level", HONOURED, "level, or list of logger:level"),
+    Setting(
+        "--log_stacktrace_level",
+        TOLD,
+        "an error that is unexpected is always logged with its stack",
+        silent=("default:none", "none"),
+    ),
+    Setting("--log_caller", TOLD, "each record names the part of the agent it is of"),
+    Setting("--log_rotate", TOLD, _FILES),
+    Setting("--log_rotate_max_age", TOLD, _FILES, silent=("30",)),
+    Setting("--log_rotate_max_backups", TOLD, _FILES, silent=("1000",)),
+    Setting("--log_rotate_max_size", TOLD, _FILES, silent=("104857600",)),
+    Setting("--vklog", TOLD, "the agent has no Kubernetes client", silent=("0",)),
+)
+
+PROXY = (
+    Setting("--domain", HONOURED, "DNS domain of the workload"),
+    Setting("--meshConfig", HONOURED, "mesh config file"),
+    Setting(
+        "--stsPort",
+        TOLD,
+        "the agent serves no token exchange",
+        silent=("0",),
+    ),
+    Setting(
+        "--tokenManagerPlugin",
+        TOLD,
+        "the agent serves no token exchange",
+        silent=("GoogleTokenExchange",),
+    ),
+    Setting("--serviceCluster", HONOURED, "name of Envoy's own service; the highest layer"),
+    Setting("--proxyLogLevel", HONOURED, "Envoy's level, with `component:level` items if wanted"),
+    Setting("--proxyComponentLogLevel", HONOURED, "levels of components, where those have none"),
+    Setting("--concurrency", HONOURED, "Envoy's worker threads; the highest layer"),
+    Setting(
+        "--templateFile",
+        HONOURED,
+        "ProxyConfig's proxyBootstrapTemplatePath: a bootstrap of the user's own; no Go template",
+    ),
+    Setting("--outlierLogPath", HONOURED, "the file for outlier detection's events"),
+    Setting(
+        "--profiling",
+        TOLD,
+        "the status port serves no profiles",
+        silent=("false",),
+        boolean=True,
+    ),
+    Setting("--envoy-path", HONOURED, "ours: which Envoy to run"),
+)
+
+FORMER = (
+    Setting("--serviceregistry", TOLD, _GONE.format("registries are the control plane's")),
+    Setting("--ip", TOLD, _FORMER + "set INSTANCE_IP instead"),
+    Setting("--id", TOLD, _FORMER + "set POD_NAME and POD_NAMESPACE instead"),
+    Setting("--trust-domain", TOLD, _FORMER + "set TRUST_DOMAIN instead"),
+    Setting("--pilotIdentity", TOLD, _FORMER + "set ISTIOD_SAN instead"),
+    Setting("--mixerIdentity", TOLD, _GONE.format("there is no Mixer")),
+    Setting("--statusPort", TOLD, _FIELD.format("statusPort")),
+    Setting("--applicationPorts", TOLD, _GONE.format("readiness does not ask for ports")),
+    Setting("--configPath", TOLD, _FIELD.format("configPath")),
+    Setting("--binaryPath", TOLD, _FIELD.format("binaryPath")),
+    Setting("--drainDuration", TOLD, _FIELD.format("drainDuration")),
+    Setting("--parentShutdownDuration", TOLD, _FIELD.format("parentShutdownDuration")),
+    Setting("--discoveryAddress", TOLD, _FIELD.format("discoveryAddress")),
+    Setting("--zipkinAddress", TOLD, _FIELD.format("tracing.zipkin.address")),
+    Setting("--lightstepAddress", TOLD, _FIELD.format("tracing")),
+    Setting("--lightstepAccessToken", TOLD, _FIELD.format("tracing")),
+    Setting("--lightstepSecure", TOLD, _FIELD.format("tracing"), boolean=True),
+    Setting("--lightstepCacertPath", TOLD, _FIELD.format("tracing")),
+    Setting("--datadogAgentAddress", TOLD, _FIELD.format("tracing.datadog.address")),
+    Setting("--connectTimeout", TOLD, _GONE.format("the control plane sets timeouts")),
+    Setting("--statsdUdpAddress", TOLD, _FIELD.format("statsdUdpAddress")),
+    Setting("--envoyMetricsService", TOLD, _FIELD.format("envoyMetricsService")),
+    Setting("--envoyAccessLogService", TOLD, _FIELD.format("envoyAccessLogService")),
+    Setting("--proxyAdminPort", TOLD, _FIELD.format("proxyAdminPort")),
+    Setting("--controlPlaneAuthPolicy", TOLD, _FIELD.format("controlPlaneAuthPolicy")),
+    Setting("--customConfigFile", TOLD, _FIELD.format("customConfigFile")),
+    Setting("--dnsRefreshRate", TOLD, _GONE.format("the control plane sets it")),
+    Setting(
+        "--disableInternalTelemetry",
+        TOLD,
+        _GONE.format("the control plane configures telemetry"),
+        boolean=True,
+    ),
+    Setting(
+        "--controlPlaneBootstrap",
+        TOLD,
+        _GONE.format("the control plane is another program"),
+        boolean=True,
+    ),
+)
+
+FLAGS = (*ROOT, *PROXY, *FORMER)
