@@ -4,13 +4,14 @@ import asyncio
 import os
 import signal
 import stat
+import threading
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from mesh_probes import Exec, Outcome, Probe, check
-from mesh_testkit import until
+from mesh_testkit import hanging_mount, until
 
 
 async def run(*command: str, timeout_s: float = 20) -> Outcome:
@@ -113,3 +114,19 @@ async def test_an_exit_status_that_is_lost_is_not_taken_for_success() -> None:
     finally:
         signal.signal(signal.SIGCHLD, before)
     assert outcome.reason == "command false: another part of this program collected the exit status"
+
+
+async def test_a_file_system_that_hangs_costs_one_thread_and_not_the_loop(tmp_path: Path) -> None:
+    with hanging_mount(tmp_path) as directory:
+        command = str(directory / "command")
+        outcome = await run(command, timeout_s=1.5)
+        assert outcome.reason == f"command {command}: no answer within 1.5 s"
+        for _ in range(3):
+            assert (await run(command)).reason == f"command {command}: its file system hangs"
+        assert (await run("true")).healthy
+    await until(lambda: not hanging_threads(), what="the end of the thread that hung")
+    assert "can't be started" in (await run(command)).reason
+
+
+def hanging_threads() -> list[str]:
+    return [each.name for each in threading.enumerate() if each.name.startswith("opening ")]

@@ -11,8 +11,9 @@ from prometheus_client.parser import text_string_to_metric_families
 import certclient
 import xds_proxy
 from envoy_supervisor import EnvoyState, EnvoyStatus
+from mesh_agent.identity._authority_requests import AuthorityRequests, CountedAuthority
 from mesh_agent.status import _metrics as metrics
-from mesh_status_server import Metric, render
+from mesh_status_server import Metric, ScrapeCounts, render
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -154,3 +155,53 @@ def test_the_process_is_told_by_the_kernel() -> None:
     assert found["istio_agent_process_cpu_seconds_total"] > 0
     assert found["istio_agent_process_open_fds"] > 2
     assert 0 < metrics.process_age_s() < 86_400
+
+
+class Authority:
+    """Signs, or refuses, and takes a second for either."""
+
+    def __init__(self) -> None:
+        self.refuses = False
+        self.now_s = 0.0
+
+    async def sign(self, csr_pem: bytes, *, lifetime: timedelta) -> tuple[bytes, ...]:
+        self.now_s += 1
+        if self.refuses:
+            raise certclient.AuthorityUnavailable("down")
+        return (csr_pem, str(lifetime).encode())
+
+
+async def test_requests_to_the_authority_are_counted() -> None:
+    authority, counts = Authority(), AuthorityRequests()
+    counted = CountedAuthority(authority, counts, now_s=lambda: authority.now_s)
+    assert await counted.sign(b"csr", lifetime=timedelta(hours=1)) == (b"csr", b"1:00:00")
+    authority.refuses = True
+    counts.count_retry()
+    with pytest.raises(certclient.AuthorityUnavailable):
+        await counted.sign(b"csr", lifetime=timedelta(hours=1))
+    text = render(metrics.authority_metrics(counts)).decode()
+    for name, value in (
+        ("outgoing_latency", "2.0"),
+        ("num_outgoing_requests", "2"),
+        ("num_failed_outgoing_requests", "1"),
+        ("num_outgoing_retries", "1"),
+    ):
+        assert f'istio_agent_{name}{{request_type="csr"}} {value}\n' in text
+
+
+def test_files_that_fail_are_counted() -> None:
+    status = certclient.FileStatus(watch_failures=2, load_failures=3)
+    assert read(metrics.file_metrics(status)) == {
+        "istio_agent_num_file_watcher_failures_total": 2,
+        "istio_agent_num_file_secret_failures_total": 3,
+    }
+
+
+def test_scrapes_are_counted_by_what_failed() -> None:
+    counts = ScrapeCounts(5, {"agent": 0, "envoy": 1, "application": 2})
+    assert read(metrics.scrape_metrics(counts)) == {
+        "istio_agent_scrapes_total": 5,
+        "istio_agent_scrape_failures_total{type=agent}": 0,
+        "istio_agent_scrape_failures_total{type=envoy}": 1,
+        "istio_agent_scrape_failures_total{type=application}": 2,
+    }

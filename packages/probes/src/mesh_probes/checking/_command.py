@@ -7,11 +7,25 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple
 
 from mesh_probes._errors import CheckFailed
 from mesh_probes._outcome import MAX_BODY_BYTES, quoted
 
 _READ_BYTES = 64 * 1024
+_HANGS_S = 1.0
+"""A file that takes longer to open is on a file system that hangs; no further thread is spent."""
+
+
+class _Opening(NamedTuple):
+    """A thread that opens a program's file, and the loop's time since when."""
+
+    thread: threading.Thread
+    since: float
+
+
+_opening: dict[str, _Opening] = {}
 
 
 async def run_command(command: tuple[str, ...]) -> bytes:
@@ -19,6 +33,7 @@ async def run_command(command: tuple[str, ...]) -> bytes:
 
     When this returns or is cancelled, the command and all of its process group are killed.
     """
+    await _open_once(command[0])
     ours, its = os.pipe2(os.O_CLOEXEC)
     with os.fdopen(ours, "rb", buffering=0) as pipe:
         os.set_blocking(ours, False)
@@ -36,6 +51,41 @@ async def run_command(command: tuple[str, ...]) -> bytes:
     if status:
         raise CheckFailed(f"{_describe(status)}{_last_words(output)}")
     return bytes(output)
+
+
+async def _open_once(program: str) -> None:
+    """Open the program's file in a thread, and wait for that.
+
+    Starting a program on a file system that hangs would hold Python's lock, and so all threads,
+    until the file is there. The thread then hangs instead. Raises `CheckFailed` if one does.
+    """
+    loop = asyncio.get_running_loop()
+    first = _opening.get(program)
+    if first is not None and not first.thread.is_alive():
+        first = None
+    if first is not None and loop.time() - first.since > _HANGS_S:
+        raise CheckFailed("its file system hangs")
+    opened = loop.create_future()
+
+    def tell() -> None:
+        if not opened.done():
+            opened.set_result(None)
+
+    def open_file() -> None:
+        for directory in ["."] if "/" in program else os.get_exec_path():
+            with suppress(OSError):
+                os.close(os.open(Path(directory, program), os.O_RDONLY | os.O_NONBLOCK))
+                break
+        with suppress(RuntimeError):  # the loop may be closed by now
+            loop.call_soon_threadsafe(tell)
+
+    thread = threading.Thread(target=open_file, name=f"opening {program}", daemon=True)
+    if first is None:
+        _opening[program] = _Opening(thread, loop.time())
+    thread.start()
+    await opened
+    if first is None:
+        _opening.pop(program, None)
 
 
 def _start(command: tuple[str, ...], output: int) -> "subprocess.Popen[bytes]":
