@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xds_proxy.streams._leading_stream import MAX_STREAMS, EnvoyStreams
+from xds_proxy._config import MAX_STREAMS
+from xds_proxy.streams._leading_stream import EnvoyStreams
 
 
 class FakeStream:
@@ -23,7 +24,7 @@ class FakeStream:
 
 
 def test_the_newest_stream_leads_and_after_it_the_next_older_one() -> None:
-    streams: EnvoyStreams[FakeStream] = EnvoyStreams()
+    streams: EnvoyStreams[FakeStream] = EnvoyStreams(most=MAX_STREAMS)
     old, new = FakeStream(), FakeStream()
     assert streams.add(old) is None
     assert streams.add(new) is None
@@ -35,7 +36,7 @@ def test_the_newest_stream_leads_and_after_it_the_next_older_one() -> None:
 
 
 def test_the_end_of_an_older_stream_leaves_the_leading_one() -> None:
-    streams: EnvoyStreams[FakeStream] = EnvoyStreams()
+    streams: EnvoyStreams[FakeStream] = EnvoyStreams(most=MAX_STREAMS)
     old, new = FakeStream(), FakeStream()
     streams.add(old)
     streams.add(new)
@@ -44,7 +45,7 @@ def test_the_end_of_an_older_stream_leaves_the_leading_one() -> None:
 
 
 def test_a_process_with_many_streams_ends_its_own_and_not_another_process_s() -> None:
-    streams: EnvoyStreams[FakeStream] = EnvoyStreams()
+    streams: EnvoyStreams[FakeStream] = EnvoyStreams(most=MAX_STREAMS)
     old, new = FakeStream(1), FakeStream(2)
     streams.add(old)
     streams.add(new)
@@ -58,7 +59,7 @@ def test_a_process_with_many_streams_ends_its_own_and_not_another_process_s() ->
 
 
 def test_a_leading_stream_that_is_crowded_out_leads_no_more() -> None:
-    streams: EnvoyStreams[FakeStream] = EnvoyStreams()
+    streams: EnvoyStreams[FakeStream] = EnvoyStreams(most=MAX_STREAMS)
     others = [FakeStream(process) for process in range(MAX_STREAMS - 1)]
     first, second = FakeStream(100), FakeStream(100)
     for stream in (*others, first):
@@ -72,7 +73,7 @@ def test_a_leading_stream_that_is_crowded_out_leads_no_more() -> None:
 def test_exactly_the_newest_leads_and_there_are_never_too_many(
     steps: list[str | int],
 ) -> None:
-    streams: EnvoyStreams[FakeStream] = EnvoyStreams()
+    streams: EnvoyStreams[FakeStream] = EnvoyStreams(most=MAX_STREAMS)
     alive: list[FakeStream] = []  # crowded out or not: they are removed when they have ended
     for step in steps:
         if isinstance(step, str):

@@ -9,7 +9,7 @@ import grpc
 import pytest
 
 from relays import Messages, RecordingInterceptor, RelayStarter, RunningRelay, relays_errors
-from xds_proxy.streams._leading_stream import MAX_STREAMS
+from xds_proxy._config import MAX_STREAMS
 from xds_proxy.testing import (
     ControlPlane,
     ControlPlaneStream,

@@ -22,6 +22,7 @@ from mesh_e2e._certificates import (
 )
 from mesh_e2e._control_plane import another_control_plane, kill_control_plane, until_listening
 from mesh_e2e._envoy import admin, envoy_serials, requests_open
+from mesh_e2e._greeters import EXAMPLE, Calls, bootstrap_of, calling, greeted, node_programs
 from mesh_e2e._identity import Audited, is_below, issued_to, trusted_roots
 from mesh_e2e._load import Failure, Load, LoadReport, Target, Unanswered, constant_load, send
 from mesh_e2e._machine import alive, children_of, command_line, last_words, shared_memory_of
@@ -42,11 +43,13 @@ from mesh_e2e._soaks import soaked
 __all__ = [
     "agent_environment",
     "ECHO",
+    "EXAMPLE",
     "ROOT",
     "SDS_SOCKET",
     "TOKEN",
     "Agent",
     "Audited",
+    "Calls",
     "Failure",
     "ForeignAuthority",
     "Load",
@@ -59,6 +62,8 @@ __all__ = [
     "admin",
     "alive",
     "another_control_plane",
+    "bootstrap_of",
+    "calling",
     "children_of",
     "client_context",
     "command_line",
@@ -67,6 +72,7 @@ __all__ = [
     "envoy_serials",
     "expiry",
     "failures_before",
+    "greeted",
     "handshake_each",
     "idle_connections",
     "is_below",
@@ -75,6 +81,7 @@ __all__ = [
     "issued_to",
     "mesh_client_context",
     "mesh_of",
+    "node_programs",
     "own_address",
     "presented_certificate",
     "presented_serial",

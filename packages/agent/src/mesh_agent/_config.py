@@ -6,6 +6,7 @@ Every fault is gathered and raised as one `ConfigError`.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 
 import certclient
@@ -29,6 +30,7 @@ from mesh_agent.config._control_plane import (
     relay_config,
 )
 from mesh_agent.config._flags import Flags
+from mesh_agent.config._grpc import grpc_bootstrap_file, grpc_refresh
 from mesh_agent.config._machine_addresses import excluded_interfaces, machine_addresses
 from mesh_agent.config._settings import Settings, is_address
 from mesh_agent.config._sockets import gateway_credentials_socket, sds_socket
@@ -45,7 +47,6 @@ _MAX_SECRETS = 100
 """How many secrets one stream may ask for; Envoy opens a stream for each secret."""
 _POD_LABELS = "./etc/istio/pod/labels"
 _POD_ANNOTATIONS = "./etc/istio/pod/annotations"
-_GRPC_BOOTSTRAP = "./etc/istio/proxy/grpc-bootstrap.json"
 _ROLES = ("sidecar", "router")
 _NO_ROLES = {
     "waypoint": "is a proxy of Istio's ambient mode, which this agent has no part in: use router "
@@ -63,6 +64,8 @@ class AgentConfig:
     gateway_credentials: the socket where another process may serve the certificates of gateways.
     grpc_bootstrap: the file that tells a gRPC application where its configuration is; None where
         there is an Envoy. With it no Envoy is run.
+    grpc_refresh: how often that application is to read the certificate's files; None: as often as
+        the certificate's lifetime makes it necessary.
     names: how the workload's DNS queries are answered; None if they are not.
     trust_updates: whether roots are taken from the configuration stream.
     learned_roots: the file that keeps roots learned from the control plane; None to learn none.
@@ -87,6 +90,7 @@ class AgentConfig:
     output: certclient.OutputFilesConfig | None
     trust: certclient.TrustConfig
     grpc_bootstrap: Path | None
+    grpc_refresh: timedelta | None = None
     trust_updates: bool
     learned_roots: Path | None
     core_files: bool
@@ -140,7 +144,8 @@ def compose_config(
     secrets = mesh_sds.SdsConfig(socket_path=sds_socket(settings), max_names=_MAX_SECRETS)
     output = output_config(settings)
     trust = trust_config(settings)
-    grpc_bootstrap = _grpc_bootstrap(settings)
+    grpc_bootstrap = grpc_bootstrap_file(settings, relay.socket_path)
+    refresh = grpc_refresh(settings)
     status = status_config(settings, proxy=proxy, identity=identity, pod=pod)
     effective = effective_config(
         settings,
@@ -171,6 +176,7 @@ def compose_config(
         output=output,
         trust=trust,
         grpc_bootstrap=grpc_bootstrap,
+        grpc_refresh=refresh,
         trust_updates=trust_updates,
         learned_roots=learned_roots_file(authority, relay) if trust_updates else None,
         status=status,
@@ -179,12 +185,6 @@ def compose_config(
         effective=effective,
     )
     return config, tuple(dict.fromkeys(problems))
-
-
-def _grpc_bootstrap(settings: Settings) -> Path | None:
-    if not settings.flag("DISABLE_ENVOY"):
-        return None
-    return settings.path("GRPC_XDS_BOOTSTRAP", _GRPC_BOOTSTRAP)
 
 
 def _pod_info(settings: Settings) -> node.PodInfo:

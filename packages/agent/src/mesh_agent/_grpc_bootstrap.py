@@ -1,12 +1,19 @@
 """The bootstrap file of a gRPC application that takes its configuration itself.
 
 It names the relay's socket and the certificate's files; its form is in gRFC A27.
+
+gRPC reads the certificate's files at intervals that the bootstrap gives. Istio always gives 900 s,
+and a certificate whose successor comes less than that before its end would end in use. So here it
+is a quarter of the time that is left of a certificate when its successor comes, and 900 s at most.
 """
 
+import asyncio
 import json
+import logging
 import os
 from collections.abc import Mapping
 from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
@@ -17,12 +24,24 @@ from mesh_agent._config import AgentConfig
 from mesh_agent._errors import BootstrapNotWritten
 from mesh_filewatch import ReadTimedOut, run_in_thread
 
+log = logging.getLogger(__name__)
+
 _MODE = 0o644
+_SECOND = timedelta(seconds=1)
+_LONGEST_REFRESH = timedelta(seconds=900)
+_LEFT_OF_MOUNTED = 0.2
+_SHORTER = 0.75
+"""A lifetime that is shorter by less is the one asked for, less the time that it took to come."""
 _INBOUND_LISTENER = "xds.istio.io/grpc/lds/inbound/%s"
 
 
-def grpc_bootstrap(config: AgentConfig) -> Mapping[str, JSON]:
-    """Returns the bootstrap of gRPC's own xDS clients (gRFC A27), with the names of Istio's."""
+def grpc_bootstrap(config: AgentConfig, refresh: timedelta | None = None) -> Mapping[str, JSON]:
+    """Returns the bootstrap of gRPC's own xDS clients (gRFC A27), with the names of Istio's.
+
+    refresh: how often they are to read the certificate's files; as often as a certificate of the
+    lifetime that is asked for makes it necessary.
+    """
+    refresh = refresh or refresh_interval(config, config.rotation.lifetime)
     envoy = config.envoy.bootstrap
     if not isinstance(envoy, envoy_supervisor.BootstrapConfig):
         raise TypeError(
@@ -55,11 +74,58 @@ def grpc_bootstrap(config: AgentConfig) -> Mapping[str, JSON]:
                     "certificate_file": str(files.certificate_path),
                     "private_key_file": str(files.key_path),
                     "ca_certificate_file": str(files.root_path),
-                    "refresh_interval": "900s",
+                    "refresh_interval": f"{refresh // _SECOND}s",
                 },
             }
         }
     return bootstrap
+
+
+def refresh_interval(config: AgentConfig, lifetime: timedelta) -> timedelta:
+    """Returns how often an application has to read the files of certificates that live so long."""
+    if config.grpc_refresh is not None:
+        return config.grpc_refresh
+    rotation = config.rotation
+    left = lifetime * max(0.0, rotation.grace_ratio - rotation.jitter)
+    if config.authority is None:
+        # The platform renews the files that it mounts when it likes.
+        left = lifetime * _LEFT_OF_MOUNTED
+    return min(_LONGEST_REFRESH, max(_SECOND, left / 4))
+
+
+async def keep_refresh_interval(
+    config: AgentConfig, path: Path, certificates: certclient.Certificates
+) -> None:
+    """Write the bootstrap again when a certificate lives shorter than was expected; never returns.
+
+    Applications read the file when they start: those that have read it before are to be started
+    again, and the log says so.
+    """
+    written = refresh_interval(config, config.rotation.lifetime)
+    serial = None
+    async for certificate in certificates.changes():
+        if certificate is None or config.output is None or certificate.serial == serial:
+            continue
+        serial = certificate.serial
+        begin = datetime.now(UTC) if config.authority is not None else certificate.not_before
+        lifetime = certificate.not_after - begin
+        needed = refresh_interval(config, lifetime)
+        if needed > written * _SHORTER:
+            continue
+        log.warning(
+            "certificates live shorter than was asked for: gRPC applications that have started "
+            "already read them too seldom, start them again",
+            extra={
+                "lifetime_s": round(lifetime.total_seconds()),
+                "refresh_interval_s": needed // _SECOND,
+                "refresh_interval_before_s": written // _SECOND,
+                "bootstrap": str(path),
+            },
+        )
+        await write_grpc_bootstrap(path, grpc_bootstrap(config, needed))
+        written = needed
+    # Rotation has stopped; a background task that returned would count as failed.
+    await asyncio.Event().wait()
 
 
 async def write_grpc_bootstrap(path: Path, bootstrap: Mapping[str, JSON]) -> None:

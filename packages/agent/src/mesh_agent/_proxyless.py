@@ -11,7 +11,12 @@ from pathlib import Path
 import xds_proxy
 from mesh_agent._common_start import common_start
 from mesh_agent._config import AgentConfig
-from mesh_agent._grpc_bootstrap import files_needed, grpc_bootstrap, write_grpc_bootstrap
+from mesh_agent._grpc_bootstrap import (
+    files_needed,
+    grpc_bootstrap,
+    keep_refresh_interval,
+    write_grpc_bootstrap,
+)
 from mesh_agent._interceptors import interceptors
 from mesh_agent.dns._dns_server import dns_server
 from mesh_agent.identity._learned_roots import CONFIGURATION, further_roots
@@ -46,6 +51,8 @@ async def run_without_envoy(config: AgentConfig, bootstrap_path: Path) -> None:
             )
         )
         await write_grpc_bootstrap(bootstrap_path, grpc_bootstrap(config))
+        refreshing = keep_refresh_interval(config, bootstrap_path, secrets.certificates)
+        await stack.enter_async_context(in_background(refreshing, name="grpc bootstrap"))
         watching_files = watch_files(files_needed(config, bootstrap_path), files_ready)
         await stack.enter_async_context(in_background(watching_files, name="files"))
         parts = AgentParts(

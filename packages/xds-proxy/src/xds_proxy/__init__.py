@@ -4,7 +4,7 @@ State of the world and delta; of each message only a few fields are read from th
 """
 
 from mesh_identity import SYSTEM, SystemRoots
-from xds_proxy._config import RelayConfig, UpstreamConfig
+from xds_proxy._config import MAX_STREAMS, RelayConfig, UpstreamConfig
 from xds_proxy._errors import (
     ConfigError,
     InterceptorRefused,
@@ -24,6 +24,7 @@ __all__ = [
     "Relay",
     "relaying",
     # configuration
+    "MAX_STREAMS",
     "SYSTEM",
     "RelayConfig",
     "SystemRoots",

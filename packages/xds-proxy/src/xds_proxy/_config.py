@@ -13,6 +13,9 @@ from xds_proxy._errors import ConfigError
 _HEADER_NAME = re.compile(r"[0-9a-z_.-]+\Z")
 _HEADER_VALUE = re.compile(r"[\x20-\x7e]*\Z")
 
+MAX_STREAMS = 4
+"""More than Envoys are ever started on purpose: it bounds what a misbehaving client can cost."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
@@ -113,6 +116,9 @@ class RelayConfig:
         being sent; with more, the control plane counts as one that does not read.
     limits: how many connections the socket accepts, from one process and in all, and how long one
         may be idle.
+    max_streams: how many streams are relayed at a time. A gRPC program that takes its configuration
+        itself has one for each target that it calls, and one for its server.
+    socket_mode: who may connect; as it stands, the user of this process.
     """
 
     socket_path: Path
@@ -123,6 +129,8 @@ class RelayConfig:
     max_pending_write_bytes: int = 256 * 1024 * 1024
     max_queued_bytes: int = 64 * 1024 * 1024
     limits: ConnectionLimits = UNIX_LIMITS
+    max_streams: int = MAX_STREAMS
+    socket_mode: int = 0o600
 
     def check(self) -> None:
         """Raise ConfigError for a value that can never work."""
@@ -139,6 +147,8 @@ class RelayConfig:
                 "max_pending_write_bytes must be at least max_message_bytes"
                 f" ({self.max_message_bytes}), not {self.max_pending_write_bytes}"
             )
+        if self.max_streams < 1:
+            raise ConfigError(f"max_streams must be at least 1, not {self.max_streams}")
         if self.max_queued_bytes < 1:
             raise ConfigError(f"max_queued_bytes must be at least 1, not {self.max_queued_bytes}")
         self.upstream.check()

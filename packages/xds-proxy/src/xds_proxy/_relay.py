@@ -22,7 +22,7 @@ from xds_proxy.status._counters import Counters
 from xds_proxy.status._reachability import Reachability
 from xds_proxy.streams._ends import End, Side
 from xds_proxy.streams._interception import Interception, Interceptor
-from xds_proxy.streams._leading_stream import MAX_STREAMS, EnvoyStreams
+from xds_proxy.streams._leading_stream import EnvoyStreams
 from xds_proxy.streams._response_observer import Observation, ResponseObserver
 from xds_proxy.streams._stream import Stream
 from xds_proxy.streams._writing import WriteBounds
@@ -77,7 +77,7 @@ class Relay:
             config.upstream.address, counters=self._counters, now=self._now
         )
         self._interception = Interception(interceptors, now=self._now)
-        self._streams: EnvoyStreams[Stream] = EnvoyStreams()
+        self._streams: EnvoyStreams[Stream] = EnvoyStreams(most=config.max_streams)
         self._delivery_status = DeliveryStatus()
         """Of the leading stream; without one, of the last."""
         self._bounds = WriteBounds.of(config, clock=clock)
@@ -209,7 +209,8 @@ class Relay:
 
     async def _end_crowded_out(self, stream: Stream) -> None:
         self._counters.crowded_out += 1
-        details = f"more than {MAX_STREAMS} streams at once: the oldest makes way for a newer one"
+        most = self._config.max_streams
+        details = f"more than {most} streams at once: the oldest makes way for a newer one"
         if self._crowding.begins(str(stream.process)):
             log.warning(
                 "ending streams of Envoy's",
@@ -271,7 +272,7 @@ async def _listening(config: RelayConfig, relay: Relay) -> AsyncIterator[None]:
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(relay._bounds.watched())
         try:
-            listening = stack.enter_context(listening_at(path))
+            listening = stack.enter_context(listening_at(path, mode=config.socket_mode))
             acceptor = await stack.enter_async_context(
                 grpc_acceptor([listening], name=f"unix:{path}", limits=limits)
             )

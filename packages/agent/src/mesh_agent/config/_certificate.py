@@ -99,9 +99,12 @@ def output_config(settings: Settings) -> certclient.OutputFilesConfig | None:
     if not directory:
         return None
     # In a pod another container reads the files, as another user; on a machine no other user does.
-    in_kubernetes = bool(settings.text("KUBERNETES_SERVICE_HOST"))
     return certclient.OutputFilesConfig(
-        directory=settings.under(directory), mode=0o644 if in_kubernetes else 0o600
+        directory=settings.under(directory),
+        mode=0o644 if settings.in_kubernetes else 0o600,
+        # gRPC looks at the files now and then, and would go on with a key that is of another
+        # certificate until the next time.
+        atomic=settings.flag("DISABLE_ENVOY"),
     )
 
 

@@ -22,6 +22,8 @@ _SEND_TIMEOUT = timedelta(seconds=60)
 _LEARNED_ROOTS = "learned-roots.json"
 _SERVER_NAME = "ISTIOD_SAN"
 _CONTROL_PLANE_NAME = "istiod.istio-system.svc"
+_GRPC_STREAMS = 256
+"""Of gRPC applications, which have a stream for each target that they call."""
 
 
 def authority_config(settings: Settings, proxy: ProxyConfig) -> certclient.IstioCaConfig:
@@ -57,9 +59,13 @@ def relay_config(
     chain, key = _client_certificate(settings)
     if files is not None:
         chain, key = files.certificate_path, files.key_path
+    envoy_disabled = settings.flag("DISABLE_ENVOY")
     return xds_proxy.RelayConfig(
         socket_path=xds_socket(settings, proxy),
         send_timeout_s=_send_timeout_s(settings),
+        # As with the certificate's files: in a pod the application is another user.
+        socket_mode=0o666 if envoy_disabled and settings.in_kubernetes else 0o600,
+        max_streams=_GRPC_STREAMS if envoy_disabled else xds_proxy.MAX_STREAMS,
         upstream=xds_proxy.UpstreamConfig(
             address=proxy.discovery_address,
             root_certificate=(

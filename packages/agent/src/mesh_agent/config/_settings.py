@@ -68,6 +68,11 @@ class Settings:
     def text(self, name: str, default: str = "") -> str:
         return self._noted(name, self.environ.get(name) or default)
 
+    @property
+    def in_kubernetes(self) -> bool:
+        """Whether the agent is in a pod, where other containers have users of their own."""
+        return bool(self.text("KUBERNETES_SERVICE_HOST"))
+
     def flag(self, name: str, *, default: bool = False) -> bool:
         return self._noted(name, self._flag(name, default=default))
 

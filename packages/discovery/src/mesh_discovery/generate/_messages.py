@@ -13,7 +13,7 @@ from envoy.config.core.v3 import (
     substitution_format_string_pb2,
 )
 from envoy.config.endpoint.v3 import endpoint_components_pb2, endpoint_pb2
-from envoy.config.listener.v3 import listener_components_pb2, listener_pb2
+from envoy.config.listener.v3 import api_listener_pb2, listener_components_pb2, listener_pb2
 from envoy.config.route.v3 import route_components_pb2, route_pb2
 from envoy.extensions.access_loggers.file.v3 import file_pb2
 from envoy.extensions.access_loggers.stream.v3 import stream_pb2
@@ -42,6 +42,7 @@ __all__ = [
     "any_pb2",
     "address",
     "address_pb2",
+    "api_listener_pb2",
     "base_pb2",
     "circuit_breaker_pb2",
     "cluster_pb2",

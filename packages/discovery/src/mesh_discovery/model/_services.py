@@ -52,6 +52,14 @@ class Endpoint:
                 return value == "istio"
         return bool(self.service_account)
 
+    @property
+    def is_proxyless(self) -> bool:
+        """Whether the endpoint is a gRPC server without an Envoy, by the name of Istio's template.
+
+        In Istio the template is named by an annotation of the pod; here it is a label.
+        """
+        return ("inject.istio.io/templates", "grpc-agent") in self.labels
+
 
 @dataclass(frozen=True, kw_only=True)
 class Service:

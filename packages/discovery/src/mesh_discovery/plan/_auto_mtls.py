@@ -3,6 +3,7 @@
 It follows from mesh config's `enableAutoMtls` and from the PeerAuthentication of the endpoint
 (`model/_peer_authentication`). The server's side of that policy is decided in `_inbound`; the
 transport sockets are made in `generate/_clusters`, and chosen by metadata in `generate/_endpoints`.
+gRPC programs without an Envoy have one transport socket a cluster (`generate/proxyless`).
 """
 
 from mesh_discovery.config.kinds._peer_authentication import MutualTlsMode
@@ -29,5 +30,26 @@ def uses_mutual_tls(endpoint: Endpoint, port: Port, model: MeshModel) -> bool:
     """Tell whether clients should speak mutual TLS to an endpoint."""
     if not endpoint.speaks_mutual_tls or not model.mesh_config.enable_auto_mtls:
         return False
-    mode = model.policies.mode(endpoint.namespace, dict(endpoint.labels), endpoint.port_for(port))
+    mode = _mode(endpoint, port, model)
+    if endpoint.is_proxyless:
+        # On a PERMISSIVE port it takes plaintext only (`plan/_proxyless`).
+        return mode is MutualTlsMode.STRICT
     return mode is not MutualTlsMode.DISABLE
+
+
+def proxyless_uses_mutual_tls(service: Service, port: Port, model: MeshModel) -> bool:
+    """Tell whether gRPC programs without an Envoy should speak mutual TLS to a service's port.
+
+    They do all of one cluster the same way, so they do if one endpoint takes nothing else. To
+    PERMISSIVE endpoints plaintext is the one thing that Envoys and gRPC servers both accept.
+    """
+    if service.external or not model.mesh_config.enable_auto_mtls:
+        return False
+    return any(
+        endpoint.speaks_mutual_tls and _mode(endpoint, port, model) is MutualTlsMode.STRICT
+        for endpoint in service.endpoints
+    )
+
+
+def _mode(endpoint: Endpoint, port: Port, model: MeshModel) -> MutualTlsMode:
+    return model.policies.mode(endpoint.namespace, dict(endpoint.labels), endpoint.port_for(port))

@@ -2,7 +2,8 @@
 
 Node ids and metadata keys are Istio's; without Kubernetes, three more say where its listeners go in
 interception mode NONE (APP_ADDRESS, OUTBOUND_BIND_ADDRESS, INSTANCE_IPS). DNS_CAPTURE,
-DNS_AUTO_ALLOCATE and ENABLE_DNS_SERVER say whether and how its agent answers DNS.
+DNS_AUTO_ALLOCATE and ENABLE_DNS_SERVER say whether and how its agent answers DNS. GENERATOR is
+`grpc` for gRPC programs without an Envoy, which nothing is intercepted for.
 """
 
 from collections.abc import Mapping
@@ -53,6 +54,8 @@ class Proxy:
     app_address: str = "127.0.0.1"
     outbound_address: str = "127.0.0.1"
     naming: Naming = NO_DNS
+    is_proxyless: bool = False
+    """A gRPC program that takes its configuration itself."""
 
 
 def parse_proxy(node: Node, *, domain_suffix: str = "cluster.local") -> Proxy:
@@ -64,8 +67,9 @@ def parse_proxy(node: Node, *, domain_suffix: str = "cluster.local") -> Proxy:
     if kind not in ("sidecar", "router"):
         raise NodeError(f"node id {node.id!r}: the type is not sidecar or router")
     metadata = node.metadata
+    is_proxyless = kind == "sidecar" and _text(metadata, "GENERATOR") == "grpc"
     mode = _text(metadata, "INTERCEPTION_MODE") or "NONE"
-    if kind == "sidecar" and mode != "NONE":
+    if kind == "sidecar" and not is_proxyless and mode != "NONE":
         raise NotServedError(
             f"interception mode {mode} is not served here; set INTERCEPTION_MODE to NONE"
         )
@@ -87,6 +91,7 @@ def parse_proxy(node: Node, *, domain_suffix: str = "cluster.local") -> Proxy:
         app_address=_address(metadata, "APP_ADDRESS"),
         outbound_address=_address(metadata, "OUTBOUND_BIND_ADDRESS"),
         naming=_naming(kind, metadata, addresses),
+        is_proxyless=is_proxyless,
     )
 
 

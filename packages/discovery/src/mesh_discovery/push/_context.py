@@ -25,6 +25,7 @@ from mesh_discovery.plan._inbound import Application, InboundPlan, InboundPort, 
 from mesh_discovery.plan._outbound import Conflict, Outbound, OutboundPlan, plan_outbound
 from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push._cache import Cache
+from mesh_discovery.push._proxyless_context import ProxylessContext
 from mesh_discovery.push._shapes import (
     ClusterShape,
     EndpointShape,
@@ -79,6 +80,7 @@ class PushContext:
         self._inbound_listeners = Cache[InboundPort, Resource]()
         self._outbound_listeners = Cache[Outbound, Resource]()
         self._route_configurations = Cache[_RouteName, Resource | None]()
+        self.proxyless = ProxylessContext(model, self._visible)
         if before is not None:
             self._adopt(before)
 

@@ -6,24 +6,39 @@ from mesh_discovery.plan._envoy_names import parse_outbound_cluster
 from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push._affected import changed_hosts, touches_own_endpoints, touches_services
 from mesh_discovery.push._context import PushContext
+from mesh_discovery.push._proxyless_generators import proxyless_generators
 from mesh_discovery.push._served_context import ServedContext
 from mesh_discovery.push._trust_bundle import TrustBundleGenerator
 from mesh_protos import type_urls
-from xds_server import Client, Generated, Generator, PushRequest, Watch
+from xds_server import Client, Generated, Generator, Mux, PushRequest, Watch
+
+_ENVOY, _PROXYLESS = "envoy", "proxyless"
 
 
 def generators(
     served: ServedContext, *, bundle_pem: Callable[[], bytes]
 ) -> Mapping[str, Generator[Proxy]]:
     """Return the generator of each type, to be given to an `XdsServer`."""
-    return {
+    of_envoys: Mapping[str, Generator[Proxy]] = {
         type_urls.CLUSTER: _AllOfAType(served, PushContext.clusters),
         type_urls.ENDPOINT: _Endpoints(served),
         type_urls.LISTENER: _AllOfAType(served, PushContext.listeners),
         type_urls.ROUTE: _Routes(served),
+    }
+    proxyless = proxyless_generators(served)
+    of_agents: Mapping[str, Generator[Proxy]] = {
         type_urls.NAME_TABLE: _Names(served),
         type_urls.PROXY_CONFIG: TrustBundleGenerator(bundle_pem),
     }
+    chosen = {
+        url: Mux({_ENVOY: of_envoys[url], _PROXYLESS: proxyless[url]}, choose=_choose)
+        for url in of_envoys
+    }
+    return {**chosen, **of_agents}
+
+
+def _choose(client: Client[Proxy], _type_url: str) -> str:
+    return _PROXYLESS if client.context.is_proxyless else _ENVOY
 
 
 class _AllOfAType:

@@ -1,7 +1,7 @@
 """The debug pages of a running control plane, as JSON for people and tools."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from typing import TypeAlias
 
@@ -11,18 +11,20 @@ from google.protobuf import any_pb2, json_format
 from mesh_configfile import Duration, Problem
 from mesh_discovery._version import version
 from mesh_discovery.config._last_good import WrongFile
-from mesh_discovery.plan._proxy import NodeError, parse_proxy
+from mesh_discovery.plan._proxy import NodeError, Proxy, parse_proxy
 from mesh_discovery.plan._reachability import places_taken
 from mesh_discovery.push._config_store import ConfigStore
+from mesh_discovery.push._context import PushContext
 from mesh_discovery.push._served_context import ServedContext
 from mesh_discovery.serve._status import (
     LastGoodStatus,
+    NotServedStatus,
     ProblemStatus,
     StatusDocument,
     WrongFileStatus,
 )
 from mesh_protos import type_urls
-from xds_server import ClientStatus, PushStatus, Resource, TypeStatus
+from xds_server import ClientStatus, Generated, PushStatus, Resource, TypeStatus
 
 _SHORT = {
     type_urls.CLUSTER: "cluster",
@@ -100,6 +102,7 @@ class DebugPages:
             "unreachable": [_problem(each) for each in store.unreachable],
             "taken": [_problem(each) for each in self._taken()],
             "proxies": len(proxies),
+            "not_served": [each for client in proxies for each in self._not_served(client)],
             "refused": [
                 {
                     "proxy": client.node.id,
@@ -118,6 +121,21 @@ class DebugPages:
         told = {(each.file, each.line, each.field) for each in self._store.unreachable}
         found = set(places_taken(self._served.current.conflicts, self._store.snapshot))
         return sorted(each for each in found if (each.file, each.line, each.field) not in told)
+
+    def _not_served(self, client: ClientStatus) -> list[NotServedStatus]:
+        """Return the listeners that a gRPC program asks for and that there are none of."""
+        proxy = self._proxy(client)
+        listeners = client.types.get(type_urls.LISTENER)
+        if proxy is None or not proxy.is_proxyless or listeners is None:
+            return []
+        found = self._served.current.proxyless.not_served(proxy, listeners.names)
+        return [{"proxy": client.node.id, "name": name, "reason": why} for name, why in found]
+
+    def _proxy(self, client: ClientStatus) -> Proxy | None:
+        try:
+            return parse_proxy(client.node, domain_suffix=self._domain_suffix)
+        except NodeError:
+            return None
 
     def registryz(self) -> list[Page]:
         """List the services with their endpoints."""
@@ -140,9 +158,8 @@ class DebugPages:
         """Return the name table of a connected proxy; None if it is not connected."""
         for client in self._clients():
             if proxy_id and proxy_id in (client.node.id, _short_id(client.node.id)):
-                try:
-                    proxy = parse_proxy(client.node, domain_suffix=self._domain_suffix)
-                except NodeError:
+                proxy = self._proxy(client)
+                if proxy is None:
                     return None
                 for resource in self._served.current.names(proxy).resources:
                     return {"table": _json(resource).get("table", {})}
@@ -160,19 +177,11 @@ class DebugPages:
         return None
 
     def _dump(self, client: ClientStatus) -> Page | None:
-        try:
-            proxy = parse_proxy(client.node, domain_suffix=self._domain_suffix)
-        except NodeError:
+        proxy = self._proxy(client)
+        if proxy is None:
             return None
-        context = self._served.current
-        watched = {url: status.names for url, status in client.types.items()}
-        endpoints = watched.get(type_urls.ENDPOINT, frozenset())
-        routes = watched.get(type_urls.ROUTE, frozenset())
-        generated = (
-            context.clusters(proxy),
-            context.endpoints(proxy, endpoints),
-            context.listeners(proxy),
-            context.routes(proxy, routes),
+        generated = _resources(
+            self._served.current, proxy, {url: each.names for url, each in client.types.items()}
         )
         return {
             "proxy": client.node.id,
@@ -183,6 +192,29 @@ class DebugPages:
                 )
             },
         }
+
+
+def _resources(
+    context: PushContext, proxy: Proxy, watched: Mapping[str, frozenset[str]]
+) -> tuple[Generated, ...]:
+    """Return the clusters, endpoints, listeners and routes of a proxy that watches these names."""
+    clusters, endpoints, listeners, routes = (
+        watched.get(url, frozenset())
+        for url in (type_urls.CLUSTER, type_urls.ENDPOINT, type_urls.LISTENER, type_urls.ROUTE)
+    )
+    if proxy.is_proxyless:
+        return (
+            context.proxyless.clusters(proxy, clusters),
+            context.proxyless.endpoints(proxy, endpoints),
+            context.proxyless.listeners(proxy, listeners),
+            context.proxyless.routes(proxy, routes),
+        )
+    return (
+        context.clusters(proxy),
+        context.endpoints(proxy, endpoints),
+        context.listeners(proxy),
+        context.routes(proxy, routes),
+    )
 
 
 def _problem(problem: Problem) -> ProblemStatus:

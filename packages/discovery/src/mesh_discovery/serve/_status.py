@@ -42,6 +42,14 @@ class WrongFileStatus(TypedDict):
     kept: LastGoodStatus | None
 
 
+class NotServedStatus(TypedDict):
+    """A listener that a gRPC program asks for, and why there is none."""
+
+    proxy: str
+    name: str
+    reason: str
+
+
 class RefusedStatus(TypedDict):
     """A response that a proxy refused."""
 
@@ -62,6 +70,7 @@ class StatusDocument(TypedDict):
     unreachable: list[ProblemStatus]
     taken: list[ProblemStatus]
     proxies: int
+    not_served: list[NotServedStatus]
     refused: list[RefusedStatus]
 
 
@@ -106,6 +115,11 @@ def status_problems(document: StatusDocument) -> Iterator[str]:
         yield from _wrong_file(wrong)
     for each in (*document["unreachable"], *document["taken"]):
         yield f"not reached: {_problem(each)}"
+    for missing in document["not_served"]:
+        yield (
+            f"not served: {missing['name']}, which the gRPC program {missing['proxy']} asks for: "
+            f"{missing['reason']}"
+        )
     for refused in document["refused"]:
         yield (
             f"refused since {_time(refused['since'])} by the proxy {refused['proxy']} "

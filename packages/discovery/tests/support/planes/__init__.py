@@ -4,7 +4,7 @@ from planes._documents import WEB, Documents, entry, workload
 from planes._envoys import Envoy, WorkloadSecrets, bootstrap
 from planes._lab import Lab
 from planes._processes import Plane, Process, run_command, start
-from planes._resources import as_json, proxy
+from planes._resources import as_json, proxy, proxyless
 from planes._waiting import eventually
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "entry",
     "eventually",
     "proxy",
+    "proxyless",
     "run_command",
     "start",
     "workload",

@@ -1,4 +1,4 @@
-"""A sidecar, and what it is given as JSON."""
+"""A sidecar or a gRPC program without one, and what it is given as JSON."""
 
 from typing import Any
 
@@ -17,6 +17,18 @@ def proxy(address: str = "127.93.1.1", *, name: str = "web", **metadata: Any) ->
                 "OUTBOUND_BIND_ADDRESS": "127.93.1.3",
                 **metadata,
             },
+        )
+    )
+
+
+def proxyless(
+    address: str = "10.0.0.1", *, name: str = "greeter", namespace: str = "shop", **metadata: Any
+) -> Proxy:
+    """Return a gRPC program without an Envoy; its agent tells what Istio's does."""
+    return parse_proxy(
+        Node(
+            id=f"sidecar~{address}~{name}.{namespace}~{namespace}.svc.cluster.local",
+            metadata={"GENERATOR": "grpc", "INTERCEPTION_MODE": "REDIRECT", **metadata},
         )
     )
 

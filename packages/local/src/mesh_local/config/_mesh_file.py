@@ -26,7 +26,7 @@ from mesh_filewatch import read_bytes_with_timeout
 from mesh_identity import InvalidSpiffeId, checked_trust_domain
 from mesh_local._errors import MeshFileError
 from mesh_local.config._check_request import Request, RequestError
-from mesh_local.config._shapes import Check, Mesh, MeshShape, Workload
+from mesh_local.config._shapes import Check, Mesh, MeshShape, Protocol, Workload
 
 MAX_INSTANCES = 250
 ENVOY_PORTS = {
@@ -221,6 +221,11 @@ class _Reading:
                 yield (*here, "name"), f'"{name}" is not a name; use lower-case letters and digits'
             if name in names:
                 yield (*here, "name"), f'the name "{name}" is given twice'
+            if workload.proxyless and port.protocol is not Protocol.GRPC:
+                yield (
+                    (*here, "protocol"),
+                    f"a proxyless workload serves grpc only, not {port.protocol}",
+                )
             numbers.add(port.port)
             names.add(name)
 
@@ -242,6 +247,11 @@ class _Reading:
                 (*place, "from"),
                 f'there is no workload "{check.from_}"{hint} (or write {USER} or {OUTSIDER})',
             )
+        elif any(each.name == check.from_ and each.proxyless for each in self._shape.workloads):
+            yield (
+                (*place, "from"),
+                f'the workload "{check.from_}" is proxyless: it has no Envoy to send through',
+            )
         elif check.from_ in workloads and not self._shape.mesh.http_proxy_port:
             yield (
                 (*place, "from"),
@@ -252,10 +262,18 @@ class _Reading:
         except RequestError as error:
             yield (*place, "request"), str(error)
         else:
-            if check.from_ in (USER, OUTSIDER) and self._target(request) is None:
+            target = self._target(request)
+            if check.from_ not in (USER, OUTSIDER):
+                pass
+            elif target is None:
                 yield (
                     (*place, "request"),
                     f"no workload serves {request.host}:{request.port} in this file",
+                )
+            elif check.from_ == USER and target.proxyless:
+                yield (
+                    (*place, "request"),
+                    f'the workload "{target.name}" is proxyless: it answers gRPC, not HTTP',
                 )
         expect = check.expect
         if expect.refused and (expect.status or expect.text or expect.caller):

@@ -86,7 +86,9 @@ def _instances(file: MeshFile, block: Block) -> Iterator[Instance]:
             yield Instance(
                 name=name,
                 workload=workload,
-                addresses=block.workload(position),
+                addresses=_without_envoy(block.workload(position))
+                if workload.proxyless
+                else block.workload(position),
                 service_account=account,
                 spiffe_id=str(
                     SpiffeId.for_service_account(
@@ -96,6 +98,12 @@ def _instances(file: MeshFile, block: Block) -> Iterator[Instance]:
                     )
                 ),
             )
+
+
+def _without_envoy(addresses: WorkloadAddresses) -> WorkloadAddresses:
+    """Returns the addresses of a program that others reach without an Envoy in between."""
+    own = addresses.inbound
+    return WorkloadAddresses(inbound=own, app=own, outbound=own)
 
 
 def needed_endpoints(plan: MeshPlan) -> Iterable[Endpoint]:
@@ -108,6 +116,8 @@ def needed_endpoints(plan: MeshPlan) -> Iterable[Endpoint]:
         own_ports = [port.port for port in instance.workload.ports]
         for port in (*ENVOY_PORTS, *((plan.dns_port,) if plan.dns_port else ()), *own_ports):
             yield instance.addresses.inbound, port
+        if instance.workload.proxyless:
+            continue
         for port in own_ports if instance.workload.command else ():
             yield instance.addresses.app, port
         for port in (*service_ports, *((proxy_port,) if proxy_port else ())):

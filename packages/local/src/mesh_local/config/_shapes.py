@@ -52,7 +52,10 @@ class ServicePort(_Shape, frozen=True):
 
 
 class Workload(_Shape, frozen=True):
-    """A program and its identity; each replica gets an agent, an Envoy and addresses."""
+    """A program and its identity; each replica gets an agent, an Envoy and addresses.
+
+    proxyless: there is no Envoy: the program is a gRPC one that takes its configuration itself.
+    """
 
     name: str
     namespace: str = "default"
@@ -63,6 +66,7 @@ class Workload(_Shape, frozen=True):
     directory: str = "."
     env: dict[str, str] = {}
     labels: dict[str, str] = {}
+    proxyless: bool = False
 
 
 class Expectation(_Shape, frozen=True):

@@ -19,9 +19,11 @@ def mesh_lines(mesh: RunningMesh, now: datetime) -> Iterator[str]:
     for workload in mesh.workloads:
         instance, status = workload.instance, workload.status
         yield f"  {instance.full_name}"
-        yield f"    program at {instance.addresses.app}, its Envoy at {instance.addresses.inbound}"
+        proxyless = instance.workload.proxyless
+        envoy = "no Envoy" if proxyless else f"its Envoy at {instance.addresses.inbound}"
+        yield f"    program at {instance.addresses.app}, {envoy}"
         yield f"    identity    {instance.spiffe_id}"
-        if (port := mesh.plan.dns_port) is not None:
+        if (port := mesh.plan.dns_port) is not None and not proxyless:
             yield f"    names at    {instance.addresses.inbound}:{port} (DNS)"
         if status is not None and status.serial and status.not_after:
             yield f"    certificate serial {status.serial}"

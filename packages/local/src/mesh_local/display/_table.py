@@ -17,6 +17,7 @@ from mesh_local.config._shapes import Protocol
 from mesh_local.display._duration_text import brief
 from mesh_local.observation._agent_status import AgentStatus
 from mesh_local.processes._children import Child, ChildState
+from mesh_local.processes._specs import grpc_bootstrap
 
 _SERIAL_DIGITS = 8
 _MOST_FINDINGS = 8
@@ -60,7 +61,9 @@ def place_lines(workload: RunningWorkload, dns_port: int | None) -> Iterator[str
     for port in instance.workload.ports:
         scheme = "http://" if port.protocol is Protocol.HTTP else ""
         yield f"  its program: {scheme}{instance.addresses.app}:{port.port}"
-    if dns_port is not None:
+    if instance.workload.proxyless:
+        yield f"  its bootstrap: GRPC_XDS_BOOTSTRAP={grpc_bootstrap(workload.agent.spec.directory)}"
+    elif dns_port is not None:
         yield f"  its names: {dns_command(instance, dns_port)} NAME"
 
 
@@ -99,7 +102,11 @@ def request_to_try(plan: MeshPlan) -> str | None:
     callee, port = called
     if not proxy_port:
         return f"curl http://{callee.addresses.app}:{port}/"
-    others = [each for each in plan.instances if each.workload is not callee.workload]
+    others = [
+        each
+        for each in plan.instances
+        if each.workload is not callee.workload and not each.workload.proxyless
+    ]
     caller = others[0] if others else callee
     name = f"{callee.workload.name}.{callee.workload.namespace}"
     return f"curl -x http://{caller.addresses.outbound}:{proxy_port} http://{name}:{port}/"
@@ -126,6 +133,9 @@ def envoy_cell(workload: RunningWorkload) -> str:
     """Returns Envoy's state, or the agent's if the agent does not run."""
     if workload.agent.state is not ChildState.RUNNING:
         return f"agent {_process(workload.agent)}"
+    if workload.instance.workload.proxyless:
+        ready = workload.status is not None and workload.status.ready
+        return "none; agent ready" if ready else "none; agent not ready"
     if workload.status is None or workload.status.envoy_state is None:
         return "starting"
     if not workload.status.ready:

@@ -36,6 +36,9 @@ _PASSED_ON = (
 )
 
 
+_CERTIFICATES = "./var/lib/istio/data"
+
+
 class Role(StrEnum):
     """The roles of processes in the mesh; a role decides when it starts and how it stops."""
 
@@ -114,9 +117,11 @@ def agent_process(
         "concurrency": 1,
         "terminationDrainDuration": f"{drain:g}s",
     }
-    names = {}
-    if plan.dns_port is not None:
-        names = {
+    further = {}
+    if instance.workload.proxyless:
+        further = {"DISABLE_ENVOY": "true", "OUTPUT_CERTS": _CERTIFICATES}
+    elif plan.dns_port is not None:
+        further = {
             "ISTIO_META_DNS_CAPTURE": "true",
             "DNS_PROXY_ADDR": f"{addresses.inbound}:{plan.dns_port}",
         }
@@ -138,7 +143,7 @@ def agent_process(
             "ISTIO_META_APP_ADDRESS": addresses.app,
             "ISTIO_META_OUTBOUND_BIND_ADDRESS": addresses.outbound,
             "MESH_AGENT_BIND_ADDRESS": addresses.inbound,
-            **names,
+            **further,
             "SECRET_TTL": f"{plan.file.certificate_lifetime.total_seconds():g}s",
         },
         directory=state.workload(instance.name),
@@ -158,7 +163,10 @@ def app_process(
     if not workload.command:
         return None
     directory = plan.file.directory / workload.directory
-    environment = {**environ, **app_environment(plan, instance), **workload.env}
+    given = app_environment(plan, instance)
+    if workload.proxyless:
+        given["GRPC_XDS_BOOTSTRAP"] = str(grpc_bootstrap(state.workload(instance.name)))
+    environment = {**environ, **given, **workload.env}
     program = find_program(workload.command[0], directory, environment.get("PATH", ""))
     if program is None:
         raise MeshLocalError(
@@ -191,6 +199,9 @@ def app_environment(plan: MeshPlan, instance: Instance) -> dict[str, str]:
     }
     if instance.workload.ports:
         given["PORT"] = str(instance.workload.ports[0].port)
+    if instance.workload.proxyless:
+        # A proxy in the user's environment would come before the mesh.
+        return given | {"no_grpc_proxy": "*"}
     if plan.dns_port is not None:
         given["MESH_DNS"] = f"{addresses.inbound}:{plan.dns_port}"
     if proxy_port := plan.file.mesh.http_proxy_port:
@@ -199,6 +210,11 @@ def app_environment(plan: MeshPlan, instance: Instance) -> dict[str, str]:
         given |= {"http_proxy": proxy, "HTTP_PROXY": proxy}
         given |= {"no_proxy": "localhost,127.0.0.1", "NO_PROXY": "localhost,127.0.0.1"}
     return given
+
+
+def grpc_bootstrap(directory: Path) -> Path:
+    """Returns the file that an agent in this directory writes for a proxyless program."""
+    return directory / "etc/istio/proxy/grpc-bootstrap.json"
 
 
 def find_program(name: str, directory: Path, search_path: str) -> str | None:

@@ -10,6 +10,7 @@ from mesh_local.config._shapes import Workload
 
 ROOT_NAMESPACE = "istio-system"
 APP_LABEL = "app"
+PROXYLESS_LABEL = "inject.istio.io/templates"
 
 Document = Mapping[str, object]
 
@@ -55,7 +56,8 @@ def workload_documents(plan: MeshPlan, workload: Workload) -> tuple[Document, ..
 
 def instance_labels(instance: Instance) -> dict[str, str]:
     """Returns the labels by which services and policies select a replica."""
-    return {APP_LABEL: instance.workload.name, **instance.workload.labels}
+    proxyless = {PROXYLESS_LABEL: "grpc-agent"} if instance.workload.proxyless else {}
+    return {APP_LABEL: instance.workload.name, **proxyless, **instance.workload.labels}
 
 
 def to_yaml(documents: Iterable[Document]) -> str:

@@ -5,6 +5,8 @@ one have a stream each; and an Envoy that lost its connection may be back before
 stream is noticed. The newest stream leads: the relay's status and the agent's own types follow it.
 When it ends, the newest of the remaining ones leads.
 
+gRPC programs that take their configuration themselves have a stream for each target.
+
 When there are too many streams, one of the process that has the most is ended, so that a process
 that opens many does not end the streams of another.
 """
@@ -13,9 +15,6 @@ from __future__ import annotations
 
 from collections import Counter
 from typing import Generic, Protocol, TypeVar
-
-MAX_STREAMS = 4
-"""More than Envoys are ever started on purpose: it bounds what a misbehaving client can cost."""
 
 
 class EnvoyStream(Protocol):
@@ -33,9 +32,10 @@ S = TypeVar("S", bound=EnvoyStream)
 
 
 class EnvoyStreams(Generic[S]):
-    """The streams in the order of their arrival; synchronous, does no I/O."""
+    """The streams in the order of their arrival, at most so many; synchronous, does no I/O."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, most: int) -> None:
+        self._most = most
         self._streams: list[S] = []
 
     @property
@@ -52,7 +52,7 @@ class EnvoyStreams(Generic[S]):
         """Let a new stream lead. Returns the stream that has to end because there are too many."""
         if (previous := self.leading) is not None:
             previous.stop_leading()
-        crowded_out = self._one_too_many(newcomer) if len(self._streams) >= MAX_STREAMS else None
+        crowded_out = self._one_too_many(newcomer) if len(self._streams) >= self._most else None
         if crowded_out is not None:
             self._streams.remove(crowded_out)
         self._streams.append(newcomer)

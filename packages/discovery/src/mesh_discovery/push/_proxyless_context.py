@@ -1,0 +1,167 @@
+"""What a push context answers to gRPC programs without an Envoy: resources by their names.
+
+They ask for each resource by name, and lose those that are no longer made.
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+from mesh_discovery.generate.proxyless._inbound import server_listener
+from mesh_discovery.generate.proxyless._outbound import (
+    api_listener,
+    cluster,
+    load_assignment,
+    route_configuration,
+)
+from mesh_discovery.model._model import MeshModel
+from mesh_discovery.model._services import Service
+from mesh_discovery.model._visibility import visible_services
+from mesh_discovery.plan._envoy_names import parse_outbound_cluster
+from mesh_discovery.plan._proxy import Proxy
+from mesh_discovery.plan._proxyless import (
+    NotServed,
+    Server,
+    Target,
+    is_server,
+    plan_client,
+    plan_server,
+    plan_target,
+)
+from mesh_discovery.push._cache import Cache
+from xds_server import Generated, Resource
+
+if TYPE_CHECKING:
+    from envoy.config.cluster.v3.cluster_pb2 import Cluster
+    from envoy.config.listener.v3.listener_pb2 import Listener
+    from envoy.config.route.v3.route_pb2 import RouteConfiguration
+
+
+class _ClientName(NamedTuple):
+    """A listener's name, as the clients of a namespace mean it."""
+
+    namespace: str
+    domain: str
+    name: str
+
+
+class _ServerName(NamedTuple):
+    """A listener's name, as a server means it."""
+
+    proxy: Proxy
+    name: str
+
+
+class _ClusterName(NamedTuple):
+    """The name of a cluster, its route and its endpoints, as a namespace sees it."""
+
+    namespace: str
+    name: str
+
+
+class ProxylessContext:
+    """The resources of gRPC programs, each made when it is first asked for."""
+
+    def __init__(self, model: MeshModel, visible: Cache[str, dict[str, Service]]) -> None:
+        """visible: keeps the services that namespaces know, by host."""
+        self._model = model
+        self._visible = visible
+        self._client_listeners = Cache[_ClientName, Resource | None]()
+        self._server_listeners = Cache[_ServerName, Resource | None]()
+        self._routes = Cache[_ClusterName, Resource | None]()
+        self._clusters = Cache[_ClusterName, Resource | None]()
+        self._endpoints = Cache[_ClusterName, Resource | None]()
+
+    def listeners(self, proxy: Proxy, wanted: frozenset[str]) -> Generated:
+        """Return the listeners of these names; one that can't be is left out."""
+        return _generated(self._listener(proxy, name) for name in sorted(wanted))
+
+    def routes(self, proxy: Proxy, wanted: frozenset[str]) -> Generated:
+        """Return the route configurations of these names; one that can't be is left out."""
+        return _generated(
+            self._routes.get(_ClusterName(proxy.namespace, name), self._make_route)
+            for name in sorted(wanted)
+        )
+
+    def clusters(self, proxy: Proxy, wanted: frozenset[str]) -> Generated:
+        """Return the clusters of these names; one that can't be is left out."""
+        return _generated(
+            self._clusters.get(_ClusterName(proxy.namespace, name), self._make_cluster)
+            for name in sorted(wanted)
+        )
+
+    def endpoints(self, proxy: Proxy, wanted: frozenset[str]) -> Generated:
+        """Return the load assignments of these clusters; one that can't be is left out."""
+        return _generated(
+            self._endpoints.get(_ClusterName(proxy.namespace, name), self._make_load_assignment)
+            for name in sorted(wanted)
+        )
+
+    def not_served(self, proxy: Proxy, wanted: Iterable[str]) -> Iterable[tuple[str, str]]:
+        """Yield the names that there is no listener of, each with the reason."""
+        for name in sorted(wanted):
+            planned: Target | Server | NotServed
+            if is_server(name):
+                planned = self._server(_ServerName(proxy, name))
+            else:
+                planned = self._client(_ClientName(proxy.namespace, proxy.domain, name))
+            if isinstance(planned, NotServed):
+                yield name, planned.reason
+
+    def _listener(self, proxy: Proxy, name: str) -> Resource | None:
+        if is_server(name):
+            return self._server_listeners.get(_ServerName(proxy, name), self._make_server_listener)
+        key = _ClientName(proxy.namespace, proxy.domain, name)
+        return self._client_listeners.get(key, self._make_client_listener)
+
+    def _make_client_listener(self, key: _ClientName) -> Resource | None:
+        target = self._client(key)
+        return _named(api_listener(key.name, target)) if isinstance(target, Target) else None
+
+    def _make_server_listener(self, key: _ServerName) -> Resource | None:
+        server = self._server(key)
+        return _named(server_listener(key.name, server)) if isinstance(server, Server) else None
+
+    def _client(self, key: _ClientName) -> Target | NotServed:
+        return plan_client(
+            key.name,
+            namespace=key.namespace,
+            domain=key.domain,
+            visible=self._services(key.namespace),
+        )
+
+    def _server(self, key: _ServerName) -> Server | NotServed:
+        return plan_server(key.name, key.proxy, self._model)
+
+    def _make_route(self, key: _ClusterName) -> Resource | None:
+        target = self._target(key)
+        return _named(route_configuration(target)) if target is not None else None
+
+    def _make_cluster(self, key: _ClusterName) -> Resource | None:
+        target = self._target(key)
+        return _named(cluster(target, self._model)) if target is not None else None
+
+    def _make_load_assignment(self, key: _ClusterName) -> Resource | None:
+        target = self._target(key)
+        if target is None or not target.service.uses_eds:
+            return None
+        return Resource.pack(load_assignment(target, self._model), name=key.name)
+
+    def _target(self, key: _ClusterName) -> Target | None:
+        parsed = parse_outbound_cluster(key.name)
+        if parsed is None or parsed.subset:
+            return None
+        service = self._services(key.namespace).get(parsed.host)
+        target = plan_target(service, parsed.port) if service is not None else None
+        return target if isinstance(target, Target) else None
+
+    def _services(self, namespace: str) -> dict[str, Service]:
+        services = self._model.services
+        return self._visible.get(namespace, lambda each: visible_services(services, each))
+
+
+def _generated(resources: Iterable[Resource | None]) -> Generated:
+    return Generated(resources=tuple(each for each in resources if each is not None))
+
+
+def _named(message: "Cluster | Listener | RouteConfiguration") -> Resource:
+    return Resource.pack(message, name=message.name)
