@@ -4,7 +4,8 @@ import asyncio
 import json
 import ssl
 import sys
-from collections.abc import AsyncIterator, Callable
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
@@ -49,6 +50,13 @@ MESH = f"""\
         command: {SERVER}
       - {{name: caller, namespace: shop, serviceAccount: web, proxyless: true}}
 """
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """A directory whose name is short enough for the sockets that programs connect to."""
+    with tempfile.TemporaryDirectory(prefix="grpc-") as name:
+        yield Path(name)
 
 
 @pytest_asyncio.fixture
@@ -96,14 +104,14 @@ async def test_only_certificates_of_the_mesh_are_accepted(
         assert not await settings_frame(address, context), what
 
 
-async def settings_frame(address: str, context: ssl.SSLContext | None) -> bool:
+async def settings_frame(address: str, context: ssl.SSLContext | None, port: int = PORT) -> bool:
     """Whether the server begins to speak HTTP/2 with a client."""
     if context is not None:
         context.set_alpn_protocols(["h2"])
     try:
         async with asyncio.timeout(PATIENCE_S):
             reader, writer = await asyncio.open_connection(
-                address, PORT, ssl=context, server_hostname="" if context is not None else None
+                address, port, ssl=context, server_hostname="" if context is not None else None
             )
             try:
                 writer.write(
@@ -177,28 +185,32 @@ async def plaintext_call(address: str, authority: str = "greeter") -> dict[str, 
 
 
 @pytest.mark.slow
-async def test_node_and_python_call_each_other(tmp_path: Path, node: Path, record: Record) -> None:
+async def test_node_and_python_call_each_other(
+    tmp_path: Path, node: Path, record: Record, free_port: Callable[..., int]
+) -> None:
+    node_port = free_port()  # it listens on every address, whichever it is told
     text = f"""{MESH}
       - name: node-greeter
         namespace: shop
         proxyless: true
-        ports: [{{port: {PORT}, protocol: grpc}}]
+        ports: [{{port: {node_port}, protocol: grpc}}]
         command: [node, {node / "server.mjs"}]
     """
     of_node = ("node", node / "client.mjs")
     async with mesh_of(text, tmp_path) as mesh:
-        for server in ("greeter", "node-greeter"):
+        for server, port in (("greeter", PORT), ("node-greeter", node_port)):
             for program in ((), of_node):
-                target = f"xds:///{server}.shop:{PORT}"
+                target = f"xds:///{server}.shop:{port}"
                 answer = await greeted(mesh, "caller", target, program=program)
                 record(f"{'node' if program else 'python'} client", answer)
                 assert (answer["served-by"], answer["caller"]) == (server, CALLER)
         own = mesh_client_context(mesh, tmp_path / "own", CALLER)
         foreign = ForeignAuthority(tmp_path / "ca", "example.org")
         address = address_of(mesh, "node-greeter")
-        assert await settings_frame(address, own)
-        assert not await settings_frame(address, None)
-        assert not await settings_frame(address, foreign.client_context(tmp_path / "f", CALLER))
+        refused = foreign.client_context(tmp_path / "f", CALLER)
+        assert await settings_frame(address, own, node_port)
+        assert not await settings_frame(address, None, node_port)
+        assert not await settings_frame(address, refused, node_port)
 
 
 @pytest.mark.slow
@@ -212,7 +224,9 @@ async def test_programs_with_and_without_an_envoy_call_each_other(tmp_path: Path
     """
     for mode in ("STRICT", "PERMISSIVE"):
         given = text.replace("example.org}", f"example.org, mtls: {mode}}}")
-        async with mesh_of(given, tmp_path / mode) as mesh:
+        directory = tmp_path / mode
+        directory.mkdir()
+        async with mesh_of(given, directory) as mesh:
             answer = await greeted(mesh, "caller", f"xds:///plain.shop:{PORT}")
             assert answer["served-by"] == "plain"
             outbound = mesh.workload("plain-caller").instance.addresses.outbound

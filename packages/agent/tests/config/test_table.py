@@ -253,6 +253,7 @@ EXAMPLES = {
     "ENVOY_PATH": Example("other-envoy", flags={"envoy_path": ""}),
     "MESH_AGENT_BIND_ADDRESS": Example("127.0.9.9"),
     "MESH_AGENT_ENVOY_MAX_HEAP": Example("200Mi"),
+    "MESH_AGENT_GRPC_REFRESH_INTERVAL": Example("5s"),
     "MESH_AGENT_HOT_RESTART": Example("false"),
     "MESH_AGENT_RESTART_ENVOY": Example("false"),
     "MESH_AGENT_STATUS_CONNECTIONS": Example("1024"),

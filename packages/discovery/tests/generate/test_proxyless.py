@@ -24,9 +24,7 @@ Build = Callable[..., MeshModel]
 MESH = (Path(__file__).parent / "proxyless" / "mesh.yaml").read_text()
 GREETER = "outbound|50051||greeter.shop.svc.cluster.local"
 INBOUND = "xds.istio.io/grpc/lds/inbound/"
-NAMES = frozenset(
-    {"greeter:50051", "api.example.com:443", "nobody:50051", f"{INBOUND}10.0.0.1:8443"}
-)
+NAMES = frozenset({"greeter:50051", "api.example.com:443", "idle:50051", f"{INBOUND}10.0.0.1:8443"})
 
 
 def resources(model: MeshModel) -> dict[str, list[Any]]:
@@ -274,7 +272,7 @@ def test_a_server_on_ipv6_gets_the_address_that_it_listens_on(model_of: Build) -
 
 def test_a_service_without_endpoints_is_there_and_has_none(model_of: Build) -> None:
     context = PushContext(model_of(MESH)).proxyless
-    name = frozenset({"outbound|50051||nobody.shop.svc.cluster.local"})
+    name = frozenset({"outbound|50051||idle.shop.svc.cluster.local"})
 
     assert as_json(context.clusters(proxyless(), name))
     (assignment,) = as_json(context.endpoints(proxyless(), name))

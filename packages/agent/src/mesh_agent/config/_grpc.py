@@ -1,4 +1,4 @@
-"""The settings of an agent whose application is a gRPC program that takes its configuration itself."""
+"""The settings of an agent for a gRPC application that takes its configuration itself."""
 
 import os
 from datetime import timedelta

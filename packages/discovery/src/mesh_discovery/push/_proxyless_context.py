@@ -1,4 +1,4 @@
-"""What a push context answers to gRPC programs without an Envoy: resources by their names.
+"""The answers of a push context to gRPC programs without an Envoy: resources by their names.
 
 They ask for each resource by name, and lose those that are no longer made.
 """

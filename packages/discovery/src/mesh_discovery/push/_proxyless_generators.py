@@ -40,7 +40,7 @@ class _Listeners:
 
 
 class _ByCluster:
-    """What is named by a cluster: after a change of its service, or of policies.
+    """Routes, clusters or endpoints, named by a cluster: after a change of service or policies.
 
     whole: a response has to have all that the client watches, or it takes the rest for gone.
     endpoints: whether a change of endpoints alone matters. It does for clusters, as endpoints

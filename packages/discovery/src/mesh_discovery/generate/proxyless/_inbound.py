@@ -1,4 +1,4 @@
-"""What a gRPC server gets for an address that it listens on: one filter chain (gRFC A36)."""
+"""The listener of an address that a gRPC server listens on: one filter chain (gRFC A36)."""
 
 from mesh_discovery.generate._messages import (
     address,

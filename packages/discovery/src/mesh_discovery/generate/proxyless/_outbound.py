@@ -1,4 +1,4 @@
-"""What a gRPC client gets of a service's port: an API listener, its route, cluster and endpoints.
+"""A service's port as gRPC clients get it: an API listener, its route, cluster and endpoints.
 
 Route, cluster and endpoints have the name of Envoy's cluster, as under Istio.
 """
