@@ -58,14 +58,18 @@ def test_scenario_67_what_injection_writes_is_read(
     assert targets(load, **values) == expected
 
 
-def test_scenario_67_port_and_path_beside_targets_are_told_of(
-    load: Load, caplog: pytest.LogCaptureFixture
-) -> None:
-    assert targets(load, targets="8080", port="1", more="x") == ["localhost:8080/metrics"]
-    assert [record.getMessage() for record in caplog.records] == [
-        "unknown fields have no effect",
-        "port and path have no effect beside targets",
-    ]
+def told(config: AgentConfig) -> dict[str, str]:
+    return {each.setting: each.reason for each in config.effective.told}
+
+
+def test_scenario_67_what_has_no_effect_is_told(load: Load) -> None:
+    values = {"targets": "8080", "port": "1", "more": "x", "scrape": "yes"}
+    config = load({ANNOTATIONS: json.dumps(values)})
+    assert [each.name for each in config.status.scrape_targets] == ["localhost:8080/metrics"]
+    found = told(config)
+    assert found[f"{ANNOTATIONS}: more"] == "the known fields are scrape, path, port, targets"
+    assert f"{ANNOTATIONS}: port and path" in found
+    assert "only false" in found[f"{ANNOTATIONS}: scrape"]
 
 
 @pytest.mark.parametrize(
@@ -126,10 +130,10 @@ def test_targets_of_an_annotation_are_not_read_if_merging_is_off(
     assert load().status.scrape_targets == ()
 
 
-def test_only_a_sidecar_has_an_application(load: Load, caplog: pytest.LogCaptureFixture) -> None:
+def test_only_a_sidecar_has_an_application(load: Load) -> None:
     config = load({ANNOTATIONS: '{"port": "8080"}'}, role="router")
     assert config.status.scrape_targets == ()
-    assert [vars(record)["setting"] for record in caplog.records] == [ANNOTATIONS]
+    assert ANNOTATIONS in told(config)
 
 
 def test_scenario_68_probes_are_read(load: Load) -> None:

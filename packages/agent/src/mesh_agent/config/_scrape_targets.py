@@ -6,7 +6,6 @@ path and port. All values are text, as annotations are.
 """
 
 import json
-import logging
 import re
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
@@ -14,15 +13,15 @@ from types import MappingProxyType
 from mesh_agent.config._node import PodInfo
 from mesh_agent.config._proxy_config import ProxyConfig
 from mesh_agent.config._settings import Settings
+from mesh_agent.config.table._told import Told
 from mesh_status_server import Source, application_source
-
-log = logging.getLogger(__name__)
 
 _VARIABLE = "ISTIO_PROMETHEUS_ANNOTATIONS"
 _TARGETS = "prometheus.istio.io/scrape-targets"
 _MERGE = "prometheus.istio.io/merge-metrics"
 _KNOWN = ("scrape", "path", "port", "targets")
 _DEFAULT_PATH, _DEFAULT_PORT = "/metrics", "80"
+_LONGEST_QUOTE = 100
 _PATH = re.compile(r"[!-\"$-~]*")
 _RESERVED = MappingProxyType(
     {
@@ -50,56 +49,53 @@ def scrape_targets(
     if not text and not annotated:
         return ()
     if role != "sidecar":
-        log.warning(
-            "a setting has no effect: only a sidecar has an application whose metrics are merged",
-            extra={"setting": _VARIABLE if text else _TARGETS},
+        setting = _VARIABLE if text else f"annotation {_TARGETS}"
+        settings.told.append(
+            Told(setting, "only a sidecar has an application whose metrics are merged")
         )
         return ()
-    values = _object(text, settings.problems) if text else {}
-    if values is None or not _wanted(values):
+    values = _object(text, settings) if text else {}
+    if values is None or not _wanted(values, settings):
         return ()
     reserved = {
         **_RESERVED,
         proxy.proxy_admin_port: _RESERVED[15000],
         proxy.status_port: _RESERVED[15020],
     }
-    found = _Targets(settings.problems, reserved)
+    found = _Targets(settings, reserved)
     return tuple(dict.fromkeys(found.read(values, annotated)))
 
 
-def _object(text: str, problems: list[str]) -> Mapping[str, object] | None:
+def _object(text: str, settings: Settings) -> Mapping[str, object] | None:
     try:
         values = json.loads(text)
     except (ValueError, RecursionError) as error:
         why = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-        problems.append(f"{_VARIABLE} is not JSON: {why}")
+        settings.problems.append(f"{_VARIABLE} is not JSON: {why}")
         return None
     if not isinstance(values, dict):
-        problems.append(f"{_VARIABLE} must be a JSON object with {', '.join(_KNOWN)}")
+        settings.problems.append(f"{_VARIABLE} must be a JSON object with {', '.join(_KNOWN)}")
         return None
     if unknown := [str(key) for key in values if key not in _KNOWN]:
-        log.warning(
-            "unknown fields have no effect", extra={"setting": _VARIABLE, "fields": unknown}
-        )
+        names = f"{_VARIABLE}: {', '.join(unknown)[:_LONGEST_QUOTE]}"
+        settings.told.append(Told(names, f"the known fields are {', '.join(_KNOWN)}"))
     return values
 
 
-def _wanted(values: Mapping[str, object]) -> bool:
+def _wanted(values: Mapping[str, object], settings: Settings) -> bool:
     scrape = values.get("scrape")
     said = str(scrape).strip().lower() if scrape is not None else ""
     if said not in ("", "true", "false"):
-        log.warning(
-            "only false keeps the application's metrics from being merged",
-            extra={"setting": f"{_VARIABLE}: scrape", "value": said[:100]},
-        )
+        reason = f"it is {said[:_LONGEST_QUOTE]!r}, and only false keeps metrics from being merged"
+        settings.told.append(Told(f"{_VARIABLE}: scrape", reason))
     return said != "false"
 
 
 class _Targets:
     """Reads targets; what is wrong with one becomes a problem, and the target is left out."""
 
-    def __init__(self, problems: list[str], reserved: Mapping[int, str]) -> None:
-        self._problems = problems
+    def __init__(self, settings: Settings, reserved: Mapping[int, str]) -> None:
+        self._settings = settings
         self._reserved = reserved
 
     def read(self, values: Mapping[str, object], annotated: str) -> Iterator[Source]:
@@ -113,10 +109,12 @@ class _Targets:
             yield from self._target(_VARIABLE, port or _DEFAULT_PORT, path or _DEFAULT_PATH)
             return
         if values.get("port") or values.get("path"):
-            log.warning("port and path have no effect beside targets", extra={"setting": _VARIABLE})
+            self._settings.told.append(
+                Told(f"{_VARIABLE}: port and path", f"the targets of {where} are used instead")
+            )
         items = listed.split(",") if isinstance(listed, str) else listed
         if not isinstance(items, list):
-            self._problems.append(f"{where} is {listed!r}, it must be a list of port:path")
+            self._settings.problems.append(f"{where} is {listed!r}, it must be a list of port:path")
             return
         for item in items:
             match item:
@@ -128,19 +126,23 @@ class _Targets:
                 case str():
                     pass
                 case _:
-                    self._problems.append(f"{where} has {item!r}, it must be port:path")
+                    self._settings.problems.append(f"{where} has {item!r}, it must be port:path")
 
     def _target(self, where: str, port: object, path: object) -> Iterator[Source]:
         number = _number(port)
         if number is None:
-            self._problems.append(f"{where}: port is {port!r}, it must be a number, 1 to 65535")
+            self._settings.problems.append(
+                f"{where}: port is {port!r}, it must be a number, 1 to 65535"
+            )
         elif number in self._reserved:
-            self._problems.append(
+            self._settings.problems.append(
                 f"{where}: port {number} is {self._reserved[number]}; name the port at which the "
                 "application serves its metrics"
             )
         if not isinstance(path, str) or not _PATH.fullmatch(path.strip()):
-            self._problems.append(f"{where}: path is {path!r}, it must be a path such as /metrics")
+            self._settings.problems.append(
+                f"{where}: path is {path!r}, it must be a path such as /metrics"
+            )
         elif number is not None and number not in self._reserved:
             yield application_source(number, f"/{path.strip().removeprefix('/')}")
 
