@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import json
 import os
 import signal
 import stat
@@ -90,7 +91,9 @@ async def at_debug_level(mesh: RunningMesh, certificates: Path) -> None:
     for each in mesh.workloads:
         say_more(
             each.agent,
-            *("--log_output_level", "debug", "--proxyLogLevel", "trace"),
+            *("--log_output_level", "all:debug", "--proxyLogLevel", "trace"),
+            *("--log_caller", "all", "--log_stacktrace_level", "default:debug"),
+            *(("--log_as_json",) if each.instance.name == "frontend" else ()),
             OUTPUT_CERTS=str(certificates / each.instance.name),
         )
     children = [mesh.control_plane, *(each.agent for each in mesh.workloads)]
@@ -219,6 +222,8 @@ async def test_no_key_and_no_token_is_in_any_output(
 
         for name in ("control-plane.log", "backend.agent.log"):
             assert b"\tdebug\t" in found[str(mesh.state.logs / name)], f"{name} has no debug lines"
+        frontends = found[str(mesh.state.logs / "frontend.agent.log")].splitlines()
+        assert any(json.loads(line)["level"] == "debug" for line in frontends if line[:1] == b"{")
         for secret in secrets.values():
             assert [place for place, text in found.items() if secret.is_in(text)] == [], secret.name
         assert list(misplaced(tmp_path, list(secrets.values()))) == []

@@ -25,6 +25,7 @@ from envoy_supervisor import (
     ExitCause,
     running,
 )
+from envoy_supervisor.processes._arguments import LOG_FORMAT
 from envoy_supervisor.testing import FakeEnvoy
 from mesh_lifecycle.testing import ManualClock
 from mesh_testkit import PATIENCE_S, until
@@ -94,7 +95,7 @@ async def test_the_arguments_are_envoys(fake: Fake) -> None:
             "--allow-unknown-static-fields",
             *("-l", "info"),
             *("--component-log-level", "upstream:debug"),
-            *("--log-format", "[%l][%n] %_"),
+            *("--log-format", LOG_FORMAT),
             *("--concurrency", "2"),
             "--skip-deprecated-logs",
         ]
@@ -229,7 +230,7 @@ async def test_output_reaches_the_log(fake: Fake, caplog: pytest.LogCaptureFixtu
     config, _ = fake(FakeEnvoy(prints="[error][config] listener 'x' is bad\n"))
     async with serving(config) as envoy:
         pass
-    records = [r for r in caplog.records if r.name == "envoy_supervisor.envoy"]
+    records = [r for r in caplog.records if r.name == "envoy config"]
     assert [(r.levelno, r.getMessage()) for r in records] == [
         (logging.ERROR, "listener 'x' is bad")
     ]

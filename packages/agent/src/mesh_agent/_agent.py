@@ -20,6 +20,7 @@ from mesh_agent.envoy._listener_changes import ListenerChanges
 from mesh_agent.envoy._restarts import Restarts, obstacle_to_restart
 from mesh_agent.identity._learned_roots import CONFIGURATION, further_roots
 from mesh_agent.identity._workload_secrets import OwnSecrets, workload_secrets
+from mesh_agent.logs._reopening import reopening_access_logs
 from mesh_agent.readiness._certificate import watch_certificate
 from mesh_agent.readiness._envoy import watch_envoy
 from mesh_agent.status._agent_endpoints import agent_endpoints
@@ -57,6 +58,7 @@ async def run(config: AgentConfig) -> None:
         )
         envoy = await stack.enter_async_context(envoy_supervisor.running(config.envoy))
         stack.enter_context(listener_changes.told_to(envoy))
+        stack.enter_context(reopening_access_logs(envoy))
         restarts = Restarts(
             envoy,
             config.envoy,

@@ -92,11 +92,32 @@ def read_flags(
         str, typer.Option("--envoy-path", help="The Envoy to run; also ENVOY_PATH.")
     ] = "",
     log_output_level: Annotated[
-        str, typer.Option("--log_output_level", help="Level, or list of logger:level.")
-    ] = "info",
+        str, typer.Option("--log_output_level", help="Level, or list of scope:level.")
+    ] = "default:info",
     log_as_json: Annotated[
         bool, typer.Option("--log_as_json", help="Log JSON, one object a line.")
     ] = False,
+    log_target: Annotated[
+        list[str], typer.Option("--log_target", help="stdout, stderr or a file; may be repeated.")
+    ] = ["stdout"],  # noqa: B006 - typer copies it
+    log_caller: Annotated[
+        str, typer.Option("--log_caller", help="Scopes whose lines say where they come from.")
+    ] = "",
+    log_stacktrace_level: Annotated[
+        str, typer.Option("--log_stacktrace_level", help="List of scope:level for stacks.")
+    ] = "default:none",
+    log_rotate: Annotated[
+        str, typer.Option("--log_rotate", help="One more log file, moved aside when it is large.")
+    ] = "",
+    log_rotate_max_size: Annotated[
+        int, typer.Option("--log_rotate_max_size", min=0, help="Bytes of that file.")
+    ] = 100 << 20,
+    log_rotate_max_age: Annotated[
+        int, typer.Option("--log_rotate_max_age", min=0, help="Days that old ones are kept.")
+    ] = 30,
+    log_rotate_max_backups: Annotated[
+        int, typer.Option("--log_rotate_max_backups", min=0, help="How many old ones are kept.")
+    ] = 1000,
 ) -> Flags:
     """Returns the flags of the command line."""
     return Flags(
@@ -112,6 +133,13 @@ def read_flags(
         envoy_path=envoy_path,
         log_levels=log_output_level,
         log_as_json=log_as_json,
+        log_target=log_target,
+        log_caller=log_caller,
+        log_stacktrace_level=log_stacktrace_level,
+        log_rotate=log_rotate,
+        log_rotate_max_size=log_rotate_max_size,
+        log_rotate_max_age=log_rotate_max_age,
+        log_rotate_max_backups=log_rotate_max_backups,
         version=agent_version(),
     )
 

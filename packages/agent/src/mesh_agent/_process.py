@@ -12,6 +12,7 @@ import os
 import resource
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import uvloop
@@ -28,7 +29,8 @@ from mesh_agent._proxyless import run_without_envoy
 from mesh_agent.config._flags import Flags
 from mesh_agent.config.table._told import Told
 from mesh_agent.identity._gateway_credentials import with_gateway_credentials
-from mesh_lifecycle import LogLevelError, configure_logging
+from mesh_agent.logs._reopening import survive_reopen_signal
+from mesh_agent.logs._setup import report, start_agent_logging
 from mesh_listening import raise_open_files_limit
 
 log = logging.getLogger(__name__)
@@ -37,13 +39,14 @@ log = logging.getLogger(__name__)
 def main(flags: Flags) -> int:
     """Run the agent until it is told to stop; returns the exit status."""
     raise_open_files_limit()
+    survive_reopen_signal()
+    fail = partial(_fail, as_json=flags.log_as_json)
+    if problems := start_agent_logging(flags):
+        return fail(problems)
     try:
-        configure_logging(flags.log_levels, as_json=flags.log_as_json, stream=sys.stdout)
         config = load_config(flags, environ=os.environ, directory=Path(), version=flags.version)
-    except LogLevelError as error:
-        return _fail([f"--log_output_level: {error}"])
     except ConfigError as error:
-        return _fail(error.problems)
+        return fail(error.problems)
     _limit_core_files(allowed=config.core_files)
     _tell(config.effective.told)
     # As injection would have it; Envoy and the libraries read some of them.
@@ -63,7 +66,7 @@ def main(flags: Flags) -> int:
         mesh_status_server.ListenError,
         xds_proxy.XdsProxyError,
     ) as error:
-        return _fail([str(error)])
+        return fail([str(error)])
     return 0
 
 
@@ -87,9 +90,8 @@ def _tell(told: Sequence[Told]) -> None:
         log.log(level, "a setting has no effect", extra=facts)
 
 
-def _fail(problems: Sequence[str]) -> int:
-    for problem in problems:
-        sys.stderr.write(f"mesh-agent: {problem}\n")
+def _fail(problems: Sequence[str], *, as_json: bool) -> int:
+    report(problems, as_json=as_json)
     return 1
 
 

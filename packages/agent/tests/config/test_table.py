@@ -359,7 +359,12 @@ def flags_of(*words: str) -> Flags:
     return flags
 
 
-FLAG_VALUES = {"--concurrency": "3"}
+FLAG_VALUES = {
+    "--concurrency": "3",
+    "--log_rotate_max_age": "3",
+    "--log_rotate_max_backups": "3",
+    "--log_rotate_max_size": "3",
+}
 
 
 @pytest.mark.parametrize("spelling", ["{0}={1}", "{0} {1}"])

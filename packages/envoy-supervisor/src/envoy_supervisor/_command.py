@@ -33,6 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command and returns its exit status."""
     options = _parser().parse_args(arguments)
     configure_logging(options.log_level, as_json=options.log_as_json)
+    # Which of its lines Envoy prints is decided by its own level.
+    logging.getLogger("envoy_supervisor.envoy").setLevel(logging.DEBUG)
     _sweep(Path(tempfile.gettempdir()))
     with tempfile.TemporaryDirectory(prefix=f"{_TEMPORARY}{os.getpid()}-") as temporary:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -135,6 +136,11 @@ class Envoy:
     async def wait_exit(self) -> Exit:
         """Wait until Envoy has ended for good: stopped, or given up after too many crashes."""
         return await asyncio.shield(self._supervisor.status.exited)
+
+    def reopen_logs(self) -> None:
+        """Have the Envoy that serves open its access logs anew, after they were moved aside."""
+        if (process := self._supervisor.serving) is not None:
+            process.signal(signal.SIGUSR1)
 
     async def drain(self) -> None:
         """Ask clients to leave, and go on serving: for a hook that runs before the stop.

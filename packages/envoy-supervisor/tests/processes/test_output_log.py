@@ -33,11 +33,11 @@ def test_levels_and_components_are_envoys_own(caplog: pytest.LogCaptureFixture) 
         (logging.INFO, "plain words"),
         (logging.DEBUG, "last"),
     ]
-    assert [record.__dict__["component"] for record in caplog.records] == [
-        "config",
-        "main",
-        "",
-        "http2",
+    assert [record.name for record in caplog.records] == [
+        "envoy config",
+        "envoy main",
+        "envoy",
+        "envoy http2",
     ]
 
 
@@ -79,3 +79,34 @@ def test_a_flood_is_counted_and_left_out(caplog: pytest.LogCaptureFixture) -> No
 
 def test_bytes_that_are_no_text_are_shown_as_such() -> None:
     assert parse_line(b"[info][main] \xff\xfe").text == "\ufffd\ufffd"
+
+
+def test_a_line_keeps_the_time_thread_and_place_that_envoy_gives_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG, "envoy_supervisor.envoy")
+    make(Time()).feed(
+        b"[1700000000.250000][42][info][upstream][source/common/upstream/cds.cc:12] cds: add 3\n"
+    )
+    (record,) = caplog.records
+    assert (record.name, record.created, record.msecs) == ("envoy upstream", 1700000000.25, 250.0)
+    facts = {name: record.__dict__[name] for name in ("caller", "thread_id", "pid")}
+    assert facts == {"caller": "source/common/upstream/cds.cc:12", "thread_id": 42, "pid": 7}
+
+
+@pytest.mark.parametrize(
+    ("line", "level", "component", "text"),
+    [
+        (b'{"level":"warning","scope":"envoy config","msg":"no"}', logging.WARNING, "config", "no"),
+        (b'{"level":"error","msg":"no"}', logging.ERROR, "main", "no"),
+        (b'{"level":"loud","msg":"no"}', logging.INFO, "", '{"level":"loud","msg":"no"}'),
+        (b'{"method":"GET","status":200}', logging.INFO, "", '{"method":"GET","status":200}'),
+        (b"[" * 5000, logging.INFO, "", "[" * 5000),
+        (b'{"a":' + b"[" * 9000, logging.INFO, "", '{"a":' + "[" * 9000),
+    ],
+)
+def test_json_of_a_users_own_bootstrap_is_read(
+    line: bytes, level: int, component: str, text: str
+) -> None:
+    parsed = parse_line(line)
+    assert (parsed.level, parsed.component, parsed.text) == (level, component, text)

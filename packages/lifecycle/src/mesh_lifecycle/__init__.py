@@ -8,8 +8,10 @@ from mesh_lifecycle._backoff import Backoff
 from mesh_lifecycle._clock import Clock, SystemClock
 from mesh_lifecycle._conditions import Condition, Readiness
 from mesh_lifecycle._drain import Draining, drain_within
-from mesh_lifecycle._logs import LogLevelError, configure_logging
 from mesh_lifecycle._signals import Stopping, stop_signals
+from mesh_lifecycle.logs._configure import LogSettings, configure_logging, start_logging
+from mesh_lifecycle.logs._levels import LogLevelError, LogScopes, parse_levels
+from mesh_lifecycle.logs._sinks import LogTargetError, Rotation
 
 __all__ = [
     # time
@@ -30,5 +32,11 @@ __all__ = [
     "stop_signals",
     # logging
     "LogLevelError",
+    "LogScopes",
+    "LogSettings",
+    "LogTargetError",
+    "Rotation",
     "configure_logging",
+    "parse_levels",
+    "start_logging",
 ]

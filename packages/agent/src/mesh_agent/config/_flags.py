@@ -1,6 +1,7 @@
 """The values of the command line of `mesh-agent proxy`."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -13,7 +14,8 @@ class Flags:
     proxy_log_level: Envoy's level, with `component:level` items after it if wanted.
     template_file: a bootstrap of the user's own.
     outlier_log: the file for outlier detection's events.
-    log_levels: the agent's own, see `mesh_lifecycle.configure_logging`.
+    log_levels, log_as_json, log_target, log_caller, log_stacktrace_level, log_rotate...: the
+        agent's own log, see `mesh_lifecycle.LogSettings`; sizes in bytes, ages in days.
     version: the agent's, which the control plane is told.
     passed: further flags and their values, which have no effect.
     """
@@ -28,14 +30,22 @@ class Flags:
     template_file: str = ""
     outlier_log: str = ""
     envoy_path: str = ""
-    log_levels: str = "info"
-    version: str = "unknown"
+    log_levels: str = "default:info"
     log_as_json: bool = False
+    log_target: Sequence[str] = ("stdout",)
+    log_caller: str = ""
+    log_stacktrace_level: str = "default:none"
+    log_rotate: str = ""
+    log_rotate_max_size: int = 100 << 20
+    log_rotate_max_age: int = 30
+    log_rotate_max_backups: int = 1000
+    version: str = "unknown"
     passed: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Returns the flags in a JSON object, as the command hands them to the agent's process."""
         values = json.loads(text)
+        values["log_target"] = tuple(values["log_target"])
         passed = tuple((name, value) for name, value in values.pop("passed", ()))
         return cls(**values, passed=passed)

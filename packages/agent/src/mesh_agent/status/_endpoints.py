@@ -9,7 +9,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 
 from envoy_supervisor import EnvoySupervisorError
-from mesh_lifecycle import Readiness, Stopping
+from mesh_agent.logs._level_changes import change_levels, levels
+from mesh_lifecycle import LogLevelError, Readiness, Stopping
 from mesh_status_server import AppProbes, Endpoint, Endpoints, Handler, Reply, Request, Response
 
 log = logging.getLogger(__name__)
@@ -76,6 +77,7 @@ class StatusEndpoints:
                 "/stats/prometheus": scrape,
                 "/metrics": scrape,
                 "/debug/status": Endpoint(self._status, loopback_only=True),
+                "/debug/logging": Endpoint(self._logging, ("GET", "POST"), loopback_only=True),
                 "/debug/config": Endpoint(self._configuration, loopback_only=True),
                 "/debug/ndsz": Endpoint(self._name_table, loopback_only=True),
                 "/debug/dns": Endpoint(self._explain_dns, loopback_only=True),
@@ -122,6 +124,15 @@ class StatusEndpoints:
     async def _quit(self, _: Request) -> Response:
         self._stopping.request("/quitquitquit")
         return Response.text("stopping\n")
+
+    async def _logging(self, request: Request) -> Response:
+        if request.method != "POST" and request.query:
+            return Response.text("use POST to set levels\n", HTTPStatus.METHOD_NOT_ALLOWED)
+        try:
+            change_levels(request.query)
+        except LogLevelError as error:
+            return Response.text(f"{error}\n", HTTPStatus.BAD_REQUEST)
+        return Response.json(levels())
 
     async def _status(self, _: Request) -> Response:
         return Response.json(await self._started().describe())

@@ -11,7 +11,7 @@ from typing import Protocol
 from certclient._errors import AuthorityUnavailable
 from mesh_lifecycle import Backoff, Clock, SystemClock
 
-log = logging.getLogger("certclient")
+log = logging.getLogger("certclient.authorities")
 
 
 class CertificateAuthority(Protocol):

@@ -38,7 +38,7 @@ from mesh_lifecycle import Backoff, Clock, SystemClock
 from mesh_protos import CREATE_CERTIFICATE
 from mesh_protos.ca_pb2 import IstioCertificateRequest, IstioCertificateResponse
 
-log = logging.getLogger("certclient")
+log = logging.getLogger("certclient.authorities")
 
 FurtherRoots = Callable[[bytes], bytes]
 

@@ -5,7 +5,7 @@ import logging
 from certclient.x509._certificate import Certificate
 from mesh_lifecycle import Clock
 
-log = logging.getLogger("certclient")
+log = logging.getLogger("certclient.feed")
 
 CHECK_INTERVAL_S = 3.0
 """How often the wall clock is read. A clock that was set, or a machine that slept, is noticed

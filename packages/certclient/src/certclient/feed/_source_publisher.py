@@ -13,7 +13,7 @@ from certclient.feed._feed import Feed
 from certclient.x509._certificate import Certificate
 from mesh_lifecycle import Clock
 
-log = logging.getLogger("certclient")
+log = logging.getLogger("certclient.feed")
 
 
 class SourcePublisher:

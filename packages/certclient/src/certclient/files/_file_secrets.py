@@ -36,7 +36,7 @@ from mesh_filewatch import (
 )
 from mesh_lifecycle import Clock, SystemClock, in_background
 
-log = logging.getLogger("certclient")
+log = logging.getLogger("certclient.files")
 
 MAX_NAMES = 1000
 """The most names whose files are read; further names are refused."""

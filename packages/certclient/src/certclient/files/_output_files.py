@@ -19,7 +19,7 @@ from certclient.x509._certificate import Certificate
 from mesh_filewatch import UnfitFile, read_bytes, run_in_thread
 from mesh_lifecycle import Backoff, Clock, SystemClock, in_background
 
-log = logging.getLogger("certclient")
+log = logging.getLogger("certclient.files")
 
 CURRENT = "..data"
 """The link to the newest generation, with `atomic`."""

@@ -44,7 +44,7 @@ from certclient.x509._keys import KeyEncoding, KeyType, PrivateKey, new_private_
 from mesh_identity import SpiffeId
 from mesh_lifecycle import Backoff, Clock, SystemClock, in_background
 
-log = logging.getLogger("certclient")
+log = logging.getLogger("certclient.rotation")
 
 T = TypeVar("T")
 

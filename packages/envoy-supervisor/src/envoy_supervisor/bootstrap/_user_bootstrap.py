@@ -48,9 +48,6 @@ def stats_flush_s(path: Path) -> float:
         return DEFAULT_FLUSH_S
 
 
-def sets_log_format(path: Path) -> bool:
-    """Says whether the bootstrap sets a log format, which Envoy refuses to have twice."""
-    try:
-        return b"application_log_config" in read_bytes(path, max_bytes=MAX_BOOTSTRAP_BYTES)
-    except OSError:
-        return False
+def sets_log_format(content: str) -> bool:
+    """Says whether a bootstrap sets a log format, which Envoy refuses to have twice."""
+    return "application_log_config" in content or "applicationLogConfig" in content

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from envoy_supervisor._config import EnvoyConfig
 
-LOG_FORMAT = "[%l][%n] %_"
-"""Level, component, message with its newlines escaped: one record is one line."""
+LOG_FORMAT = "[%E.%f][%t][%l][%n][%g:%#] %_"
+"""Seconds since 1970, thread, level, component, place in the code, and the message with its
+newlines escaped: one record is one line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

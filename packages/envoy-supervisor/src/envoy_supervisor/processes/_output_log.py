@@ -1,16 +1,18 @@
 """Logs the lines that Envoy prints: with Envoy's levels, bounded in size and in rate.
 
 Envoy's threads wait while a full pipe is not read, so the pipe is always read; lines that are too
-many for the log are counted and left out.
+many for the log are counted and left out. Each line becomes a record like the program's own, with
+the time at which Envoy wrote it, so that both have one form in the log.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 log = logging.getLogger("envoy_supervisor.envoy")
 
@@ -22,21 +24,31 @@ _LEVELS = {
     "debug": logging.DEBUG,
     "info": logging.INFO,
     "warning": logging.WARNING,
+    "warn": logging.WARNING,
     "error": logging.ERROR,
     "critical": logging.CRITICAL,
 }
 _RECORD = re.compile(
-    r"\[(trace|debug|info|warning|error|critical)\]\[([a-z0-9_]{1,64})\] (.*)", re.DOTALL
+    r"(?:\[(?P<time>\d{1,12}\.\d{6})\]\[(?P<thread>\d{1,12})\])?"
+    r"\[(?P<level>trace|debug|info|warning|error|critical)\]\[(?P<component>[^\]\s]{1,200})\]"
+    r"(?:\[(?P<caller>[^\]]{0,300})\])? (?P<text>.*)",
+    re.DOTALL,
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogLine:
-    """One line that Envoy printed. `component` is empty for a line that is no log record."""
+    """One line that Envoy printed. `component` is empty for a line that is no log record.
+
+    created: when Envoy wrote it, in seconds since 1970; None if the line does not say.
+    facts: what the line says besides.
+    """
 
     level: int
     component: str
     text: str
+    created: float | None = None
+    facts: Mapping[str, object] = field(default_factory=dict)
 
 
 def parse_line(line: bytes) -> LogLine:
@@ -44,9 +56,42 @@ def parse_line(line: bytes) -> LogLine:
     text = line[:MAX_LINE_BYTES].decode("utf-8", "replace").rstrip()
     if len(line) > MAX_LINE_BYTES:
         text += f" ... ({len(line)} bytes)"
+    elif text.startswith("{") and (parsed := _json_record(text)) is not None:
+        return parsed
     if (match := _RECORD.fullmatch(text)) is None:
         return LogLine(level=logging.INFO, component="", text=text)
-    return LogLine(level=_LEVELS[match[1]], component=match[2], text=match[3])
+    facts: dict[str, object] = {}
+    if match["caller"] is not None:
+        facts["caller"] = match["caller"]
+    if match["thread"] is not None:
+        facts["thread_id"] = int(match["thread"])
+    return LogLine(
+        level=_LEVELS[match["level"]],
+        component=match["component"],
+        text=match["text"],
+        created=float(match["time"]) if match["time"] else None,
+        facts=facts,
+    )
+
+
+def _json_record(text: str) -> LogLine | None:
+    """Reads a record in the form of Istio's bootstraps, which a user's own bootstrap may have."""
+    try:
+        entry = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    match entry:
+        case {"level": str(level), "msg": str(message)} if level in _LEVELS:
+            scope = str(entry.get("scope", ""))
+            names = {"caller": "caller", "thread": "thread_id"}
+            facts = {name: entry[key] for key, name in names.items() if key in entry}
+            return LogLine(
+                level=_LEVELS[level],
+                component=scope.removeprefix("envoy").strip() or "main",
+                text=message,
+                facts=facts,
+            )
+    return None
 
 
 class OutputLog:
@@ -93,12 +138,8 @@ class OutputLog:
             self._dropped += 1
             return
         self._report_dropped()
-        log.log(
-            parsed.level,
-            "%s",
-            parsed.text,
-            extra={"component": parsed.component, "pid": self._pid()},
-        )
+        if log.isEnabledFor(parsed.level):
+            log.handle(_record(parsed, self._pid()))
 
     def _allowed(self) -> bool:
         now = self._monotonic()
@@ -115,3 +156,13 @@ class OutputLog:
                 "envoy printed more than is logged", extra={"lines_left_out": self._dropped}
             )
             self._dropped = 0
+
+
+def _record(line: LogLine, pid: int) -> logging.LogRecord:
+    scope = f"envoy {line.component}" if line.component else "envoy"
+    facts = {**line.facts, "pid": pid}
+    record = log.makeRecord(scope, line.level, "", 0, "%s", (line.text,), None, extra=facts)
+    if line.created is not None:
+        record.created = line.created
+        record.msecs = line.created % 1 * 1000
+    return record

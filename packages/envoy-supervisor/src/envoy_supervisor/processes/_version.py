@@ -64,7 +64,7 @@ def read_version(config: EnvoyConfig) -> Version:
                 f"cannot read the bootstrap file {bootstrap}: {error.strerror}"
             ) from error
         admin, own_listeners = config.admin or admin_address(bootstrap), ()
-        log_format = sets_log_format(bootstrap)
+        log_format = sets_log_format(content)
         flush_s = stats_flush_s(bootstrap)
     return Version(
         name=_name(config, content),
@@ -72,7 +72,7 @@ def read_version(config: EnvoyConfig) -> Version:
         content=content,
         admin=config.admin or admin,
         own_listeners=own_listeners,
-        sets_log_format=log_format,
+        sets_log_format=log_format or any(map(sets_log_format, config.extra_args)),
         stats_flush_s=flush_s,
         fixed_listeners=_fixed_listeners(content, config.extra_args),
     )

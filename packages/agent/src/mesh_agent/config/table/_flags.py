@@ -2,31 +2,20 @@
 
 from mesh_agent.config.table._setting import HONOURED, TOLD, Setting
 
-_FILES = "the agent logs to standard output, and what reads that rotates files"
 _FORMER = "Istio's agent has not had it since 1.6: "
 _FIELD = _FORMER + "set {} in ProxyConfig instead"
 _GONE = _FORMER + "{}"
 
 ROOT = (
-    Setting(
-        "--log_target",
-        TOLD,
-        "the agent logs to standard output",
-        silent=("stdout", "[stdout]"),
-    ),
+    Setting("--log_target", HONOURED, "stdout, stderr and files; every line goes to each"),
     Setting("--log_as_json", HONOURED, "log JSON, one object a line", boolean=True),
-    Setting("--log_output_level", HONOURED, "level, or list of logger:level"),
-    Setting(
-        "--log_stacktrace_level",
-        TOLD,
-        "an error that is unexpected is always logged with its stack",
-        silent=("default:none", "none"),
-    ),
-    Setting("--log_caller", TOLD, "each record names the part of the agent it is of"),
-    Setting("--log_rotate", TOLD, _FILES),
-    Setting("--log_rotate_max_age", TOLD, _FILES, silent=("30",)),
-    Setting("--log_rotate_max_backups", TOLD, _FILES, silent=("1000",)),
-    Setting("--log_rotate_max_size", TOLD, _FILES, silent=("104857600",)),
+    Setting("--log_output_level", HONOURED, "level, or list of scope:level"),
+    Setting("--log_stacktrace_level", HONOURED, "from which level on lines have a stack"),
+    Setting("--log_caller", HONOURED, "scopes whose lines say where they come from"),
+    Setting("--log_rotate", HONOURED, "one more file, which is moved aside when it is large"),
+    Setting("--log_rotate_max_age", HONOURED, "days that such files are kept"),
+    Setting("--log_rotate_max_backups", HONOURED, "how many of them are kept"),
+    Setting("--log_rotate_max_size", HONOURED, "bytes, above which it is moved aside"),
     Setting("--vklog", TOLD, "the agent has no Kubernetes client", silent=("0",)),
 )
 

@@ -1,26 +1,13 @@
 import io
 import json
 import logging
-import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from mesh_lifecycle import LogLevelError, configure_logging
-
-
-@pytest.fixture(autouse=True)
-def _logging_as_before() -> Iterator[None]:
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    for name in ("quiet", "loud"):
-        logging.getLogger(name).setLevel(logging.NOTSET)
 
 
 def test_text_lines_carry_the_facts_behind_the_message() -> None:
@@ -87,26 +74,6 @@ def test_a_full_disk_costs_records_and_nothing_else() -> None:
     assert (process.returncode, process.stderr) == (0, "")
 
 
-def test_records_that_were_lost_are_counted_when_there_is_room_again() -> None:
-    reading, writing = os.pipe()
-    try:
-        os.set_blocking(writing, False)
-        with os.fdopen(writing, "w") as stream:
-            configure_logging(stream=stream)
-            log = logging.getLogger("x")
-            for _ in range(20):
-                log.info("long", extra={"text": "y" * 10_000})
-            os.read(reading, 1 << 20)
-            log.info("room again")
-
-            *_, lost = os.read(reading, 1 << 20).decode().splitlines()
-    finally:
-        os.close(reading)
-
-    assert "\tlog records were lost\tcount=" in lost
-    assert 'reason="Resource temporarily unavailable"' in lost
-
-
 def test_a_stream_that_was_closed_is_written_to_no_more(tmp_path: Path) -> None:
     file = tmp_path / "log"
     with file.open("w") as stream:
@@ -127,3 +94,21 @@ def test_a_record_whose_arguments_are_wrong_is_told_as_python_does(
     logging.getLogger("x").error("number %d", "text")
 
     assert "a real number is required" in capsys.readouterr().err
+
+
+def test_what_a_peer_sent_does_not_look_like_a_line_of_its_own() -> None:
+    stream = io.StringIO()
+    configure_logging(stream=stream)
+    logging.getLogger("x").error("%s", "one\n2026\tinfo\tforged\x1b[2J")
+    assert stream.getvalue().count("\n") == 1
+    assert stream.getvalue().rstrip("\n").split("\t")[3:] == ["one\\n2026\\tinfo\\tforged\\x1b[2J"]
+
+
+def test_facts_never_replace_what_every_line_has() -> None:
+    stream = io.StringIO()
+    configure_logging(as_json=True, stream=stream)
+    facts = {"level": 9, "time": "never", "scope": "another", "rate": float("nan"), "who": {1, 2}}
+    logging.getLogger("x").warning("as it is", extra=facts)
+    entry = json.loads(stream.getvalue(), parse_constant=pytest.fail)
+    assert (entry["level"], entry["scope"], entry["msg"]) == ("warning", "x", "as it is")
+    assert (entry["level_"], entry["scope_"], entry["rate"]) == ("9", "another", "nan")

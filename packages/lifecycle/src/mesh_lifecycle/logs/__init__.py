@@ -1,0 +1,1 @@
+"""Logging of a process: levels by scope, text or JSON, and targets that hold nothing up."""
