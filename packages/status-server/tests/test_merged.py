@@ -15,6 +15,7 @@ from prometheus_client.openmetrics.parser import (
 from prometheus_client.parser import text_string_to_metric_families as read_text
 
 from mesh_status_server import (
+    FetchError,
     MergedMetrics,
     Metric,
     TcpAddress,
@@ -23,6 +24,8 @@ from mesh_status_server import (
     gauge,
     http_server,
 )
+from mesh_status_server.metrics._negotiation import Format
+from mesh_status_server.metrics._pages import opened
 from mesh_testkit import idle_connections, until
 from scrape_peers import (
     ENVOY_LINES,
@@ -441,3 +444,26 @@ async def test_a_real_envoys_metrics_are_read_in_both_formats(
     finally:
         process.terminate()
         await process.wait()
+
+
+async def test_a_page_without_end_ends_at_its_bound(serve: Serve) -> None:
+    async def endless(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        while True:
+            writer.write(b"app 1\n" * 100)
+            await writer.drain()
+
+    source = application_source(await serve(endless))
+    async with opened(source, query="", headers=[], max_bytes=100_000) as page:
+        received = 0
+        with pytest.raises(FetchError, match="its page is longer than 100000 bytes"):
+            while lines := await page.read(Format.TEXT):
+                received += len(lines)
+    assert 0 < received <= 100_000
+
+
+async def test_a_line_in_many_small_pieces_is_one_line(serve: Serve) -> None:
+    page = b'app{path="/some/where"} 1\n' * 1000
+    scraped = await Merging(applications=[await serve(Peer(chunked(page, size=1)))]).scrape()
+    assert scraped.body.endswith(page)

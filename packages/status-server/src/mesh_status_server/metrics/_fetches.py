@@ -10,7 +10,7 @@ from mesh_status_server._errors import FetchError
 from mesh_status_server.http._fetching import Headers
 from mesh_status_server.http._messages import Send
 from mesh_status_server.metrics._negotiation import Format
-from mesh_status_server.metrics._pages import MANY_SOURCES_MAX_BYTES, Source, opened
+from mesh_status_server.metrics._pages import MAX_BYTES, SEVERAL_MAX_BYTES, Source, opened
 
 T = TypeVar("T")
 
@@ -54,7 +54,7 @@ class Fetch:
         self.wanted: asyncio.Future[Format] = loop.create_future()
         self._pieces = asyncio.Queue[bytes | FetchError](_MOST_PIECES)
 
-    async def run(self, *, query: str, headers: Headers, max_bytes: int | None) -> None:
+    async def run(self, *, query: str, headers: Headers, max_bytes: int) -> None:
         """Fetch the page; an error is passed to `copy`."""
         page = opened(self.source, query=query, headers=headers, max_bytes=max_bytes)
         end: bytes | FetchError = b""
@@ -105,9 +105,9 @@ async def fetching_all(
             fetch.run(
                 query=query,
                 headers=[*headers, ("accept", Format.TEXT if fetch.source.text_only else accept)],
-                max_bytes=MANY_SOURCES_MAX_BYTES
+                max_bytes=SEVERAL_MAX_BYTES
                 if several and not fetch.source.text_only
-                else None,
+                else MAX_BYTES,
             ),
             name=f"metrics of {fetch.source.name}",
         )

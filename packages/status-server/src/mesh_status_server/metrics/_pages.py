@@ -9,7 +9,10 @@ from mesh_status_server.http._fetching import Address, Answer, Headers, TcpAddre
 from mesh_status_server.metrics._negotiation import Format, format_of
 
 _MAX_LINE_BYTES = 1024 * 1024
-MANY_SOURCES_MAX_BYTES = 10 * 1024 * 1024
+MAX_BYTES = 256 * 1024 * 1024
+"""No application has so many metrics; a page without end would never be done."""
+SEVERAL_MAX_BYTES = 10 * 1024 * 1024
+"""Of each application, where there are several."""
 
 
 class Source(NamedTuple):
@@ -44,29 +47,41 @@ def application_source(port: int, path: str = "/metrics", *, host: str = "localh
 
 
 class Page:
-    """The lines of a source."""
+    """The lines of a source. max_bytes: how long the page may be."""
 
-    def __init__(self, answer: Answer, page_format: Format, *, max_bytes: int | None) -> None:
+    def __init__(self, answer: Answer, page_format: Format, *, max_bytes: int) -> None:
         self.format = page_format
         self._answer = answer
-        self._left = max_bytes
-        self._rest = b""
+        self._max_bytes = max_bytes
+        self._bytes = 0
+        self._line: list[bytes] = []
+        self._line_bytes = 0
         self._begun = False
 
     async def read(self, wanted: Format) -> bytes:
         """Returns the next lines, b"" at the end; raises `FetchError`."""
         while piece := await self._answer.read():
-            whole, newline, self._rest = (self._rest + piece).rpartition(b"\n")
-            if len(self._rest) > _MAX_LINE_BYTES:
+            whole, newline, rest = piece.rpartition(b"\n")
+            begun = self._taken_line() if newline else b""
+            self._line.append(rest)
+            self._line_bytes += len(rest)
+            if self._line_bytes > _MAX_LINE_BYTES:
                 raise FetchError(f"a line is longer than {_MAX_LINE_BYTES} bytes")
-            if newline and (lines := self._checked(whole + newline, wanted)):
+            if newline and (lines := self._checked(begun + whole + newline, wanted)):
                 return lines
-        rest, self._rest = self._rest, b""
-        if not rest:
+        last = self._taken_line()
+        if not last:
             return b""
         if not self._answer.framed:
             raise FetchError("the connection ended within a line")
-        return self._checked(rest + b"\n", wanted)
+        return self._checked(last + b"\n", wanted)
+
+    def _taken_line(self) -> bytes:
+        """Returns the line that has begun; joined once, however small the pieces are."""
+        line = b"".join(self._line)
+        self._line.clear()
+        self._line_bytes = 0
+        return line
 
     def _checked(self, lines: bytes, wanted: Format) -> bytes:
         from mesh_status_server.metrics import _lines
@@ -75,13 +90,9 @@ class Page:
         if bad is not None:
             raise FetchError(f"{bad.decode(errors='replace')!r} is no line of metrics")
         self._begun = True
-        if self._left is not None:
-            self._left -= len(lines)
-            if self._left < 0:
-                raise FetchError(
-                    f"its page is larger than the {MANY_SOURCES_MAX_BYTES} bytes that one of "
-                    "several targets may have"
-                )
+        self._bytes += len(lines)
+        if self._bytes > self._max_bytes:
+            raise FetchError(f"its page is longer than {self._max_bytes} bytes")
         lines = _lines.without_end(lines)
         if self.format.is_openmetrics and not wanted.is_openmetrics:
             return _lines.openmetrics_as_text(lines)
@@ -92,7 +103,7 @@ class Page:
 
 @asynccontextmanager
 async def opened(
-    source: Source, *, query: str, headers: Headers, max_bytes: int | None
+    source: Source, *, query: str, headers: Headers, max_bytes: int
 ) -> AsyncIterator[Page]:
     """Ask a source for its metrics; the page is there when the head of the answer has come.
 
