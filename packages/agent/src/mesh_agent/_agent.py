@@ -17,6 +17,7 @@ from mesh_agent._errors import EnvoyEnded
 from mesh_agent._interceptors import interceptors
 from mesh_agent.dns._dns_server import dns_server
 from mesh_agent.envoy._listener_changes import ListenerChanges
+from mesh_agent.envoy._machine_place import machine_place
 from mesh_agent.envoy._restarts import Restarts, obstacle_to_restart
 from mesh_agent.identity._learned_roots import CONFIGURATION, further_roots
 from mesh_agent.identity._workload_secrets import OwnSecrets, workload_secrets
@@ -36,6 +37,7 @@ async def run(config: AgentConfig) -> None:
     Raises `EnvoyEnded` if Envoy ends by itself, and the parts' own errors if one can't start.
     """
     async with AsyncExitStack() as stack:
+        place = await stack.enter_async_context(machine_place(config.place))
         start = await stack.enter_async_context(common_start(config))
         envoy_ready = start.readiness.register("envoy")
         learned = start.learned_roots
@@ -56,7 +58,9 @@ async def run(config: AgentConfig) -> None:
                 further_roots=further_roots(learned, CONFIGURATION),
             )
         )
-        envoy = await stack.enter_async_context(envoy_supervisor.running(config.envoy))
+        envoy = await stack.enter_async_context(
+            envoy_supervisor.running(place.applied(config.envoy))
+        )
         stack.enter_context(listener_changes.told_to(envoy))
         stack.enter_context(reopening_access_logs(envoy))
         restarts = Restarts(
@@ -64,6 +68,7 @@ async def run(config: AgentConfig) -> None:
             config.envoy,
             config.bootstrap_files,
             obstacle=partial(obstacle_to_restart, relay, config.bootstrap_files),
+            amended=place.applied,
         )
         if config.bootstrap_files.paths:
             await stack.enter_async_context(

@@ -32,6 +32,7 @@ from mesh_agent.config._control_plane import (
 from mesh_agent.config._flags import Flags
 from mesh_agent.config._grpc import grpc_bootstrap_file, grpc_refresh
 from mesh_agent.config._machine_addresses import excluded_interfaces, machine_addresses
+from mesh_agent.config._machine_place import PlaceConfig, place_config
 from mesh_agent.config._settings import Settings, is_address
 from mesh_agent.config._sockets import gateway_credentials_socket, sds_socket
 from mesh_agent.config._status_server import StatusConfig, status_config
@@ -69,6 +70,7 @@ class AgentConfig:
     names: how the workload's DNS queries are answered; None if they are not.
     trust_updates: whether roots are taken from the configuration stream.
     learned_roots: the file that keeps roots learned from the control plane; None to learn none.
+    place: where the machine is, and which cloud is asked for it.
     core_files: whether the agent and its Envoy may leave core files, which hold keys.
     metadata_variables: the variables that only `proxyMetadata` sets; they count for Envoy too.
     effective: every value with where it comes from, and the settings without effect.
@@ -93,6 +95,7 @@ class AgentConfig:
     grpc_refresh: timedelta | None = None
     trust_updates: bool
     learned_roots: Path | None
+    place: PlaceConfig
     core_files: bool
     metadata_variables: Mapping[str, str]
     effective: EffectiveConfig
@@ -138,6 +141,7 @@ def compose_config(
         files=bootstrap,
     )
     trust_updates = settings.flag("PROXY_CONFIG_XDS_AGENT", default=True)
+    place = place_config(settings, proxy)
     core_files = settings.flag("ISTIO_ENVOY_ENABLE_CORE_DUMP")
     names = names_config(settings, identity)
     rotation = rotation_config(settings, spiffe_id)
@@ -180,6 +184,7 @@ def compose_config(
         trust_updates=trust_updates,
         learned_roots=learned_roots_file(authority, relay) if trust_updates else None,
         status=status,
+        place=place,
         core_files=core_files,
         metadata_variables=settings.metadata_added,
         effective=effective,

@@ -6,6 +6,7 @@ the agent keeps all three up.
 
 import logging
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import xds_proxy
@@ -19,6 +20,7 @@ from mesh_agent._grpc_bootstrap import (
 )
 from mesh_agent._interceptors import interceptors
 from mesh_agent.dns._dns_server import dns_server
+from mesh_agent.envoy._machine_place import machine_place
 from mesh_agent.identity._learned_roots import CONFIGURATION, further_roots
 from mesh_agent.identity._workload_secrets import fresh_certificates
 from mesh_agent.readiness._certificate import watch_certificate
@@ -36,6 +38,7 @@ async def run_without_envoy(config: AgentConfig, bootstrap_path: Path) -> None:
     Raises `BootstrapNotWritten`, and the parts' own errors if one can't start.
     """
     async with AsyncExitStack() as stack:
+        place = await stack.enter_async_context(machine_place(config.place))
         start = await stack.enter_async_context(common_start(config))
         files_ready = start.readiness.register("files")
         learned = start.learned_roots
@@ -50,8 +53,9 @@ async def run_without_envoy(config: AgentConfig, bootstrap_path: Path) -> None:
                 further_roots=further_roots(learned, CONFIGURATION),
             )
         )
-        await write_grpc_bootstrap(bootstrap_path, grpc_bootstrap(config))
-        refreshing = keep_refresh_interval(config, bootstrap_path, secrets.certificates)
+        placed = replace(config, envoy=place.applied(config.envoy))
+        await write_grpc_bootstrap(bootstrap_path, grpc_bootstrap(placed))
+        refreshing = keep_refresh_interval(placed, bootstrap_path, secrets.certificates)
         await stack.enter_async_context(in_background(refreshing, name="grpc bootstrap"))
         watching_files = watch_files(files_needed(config, bootstrap_path), files_ready)
         await stack.enter_async_context(in_background(watching_files, name="files"))

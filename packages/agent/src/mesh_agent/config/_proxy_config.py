@@ -88,7 +88,7 @@ def merge_layers(layers: Iterable[Layer]) -> ProxyConfig:
             origins[key] = Place(layer, (key,))
             if key == "proxyMetadata" and isinstance(value, dict):
                 metadata.update({name: _text(text) for name, text in value.items()})
-                metadata_origins.update(dict.fromkeys(value, layer.name))
+                metadata_origins.update({name: layer.known_place((key, name)) for name in value})
                 merged[key] = dict(metadata)
             else:
                 merged[key] = value

@@ -21,6 +21,7 @@ class Restarts:
 
     obstacle: returns why a new Envoy could not get ready now, None if it could. To try one all the
         same would cost the old one its admin interface before the new one is given up.
+    amended: changes the configuration for an Envoy that starts now.
     obstacle_look_s: after how long a change that waits for the obstacle to go looks again.
     """
 
@@ -31,12 +32,14 @@ class Restarts:
         files: BootstrapFiles,
         *,
         obstacle: Callable[[], str | None],
+        amended: Callable[[EnvoyConfig], EnvoyConfig] = lambda config: config,
         obstacle_look_s: float = 2.0,
     ) -> None:
         self._envoy = envoy
         self._config = config
         self._files = files
         self._obstacle = obstacle
+        self._amended = amended
         self._obstacle_look_s = obstacle_look_s
         self.follows = False
         """Whether changes of the files are watched by now."""
@@ -50,7 +53,7 @@ class Restarts:
             if (reason := self._obstacle()) is not None:
                 raise RestartRefused(reason)
             arguments = await self._override_arguments()
-            wanted = dataclasses.replace(self._config, extra_args=arguments)
+            wanted = dataclasses.replace(self._amended(self._config), extra_args=arguments)
             replaced = await self._envoy.restart(wanted)
         except EnvoySupervisorError as error:
             log.error("envoy was not restarted", extra={"reason": str(error)})

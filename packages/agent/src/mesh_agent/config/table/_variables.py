@@ -26,10 +26,10 @@ IDENTITY = (
         "ISTIO_PROMETHEUS_ANNOTATIONS", HONOURED, "the application's metrics, merged into scrapes"
     ),
     Setting("ISTIO_CPU_LIMIT", HONOURED, "Envoy's worker threads where `concurrency` is not given"),
-    Setting("CLOUD_PLATFORM", TOLD, "a cloud is not asked for the place of the machine"),
-    Setting("GCP_METADATA", TOLD, "a cloud is not asked for the place of the machine"),
-    Setting("GCP_ZONE", TOLD, "a cloud is not asked for the place of the machine"),
-    Setting("GKE_CLUSTER_URL", TOLD, "a cloud is not asked for the place of the machine"),
+    Setting("CLOUD_PLATFORM", HONOURED, "`aws`, `azure`, `gcp` or `none`, else told by the DMI"),
+    Setting("GCP_METADATA", HONOURED, "`PROJECT|NUMBER|CLUSTER|ZONE`, in place of asking GCP"),
+    Setting("GCP_ZONE", HONOURED, "the zone on GCP, in place of asking"),
+    Setting("GKE_CLUSTER_URL", HONOURED, "the cluster's URL on GCP, in PLATFORM_METADATA"),
     Setting("GCP_QUOTA_PROJECT", TOLD, "the agent calls no service of Google's"),
     Setting("ISTIO_DUAL_STACK", HONOURED, "Envoy's own listeners listen on IPv6 as well"),
 )
@@ -275,6 +275,9 @@ SURROUNDINGS = (
 
 OUR_OWN = (
     Setting("ENVOY_PATH", HONOURED, "which Envoy to run"),
+    Setting("AWS_EC2_METADATA_DISABLED", HONOURED, "AWS is not asked where the machine is"),
+    Setting("AWS_EC2_METADATA_SERVICE_ENDPOINT", HONOURED, "where AWS is asked that"),
+    Setting("GCE_METADATA_HOST", HONOURED, "where GCP is asked that"),
     Setting("MESH_AGENT_BIND_ADDRESS", HONOURED, "one address for all that listens"),
     Setting("MESH_AGENT_ENVOY_MAX_HEAP", HONOURED, "how large Envoy's heap may get"),
     Setting("MESH_AGENT_GRPC_REFRESH_INTERVAL", HONOURED, "how often gRPC reads certificates"),
