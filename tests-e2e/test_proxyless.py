@@ -344,7 +344,7 @@ async def test_calls_are_spread_by_weight(tmp_path: Path, record: Record) -> Non
         file = mesh.state.config / "heavy.yaml"
         replace(file, service("heavy", *addresses, account="greeter", weights=(4, 1)))
         async with calling(mesh, "caller", f"xds:///heavy.shop:{PORT}", rate_per_s=200) as calls:
-            await calls.until_made(400)
+            await calls.until_made(800)
         record("weights 4 and 1", calls.served_by)
         assert calls.failures == []
         assert calls.served_by["greeter-1"] > calls.served_by["greeter-2"] > 0

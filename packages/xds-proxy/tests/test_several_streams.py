@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import AsyncExitStack
 
 import grpc
 import pytest
@@ -209,6 +210,16 @@ async def test_one_stream_too_many_ends_the_oldest_and_says_why(start_relay: Rel
         await _accepts(upstreams[1], envoys[1], "w1")
         for context in contexts:
             await context.__aexit__(None, None, None)
+
+
+async def test_how_many_there_may_be_is_a_setting(start_relay: RelayStarter) -> None:
+    async with control_plane() as plane, start_relay(plane.address, max_streams=7) as running:
+        async with AsyncExitStack() as stack:
+            for number in range(7):
+                client = await stack.enter_async_context(envoy_stream(running.socket_path))
+                await _open(plane, client, f"v{number}")
+            assert running.relay.status.streams == 7
+            assert running.relay.counters.crowded_out == 0
 
 
 async def test_leaving_ends_all_of_them(start_relay: RelayStarter) -> None:

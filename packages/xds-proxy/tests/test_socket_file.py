@@ -28,6 +28,12 @@ def _config(
     return RelayConfig(socket_path=path, upstream=upstream_config)
 
 
+async def test_the_socket_s_mode_is_a_setting(socket_dir: Path) -> None:
+    path = socket_dir / "XDS"
+    async with relaying(replace(_config(path), socket_mode=0o666)):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o666
+
+
 async def test_directory_and_socket_belong_to_this_user_alone(socket_dir: Path) -> None:
     path = socket_dir / "etc" / "proxy" / "XDS"
     umask = os.umask(0)

@@ -54,7 +54,8 @@ async def greeted(
 class Calls:
     """Calls that go on, and how they ended.
 
-    served_by: how often each server answered. callers: the identities that servers saw.
+    served_by: how often each server answered over kept connections (a new channel calls whichever
+        it is connected to first). callers: the identities that servers saw.
     """
 
     target: str
@@ -73,7 +74,8 @@ class Calls:
             return
         answer = told["answer"]
         self.last_served_by = answer["served-by"]
-        self.served_by[self.last_served_by] = self.served_by.get(self.last_served_by, 0) + 1
+        if not told["new"]:
+            self.served_by[self.last_served_by] = self.served_by.get(self.last_served_by, 0) + 1
         self.callers.add(answer["caller"])
 
     async def until_made(self, further: int) -> None:

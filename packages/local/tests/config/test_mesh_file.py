@@ -199,6 +199,25 @@ def test_the_whole_file_is_read(shop: MeshFile) -> None:
             ),
         ),
         (
+            "workloads:\n- name: a\n  proxyless: true\n  ports:\n  - {port: 80}\n",
+            "5: workloads[0].ports[0].protocol: a proxyless workload serves grpc only, not http",
+        ),
+        (
+            (
+                "workloads:\n- {name: a, proxyless: true}\nchecks:\n  - name: c\n    from: a\n"
+                "    request: GET http://b:80/\n    expect: {status: 200}\n"
+            ),
+            '5: checks[0].from: the workload "a" is proxyless: it has no Envoy to send through',
+        ),
+        (
+            (
+                "workloads:\n- {name: a, proxyless: true, ports: [{port: 80, protocol: grpc}]}\n"
+                "checks:\n  - name: c\n    from: user\n    request: GET http://a:80/\n"
+                "    expect: {status: 200}\n"
+            ),
+            '6: checks[0].request: the workload "a" is proxyless: it answers gRPC, not HTTP',
+        ),
+        (
             "workloads:\n  - name: a\n    env: {A=B: x}\n",
             "3: workloads[0].env.A=B: is not the name of an environment variable",
         ),

@@ -1,6 +1,8 @@
-from mesh_local import MeshPlan, mesh_config, mesh_documents
+from collections.abc import Callable
+
+from mesh_local import Block, MeshFile, MeshPlan, mesh_config, mesh_documents, plan_mesh
 from mesh_local.config._plan import needed_endpoints
-from mesh_local.state._istio import to_yaml
+from mesh_local.state._istio import instance_labels, to_yaml
 from mesh_testkit import Golden
 
 
@@ -19,6 +21,23 @@ def test_a_service_is_found_by_each_of_its_names(plan: MeshPlan) -> None:
     for host in ("backend", "backend.shop", "backend.shop.svc.cluster.local"):
         assert [each.name for each in plan.serving(host, 8080)] == ["backend-1", "backend-2"]
     assert plan.serving("backend", 1) == ()
+
+
+def test_a_proxyless_program_listens_where_others_reach_it(parse: Callable[..., MeshFile]) -> None:
+    file = parse(
+        "workloads:\n- {name: a, proxyless: true, command: [x], "
+        "ports: [{port: 50051, protocol: grpc}]}\n- {name: b, ports: [{port: 80}]}\n"
+    )
+    plan = plan_mesh(file, Block(number=64))
+    addresses = plan.instances[0].addresses
+    assert addresses.app == addresses.outbound == addresses.inbound == "127.64.1.1"
+    labels = {each.name: instance_labels(each) for each in plan.instances}
+    assert labels["a"] == {"app": "a", "inject.istio.io/templates": "grpc-agent"}
+    assert labels["b"] == {"app": "b"}
+    needed = list(needed_endpoints(plan))
+    assert ("127.64.1.1", 50051) in needed
+    assert len(needed) == len(set(needed))
+    assert not [host for host, _ in needed if host in ("127.64.1.2", "127.64.1.3")]
 
 
 def test_every_port_of_the_mesh_is_looked_at_once(plan: MeshPlan) -> None:

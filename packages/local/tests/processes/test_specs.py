@@ -77,6 +77,22 @@ def test_names_are_answered_at_the_port_that_the_file_gives_or_nowhere(plan: Mes
         assert ("ISTIO_META_DNS_CAPTURE" in agent) == (address is not None)
 
 
+def test_a_proxyless_program_finds_its_agent_by_a_file(plan: MeshPlan) -> None:
+    workload = msgspec.structs.replace(plan.instances[0].workload, proxyless=True)
+    instance = replace(plan.instances[0], workload=workload)
+    agent = agent_process(plan, instance, STATE, USER_ENVIRONMENT)
+    app = app_process(plan, instance, STATE, USER_ENVIRONMENT)
+    assert app is not None
+    assert agent.environment["DISABLE_ENVOY"] == "true"
+    assert agent.environment["OUTPUT_CERTS"] == "./var/lib/istio/data"
+    assert "ISTIO_META_DNS_CAPTURE" not in agent.environment
+    bootstrap = "/state/workloads/backend-1/etc/istio/proxy/grpc-bootstrap.json"
+    assert app.environment["GRPC_XDS_BOOTSTRAP"] == bootstrap
+    assert app.environment["no_grpc_proxy"] == "*"
+    assert app.environment["http_proxy"] == "http://proxy:3128", "the user's own stays"
+    assert "MESH_DNS" not in app.environment
+
+
 def test_a_workload_without_a_command_is_the_user_s_to_start(plan: MeshPlan) -> None:
     assert app_process(plan, plan.instances[3], STATE, {}) is None
 

@@ -16,6 +16,7 @@ from envoy.service.discovery.v3 import discovery_pb2
 from mesh_testkit import PATIENCE_S, until
 from mesh_testkit.certificates import Authority
 from xds_proxy import (
+    MAX_STREAMS,
     Interceptor,
     Relay,
     RelayConfig,
@@ -173,6 +174,7 @@ class RelayStarter:
         max_pending_write_bytes: int = 256 * 1024 * 1024,
         max_queued_bytes: int = 64 * 1024 * 1024,
         hold_s: float = 0.0,
+        max_streams: int = MAX_STREAMS,
         observer: ResponseObserver | None = None,
         **upstream: Unpack[UpstreamSettings],
     ) -> AsyncIterator[RunningRelay]:
@@ -185,6 +187,7 @@ class RelayStarter:
             max_queued_bytes=max_queued_bytes,
             socket_path=self._directory / "proxy" / "XDS",
             hold_s=hold_s,
+            max_streams=max_streams,
             upstream=replace(UpstreamConfig(address=address, root_certificate=None), **settings),
         )
         async with relaying(config, interceptors, observer=observer) as relay:
