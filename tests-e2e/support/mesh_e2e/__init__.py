@@ -39,6 +39,7 @@ from mesh_e2e._short_lives import (
     short_lived,
 )
 from mesh_e2e._soaks import soaked
+from mesh_e2e._troubles import TROUBLES, Case, Plane, plane, screens_of, workload
 
 __all__ = [
     "agent_environment",
@@ -47,13 +48,16 @@ __all__ = [
     "ROOT",
     "SDS_SOCKET",
     "TOKEN",
+    "TROUBLES",
     "Agent",
     "Audited",
     "Calls",
+    "Case",
     "Failure",
     "ForeignAuthority",
     "Load",
     "LoadReport",
+    "Plane",
     "RotationOutcome",
     "Secret",
     "Servers",
@@ -83,6 +87,7 @@ __all__ = [
     "mesh_of",
     "node_programs",
     "own_address",
+    "plane",
     "presented_certificate",
     "presented_serial",
     "put",
@@ -92,6 +97,7 @@ __all__ = [
     "rotate",
     "run_command",
     "running_agent",
+    "screens_of",
     "secret_key",
     "secret_token",
     "secrets_on_disk",
@@ -103,4 +109,5 @@ __all__ = [
     "stalled_streams",
     "trusted_roots",
     "until_listening",
+    "workload",
 ]

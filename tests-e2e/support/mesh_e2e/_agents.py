@@ -8,7 +8,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -158,13 +158,20 @@ def own_address(number: int) -> str:
 
 @asynccontextmanager
 async def running_agent(
-    directory: Path, environment: Mapping[str, str], *arguments: str
+    directory: Path,
+    environment: Mapping[str, str],
+    *arguments: str,
+    wrapper: Sequence[str] = (),
 ) -> AsyncIterator[Agent]:
-    """Run an agent in `directory`; it must end with 0 when it is told to stop."""
+    """Run an agent in `directory`; it must end with 0 when it is told to stop.
+
+    wrapper: words before the command, for a program that becomes the agent.
+    """
     log = directory / "agent.log"
     async with AsyncExitStack() as stack:
         with log.open("ab") as output:
             process = await asyncio.create_subprocess_exec(
+                *wrapper,
                 *(sys.executable, "-m", "mesh_agent", "proxy", "sidecar", *arguments),
                 env=environment,
                 cwd=directory,

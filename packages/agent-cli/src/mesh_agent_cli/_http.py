@@ -150,8 +150,7 @@ def fetch_object(
     except Unanswered as error:
         raise CliError(f"{failed}: {error}: is it running?") from None
     if answer.status != 200:
-        said = " ".join(answer.body[:500].decode("utf-8", "replace").split())
-        raise CliError(f"{failed}: {url} answered {answer.status}" + (f": {said}" if said else ""))
+        raise CliError(f"{failed}: {url} answered {answer.status}{_said(answer.body, program)}")
     try:
         found = json.loads(answer.body)
     except (ValueError, RecursionError):
@@ -159,3 +158,12 @@ def fetch_object(
     if not isinstance(found, dict):
         raise CliError(f"{url} did not answer with a JSON object: is it {program}?")
     return found
+
+
+def _said(body: bytes, program: str) -> str:
+    """Return the beginning of a body; a page for browsers is not of a program of ours."""
+    said = " ".join(body[:500].decode("utf-8", "replace").split())
+    if said.startswith("<"):
+        return f" with a page of HTML: is it {program}?"
+    clean = "".join(each if each.isprintable() else "?" for each in said)
+    return f": {clean}" if clean else ""

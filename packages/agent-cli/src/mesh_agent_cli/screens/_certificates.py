@@ -38,7 +38,8 @@ def fetch_certificates(*, address: str, port: int, envoy_port: int | None) -> Ma
     except CliError as raised:
         error = str(raised)
     agent = mapping(status, "certificate")
-    differences = None if envoy is None else list(_differences(agent, envoy))
+    compared = envoy is not None and (_serial(agent) or any(_chains(envoy, "cert_chain")))
+    differences = list(_differences(agent, envoy)) if envoy is not None and compared else None
     return {
         "spiffe_id": status.get("spiffe_id"),
         "agent": agent,
@@ -107,8 +108,10 @@ def _rows(found: Mapping[str, object], now: datetime) -> Iterator[Row]:
         differences = found.get("differences")
         said = "; ".join(map(str, differences)) if isinstance(differences, list) else ""
         yield Row("agree", f"NO: {said}", Tone.BAD)
+    elif found.get("envoy") is None:
+        yield Row("agree", "not known: Envoy was not asked")
     else:
-        yield Row("agree", "not known")
+        yield Row("agree", "neither has a certificate", Tone.BAD)
 
 
 def _issued(agent: Mapping[str, object], now: datetime) -> Iterator[Row]:

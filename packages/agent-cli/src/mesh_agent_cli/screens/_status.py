@@ -19,6 +19,8 @@ from mesh_agent_cli.screens._fields import (
 from mesh_agent_cli.screens._resource_types import resource_types
 from mesh_agent_cli.screens._terminal import Row, Screen, Tone, rows
 
+_SHORT = 60
+"""An error that is longer stands on the screen once."""
 _NEARLY_S = 600
 """An outage that is nearer than this is shown as a doubt."""
 
@@ -68,6 +70,10 @@ def _readiness(status: Mapping[str, object]) -> Iterator[Row]:
         if isinstance(reasons, dict):
             reasons = [f"{name}: {reason}" for name, reason in reasons.items()]
         said = "; ".join(map(str, reasons)) if isinstance(reasons, list) else ""
+        for part in ("certificate", "xds"):
+            error = text(mapping(status, part), "last_error")
+            if len(error) > _SHORT:
+                said = said.replace(error, "see below")
         yield Row("ready", f"no ({said})" if said else "no", Tone.BAD)
     conditions = mapping(status, "conditions")
     if conditions:
@@ -179,8 +185,8 @@ def _dns(names: Mapping[str, object]) -> Iterator[Row]:
     if names.get("table") is False:
         table = "NO TABLE YET"
     else:
-        hosts = f"{names['hosts']} hosts" if "hosts" in names else "a table"
-        table = hosts
+        hosts = number(names, "hosts")
+        table = f"{hosts} host{'s' if hosts != 1 else ''}" if "hosts" in names else "a table"
     said = f"{table}, {asked} queries" if "queries" in names else table
     if asked:
         rates = (

@@ -34,14 +34,11 @@ def agent(config: DoctorConfig, seen: Observed) -> Iterator[Finding]:
                 "look at the agent's log; an agent that does not answer at all has to be restarted",
             )
         return
-    faults = [
-        *_configuration(entry(document, "xds")),
-        *_certificate(entry(document, "certificate"), seen),
-        *_drift(entry(document, "certificate"), seen),
-        *_envoy(entry(document, "envoy")),
-    ]
-    yield from _readiness(document, where)
-    yield from faults
+    yield from _certificate(entry(document, "certificate"), seen)
+    yield from _drift(entry(document, "certificate"), seen)
+    yield from _configuration(entry(document, "xds"), seen.now)
+    yield from _envoy(entry(document, "envoy"))
+    yield from _readiness(document, where)  # follows from all the others
 
 
 def _readiness(document: Mapping[str, object], where: str) -> Iterator[Finding]:
@@ -50,6 +47,10 @@ def _readiness(document: Mapping[str, object], where: str) -> Iterator[Finding]:
         return
     reasons = document.get("reasons")
     said = "; ".join(map(str, reasons)) if isinstance(reasons, list) else ""
+    for part in ("certificate", "xds"):
+        error = entry(document, part).get("last_error")
+        if isinstance(error, str) and error:
+            said = said.replace(error, "see above")
     yield problem(
         CHECK,
         Cause.AGENT_NOT_READY,
@@ -58,13 +59,14 @@ def _readiness(document: Mapping[str, object], where: str) -> Iterator[Finding]:
     )
 
 
-def _configuration(xds: Mapping[str, object]) -> Iterator[Finding]:
+def _configuration(xds: Mapping[str, object], now: float) -> Iterator[Finding]:
     if xds.get("connected") is False:
-        since = f" since {text(xds, 'since')}" if text(xds, "since") else ""
+        left_s = _seconds_left(text(xds, "since"), now)
+        since = "" if left_s is None else f" for {span(left_s)}"
         yield problem(
             "configuration stream",
             Cause.AGENT_DISCONNECTED,
-            f"the agent is not connected to the control plane{since}: "
+            f"the agent has not been connected to the control plane{since}: "
             f"{text(xds, 'last_error') or 'it has not answered yet'}",
             "see the control plane and the token; Envoy goes on with the configuration that it has",
         )

@@ -103,6 +103,8 @@ async def seen_page(place: HttpPlace, *, timeout_s: float) -> SeenPage:
     except NoPage as error:
         return SeenPage(reason=str(error), refused=error.refused, answered=error.answered)
     said = " ".join(page.body[:200].decode("utf-8", "replace").split())
+    if said.startswith("<"):
+        said = "a page of HTML"
     if page.status != 200:
         return SeenPage(reason=f"it answers {page.status}: {said}", answered=True)
     try:

@@ -22,7 +22,7 @@ _FILES = (
     ("udp6", Protocol.UDP, _UNCONNECTED),
 )
 _MOST_LINES = 100_000
-_MOST_PROGRAM = 40
+_MOST_PROGRAM = 80
 
 
 def listeners(ports: frozenset[int], proc: Path = Path("/proc")) -> tuple[Listener, ...] | None:
