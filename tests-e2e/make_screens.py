@@ -6,7 +6,6 @@ others, so that the file changes only when the screens do.
 """
 
 import asyncio
-import os
 import re
 import sys
 import tempfile
@@ -40,8 +39,6 @@ def main() -> None:
     missing = [case.name for case in TROUBLES if case.obstacle]
     if missing:
         sys.exit(f"these can't be had on this machine: {', '.join(missing)}")
-    # What the commands are called with is what they print here: in colours on no terminal.
-    os.environ["COLUMNS"] = "80"
     rows, sections = [], []
     with tempfile.TemporaryDirectory() as folder, plane(Path(folder, "plane"), PLANE) as running:
         for case in TROUBLES:

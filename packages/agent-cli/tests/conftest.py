@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -32,7 +32,8 @@ def _serve(
             self.send_response(status)
             self.send_header("content-length", str(len(body)))
             self.end_headers()
-            self.wfile.write(body)
+            with suppress(ConnectionError):  # a client may have had enough
+                self.wfile.write(body)
 
         do_GET = do_POST = _answer  # noqa: N815 - the names are http.server's
 

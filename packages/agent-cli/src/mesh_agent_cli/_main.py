@@ -56,10 +56,10 @@ def main(
 
 
 def _reader_gone() -> int:
-    """Return the status of a program that SIGPIPE ended; from here on nothing is written."""
+    """Return the exit status; from here on nothing is written."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 141
+    return 1
 
 
 def _wrong_call(error: Exception) -> int:

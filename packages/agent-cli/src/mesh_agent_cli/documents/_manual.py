@@ -10,10 +10,9 @@ from mesh_agent_cli.documents._command_tree import Command, Parameter, Program
 
 EXIT_CODES = (
     ("0", "done; for doctor: no problem was found"),
-    ("1", "failed; for doctor: a problem was found"),
+    ("1", "failed, or the reader of the output has gone; for doctor: a problem was found"),
     ("2", "a wrong call: an unknown command or option, or a value that can't be"),
     ("130", "interrupted (Ctrl-C)"),
-    ("141", "the reader of the output has gone (as with `| head`)"),
 )
 
 
