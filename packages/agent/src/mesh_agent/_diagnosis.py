@@ -36,6 +36,8 @@ def doctor_config(config: AgentConfig, problems: tuple[str, ...]) -> mesh_doctor
         dns=_dns(config),
         envoy=_envoy(config),
         interception=_interception(config),
+        workload=f"{config.identity.pod_name}.{config.identity.namespace}",
+        own_program="mesh_agent._process",
     )
 
 

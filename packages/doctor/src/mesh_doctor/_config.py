@@ -103,6 +103,8 @@ class DoctorConfig:
     agent: the status of the agent, if it runs. certificates: those that its Envoy has.
     token, dns, envoy: None where there is none to be examined.
     interception: the mode that the workload's traffic is captured in; empty if it is not set.
+    workload: its name, as the agent tells it; empty if any agent will do.
+    own_program: a word in the agent's command line, by which its process is known.
     timeout_s: how long each server, file or program has to answer.
     """
 
@@ -117,4 +119,6 @@ class DoctorConfig:
     dns: DnsPlace | None = None
     envoy: EnvoyPlace | None = None
     interception: str = ""
+    workload: str = ""
+    own_program: str = ""
     timeout_s: float = field(default=3.0)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mesh_doctor._config import DoctorConfig, PortUse
 from mesh_doctor._finding import Cause, Finding, ok, problem, skipped
-from mesh_doctor._observed import Listener, Observed, entry
+from mesh_doctor._observed import Listener, Observed, entry, text
 
 CHECK = "ports"
 
@@ -15,7 +15,22 @@ def ports(config: DoctorConfig, seen: Observed) -> Iterator[Finding]:
     if seen.listeners is None:
         yield skipped(CHECK, "/proc/net, where listening sockets are shown, can't be read")
         return
+    other = text(seen.agent.document or {}, "workload")
+    if config.workload and other and other != config.workload:
+        yield problem(
+            CHECK,
+            Cause.PORT_TAKEN,
+            f"the agent at {config.agent.address} is that of another workload, {other}; this one "
+            f"is {config.workload}",
+            "give each agent an address of its own (MESH_AGENT_BIND_ADDRESS) or a namespace",
+        )
+        return
     own = _own_processes(seen)
+    silent = next((each for each in seen.listeners if own is None and _is_own(config, each)), None)
+    if silent is not None:
+        who = f"process {silent.pid} ({silent.program})"
+        yield skipped(CHECK, f"an agent, {who}, has port {silent.port}: see there")
+        return
     taken = 0
     for use in config.ports:
         holder = next((each for each in seen.listeners if _stands_in_the_way(each, use, own)), None)
@@ -34,6 +49,17 @@ def _own_processes(seen: Observed) -> frozenset[int] | None:
         return None
     pids = (entry(document, name).get("pid") for name in ("agent", "envoy"))
     return frozenset(pid for pid in pids if isinstance(pid, int))
+
+
+def _is_own(config: DoctorConfig, listener: Listener) -> bool:
+    """Say whether a socket is one of this agent's, or of another agent at the same address."""
+    return (
+        bool(config.own_program)
+        and config.own_program in listener.program
+        and any(
+            _overlap(listener.host, use.host) for use in config.ports if use.port == listener.port
+        )
+    )
 
 
 def _stands_in_the_way(listener: Listener, use: PortUse, own: frozenset[int] | None) -> bool:
