@@ -53,7 +53,6 @@ def _shown(reply: bytes, record: Record) -> ShownRecord:
 
 def _data(reply: bytes, record: Record) -> str:
     raw = reply[record.data : record.end]
-    text = f"\\# {len(raw)} {raw.hex()}".strip()
     match record.kind:
         case codes.A if len(raw) == 4:
             text = inet_ntop(AF_INET, raw)
@@ -68,6 +67,8 @@ def _data(reply: bytes, record: Record) -> str:
             text = f"{numbers} {_name(reply, record.data + _SRV.size)}"
         case codes.TXT:
             text = _texts(raw)
+        case _:
+            text = f"\\# {len(raw)} {raw.hex()}".strip()
     return text
 
 
