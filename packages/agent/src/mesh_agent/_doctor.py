@@ -35,7 +35,7 @@ def examine(flags: Flags, *, as_json: bool) -> int:
     import os
     from pathlib import Path
 
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # read when gRPC is loaded
     import mesh_doctor
     from mesh_agent._config import compose_config
     from mesh_agent._diagnosis import doctor_config
