@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from importlib.metadata import EntryPoint
+from importlib.metadata import EntryPoint, distribution
 from typing import Annotated
 
 import pytest
@@ -126,6 +126,14 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
     loaded = set(result.stdout.split())
     assert "mesh_agent_cli._main" in loaded
     assert not loaded & {"typer", "asyncio", "http.client", "grpc", "ssl", "rich", "pydantic"}
+
+
+def test_the_command_has_istios_name_too() -> None:
+    scripts = distribution("mesh-agent-cli").entry_points.select(group="console_scripts")
+    assert {each.name: each.value for each in scripts} == {
+        "mesh-agent": "mesh_agent_cli:main",
+        "pilot-agent": "mesh_agent_cli:main",
+    }
 
 
 def test_the_module_runs_as_a_program() -> None:

@@ -1,9 +1,15 @@
 """The command as a process of its own: what a user's mistake looks like from outside."""
 
+import json
 import os
+import signal
 import subprocess
 import sys
+import urllib.request
+from collections.abc import Callable
 from pathlib import Path
+
+from mesh_testkit import until
 
 
 def mesh_agent(
@@ -56,3 +62,61 @@ def test_a_bad_setting_is_told_by_its_name(tmp_path: Path) -> None:
     done = mesh_agent(tmp_path, "proxy", SECRET_TTL="tomorrow")
     assert done.returncode == 1
     assert "SECRET_TTL: 'tomorrow' is not a duration such as 24h" in done.stderr
+
+
+async def test_settings_without_effect_are_told_by_the_agent_that_runs(
+    tmp_path: Path, free_port: Callable[[], int]
+) -> None:
+    for name in ("var/run/secrets/tokens/istio-token", "var/run/secrets/istio/root-cert.pem"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text("x")
+    port = free_port()
+    environ = {
+        "PATH": os.environ["PATH"],
+        "DISABLE_ENVOY": "true",
+        "INSTANCE_IP": "127.0.0.1",
+        "JWT_POLICY": "first-party-jwt",
+        "GOMEMLIMIT": "1",
+        "XDS_HEADER_authorization": "canary-51c0",
+        "PROXY_CONFIG": json.dumps(
+            {
+                "discoveryAddress": f"127.0.0.1:{free_port()}",
+                "statusPort": port,
+            }
+        ),
+    }
+    words = ["--log_as_json", "proxy", "sidecar", "--stsPort", "0", "--vklog=9", "--new", "1"]
+    with subprocess.Popen(  # noqa: ASYNC220
+        [sys.executable, "-m", "mesh_agent", *words],
+        cwd=tmp_path,
+        env=environ,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as agent:
+        try:
+            url = f"http://127.0.0.1:{port}/debug/config"
+
+            def shown() -> str:
+                try:
+                    with urllib.request.urlopen(url, timeout=10) as answer:
+                        return str(answer.read().decode())
+                except OSError:
+                    return ""
+
+            await until(shown, what="/debug/config")
+            config = json.loads(shown())
+        finally:
+            agent.send_signal(signal.SIGTERM)
+            output, _ = agent.communicate(timeout=60)
+    assert agent.returncode == 0
+    assert "canary-51c0" not in json.dumps(config["variables"]["XDS_HEADER_authorization"])
+    assert config["without_effect"].keys() == {"JWT_POLICY", "GOMEMLIMIT", "--vklog", "--new"}
+    lines = [json.loads(line) for line in output.splitlines()]
+    told = {each["setting"]: each["level"] for each in lines if "setting" in each}
+    assert told == {
+        "JWT_POLICY": "warning",
+        "GOMEMLIMIT": "info",
+        "--vklog": "warning",
+        "--new": "warning",
+    }
+    assert "canary-51c0" not in output

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from mesh_agent import AgentConfig, ConfigError
+from mesh_agent.config.table._flags import FLAGS
 
 Load = Callable[..., AgentConfig]
 CANARY = "canary-6b1f"
@@ -44,6 +45,12 @@ def test_each_value_has_its_origin(load: Load, workload: Path) -> None:
         ("proxyConfig", "configPath"): ("./etc/istio/proxy", "default"),
     }
     assert {key: entry(config, *key) for key in expected} == expected
+
+
+def test_every_flag_that_is_honoured_is_shown(load: Load) -> None:
+    shown = {each.name for each in load().effective.sections["flags"]}
+    honoured = {each.name for each in FLAGS if each.fate == "honoured"}
+    assert honoured - shown == set()
 
 
 def test_variables_win_over_proxy_metadata_which_wins_over_defaults(load: Load) -> None:

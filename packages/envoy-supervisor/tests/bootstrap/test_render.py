@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 from dataclasses import replace
+from datetime import timedelta
 from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from envoy_supervisor import (
     BootstrapError,
     ClientTls,
     Datadog,
+    EnvoyConfig,
     LoadReportingService,
     Locality,
     MeshTls,
@@ -30,6 +32,7 @@ from envoy_supervisor import (
     Target,
     UnixAddress,
     Zipkin,
+    envoy_arguments,
     render_bootstrap,
 )
 from mesh_ca import load_or_create_authority
@@ -68,6 +71,7 @@ HOSTILE: dict[str, JSON] = {
 GOLDEN = {
     "sidecar": SIDECAR,
     "delta": replace(SIDECAR, delta_xds=True),
+    "proxy-protocol": replace(SIDECAR, readiness_proxy_protocol=True),
     "minimal": BootstrapConfig(
         node_id="n", node_cluster="c", xds_socket=Path("XDS"), sds_socket=Path("SDS")
     ),
@@ -197,6 +201,25 @@ def test_envoy_accepts_the_bootstrap(
     outcome = validated(GOLDEN[name], other or envoy_binary, with_certificates)
     assert outcome.returncode == 0, outcome.stderr
     assert "OK" in outcome.stdout
+
+
+def test_envoy_has_the_flags_that_settings_ask_for(envoy_binary: Path, tmp_path: Path) -> None:
+    config = EnvoyConfig(
+        binary=envoy_binary,
+        bootstrap=SIDECAR,
+        directory=tmp_path,
+        skip_deprecated_logs=True,
+        enable_core_dump=True,
+        file_flush_interval=timedelta(seconds=5),
+    )
+    flags = envoy_arguments(config, tmp_path / "bootstrap.json")
+    assert "--skip-deprecated-logs" in flags
+    assert "--enable-core-dump" in flags
+    assert flags[flags.index("--file-flush-interval-msec") + 1] == "5000"
+    (tmp_path / "bootstrap.json").write_text(json.dumps(render_bootstrap(SIDECAR)))
+    words = [envoy_binary, "--mode", "validate", *flags]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_metadata_of_a_megabyte_is_rendered(envoy_binary: Path, tmp_path: Path) -> None:

@@ -26,6 +26,13 @@ _SPELLINGS = {
     "envoy_path": "--envoy-path",
     "log_levels": "--log_output_level",
     "log_as_json": "--log_as_json",
+    "log_target": "--log_target",
+    "log_caller": "--log_caller",
+    "log_stacktrace_level": "--log_stacktrace_level",
+    "log_rotate": "--log_rotate",
+    "log_rotate_max_size": "--log_rotate_max_size",
+    "log_rotate_max_age": "--log_rotate_max_age",
+    "log_rotate_max_backups": "--log_rotate_max_backups",
 }
 # ProxyConfig's fields that the agent has a default for, by their names in its own class.
 _DEFAULTS = {
@@ -110,7 +117,8 @@ def _flags(flags: Flags) -> Iterator[Entry]:
     for each in fields(Flags):
         if (spelling := _SPELLINGS.get(each.name)) is not None:
             value = getattr(flags, each.name)
-            yield Entry(spelling, value, "default" if value == each.default else "flag")
+            shown = ",".join(value) if isinstance(value, tuple) else value
+            yield Entry(spelling, shown, "default" if value == each.default else "flag")
 
 
 def _variables(settings: Settings) -> Iterator[Entry]:
