@@ -81,7 +81,14 @@ STATUS: Mapping[str, object] = {
         "upstream_failures": 3,
         "own_queries": 2,
     },
-    "health_check": {"healthy": False, "reported": "unhealthy", "reason": "status 500"},
+    "health_check": {
+        "probe": "HttpGet",
+        "host": "127.0.0.1",
+        "healthy": False,
+        "reason": "status 500",
+        "since": "2030-01-01T11:55:00+00:00",
+    },
+    "token_exchange": {"exchanges": 3, "last_error": None},
 }
 
 

@@ -294,6 +294,14 @@ def test_capture(mode: str, rules: bool | None, cause: Cause | None) -> None:  #
     assert causes == ([] if cause is None else [cause])
 
 
+def test_an_unhealthy_application_is_a_warning() -> None:
+    finding = only(status_with(health_check={"healthy": False, "reason": "status 500"}))
+    assert (finding.status, finding.cause) == (Status.WARNING, Cause.APPLICATION_UNHEALTHY)
+    assert "status 500" in finding.said
+    healthy = status_with(health_check={"healthy": True, "reason": ""})
+    assert all(each.cause is None for each in found(seen=healthy))
+
+
 def test_a_nack_has_type_version_reason_and_what_stays() -> None:
     refused = {"nack": "no\nsuch cluster", "version": "v8", "in_use": "v7"}
     types = {"type.googleapis.com/a.Listener": {**refused, "push_reasons": ["VS/shop/a"]}}

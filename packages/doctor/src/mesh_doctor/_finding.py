@@ -52,6 +52,7 @@ class Cause(StrEnum):
     CERTIFICATE_EXPIRED = "certificate-expired"
     CERTIFICATE_NOT_RENEWED = "certificate-not-renewed"
     CERTIFICATE_DRIFT = "certificate-drift"
+    APPLICATION_UNHEALTHY = "application-unhealthy"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

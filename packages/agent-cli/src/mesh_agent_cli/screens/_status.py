@@ -48,7 +48,7 @@ def _rows(status: Mapping[str, object], now: datetime) -> Iterator[Row]:
     yield from _envoy(mapping(status, "envoy"))
     yield from _control_plane(status, now)
     yield from _dns(mapping(status, "names"))
-    yield _details("health check", mapping(status, "health_check"))
+    yield from _health_check(mapping(status, "health_check"), now)
     yield _details("token exchange", mapping(status, "token_exchange"))
 
 
@@ -211,6 +211,24 @@ def _dns(names: Mapping[str, object]) -> Iterator[Row]:
         yield Row("LOOP", said, Tone.BAD, below=True)
 
 
+def _health_check(check: Mapping[str, object], now: datetime) -> Iterator[Row]:
+    """The application's health, as the control plane was told it last."""
+    if not check:
+        return
+    since_s = seconds_between(moment(check, "since"), now)
+    lasting = "" if since_s is None else f" for {span(max(0, since_s))}"
+    reason = f": {text(check, 'reason')}" if text(check, "reason") else ""
+    place = " on ".join(filter(None, (text(check, "probe"), text(check, "host"))))
+    by = f" (by {place})" if place else ""
+    match check.get("healthy"):
+        case True:
+            yield Row("health check", f"healthy{lasting}{by}", Tone.GOOD)
+        case False:
+            yield Row("health check", f"UNHEALTHY{lasting}{reason}{by}", Tone.BAD)
+        case _:
+            yield Row("health check", f"no verdict yet{by}", Tone.DOUBTFUL)
+
+
 def _details(label: str, part: Mapping[str, object]) -> Row:
     """One line of a part whose entries depend on the agent's version."""
     shown = [
@@ -218,5 +236,4 @@ def _details(label: str, part: Mapping[str, object]) -> Row:
         for name, value in part.items()
         if value not in (None, "") and not isinstance(value, dict | list)
     ]
-    failing = part.get("healthy") is False
-    return Row(label, ", ".join(shown), Tone.BAD if failing else Tone.PLAIN)
+    return Row(label, ", ".join(shown))

@@ -38,6 +38,15 @@ def agent(config: DoctorConfig, seen: Observed) -> Iterator[Finding]:
     yield from _drift(entry(document, "certificate"), seen)
     yield from _configuration(entry(document, "xds"), seen.now)
     yield from _envoy(entry(document, "envoy"))
+    health = entry(document, "health_check")
+    if health.get("healthy") is False:
+        yield warning(
+            "application",
+            Cause.APPLICATION_UNHEALTHY,
+            f"the control plane was told that the application is not healthy: "
+            f"{text(health, 'reason') or 'no reason given'}",
+            "look at the application; while it is not healthy no requests are sent to it",
+        )
     yield from _readiness(document, where)  # follows from all the others
 
 
