@@ -30,7 +30,7 @@ LEVELS = ("debug", "info", "warning", "error", "critical")
 
 
 def provide(directory: Path, root_pem: bytes) -> Path:
-    put(directory, TOKEN, "a token")
+    put(directory, TOKEN, "token")
     put(directory, ROOT, root_pem)
     return directory
 
