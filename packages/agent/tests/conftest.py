@@ -1,11 +1,14 @@
 """A workload's directory, and the agent's configuration loaded in it."""
 
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
 from mesh_agent import AgentConfig, Flags, load_config
+
+sys.path.insert(0, str(Path(__file__).parent / "support"))
 
 Load = Callable[..., AgentConfig]
 

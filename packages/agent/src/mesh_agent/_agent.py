@@ -11,93 +11,137 @@ from functools import partial
 
 import envoy_supervisor
 import xds_proxy
-from mesh_agent._common_start import common_start
+from mesh_agent._common_start import Conditions, common_start
 from mesh_agent._config import AgentConfig
+from mesh_agent._envoy_watches import watching
 from mesh_agent._errors import EnvoyEnded
 from mesh_agent._interceptors import interceptors
+from mesh_agent._stop_deadline import StopBegan, stop_deadline, stop_limit
+from mesh_agent.application._application_life import ApplicationLife, application_life
 from mesh_agent.dns._dns_server import dns_server
 from mesh_agent.envoy._listener_changes import ListenerChanges
 from mesh_agent.envoy._machine_place import machine_place
 from mesh_agent.envoy._restarts import Restarts, obstacle_to_restart
+from mesh_agent.health._health_reports import health_reports
 from mesh_agent.identity._learned_roots import CONFIGURATION, further_roots
 from mesh_agent.identity._workload_secrets import OwnSecrets, workload_secrets
 from mesh_agent.logs._reopening import reopening_access_logs
 from mesh_agent.readiness._certificate import watch_certificate
-from mesh_agent.readiness._envoy import watch_envoy
 from mesh_agent.status._agent_endpoints import agent_endpoints
 from mesh_agent.status._parts import AgentParts
+from mesh_agent.token_exchange._token_server import token_server
 from mesh_lifecycle import Stopping, in_background
 
 log = logging.getLogger(__name__)
 
 
-async def run(config: AgentConfig) -> None:
-    """Run the agent until it is told to stop; returns when all of it is down.
+async def run(
+    config: AgentConfig,
+    *,
+    conditions: Conditions | None = None,
+    stop_began: StopBegan | None = None,
+) -> int:
+    """Run the agent until it is told to stop; returns its exit status when all of it is down.
 
-    Raises `EnvoyEnded` if Envoy ends by itself, and the parts' own errors if one can't start.
+    The exit status is 0, or that of the application that the agent started.
+    conditions: for being ready, besides the agent's own. stop_began: called with the seconds that
+    the stop may take.
+    Raises `EnvoyEnded` if Envoy ends by itself, `StopOverdue`, `ApplicationNotStarted`,
+    `NoSuchProcess`, and the parts' own errors if one can't start.
     """
-    async with AsyncExitStack() as stack:
-        place = await stack.enter_async_context(machine_place(config.place))
-        start = await stack.enter_async_context(common_start(config))
-        envoy_ready = start.readiness.register("envoy")
-        learned = start.learned_roots
-        secrets = await stack.enter_async_context(workload_secrets(config, learned))
-        if isinstance(secrets, OwnSecrets):
-            watching = watch_certificate(secrets.certificates, start.certificate_ready)
-            await stack.enter_async_context(in_background(watching, name="certificate"))
-        else:
-            # Envoy does not get its configuration without a certificate, and that is watched.
-            start.certificate_ready.set()
-        dns = await stack.enter_async_context(dns_server(config.names, start.readiness))
-        listener_changes = ListenerChanges()
-        relay = await stack.enter_async_context(
-            xds_proxy.relaying(
-                config.relay,
-                interceptors(config, secrets, learned, dns),
-                observer=listener_changes,
-                further_roots=further_roots(learned, CONFIGURATION),
-            )
+    async with (
+        stop_deadline(stop_limit(config), stop_began) as begin_stop,
+        AsyncExitStack() as stack,
+    ):
+        try:
+            life = await _run_until_stopped(config, stack, conditions)
+        finally:
+            begin_stop()
+    log.info("agent stopped", extra={"exit_status": life.exit_status})
+    return life.exit_status
+
+
+async def _run_until_stopped(
+    config: AgentConfig, stack: AsyncExitStack, conditions: Conditions | None
+) -> ApplicationLife:
+    place = await stack.enter_async_context(machine_place(config.place))
+    start = await stack.enter_async_context(common_start(config, conditions))
+    envoy_ready = start.readiness.register("envoy")
+    learned = start.learned_roots
+    secrets = await stack.enter_async_context(workload_secrets(config, learned))
+    if isinstance(secrets, OwnSecrets):
+        certificate = watch_certificate(secrets.certificates, start.certificate_ready)
+        await stack.enter_async_context(in_background(certificate, name="certificate"))
+    else:
+        # Envoy does not get its configuration without a certificate, and that is watched.
+        start.certificate_ready.set()
+    dns = await stack.enter_async_context(dns_server(config.names, start.readiness))
+    listener_changes = ListenerChanges()
+    relay = await stack.enter_async_context(
+        xds_proxy.relaying(
+            config.relay,
+            interceptors(config, secrets, learned, dns),
+            observer=listener_changes,
+            further_roots=further_roots(learned, CONFIGURATION),
         )
-        envoy = await stack.enter_async_context(
-            envoy_supervisor.running(place.applied(config.envoy))
-        )
-        stack.enter_context(listener_changes.told_to(envoy))
-        stack.enter_context(reopening_access_logs(envoy))
-        restarts = Restarts(
+    )
+    envoy = await stack.enter_async_context(envoy_supervisor.running(place.applied(config.envoy)))
+    stack.enter_context(listener_changes.told_to(envoy))
+    stack.enter_context(reopening_access_logs(envoy))
+    restarts = Restarts(
+        envoy,
+        config.envoy,
+        config.bootstrap_files,
+        obstacle=partial(obstacle_to_restart, relay, config.bootstrap_files),
+        amended=place.applied,
+    )
+    if config.bootstrap_files.paths:
+        await stack.enter_async_context(in_background(restarts.follow(), name="bootstrap-files"))
+    served = await stack.enter_async_context(
+        watching(
             envoy,
-            config.envoy,
-            config.bootstrap_files,
-            obstacle=partial(obstacle_to_restart, relay, config.bootstrap_files),
-            amended=place.applied,
-        )
-        if config.bootstrap_files.paths:
-            await stack.enter_async_context(
-                in_background(restarts.follow(), name="bootstrap-files")
-            )
-        await stack.enter_async_context(
-            in_background(
-                watch_envoy(envoy, envoy_ready, poll_s=config.ready_poll_s, relay=relay),
-                name="envoy-readiness",
-            )
-        )
-        parts = AgentParts(
-            config=config,
+            config,
+            ready=envoy_ready,
             readiness=start.readiness,
-            status_port=start.status_port,
-            secrets=secrets,
-            learned_roots=learned,
             relay=relay,
-            envoy=envoy,
-            dns=dns,
+            secrets=secrets,
+            listener_changes=listener_changes,
         )
-        start.endpoints.agent_started(agent_endpoints(parts, restarts))
-        log.info(
-            "agent started",
-            extra={"node_id": config.identity.node_id, "spiffe_id": str(config.spiffe_id)},
+    )
+    tokens = await stack.enter_async_context(token_server(config.token_exchange))
+    health = await stack.enter_async_context(
+        health_reports(config.health_check, readiness=start.readiness, relay=relay)
+    )
+    parts = AgentParts(
+        config=config,
+        readiness=start.readiness,
+        status_port=start.status_port,
+        secrets=secrets,
+        learned_roots=learned,
+        relay=relay,
+        envoy=envoy,
+        dns=dns,
+        served=served,
+        health=health,
+        tokens=tokens,
+    )
+    start.endpoints.agent_started(agent_endpoints(parts, restarts))
+    log.info(
+        "agent started",
+        extra={"node_id": config.identity.node_id, "spiffe_id": str(config.spiffe_id)},
+    )
+    life = await stack.enter_async_context(
+        application_life(
+            config.application,
+            readiness=start.readiness,
+            stopping=start.stopping,
+            drain=envoy.drain,
+            ended=envoy.shorten_drain,
         )
-        await _until_stopped(start.stopping, envoy)
-        log.info("agent stopping", extra={"reason": start.stopping.reason})
-    log.info("agent stopped")
+    )
+    await _until_stopped(start.stopping, envoy)
+    log.info("agent stopping", extra={"reason": start.stopping.reason})
+    return life
 
 
 async def _until_stopped(stopping: Stopping, envoy: envoy_supervisor.Envoy) -> None:

@@ -31,6 +31,9 @@ _ENVIRONMENT = {
 _PASSED = "mesh_agent.passed_flags"
 
 
+_APPLICATION = "mesh_agent.application"
+
+
 def register(app: typer.Typer) -> None:
     """Add `proxy` to the `mesh-agent` command."""
     app.command("proxy", cls=CommandWithFlags)(with_flags(proxy))
@@ -42,7 +45,11 @@ def register_config(app: typer.Typer) -> None:
 
 
 def proxy(flags: Flags) -> None:
-    """Run an Envoy beside a workload, with its certificate and its configuration."""
+    """Run an Envoy beside a workload, with its certificate and its configuration.
+
+    With `-- COMMAND ARGS` behind the options, start that application once all is ready, and exit
+    with its exit status when it ends.
+    """
     replace_this_process(flags)
 
 
@@ -118,6 +125,21 @@ def read_flags(
     log_rotate_max_backups: Annotated[
         int, typer.Option("--log_rotate_max_backups", min=0, help="How many old ones are kept.")
     ] = 1000,
+    sts_port: Annotated[
+        int,
+        typer.Option("--stsPort", min=0, max=65535, help="Exchange tokens on this local port."),
+    ] = 0,
+    token_manager_plugin: Annotated[
+        str, typer.Option("--tokenManagerPlugin", help="The source of those tokens.")
+    ] = "",
+    exit_with: Annotated[
+        str,
+        typer.Option(
+            "--exit-with",
+            metavar="PID|NAME",
+            help="Drain and exit when that process ends; also MESH_AGENT_EXIT_WITH.",
+        ),
+    ] = "",
 ) -> Flags:
     """Returns the flags of the command line."""
     return Flags(
@@ -141,6 +163,10 @@ def read_flags(
         log_rotate_max_age=log_rotate_max_age,
         log_rotate_max_backups=log_rotate_max_backups,
         version=agent_version(),
+        sts_port=sts_port,
+        token_manager_plugin=token_manager_plugin,
+        exit_with=exit_with,
+        added_variables=tuple(name for name in _ENVIRONMENT if name not in os.environ),
     )
 
 
@@ -162,7 +188,8 @@ def with_flags(command: Callable[..., None]) -> Callable[..., None]:
         rest = {name: value for name, value in values.items() if name in own}
         flags = read_flags(**given)  # type: ignore[arg-type]  # typer checks them
         passed: tuple[tuple[str, str], ...] = context.meta.get(_PASSED, ())
-        command(replace(flags, passed=passed), **rest)
+        application: tuple[str, ...] = context.meta.get(_APPLICATION, ())
+        command(replace(flags, passed=passed, command=application), **rest)
 
     call.__doc__ = command.__doc__
     call.__annotations__ = {each.name: each.annotation for each in parameters}
@@ -176,9 +203,17 @@ class CommandWithFlags(TyperCommand):
     def parse_args(  # type: ignore[override]  # typer's contexts are all of this class
         self, ctx: typer.Context, args: list[str]
     ) -> list[str]:
-        """Read the command's own flags; the others are kept for its log."""
+        """Read the command's own flags; the others are kept for its log.
+
+        What follows `--` is the application that the agent is to start.
+        """
         from mesh_agent.config.table._flags import FLAGS
 
+        if "--" in args:
+            end = args.index("--")
+            args, ctx.meta[_APPLICATION] = args[:end], tuple(args[end + 1 :])
+            if not ctx.meta[_APPLICATION]:
+                ctx.fail("nothing follows --: name the application that the agent is to start")
         own = {
             spelling: not getattr(each, "is_flag", False)
             for each in self.get_params(ctx)

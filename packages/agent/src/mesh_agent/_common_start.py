@@ -4,17 +4,23 @@ Stop signals, readiness, the status server (which says from the beginning why th
 ready), and the roots that were learned in earlier runs.
 """
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 from mesh_agent._config import AgentConfig
 from mesh_agent.identity._learned_roots import learned_roots
 from mesh_agent.status._endpoints import StatusEndpoints
 from mesh_identity import LearnedRoots
-from mesh_lifecycle import Condition, Readiness, Stopping, stop_signals
+from mesh_lifecycle import Condition, Readiness, Stopping, in_background, stop_signals
 from mesh_listening import Port
 from mesh_status_server import AppProbes, http_server
+
+Conditions = Mapping[str, Callable[[Condition], Coroutine[object, object, object]]]
+"""Further conditions for being ready, by name: each a service that sets and unsets its condition.
+
+It runs beside the agent. The agent stops when it ends, and fails if it raises an error.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,13 +42,16 @@ class CommonStart:
 
 
 @asynccontextmanager
-async def common_start(config: AgentConfig) -> AsyncIterator[CommonStart]:
+async def common_start(
+    config: AgentConfig, conditions: Conditions | None = None
+) -> AsyncIterator[CommonStart]:
     """Heed stop signals and serve the status port while the block runs; raises `ListenError`."""
     status = config.status
     with stop_signals() as stopping:
         readiness = Readiness(stopping)
         # Before the status server: a readiness without conditions counts as ready.
         certificate_ready = readiness.register("certificate")
+        further = [(readiness.register(name), keep) for name, keep in (conditions or {}).items()]
         endpoints = StatusEndpoints(
             readiness,
             stopping,
@@ -51,10 +60,13 @@ async def common_start(config: AgentConfig) -> AsyncIterator[CommonStart]:
             ),
             metrics_local_only=status.local_metrics,
         )
-        async with http_server(status.host, status.port, endpoints, limits=status.limits) as (
-            _,
-            status_port,
-        ):
+        async with AsyncExitStack() as stack:
+            _, status_port = await stack.enter_async_context(
+                http_server(status.host, status.port, endpoints, limits=status.limits)
+            )
+            for condition, keep in further:
+                service = in_background(keep(condition), name=f"condition {condition.name}")
+                await stack.enter_async_context(service)
             yield CommonStart(
                 stopping=stopping,
                 readiness=readiness,

@@ -14,6 +14,11 @@ import envoy_supervisor
 import mesh_sds
 import xds_proxy
 from mesh_agent._errors import ConfigError
+from mesh_agent.application._application_config import (
+    ApplicationConfig,
+    FollowedProcess,
+    application_config,
+)
 from mesh_agent.config import _layers as layers
 from mesh_agent.config import _node as node
 from mesh_agent.config import _proxy_config as proxy_config
@@ -42,6 +47,11 @@ from mesh_agent.config.table._told import fields_told, flags_told, mesh_fields_t
 from mesh_agent.dns._dns_config import NamesConfig, names_config
 from mesh_agent.envoy._bootstrap_files import BootstrapFiles, bootstrap_files
 from mesh_agent.envoy._envoy_config import envoy_config
+from mesh_agent.health._health_config import HealthCheckConfig, health_check_config
+from mesh_agent.token_exchange._token_exchange_config import (
+    TokenExchangeConfig,
+    token_exchange_config,
+)
 
 _MAX_FILE_BYTES = 1 << 20
 _MAX_SECRETS = 100
@@ -74,7 +84,11 @@ class AgentConfig:
     core_files: whether the agent and its Envoy may leave core files, which hold keys.
     metadata_variables: the variables that only `proxyMetadata` sets; they count for Envoy too.
     effective: every value with where it comes from, and the settings without effect.
-    ready_poll_s: how often the stats of an Envoy that is not ready are read.
+    application: what the agent ends with, or starts itself; None if it runs until told to stop.
+    health_check: how the application's health is checked, to be reported; None if it is not.
+    token_exchange: where the application exchanges its token; None if it does not.
+    ready_needs_listeners: a gateway is not ready before its first listener.
+    ready_poll_s: how often the stats of an Envoy that is not ready are read at first.
     """
 
     identity: node.NodeIdentity
@@ -99,6 +113,10 @@ class AgentConfig:
     core_files: bool
     metadata_variables: Mapping[str, str]
     effective: EffectiveConfig
+    application: ApplicationConfig | FollowedProcess | None = None
+    health_check: HealthCheckConfig | None = None
+    token_exchange: TokenExchangeConfig | None = None
+    ready_needs_listeners: bool = False
     ready_poll_s: float = field(default=0.05)
 
 
@@ -151,6 +169,10 @@ def compose_config(
     grpc_bootstrap = grpc_bootstrap_file(settings, relay.socket_path)
     refresh = grpc_refresh(settings)
     status = status_config(settings, proxy=proxy, identity=identity, pod=pod)
+    application = application_config(settings, flags)
+    health_check = health_check_config(settings, proxy, addresses=identity.addresses)
+    token_exchange = token_exchange_config(settings, flags)
+    ready_needs_listeners = _ready_needs_listeners(settings, identity)
     effective = effective_config(
         settings,
         flags=flags,
@@ -188,8 +210,17 @@ def compose_config(
         core_files=core_files,
         metadata_variables=settings.metadata_added,
         effective=effective,
+        application=application,
+        health_check=health_check,
+        token_exchange=token_exchange,
+        ready_needs_listeners=ready_needs_listeners,
     )
     return config, tuple(dict.fromkeys(problems))
+
+
+def _ready_needs_listeners(settings: Settings, identity: node.NodeIdentity) -> bool:
+    without = settings.flag("MESH_AGENT_READY_WITHOUT_LISTENERS")
+    return identity.role == "router" and not without
 
 
 def _pod_info(settings: Settings) -> node.PodInfo:

@@ -19,3 +19,19 @@ class BootstrapNotWritten(Exception):
 
 class EnvoyEnded(Exception):
     """Envoy ended by itself, more often than the agent starts it again."""
+
+
+class ApplicationNotStarted(Exception):
+    """The application can't be started. exit_status: what a shell would return for it."""
+
+    def __init__(self, message: str, *, exit_status: int) -> None:
+        super().__init__(message)
+        self.exit_status = exit_status
+
+
+class NoSuchProcess(Exception):
+    """The agent is to end with a process, and there is none of that id."""
+
+
+class StopOverdue(Exception):
+    """The agent's stop took longer than its parts may take, and was cut short."""

@@ -6,6 +6,7 @@ agent has. See docs/decisions.
 """
 
 import asyncio
+import faulthandler
 import gc
 import logging
 import os
@@ -24,16 +25,27 @@ import mesh_status_server
 import xds_proxy
 from mesh_agent._agent import run
 from mesh_agent._config import AgentConfig, load_config
-from mesh_agent._errors import BootstrapNotWritten, ConfigError, EnvoyEnded, ListenError
+from mesh_agent._errors import (
+    ApplicationNotStarted,
+    BootstrapNotWritten,
+    ConfigError,
+    EnvoyEnded,
+    ListenError,
+    NoSuchProcess,
+    StopOverdue,
+)
 from mesh_agent._proxyless import run_without_envoy
 from mesh_agent.config._flags import Flags
 from mesh_agent.config.table._told import Told
 from mesh_agent.identity._gateway_credentials import with_gateway_credentials
 from mesh_agent.logs._reopening import survive_reopen_signal
 from mesh_agent.logs._setup import report, start_agent_logging
+from mesh_lifecycle import ServiceEnded
 from mesh_listening import raise_open_files_limit
 
 log = logging.getLogger(__name__)
+
+_AFTER_DEADLINE_S = 5.0
 
 
 def main(flags: Flags) -> int:
@@ -55,11 +67,16 @@ def main(flags: Flags) -> int:
     gc.freeze()  # modules imported by now stay; the collector need not look at them again
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_run(config))
+            return runner.run(_run(config))
+    except ApplicationNotStarted as error:
+        return fail([str(error)], exit_status=error.exit_status)
     except (
         BootstrapNotWritten,
         EnvoyEnded,
         ListenError,
+        NoSuchProcess,
+        ServiceEnded,
+        StopOverdue,
         certclient.CertClientError,
         envoy_supervisor.EnvoySupervisorError,
         mesh_sds.SdsError,
@@ -67,14 +84,16 @@ def main(flags: Flags) -> int:
         xds_proxy.XdsProxyError,
     ) as error:
         return fail([str(error)])
-    return 0
+    except Exception as error:
+        # The boundary of the process: a mistake in the agent is told in the shape of all others.
+        log.exception("the agent failed")
+        return fail([f"the agent failed by a mistake of its own: {type(error).__name__}: {error}"])
 
 
-async def _run(config: AgentConfig) -> None:
+async def _run(config: AgentConfig) -> int:
     if config.grpc_bootstrap is not None:
-        await run_without_envoy(config, config.grpc_bootstrap)
-    else:
-        await run(await with_gateway_credentials(config))
+        return await run_without_envoy(config, config.grpc_bootstrap, stop_began=_end_when_overdue)
+    return await run(await with_gateway_credentials(config), stop_began=_end_when_overdue)
 
 
 def _limit_core_files(*, allowed: bool) -> None:
@@ -90,9 +109,17 @@ def _tell(told: Sequence[Told]) -> None:
         log.log(level, "a setting has no effect", extra=facts)
 
 
-def _fail(problems: Sequence[str], *, as_json: bool) -> int:
+def _end_when_overdue(limit_s: float) -> None:
+    """Ends this process some seconds after the deadline of the stop, whatever it is doing then.
+
+    Where it hangs is written to stderr. The kernel ends Envoy with it.
+    """
+    faulthandler.dump_traceback_later(limit_s + _AFTER_DEADLINE_S, exit=True)
+
+
+def _fail(problems: Sequence[str], *, as_json: bool, exit_status: int = 1) -> int:
     report(problems, as_json=as_json)
-    return 1
+    return exit_status
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 import xds_proxy
-from envoy_supervisor import AdminError
+from envoy_supervisor import JSON, AdminError
 from mesh_agent.readiness._envoy import watch_envoy
 from mesh_lifecycle import Readiness, in_background
 
@@ -33,6 +33,9 @@ class Envoy:
         if not self.answers:
             raise AdminError("connection refused")
         return GOOD
+
+    async def config_dump(self, _query: str, /) -> Mapping[str, JSON]:
+        return {}
 
     async def wait_down(self) -> None:
         await self.ended.wait()

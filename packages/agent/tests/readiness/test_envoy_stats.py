@@ -1,6 +1,10 @@
+from datetime import UTC, datetime
+
 import pytest
 
+import xds_proxy
 from mesh_agent.readiness._envoy import EnvoyHealth, judge
+from mesh_protos import type_urls
 
 GOOD: dict[str, int | str] = {
     "cluster_manager.cds.update_success": 1,
@@ -10,11 +14,24 @@ GOOD: dict[str, int | str] = {
 }
 
 
-SAID = "connection refused"
+AT = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+def relay(**types: xds_proxy.TypeStatus) -> xds_proxy.RelayStatus:
+    return xds_proxy.RelayStatus(
+        connected=False,
+        since=AT,
+        last_error="connection refused",
+        types={getattr(type_urls, name): known for name, known in types.items()},
+        streams=0,
+    )
+
+
+RELAY = relay()
 
 
 def test_configured_and_live_is_good() -> None:
-    assert judge(EnvoyHealth(), GOOD, control_plane=SAID) == (
+    assert judge(EnvoyHealth(), GOOD, relay=RELAY) == (
         EnvoyHealth(configured=True, live=True),
         None,
     )
@@ -28,7 +45,7 @@ def test_configured_and_live_is_good() -> None:
                 "cluster_manager.cds.update_success": 0,
                 "listener_manager.lds.update_success": 0,
             },
-            "not received from the control plane (connection refused): cds 0",
+            "not received from the control plane (connection refused)",
         ),
         ({"listener_manager.lds.update_success": 0}, "not fully received"),
         (
@@ -36,7 +53,7 @@ def test_configured_and_live_is_good() -> None:
                 "listener_manager.lds.update_success": 0,
                 "listener_manager.lds.update_rejected": 2,
             },
-            "rejected: cds 1 accepted, 0 rejected; lds 0 accepted, 2 rejected",
+            "but rejected: listeners (LDS), 2 times",
         ),
         ({"server.state": 2}, "current state is PRE_INITIALIZING"),
         ({"server.state": "?"}, "server state is not yet known"),
@@ -44,19 +61,41 @@ def test_configured_and_live_is_good() -> None:
     ],
 )
 def test_each_fault_has_its_reason(change: dict[str, int | str], reason: str) -> None:
-    health, fault = judge(EnvoyHealth(), {**GOOD, **change}, control_plane=SAID)
+    health, fault = judge(EnvoyHealth(), {**GOOD, **change}, relay=RELAY)
     assert not health.good
     assert fault is not None
     assert reason in fault
 
 
+def test_a_refusal_of_long_ago_is_not_told_as_one_of_now() -> None:
+    stats = {
+        **GOOD,
+        "cluster_manager.cds.update_rejected": 3,
+        "listener_manager.lds.update_success": 0,
+        "listener_manager.lds.update_rejected": 1,
+    }
+    pending = xds_proxy.TypeStatus(version="2", acked=False, nack=None, in_use=None, at=AT)
+    _, fault = judge(EnvoyHealth(), stats, relay=relay(LISTENER=pending))
+    assert fault == (
+        "configuration not fully received from the control plane: there are no listeners (LDS) yet"
+    )
+    refused = xds_proxy.TypeStatus(
+        version="2", acked=False, nack="bad\nlistener web", in_use=None, at=AT
+    )
+    _, fault = judge(EnvoyHealth(), stats, relay=relay(LISTENER=refused))
+    assert fault == (
+        "configuration received from the control plane, but rejected: "
+        "listeners (LDS), version '2': bad listener web"
+    )
+
+
 def test_no_stats_at_all_is_not_good() -> None:
-    health, fault = judge(EnvoyHealth(), {}, control_plane=SAID)
+    health, fault = judge(EnvoyHealth(), {}, relay=RELAY)
     assert not health.good
     assert fault is not None
 
 
 def test_what_was_good_once_stays_good() -> None:
-    health, _ = judge(EnvoyHealth(), GOOD, control_plane=SAID)
+    health, _ = judge(EnvoyHealth(), GOOD, relay=RELAY)
     draining = {**GOOD, "server.state": 1, "cluster_manager.cds.update_success": 0}
-    assert judge(health, draining, control_plane=SAID) == (health, None)
+    assert judge(health, draining, relay=RELAY) == (health, None)

@@ -7,7 +7,8 @@ import logging
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import timedelta
 
 from envoy_supervisor._config import DrainDirection, EnvoyConfig, EnvoyState
 from envoy_supervisor._errors import AdminError, EnvoyExited, EnvoyNotReady, RestartRefused
@@ -24,6 +25,8 @@ from envoy_supervisor.supervision._supervisor import Supervisor
 from mesh_lifecycle import Clock, SystemClock
 
 log = logging.getLogger(__name__)
+
+_WITHOUT_APPLICATION = timedelta(seconds=2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,6 +213,19 @@ class Envoy:
                 raise RestartRefused(reason)
             await supervisor.replace(version)
             return True
+
+    def shorten_drain(self, longest: timedelta = _WITHOUT_APPLICATION) -> None:
+        """When stopping, wait for open connections no longer than this.
+
+        For when the application has ended and no request can be answered any more.
+        """
+        drain = min(longest, self._config.termination_drain)
+        self._config = replace(
+            self._config,
+            termination_drain=drain,
+            minimum_drain=min(longest, self._config.minimum_drain),
+            pre_drain_pause=timedelta(0),
+        )
 
     async def stop(self) -> None:
         """Drains, waits for open connections, and ends Envoy. Cancelling it skips the waiting."""

@@ -1,11 +1,12 @@
 """Whether a service is ready, and if not, which conditions are missing.
 
 A service is ready when every registered condition is set and no stop was requested. A condition
-that is not set has a reason in words.
+that is not set has a reason in words. Details are told with readiness and do not decide it.
 """
 
 import asyncio
 import time
+from collections.abc import Callable, Mapping
 
 from mesh_lifecycle._signals import Stopping
 
@@ -41,17 +42,30 @@ class Readiness:
     def __init__(self, stopping: Stopping | None = None) -> None:
         self._stopping = stopping
         self._conditions: dict[str, Condition] = {}
+        self._details: dict[str, Callable[[], str | None]] = {}
         self._all_set = asyncio.Event()
         self._all_set.set()
         self._first_ready_at: float | None = None
 
     def register(self, name: str) -> Condition:
         """Add a condition, unset; raises ValueError when the name is taken."""
-        if name in self._conditions:
-            raise ValueError(f"readiness condition {name!r} is registered already")
+        self._check_free(name)
         condition = self._conditions[name] = Condition(name, self)
         self._changed()
         return condition
+
+    def add_detail(self, name: str, current: Callable[[], str | None]) -> None:
+        """Add trouble that is told and does not make the service unready.
+
+        current: called when somebody asks; returns the trouble of that moment, or None. Raises
+        ValueError when the name is taken.
+        """
+        self._check_free(name)
+        self._details[name] = current
+
+    def _check_free(self, name: str) -> None:
+        if name in self._conditions or name in self._details:
+            raise ValueError(f"readiness condition {name!r} is registered already")
 
     @property
     def ready(self) -> bool:
@@ -71,6 +85,14 @@ class Readiness:
             for condition in self._conditions.values()
             if condition.reason is not None
         )
+
+    def conditions(self) -> Mapping[str, str]:
+        """The reason of each condition by its name; empty if it is set."""
+        return {name: each.reason or "" for name, each in self._conditions.items()}
+
+    def details(self) -> Mapping[str, str]:
+        """The trouble of each detail by its name; empty if there is none now."""
+        return {name: current() or "" for name, current in self._details.items()}
 
     async def wait_ready(self) -> None:
         """Wait until every condition is set, whether or not the service is stopping."""

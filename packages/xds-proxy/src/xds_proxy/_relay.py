@@ -21,10 +21,11 @@ from xds_proxy.status._acks_and_nacks import DeliveryStatus, TypeStatus
 from xds_proxy.status._counters import Counters
 from xds_proxy.status._reachability import Reachability
 from xds_proxy.streams._ends import End, Side
+from xds_proxy.streams._injection import InjectedRequest, InjectedRequests
 from xds_proxy.streams._interception import Interception, Interceptor
 from xds_proxy.streams._leading_stream import EnvoyStreams
 from xds_proxy.streams._response_observer import Observation, ResponseObserver
-from xds_proxy.streams._stream import Stream
+from xds_proxy.streams._stream import Stream, is_for_envoy
 from xds_proxy.streams._writing import WriteBounds
 from xds_proxy.upstream._credentials import FurtherRoots
 from xds_proxy.upstream._dialling import dialled
@@ -77,6 +78,7 @@ class Relay:
             config.upstream.address, counters=self._counters, now=self._now
         )
         self._interception = Interception(interceptors, now=self._now)
+        self._injection = InjectedRequests()
         self._streams: EnvoyStreams[Stream] = EnvoyStreams(most=config.max_streams)
         self._delivery_status = DeliveryStatus()
         """Of the leading stream; without one, of the last."""
@@ -95,6 +97,21 @@ class Relay:
             types={**self._delivery_status.types, **self._interception.types},
             streams=len(self._streams.all),
         )
+
+    def inject(self, type_url: str, *, error: str | None = None) -> None:
+        """Send a request of the agent's own: no subscription, but a report, such as of health.
+
+        error: the request's `error_detail`; None for a request that has none.
+
+        The newest request of each type is kept and sent on each stream to the control plane, right
+        after Envoy's first request for listeners; a later one follows on the stream that leads.
+        Responses of these types do not reach Envoy. Raises ValueError for a type of Envoy's own.
+        """
+        if self._interception.intercepts(type_url) or is_for_envoy(type_url):
+            raise ValueError(f"{type_url} is a type that Envoy or an interceptor subscribes to")
+        self._injection.put(InjectedRequest(type_url=type_url, error=error))
+        if (leading := self._streams.leading) is not None:
+            leading.inject()
 
     @property
     def port(self) -> Port:
@@ -126,6 +143,7 @@ class Relay:
             now=self._now,
             delivery_status=DeliveryStatus(self._delivery_status.types),
             interception=self._interception,
+            injection=self._injection,
             observation=self._observation,
             bounds=self._bounds,
         )

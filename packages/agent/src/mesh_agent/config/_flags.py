@@ -18,6 +18,11 @@ class Flags:
         agent's own log, see `mesh_lifecycle.LogSettings`; sizes in bytes, ages in days.
     version: the agent's, which the control plane is told.
     passed: further flags and their values, which have no effect.
+    sts_port: where tokens are exchanged for the application, on this machine only.
+    token_manager_plugin: the source of those tokens; ours is `Rfc8693`.
+    exit_with: the id or the name of a process; the agent ends when that has ended.
+    command: the application that the agent starts itself once it is ready; empty for none.
+    added_variables: environment variables that the agent was given and the application is not.
     """
 
     role: str = "sidecar"
@@ -41,6 +46,11 @@ class Flags:
     log_rotate_max_backups: int = 1000
     version: str = "unknown"
     passed: tuple[tuple[str, str], ...] = ()
+    sts_port: int = 0
+    token_manager_plugin: str = ""
+    exit_with: str = ""
+    command: tuple[str, ...] = ()
+    added_variables: tuple[str, ...] = ()
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -48,4 +58,6 @@ class Flags:
         values = json.loads(text)
         values["log_target"] = tuple(values["log_target"])
         passed = tuple((name, value) for name, value in values.pop("passed", ()))
+        for name in ("command", "added_variables"):
+            values[name] = tuple(values.get(name, ()))
         return cls(**values, passed=passed)

@@ -33,6 +33,8 @@ def typed_metadata(
     for name in _TOLD_AS_FLAGS:
         if settings.environ.get(name):
             metadata[name] = _text(flag=settings.flag(name))
+    if flags.sts_port:
+        metadata["STS_PORT"] = str(flags.sts_port)
     if flags.outlier_log:
         metadata["OUTLIER_LOG_PATH"] = flags.outlier_log
     if (discovery := _metadata_discovery(settings)) is not None:

@@ -3,6 +3,9 @@
 Both are read from Envoy's stats and remembered once they hold: an Envoy that is draining, or whose
 control plane is away, goes on being ready, until its process ends. Source: the readiness probe of
 Istio's sidecar.
+
+The reasons are of this moment: counters say that something was refused at some time, so what is
+refused now is taken from the relay.
 """
 
 import asyncio
@@ -13,7 +16,10 @@ from typing import Protocol
 
 import envoy_supervisor
 import xds_proxy
+from mesh_agent.readiness._gateway import DumpsConfiguration, active_listeners
+from mesh_agent.readiness._refusals import refusals
 from mesh_lifecycle import Condition
+from mesh_protos import type_urls
 
 log = logging.getLogger(__name__)
 
@@ -22,10 +28,16 @@ STATS_FILTER = (
     r"|^server\.state$|^listener_manager\.workers_started$"
 )
 
+_SLOWEST_POLL_S = 1.0
+_SLOWER = 1.05
+"""Of each wait for the next reading: about a twentieth of the time that Envoy has taken so far."""
+
+NO_LISTENER = "the gateway has no listener yet"
+
 _STATES = {0: "LIVE", 1: "DRAINING", 2: "PRE_INITIALIZING", 3: "INITIALIZING"}
 
 
-class HasStats(Protocol):
+class HasStats(DumpsConfiguration, Protocol):
     """The part of Envoy's admin interface that is asked here."""
 
     async def stats(self, pattern: str, /) -> Mapping[str, int | str]:
@@ -53,14 +65,21 @@ class HasRelayStatus(Protocol):
 
 
 async def watch_envoy(
-    envoy: WatchedEnvoy, ready: Condition, *, poll_s: float, relay: HasRelayStatus
+    envoy: WatchedEnvoy,
+    ready: Condition,
+    *,
+    poll_s: float,
+    relay: HasRelayStatus,
+    needs_listeners: bool = False,
 ) -> None:
     """Set `ready` once Envoy is configured and live, unset it when it ends; never returns.
 
-    relay: tells how the control plane is, for the reason why Envoy has no configuration.
+    poll_s: how soon Envoy is asked again at first; longer while it takes longer, up to a second.
+    relay: tells how the control plane is, and what is refused, for the reason.
+    needs_listeners: not before the control plane has sent a listener (see docs/decisions/0022).
     """
     while True:
-        await _until_good(envoy, ready, poll_s, relay)
+        await _until_good(envoy, ready, poll_s, relay, needs_listeners=needs_listeners)
         ready.set()
         log.info("envoy ready", extra={"pid": envoy.pid})
         await envoy.wait_down()
@@ -68,20 +87,26 @@ async def watch_envoy(
 
 
 async def _until_good(
-    envoy: WatchedEnvoy, ready: Condition, poll_s: float, relay: HasRelayStatus
+    envoy: WatchedEnvoy,
+    ready: Condition,
+    poll_s: float,
+    relay: HasRelayStatus,
+    *,
+    needs_listeners: bool,
 ) -> None:
     seen = EnvoyHealth()
     while True:
         try:
             stats = await envoy.admin.stats(STATS_FILTER)
+            seen, fault = judge(seen, stats, relay=relay.status)
+            if seen.good and (not needs_listeners or await active_listeners(envoy.admin)):
+                return
         except envoy_supervisor.AdminError as error:
             ready.unset(str(error))
         else:
-            seen, fault = judge(seen, stats, control_plane=describe_control_plane(relay.status))
-            if seen.good:
-                return
-            ready.unset(fault or "not yet")
+            ready.unset(fault or NO_LISTENER)
         await asyncio.sleep(poll_s)
+        poll_s = min(_SLOWEST_POLL_S, poll_s * _SLOWER)
 
 
 def describe_control_plane(status: xds_proxy.RelayStatus) -> str:
@@ -104,13 +129,13 @@ class EnvoyHealth:
 
 
 def judge(
-    seen: EnvoyHealth, stats: Mapping[str, int | str], *, control_plane: str
+    seen: EnvoyHealth, stats: Mapping[str, int | str], *, relay: xds_proxy.RelayStatus
 ) -> tuple[EnvoyHealth, str | None]:
     """Take in a reading; returns what is known now and, if that is not good, the reason.
 
-    control_plane: how the control plane is, in words, for an Envoy that has nothing from it.
+    relay: how the control plane is, and what of it is refused, for an Envoy without configuration.
     """
-    fault = None if seen.configured else _configuration_fault(stats, control_plane)
+    fault = None if seen.configured else _configuration_fault(stats, relay)
     if fault is not None:
         return EnvoyHealth(configured=False, live=seen.live), fault
     live = seen.live or _liveness_fault(stats) is None
@@ -124,22 +149,38 @@ def _count(stats: Mapping[str, int | str], name: str) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _configuration_fault(stats: Mapping[str, int | str], control_plane: str) -> str | None:
-    cds_ok = _count(stats, "cluster_manager.cds.update_success")
-    cds_bad = _count(stats, "cluster_manager.cds.update_rejected")
-    lds_ok = _count(stats, "listener_manager.lds.update_success")
-    lds_bad = _count(stats, "listener_manager.lds.update_rejected")
-    if cds_ok and lds_ok:
+_NEEDED = {
+    type_urls.CLUSTER: ("clusters (CDS)", "cluster_manager.cds"),
+    type_urls.LISTENER: ("listeners (LDS)", "listener_manager.lds"),
+}
+
+
+def _configuration_fault(
+    stats: Mapping[str, int | str], relay: xds_proxy.RelayStatus
+) -> str | None:
+    missing = {
+        type_url: name
+        for type_url, (name, prefix) in _NEEDED.items()
+        if not _count(stats, f"{prefix}.update_success")
+    }
+    if not missing:
         return None
-    if cds_bad or lds_bad:
-        fault = "configuration received from the control plane, but rejected"
-    elif not cds_ok and not lds_ok:
-        fault = f"configuration not received from the control plane ({control_plane})"
-    else:
-        fault = "configuration not fully received from the control plane"
+    refused = [said for type_url, said in refusals(relay.types) if type_url in missing]
+    # Envoy may have its configuration from elsewhere than the relay: then only counts are known.
+    refused += [
+        f"{name}, {count} times"
+        for type_url, name in missing.items()
+        if type_url not in relay.types
+        and (count := _count(stats, f"{_NEEDED[type_url][1]}.update_rejected"))
+    ]
+    if refused:
+        return f"configuration received from the control plane, but rejected: {'; '.join(refused)}"
+    if len(missing) == len(_NEEDED):
+        how = describe_control_plane(relay)
+        return f"configuration not received from the control plane ({how})"
     return (
-        f"{fault}: cds {cds_ok} accepted, {cds_bad} rejected; "
-        f"lds {lds_ok} accepted, {lds_bad} rejected"
+        "configuration not fully received from the control plane: "
+        f"there are no {', '.join(missing.values())} yet"
     )
 
 

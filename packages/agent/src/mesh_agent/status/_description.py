@@ -28,11 +28,16 @@ async def describe(parts: AgentParts) -> Mapping[str, object]:
         "agent": _describe_agent(),
         "ready": readiness.ready,
         "reasons": readiness.reasons(),
+        "conditions": readiness.conditions(),
+        "details": readiness.details(),
         "certificate": parts.secrets.describe(),
+        "envoy_certificate": {} if parts.served is None else parts.served.describe(),
         "learned_roots": {} if learned is None else learned.describe(),
         "token": await describe_token(config.authority),
         "xds": _describe_xds(config.relay.upstream.address, parts.relay.status),
         "envoy": _describe_envoy(parts),
+        "health_check": {} if parts.health is None else parts.health.describe(),
+        "token_exchange": {} if parts.tokens is None else parts.tokens.describe(),
         "names": {} if parts.dns is None else describe_dns(parts.dns),
     }
 

@@ -119,7 +119,8 @@ class StatusEndpoints:
                 log.info("ready")
         if reasons:
             return Response.text(f"{reasons}\n", HTTPStatus.SERVICE_UNAVAILABLE)
-        return Response()
+        details = (f"{name}: {told}\n" for name, told in self._readiness.details().items() if told)
+        return Response.text("".join(details))
 
     async def _quit(self, _: Request) -> Response:
         self._stopping.request("/quitquitquit")

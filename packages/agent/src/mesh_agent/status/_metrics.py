@@ -50,12 +50,43 @@ def agent_metrics(parts: AgentParts) -> Iterator[Metric]:
     yield from relay_metrics(parts.relay.status, parts.relay.counters)
     if parts.envoy is not None:
         yield from envoy_metrics(parts.envoy.status)
+    yield from application_metrics(parts)
+    if parts.tokens is not None and parts.tokens.port is not None:
+        ports.append(parts.tokens.port)
     if parts.dns is not None:
         from mesh_agent.status._dns_metrics import dns_metrics  # brings the DNS server
 
         yield from dns_metrics(parts.dns.counts)
     yield from listener_metrics(port.counts() for port in ports)
     yield from process_metrics(this_process())
+
+
+def application_metrics(parts: AgentParts) -> Iterator[Metric]:
+    """The metrics of what the agent does for the application, and of the certificate it shows."""
+    if parts.served is not None and parts.served.latest is not None:
+        matches = parts.served.latest.matches
+        if matches is not None:
+            yield gauge(
+                "mesh_agent_envoy_certificate_matches",
+                "1 if Envoy serves the newest certificate, 0 if another one.",
+                float(matches),
+            )
+    if parts.tokens is not None:
+        yield Metric(
+            name="mesh_agent_token_exchanges_total",
+            kind=Kind.COUNTER,
+            text="Requests of the application for a token, by how they ended.",
+            samples=tuple(
+                Sample(value=count, labels={"result": result})
+                for result, count in parts.tokens.counts.items()
+            ),
+        )
+    if parts.health is not None and parts.health.healthy is not None:
+        yield gauge(
+            "mesh_agent_application_healthy",
+            "1 if the application is healthy, as the control plane was told.",
+            float(parts.health.healthy),
+        )
 
 
 def certificate_metrics(

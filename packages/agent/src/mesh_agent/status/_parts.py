@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING
 import envoy_supervisor
 import xds_proxy
 from mesh_agent._config import AgentConfig
+from mesh_agent.health._health_reports import HealthReports
+from mesh_agent.identity._served_certificate import ServedCertificate
 from mesh_agent.identity._workload_secrets import ForeignSecrets, OwnSecrets
 from mesh_identity import LearnedRoots
 from mesh_lifecycle import Readiness
 from mesh_listening import Port
 
 if TYPE_CHECKING:
+    from mesh_agent.token_exchange._token_server import TokenServer
     from mesh_dnsproxy import DnsServer
 
 
@@ -23,6 +26,9 @@ class AgentParts:
     learned_roots: None where the agent learns no roots.
     envoy: None where the application takes its configuration without an Envoy.
     dns: None where the agent answers no DNS queries.
+    served: None where there is no Envoy.
+    health: None where the application's health is not reported.
+    tokens: None where the application exchanges no tokens.
     """
 
     config: AgentConfig
@@ -33,3 +39,6 @@ class AgentParts:
     relay: xds_proxy.Relay
     envoy: envoy_supervisor.Envoy | None
     dns: "DnsServer | None"
+    served: ServedCertificate | None
+    health: HealthReports | None
+    tokens: "TokenServer | None"

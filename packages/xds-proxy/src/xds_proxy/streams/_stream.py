@@ -24,6 +24,7 @@ from xds_proxy.status._acks_and_nacks import DeliveryStatus
 from xds_proxy.status._counters import Counters
 from xds_proxy.status._reachability import Reachability
 from xds_proxy.streams._ends import End, Side, malformed, refusal
+from xds_proxy.streams._injection import InjectedRequest, InjectedRequests
 from xds_proxy.streams._interception import Interception
 from xds_proxy.streams._response_observer import Observation
 from xds_proxy.streams._writing import MessageWriter, WriteBounds
@@ -53,6 +54,7 @@ class Stream:
         now: Callable[[], datetime],
         delivery_status: DeliveryStatus,
         interception: Interception,
+        injection: InjectedRequests,
         observation: Observation,
         bounds: WriteBounds,
     ) -> None:
@@ -64,6 +66,8 @@ class Stream:
         self._counters = counters
         self._now = now
         self._interception = interception
+        self._injection = injection
+        self._injected: dict[str, InjectedRequest] = {}
         self._observation = observation
         self._requests: asyncio.Queue[bytes] = asyncio.Queue()
         self._queued_bytes = 0
@@ -104,6 +108,16 @@ class Stream:
     def stop_leading(self) -> None:
         """Another stream leads from now on."""
         self._leading = False
+
+    def inject(self) -> None:
+        """Send the agent's own requests that this stream has not sent, if it leads.
+
+        Before Envoy's first request for listeners they wait for it: no request of the agent's own
+        goes before Envoy has said which node it is.
+        """
+        if self._leading and self._listeners_requested:
+            for request in self._injection.to_send(self._dialect, self._injected):
+                self._queue(request)
 
     def end(self, end: End) -> None:
         """End the stream; of several ends the first one counts."""
@@ -210,7 +224,10 @@ class Stream:
             counters.responses += 1
             self._intercept(response, peeked)
             return False
-        if type_url.rpartition("/")[2].startswith(_FORWARDED):
+        if type_url in self._injection:
+            counters.responses += 1  # an answer to a report needs none
+            return False
+        if is_for_envoy(type_url):
             counters.responses += 1
             self.delivery_status.response_sent(
                 type_url=type_url,
@@ -245,11 +262,12 @@ class Stream:
         self._observation.request_arrived(self, type_url, peeked.nonce)
 
     def _subscribe(self) -> None:
-        """Subscribe to the agent's types, right after Envoy's first request for listeners."""
+        """Send the agent's own requests, right after Envoy's first request for listeners."""
         if self._leading and self._listeners_requested and not self._subscribed:
             self._subscribed = True
             for request in self._interception.subscriptions(self._dialect):
                 self._queue(request)
+        self.inject()
 
     def _intercept(self, response: bytes, peeked: Response) -> None:
         """Give a response to its interceptor and answer it, now or when this stream leads."""
@@ -305,6 +323,11 @@ class Stream:
     def _end_for_malformed_response(self, error: WireError) -> None:
         log.error("the control plane sent a malformed response", extra={"reason": str(error)})
         self.end(malformed("the control plane's response", error))
+
+
+def is_for_envoy(type_url: str) -> bool:
+    """Say whether responses of this type are relayed to Envoy."""
+    return type_url.rpartition("/")[2].startswith(_FORWARDED)
 
 
 class _Readable(Protocol):

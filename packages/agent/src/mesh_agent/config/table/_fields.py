@@ -10,7 +10,6 @@ WITHOUT_EFFECT = (
     Setting("caCertificatesPem", TOLD, "further roots come from the control plane's stream"),
     Setting("fileFlushMinSizeKb", TOLD, "Envoy's own size is used"),
     Setting("privateKeyProvider", TOLD, "Envoy works with the workload's key itself"),
-    Setting("readinessProbe", TOLD, "the workload's health is not reported"),
     Setting("statNameLength", TOLD, "Envoy's names have no limit", silent=("189",)),
     Setting("statsCompression", TOLD, "metrics are served as they are", silent=("false",)),
 )

@@ -22,18 +22,8 @@ ROOT = (
 PROXY = (
     Setting("--domain", HONOURED, "DNS domain of the workload"),
     Setting("--meshConfig", HONOURED, "mesh config file"),
-    Setting(
-        "--stsPort",
-        TOLD,
-        "the agent serves no token exchange",
-        silent=("0",),
-    ),
-    Setting(
-        "--tokenManagerPlugin",
-        TOLD,
-        "the agent serves no token exchange",
-        silent=("GoogleTokenExchange",),
-    ),
+    Setting("--stsPort", HONOURED, "where tokens are exchanged; 0: nowhere"),
+    Setting("--tokenManagerPlugin", HONOURED, "with --stsPort: the source of the tokens"),
     Setting("--serviceCluster", HONOURED, "name of Envoy's own service; the highest layer"),
     Setting("--proxyLogLevel", HONOURED, "Envoy's level, with `component:level` items if wanted"),
     Setting("--proxyComponentLogLevel", HONOURED, "levels of components, where those have none"),

@@ -278,13 +278,17 @@ OUR_OWN = (
     Setting("AWS_EC2_METADATA_DISABLED", HONOURED, "AWS is not asked where the machine is"),
     Setting("AWS_EC2_METADATA_SERVICE_ENDPOINT", HONOURED, "where AWS is asked that"),
     Setting("GCE_METADATA_HOST", HONOURED, "where GCP is asked that"),
+    Setting("MESH_AGENT_APPLICATION_STOP_TIMEOUT", HONOURED, "how long the application may end"),
     Setting("MESH_AGENT_BIND_ADDRESS", HONOURED, "one address for all that listens"),
     Setting("MESH_AGENT_ENVOY_MAX_HEAP", HONOURED, "how large Envoy's heap may get"),
+    Setting("MESH_AGENT_EXIT_WITH", HONOURED, "the process that the agent ends with"),
     Setting("MESH_AGENT_GRPC_REFRESH_INTERVAL", HONOURED, "how often gRPC reads certificates"),
     Setting("MESH_AGENT_HOT_RESTART", HONOURED, "whether an Envoy may take over from another"),
+    Setting("MESH_AGENT_READY_WITHOUT_LISTENERS", HONOURED, "a gateway is ready without listeners"),
     Setting("MESH_AGENT_RESTART_ENVOY", HONOURED, "whether a crashed Envoy is started again"),
     Setting("MESH_AGENT_STATUS_CONNECTIONS", HONOURED, f"{_STATUS} connections"),
     Setting("MESH_AGENT_STATUS_CONNECTIONS_PER_PEER", HONOURED, f"{_STATUS} of one address"),
+    Setting("MESH_AGENT_STS_*", HONOURED, "with --stsPort: the authorization server"),
 )
 
 VARIABLES = (*IDENTITY, *SECURITY, *CONFIGURATION, *ENVOY, *SURROUNDINGS, *OUR_OWN)

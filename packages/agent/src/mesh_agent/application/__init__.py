@@ -1,0 +1,1 @@
+"""The application whose life the agent shares: a process that is followed, or one it starts."""

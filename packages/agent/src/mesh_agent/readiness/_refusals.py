@@ -1,0 +1,42 @@
+"""The configuration that Envoy refuses now, in words: what the relay's NACKs in force say."""
+
+from collections.abc import Iterator, Mapping
+
+import xds_proxy
+from mesh_protos import type_urls
+
+_NAMES = {
+    type_urls.CLUSTER: "clusters (CDS)",
+    type_urls.ENDPOINT: "endpoints (EDS)",
+    type_urls.LISTENER: "listeners (LDS)",
+    type_urls.ROUTE: "routes (RDS)",
+    type_urls.SECRET: "secrets (SDS)",
+    type_urls.EXTENSION_CONFIG: "extension configuration (ECDS)",
+    type_urls.NAME_TABLE: "the name table (NDS)",
+}
+_LONGEST = 500
+
+
+def name_of_type(type_url: str) -> str:
+    """Returns what a person calls the resources of a type."""
+    return _NAMES.get(type_url) or type_url.rpartition("/")[2]
+
+
+def refusals(types: Mapping[str, xds_proxy.TypeStatus]) -> Iterator[tuple[str, str]]:
+    """Yields each type whose newest version is refused, and what of it in the refuser's words.
+
+    A version that was refused once and followed by one that is accepted is not among them.
+    """
+    for type_url, known in types.items():
+        if known.nack is not None:
+            said = " ".join(known.nack.split())[:_LONGEST] or "no reason was given"
+            version = " ".join(known.version.split())[:64]
+            yield type_url, f"{name_of_type(type_url)}, version {version!r}: {said}"
+
+
+def describe_refusals(types: Mapping[str, xds_proxy.TypeStatus]) -> str | None:
+    """Returns what is refused now while the last good configuration serves; None if nothing is."""
+    found = tuple(sentence for _, sentence in refusals(types))
+    if not found:
+        return None
+    return f"refused, the last good one is in use: {'; '.join(found)}"

@@ -1,0 +1,1 @@
+"""Exchanging an application's token for another one, on a port of this machine (Istio's STS)."""
