@@ -179,7 +179,7 @@ class Example(NamedTuple):
 
     value: str
     others: Mapping[str, str] = MappingProxyType({})
-    flags: Mapping[str, str] = MappingProxyType({})
+    flags: Mapping[str, object] = MappingProxyType({})
 
 
 _PROBERS = '{"/app-health/web/livez": {"httpGet": {"path": "/", "port": 8080, "scheme": "HTTPS"}}}'
@@ -187,6 +187,12 @@ _DNS = {"ISTIO_META_DNS_CAPTURE": "true"}
 _IDLE = {"EXIT_ON_ZERO_ACTIVE_CONNECTIONS": "true"}
 _ECDSA = {"ECC_SIGNATURE_ALGORITHM": "ECDSA"}
 _OUTPUT = {"OUTPUT_CERTS": "out"}
+_STS = {
+    "MESH_AGENT_STS_URL": "https://authority/token",
+    "MESH_AGENT_STS_CLIENT_ID": "web",
+    "MESH_AGENT_STS_CLIENT_SECRET_FILE": "secret",
+}
+_STS_PORT = {"sts_port": 15463}
 EXAMPLES = {
     "INSTANCE_IP": Example("127.0.9.2"),
     "HOST_IP": Example("192.0.2.9"),
@@ -258,13 +264,22 @@ EXAMPLES = {
     "ISTIO_BOOTSTRAP_OVERRIDE": Example("own.json"),
     "ISTIO_ENVOY_ENABLE_CORE_DUMP": Example("true"),
     "ENVOY_PATH": Example("other-envoy", flags={"envoy_path": ""}),
+    "MESH_AGENT_APPLICATION_STOP_TIMEOUT": Example("7s", flags={"command": ("/bin/true",)}),
     "MESH_AGENT_BIND_ADDRESS": Example("127.0.9.9"),
     "MESH_AGENT_ENVOY_MAX_HEAP": Example("200Mi"),
     "MESH_AGENT_GRPC_REFRESH_INTERVAL": Example("5s"),
     "MESH_AGENT_HOT_RESTART": Example("false"),
+    "MESH_AGENT_EXIT_WITH": Example("job"),
+    "MESH_AGENT_READY_WITHOUT_LISTENERS": Example("true", flags={"role": "router"}),
     "MESH_AGENT_RESTART_ENVOY": Example("false"),
     "MESH_AGENT_STATUS_CONNECTIONS": Example("1024"),
     "MESH_AGENT_STATUS_CONNECTIONS_PER_PEER": Example("7"),
+    "MESH_AGENT_STS_URL": Example("https://other/token", _STS, _STS_PORT),
+    **{
+        f"MESH_AGENT_STS_{name}": Example("x", _STS, _STS_PORT)
+        for name in ("AUDIENCE", "RESOURCE", "SCOPE", "CLIENT_ID", "CLIENT_SECRET_FILE")
+    },
+    "MESH_AGENT_STS_ROOT_FILE": Example("x", _STS, _STS_PORT),
 }
 # Read by mesh-identity when roots are looked up, not by the agent's configuration.
 READ_ELSEWHERE = {"SSL_CERT_FILE", "SSL_CERT_DIR"}
@@ -311,7 +326,7 @@ def test_the_table_has_every_variable_of_istios_agents() -> None:
 def test_the_table_has_every_flag_of_istios_agents() -> None:
     listed = {each.name for each in FLAGS}
     assert not ISTIOS_FLAGS - listed
-    assert listed - ISTIOS_FLAGS == {"--envoy-path"}
+    assert listed - ISTIOS_FLAGS == {"--envoy-path", "--exit-with"}
 
 
 def test_each_honoured_variable_has_an_example() -> None:
@@ -371,6 +386,7 @@ FLAG_VALUES = {
     "--log_rotate_max_age": "3",
     "--log_rotate_max_backups": "3",
     "--log_rotate_max_size": "3",
+    "--stsPort": "15463",
 }
 
 

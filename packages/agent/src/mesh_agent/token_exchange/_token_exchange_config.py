@@ -29,14 +29,15 @@ class TokenExchangeConfig:
 
     host: an address of this machine only.
     plugin: the name of the source of tokens.
-    url: of the authorization server; empty if only the plugin knows.
+    server: the authorization server; None if another package's plugin knows it.
+    exchanger: that plugin's; None where the server is asked.
     """
 
     host: str
     port: int
     plugin: str
-    url: str
-    exchanger: "Callable[[], Exchanger]" = field(repr=False)
+    server: "Rfc8693Config | None" = None
+    exchanger: "Exchanger | None" = field(default=None, repr=False)
 
 
 def token_exchange_config(settings: Settings, flags: Flags) -> TokenExchangeConfig | None:
@@ -55,18 +56,8 @@ def token_exchange_config(settings: Settings, flags: Flags) -> TokenExchangeConf
         return None
     if (server := _authorization_server(settings)) is None:
         return None
-
-    def exchanger() -> "Exchanger":
-        from mesh_token_exchange import Rfc8693Exchanger
-
-        return Rfc8693Exchanger(server)
-
     return TokenExchangeConfig(
-        host=_host(settings),
-        port=flags.sts_port,
-        plugin=plugin,
-        url=server.url,
-        exchanger=exchanger,
+        host=_host(settings), port=flags.sts_port, plugin=plugin, server=server
     )
 
 
@@ -123,8 +114,7 @@ def _of_plugin(
         host=_host(settings),
         port=flags.sts_port,
         plugin=plugin,
-        url="",
-        exchanger=lambda: exchanger,
+        exchanger=exchanger,
     )
 
 

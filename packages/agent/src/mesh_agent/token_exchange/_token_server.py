@@ -13,7 +13,7 @@ from mesh_status_server import Request, Response, http_server
 
 if TYPE_CHECKING:
     from mesh_listening import Port
-    from mesh_token_exchange import Answer, TokenExchange
+    from mesh_token_exchange import Answer, Exchanger, TokenExchange
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class TokenServer:
         return {
             "address": f"{self._config.host}:{self._config.port}",
             "plugin": self._config.plugin,
-            "url": self._config.url,
+            "url": self._config.server.url if self._config.server is not None else "",
             **self.counts,
             "last_failure": self._last_failure,
         }
@@ -84,8 +84,18 @@ async def token_server(config: TokenExchangeConfig | None) -> AsyncIterator[Toke
         return
     from mesh_token_exchange import TokenExchange
 
-    server = TokenServer(config, TokenExchange(config.exchanger()))
+    server = TokenServer(config, TokenExchange(_exchanger(config)))
     async with http_server(config.host, config.port, server) as (_, port):
         server.port = port
         log.info("tokens are exchanged", extra={"host": config.host, "port": config.port})
         yield server
+
+
+def _exchanger(config: TokenExchangeConfig) -> "Exchanger":
+    if config.exchanger is not None:
+        return config.exchanger
+    if config.server is None:
+        raise ValueError("an exchange has a server or an exchanger, this one has neither")
+    from mesh_token_exchange import Rfc8693Exchanger
+
+    return Rfc8693Exchanger(config.server)

@@ -42,6 +42,7 @@ PROXY = (
         boolean=True,
     ),
     Setting("--envoy-path", HONOURED, "ours: which Envoy to run"),
+    Setting("--exit-with", HONOURED, "ours: the process that the agent ends with"),
 )
 
 FORMER = (

@@ -7,6 +7,7 @@ _KEY_TOKEN = "mount a token, or name a provisioned certificate in PROV_CERT"  # 
 _WASM = "the agent fetches no Wasm modules, Envoy fetches them as it is configured"
 _LIMITS = "the limits of the agent's own sockets are fixed"
 _STATUS = "the status port's"
+_STS = "with --stsPort: the authorization server's"
 
 IDENTITY = (
     Setting("INSTANCE_IP", HONOURED, "the workload's first address; else the machine's own"),
@@ -288,7 +289,13 @@ OUR_OWN = (
     Setting("MESH_AGENT_RESTART_ENVOY", HONOURED, "whether a crashed Envoy is started again"),
     Setting("MESH_AGENT_STATUS_CONNECTIONS", HONOURED, f"{_STATUS} connections"),
     Setting("MESH_AGENT_STATUS_CONNECTIONS_PER_PEER", HONOURED, f"{_STATUS} of one address"),
-    Setting("MESH_AGENT_STS_*", HONOURED, "with --stsPort: the authorization server"),
+    Setting("MESH_AGENT_STS_URL", HONOURED, f"{_STS} token endpoint"),
+    Setting("MESH_AGENT_STS_AUDIENCE", HONOURED, f"{_STS} audiences, where none is asked for"),
+    Setting("MESH_AGENT_STS_RESOURCE", HONOURED, f"{_STS} resources, where none is asked for"),
+    Setting("MESH_AGENT_STS_SCOPE", HONOURED, f"{_STS} scope, where none is asked for"),
+    Setting("MESH_AGENT_STS_CLIENT_ID", HONOURED, f"{_STS} name for this client"),
+    Setting("MESH_AGENT_STS_CLIENT_SECRET_FILE", HONOURED, f"{_STS} secret of this client"),
+    Setting("MESH_AGENT_STS_ROOT_FILE", HONOURED, f"{_STS} roots"),
 )
 
 VARIABLES = (*IDENTITY, *SECURITY, *CONFIGURATION, *ENVOY, *SURROUNDINGS, *OUR_OWN)
