@@ -94,7 +94,12 @@ async def reporting(
     address: str = "127.0.0.1",
 ) -> AsyncIterator[tuple[HealthReports, Reported]]:
     """Check as an agent with this probe does, every second."""
-    loaded = load({**proxy_config({"periodSeconds": 1, **probe}), "INSTANCE_IP": address})
+    loaded = load(
+        {
+            **proxy_config({"periodSeconds": 1, "timeoutSeconds": 30, **probe}),
+            "INSTANCE_IP": address,
+        }
+    )
     relay = Relay()
     async with health_reports(
         loaded.health_check, readiness=readiness or Readiness(), relay=relay
@@ -164,7 +169,8 @@ async def test_an_exec_probe(load: Load, tmp_path: Path) -> None:
 async def test_exec_failures_are_reported_and_no_end(
     load: Load, command: list[str], said: str
 ) -> None:
-    async with reporting(load, {"exec": {"command": command}}) as (_, reported):
+    probe = {"exec": {"command": command}, "timeoutSeconds": 1}
+    async with reporting(load, probe) as (_, reported):
         await until_reported(reported, 1)
         assert said in str(reported[0])
 
