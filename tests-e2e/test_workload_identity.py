@@ -470,6 +470,8 @@ async def test_a_grpc_application_needs_no_envoy(tmp_path: Path, workload: Path)
             await until_ready(agent, wanted=True)
             first = chain.read_bytes()
             bootstrap = workload / "etc/istio/proxy/grpc-bootstrap.json"
+            told = (await agent.status())["envoy"]
+            assert told == {"state": "none", "grpc_bootstrap": str(bootstrap.relative_to(workload))}
             for _ in range(2):  # an application that goes does not take the agent with it
                 application = await asyncio.create_subprocess_exec(
                     *(sys.executable, "-c", GRPC_CLIENT),

@@ -178,3 +178,10 @@ def test_no_agent_is_said_in_words(call: Call, free_port: Callable[[], int]) -> 
     called = call("status", "--address", "127.0.0.1", "--port", str(free_port()))
     assert called.status == 1
     assert "is it running?" in called.error
+
+
+def test_an_agent_without_an_envoy_names_the_bootstrap_of_its_application() -> None:
+    envoy = {"state": "none", "grpc_bootstrap": "etc/istio/proxy/grpc-bootstrap.json"}
+    lines = render_status({"envoy": envoy}, now=NOW).splitlines()
+    assert "Envoy          none" in lines
+    assert "  bootstrap    etc/istio/proxy/grpc-bootstrap.json" in lines

@@ -155,8 +155,9 @@ def _envoy(envoy: Mapping[str, object]) -> Iterator[Row]:
     ]
     if retiring := number(envoy, "retiring"):
         parts.append(f"older ones finishing requests {retiring}")
-    good = state in {"ready", "not started", "-"}
+    good = state in {"ready", "none", "not started", "-"}
     yield Row("Envoy", ", ".join(parts), Tone.PLAIN if good else Tone.DOUBTFUL)
+    yield Row("bootstrap", text(envoy, "grpc_bootstrap"), below=True)
     yield Row("last crash", text(envoy, "last_crash"), Tone.DOUBTFUL, below=True)
     yield Row("last refusal", text(envoy, "last_refusal"), Tone.DOUBTFUL, below=True)
 

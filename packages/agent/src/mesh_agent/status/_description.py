@@ -48,9 +48,12 @@ def _describe_agent() -> Mapping[str, object]:
 
 
 def _describe_envoy(parts: AgentParts) -> Mapping[str, object]:
-    """Returns Envoy's status; `admin` is the address of its admin interface."""
+    """Returns Envoy's status; `admin` is the address of its admin interface.
+
+    Where there is none, `grpc_bootstrap` is the file that a gRPC application starts from.
+    """
     if parts.envoy is None:
-        return {"state": "not started"}
+        return {"state": "none", "grpc_bootstrap": str(parts.config.grpc_bootstrap)}
     bootstrap = parts.config.envoy.bootstrap
     admin = parts.config.envoy.admin
     if isinstance(bootstrap, envoy_supervisor.BootstrapConfig):
