@@ -217,7 +217,7 @@ def test_envoy_has_the_flags_that_settings_ask_for(envoy_binary: Path, tmp_path:
     assert "--enable-core-dump" in flags
     assert flags[flags.index("--file-flush-interval-msec") + 1] == "5000"
     (tmp_path / "bootstrap.json").write_text(json.dumps(render_bootstrap(SIDECAR)))
-    words = [envoy_binary, "--mode", "validate", *flags]
+    words = [str(envoy_binary), "--mode", "validate", *flags]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
