@@ -33,6 +33,9 @@ _SPELLINGS = {
     "log_rotate_max_size": "--log_rotate_max_size",
     "log_rotate_max_age": "--log_rotate_max_age",
     "log_rotate_max_backups": "--log_rotate_max_backups",
+    "sts_port": "--stsPort",
+    "token_manager_plugin": "--tokenManagerPlugin",
+    "exit_with": "--exit-with",
 }
 # ProxyConfig's fields that the agent has a default for, by their names in its own class.
 _DEFAULTS = {
