@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import sys
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
@@ -236,6 +237,98 @@ async def mount(directory: Path, authority: FakeAuthority, identity: SpiffeId = 
     write_files(OutputFilesConfig(directory=directory / "etc/certs", mode=0o600), certificate)
 
 
+def environment_of(plane: ControlPlane, proxy: Mapping[str, object]) -> dict[str, str]:
+    """The environment of an agent under this control plane."""
+    proxy_config = {
+        "discoveryAddress": plane.address,
+        "controlPlaneAuthPolicy": "NONE",
+        "concurrency": 1,
+        **proxy,
+    }
+    return {
+        "POD_NAME": "web-1",
+        "POD_NAMESPACE": "shop",
+        "INSTANCE_IP": own_address(),
+        "MESH_AGENT_BIND_ADDRESS": own_address(),
+        "CLOUD_PLATFORM": "none",
+        "PROXY_CONFIG": json.dumps(proxy_config),
+        "PATH": os.environ["PATH"],
+    }
+
+
+@dataclass(slots=True, kw_only=True)
+class AgentProcess:
+    """The real command in a directory of its own."""
+
+    process: asyncio.subprocess.Process
+    directory: Path
+    log: Path
+    plane: Plane
+
+    async def wait(self) -> int:
+        """Wait for the end and return the exit status."""
+        async with asyncio.timeout(PATIENCE_S):
+            return await self.process.wait()
+
+    def said(self) -> str:
+        """All that the agent, and an application that it started, have written."""
+        return self.log.read_text()
+
+    def left_behind(self) -> list[str]:
+        """Sockets and bootstraps that are still there."""
+        return [
+            str(path.relative_to(self.directory))
+            for path in self.directory.rglob("*")
+            if path.is_socket() or path.name.startswith("envoy-rev")
+        ]
+
+
+@asynccontextmanager
+async def agent_process(
+    directory: Path,
+    envoy: Path,
+    *arguments: str,
+    proxy: Mapping[str, object] | None = None,
+    ready: bool = True,
+    stdin: bytes = b"",
+    **environ: str,
+) -> AsyncIterator[AgentProcess]:
+    """Run `mesh-agent proxy sidecar ARGUMENTS`; killed if it still runs at the end.
+
+    ready: whether the control plane gives Envoy what makes it ready.
+    """
+    await mount(directory, FakeAuthority())
+    log = directory / "agent.log"
+    async with control_plane() as plane, asyncio.TaskGroup() as group:
+        played = Plane(plane)
+        playing = group.create_task(played.serve(), name="test control plane")
+        if ready:
+            await played.give_all(listener("web"))
+        environment = {**environment_of(plane, proxy or {}), "ENVOY_PATH": str(envoy), **environ}
+        with log.open("wb") as output:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "mesh_agent", "proxy", "sidecar", *arguments),
+                cwd=directory,
+                env=environment,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=output,
+                stderr=output,
+            )
+        if process.stdin is not None:
+            process.stdin.write(stdin)
+            process.stdin.close()
+        try:
+            yield AgentProcess(process=process, directory=directory, log=log, plane=played)
+        except BaseException as error:
+            error.add_note(log.read_text()[-4000:])
+            raise
+        finally:
+            if process.returncode is None:
+                process.kill()
+            await process.wait()
+            playing.cancel()
+
+
 @asynccontextmanager
 async def running_agent(
     directory: Path,
@@ -257,21 +350,7 @@ async def running_agent(
     async with control_plane() as plane, asyncio.TaskGroup() as group:
         played = Plane(plane)
         playing = group.create_task(played.serve(), name="test control plane")
-        proxy_config = {
-            "discoveryAddress": plane.address,
-            "controlPlaneAuthPolicy": "NONE",
-            "terminationDrainDuration": "0s",
-            "concurrency": 1,
-            **(proxy or {}),
-        }
-        base = {
-            "POD_NAME": "web-1",
-            "POD_NAMESPACE": "shop",
-            "INSTANCE_IP": own_address(),
-            "MESH_AGENT_BIND_ADDRESS": own_address(),
-            "PROXY_CONFIG": json.dumps(proxy_config),
-            "PATH": os.environ["PATH"],
-        }
+        base = environment_of(plane, {"terminationDrainDuration": "0s", **(proxy or {})})
         config = load_config(
             Flags(**{"envoy_path": str(envoy), **(flags or {})}),
             environ={**base, **environ},
