@@ -251,7 +251,7 @@ def test_the_container_runs_as_the_user_of_istio_s() -> None:
 @pytest.mark.slow
 def test_the_container_s_build_makes_an_agent(tmp_path: Path) -> None:
     """Its steps, in a directory for a root; with this Python, and no image of another."""
-    build = {"/src": tmp_path / "src", "/wheels": tmp_path / "wheels", "/opt": tmp_path / "opt"}
+    build = {place: tmp_path / place[1:] for place in ("/src", "/build", "/wheels", "/opt")}
     for path in build.values():
         path.mkdir()
     places = "|".join(build)
