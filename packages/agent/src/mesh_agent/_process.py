@@ -43,7 +43,7 @@ from mesh_agent.logs._setup import report, start_agent_logging
 from mesh_lifecycle import ServiceEnded
 from mesh_listening import raise_open_files_limit
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("mesh_agent")  # the name of this module is __main__
 
 _AFTER_DEADLINE_S = 5.0
 

@@ -1,5 +1,6 @@
 """`/debug/logging`: levels read and changed while the agent runs."""
 
+import importlib.util
 import json
 import logging
 from collections.abc import Iterator
@@ -44,6 +45,12 @@ def _logging_as_before() -> Iterator[None]:
 def _level(name: str) -> int:
     logger = logging.root.manager.loggerDict[name]
     return logger.level if isinstance(logger, logging.Logger) else logging.NOTSET
+
+
+def test_every_scope_has_loggers_that_there_are() -> None:
+    for scope in SCOPES.names:
+        for name in SCOPES.loggers(scope):
+            assert importlib.util.find_spec(name) is not None, (scope, name)
 
 
 async def test_levels_are_told_by_scope_before_the_agent_has_started() -> None:
