@@ -1,0 +1,49 @@
+"""Agents stopped at any moment of their start end soon, and leave nothing behind."""
+
+import asyncio
+import json
+import os
+import random
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mesh_e2e._agents import ROOT, TOKEN, environment_of, own_address, put, servers
+from mesh_e2e._starts import Stop, stopped_at_random
+
+Record = Callable[[str, object], None]
+
+STARTS = int(os.environ.get("MESH_E2E_STARTS", "12"))
+LATEST_S = 1.5
+AT_ONCE = 3
+
+
+@pytest.mark.slow
+async def test_an_agent_stopped_at_a_random_moment_leaves_nothing(
+    tmp_path: Path, record: Record
+) -> None:
+    seed = random.randrange(1 << 32)
+    rng = random.Random(seed)
+    record("seed", seed)
+    async with servers(tmp_path) as there:
+        at_once = asyncio.Semaphore(AT_ONCE)
+
+        async def one(number: int) -> Stop:
+            directory = tmp_path / str(number)
+            directory.mkdir()
+            put(directory, TOKEN, "token")
+            put(directory, ROOT, there.root_pem)
+            environment = environment_of(there, own_address(number + 1), CLOUD_PLATFORM="none")
+            async with at_once:
+                return await stopped_at_random(
+                    directory, environment, rng, latest_s=LATEST_S, once_it_speaks=number % 4 > 0
+                )
+
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one(number)) for number in range(STARTS)]
+        stops = [task.result() for task in tasks]
+    record("stops", len(stops))
+    record("exit statuses", json.dumps(Counter(each.status for each in stops)))
+    record("longest stop", f"{max(each.took_s for each in stops):.2f} s")
