@@ -1,4 +1,4 @@
-"""Scenario 84: metadata servers that are there, that are not, and that mean harm."""
+"""Metadata servers that are there, that are not, and that mean harm."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Scenario 68: the kubelet's probes, passed on to an application over real sockets."""
+"""The kubelet's probes, passed on to an application over real sockets."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -28,7 +28,7 @@ def live(port: int, **options: str) -> dict[str, Probe]:
 
 
 @pytest.mark.parametrize("status", ["200 OK", "204 Nothing", "404 Not Found", "503 Down", "299 X"])
-async def test_scenario_68_the_applications_status_and_body_are_passed_on(
+async def test_the_applications_status_and_body_are_passed_on(
     serve: Serve, status: str
 ) -> None:
     body = b"" if status.startswith("204") else b"details"
@@ -37,7 +37,7 @@ async def test_scenario_68_the_applications_status_and_body_are_passed_on(
     assert (found.status, found.body) == (int(status[:3]), body)
 
 
-async def test_scenario_68_headers_and_host_reach_the_application(serve: Serve) -> None:
+async def test_headers_and_host_reach_the_application(serve: Serve) -> None:
     application = Peer(answer(b"ok"))
     application_port = await serve(application)
     async with probing(live(application_port, path="/healthz?deep=1")) as port:
@@ -47,7 +47,7 @@ async def test_scenario_68_headers_and_host_reach_the_application(serve: Serve) 
         assert application.headers["x-custom"] == "yes"
 
 
-async def test_scenario_68_a_path_without_a_probe_is_a_bad_request(
+async def test_a_path_without_a_probe_is_a_bad_request(
     free_port: Callable[[], int],
 ) -> None:
     async with probing(live(free_port())) as port:
@@ -57,7 +57,7 @@ async def test_scenario_68_a_path_without_a_probe_is_a_bad_request(
             assert f"there are {LIVE}" in found.body.decode()
 
 
-async def test_scenario_68_no_answer_is_500_with_the_reason_logged_once(
+async def test_no_answer_is_500_with_the_reason_logged_once(
     free_port: Callable[[], int], caplog: pytest.LogCaptureFixture
 ) -> None:
     async with probing(live(free_port())) as port:
@@ -68,7 +68,7 @@ async def test_scenario_68_no_answer_is_500_with_the_reason_logged_once(
     assert len(caplog.records) == 1
 
 
-async def test_scenario_68_an_application_that_hangs_is_500_when_the_time_is_up(
+async def test_an_application_that_hangs_is_500_when_the_time_is_up(
     serve: Serve,
 ) -> None:
     probe = Probe(action=HttpGet(port=await serve(Peer(hang=True))), timeout_s=0.2)
@@ -77,7 +77,7 @@ async def test_scenario_68_an_application_that_hangs_is_500_when_the_time_is_up(
     assert (found.status, b"no answer within 0.2 s" in found.body) == (500, True)
 
 
-async def test_scenario_68_a_connection_is_enough_for_a_tcp_probe(
+async def test_a_connection_is_enough_for_a_tcp_probe(
     serve: Serve, free_port: Callable[[], int]
 ) -> None:
     probes = {
@@ -89,7 +89,7 @@ async def test_scenario_68_a_connection_is_enough_for_a_tcp_probe(
         assert (await get(port, "/app-health/web/readyz")).status == 500
 
 
-async def test_scenario_68_lifecycle_hooks_are_passed_on(serve: Serve) -> None:
+async def test_lifecycle_hooks_are_passed_on(serve: Serve) -> None:
     port = await serve(Peer(answer(b"stopping")))
     text = f'{{"/app-lifecycle/web/prestopz": {{"httpGet": {{"port": {port}}}}}}}'
     async with probing(parse_kubernetes_probers(text)) as status_port:

@@ -1,4 +1,4 @@
-"""Scrapes of several sources, over real sockets. Scenario 66, and what goes wrong in it."""
+"""Scrapes of several sources, over real sockets, and what goes wrong in them."""
 
 import asyncio
 import logging
@@ -65,7 +65,7 @@ def samples(scraped: Scraped) -> dict[str, float]:
     }
 
 
-async def test_scenario_66_own_metrics_envoys_and_the_applications_come_in_this_order(
+async def test_own_metrics_envoys_and_the_applications_come_in_this_order(
     serve: Serve,
 ) -> None:
     merging = Merging(
@@ -82,7 +82,7 @@ async def test_scenario_66_own_metrics_envoys_and_the_applications_come_in_this_
     assert samples(scraped)["app_up"] == 1
 
 
-async def test_scenario_66_a_name_that_two_sources_have_is_kept_twice(serve: Serve) -> None:
+async def test_a_name_that_two_sources_have_is_kept_twice(serve: Serve) -> None:
     first = await serve(Peer(answer(b"same 1\n")))
     second = await serve(Peer(answer(b"same 2\n")))
     scraped = await Merging(applications=[first, second]).scrape()
@@ -116,7 +116,7 @@ async def test_scenario_66_a_name_that_two_sources_have_is_kept_twice(serve: Ser
         (b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", b""),
     ],
 )
-async def test_scenario_66_an_application_costs_no_metrics_but_its_own(
+async def test_an_application_costs_no_metrics_but_its_own(
     serve: Serve, says: bytes, kept: bytes | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     good = await serve(Peer(answer(APP_TEXT)))
@@ -138,7 +138,7 @@ async def test_scenario_66_an_application_costs_no_metrics_but_its_own(
         assert "without all metrics" in record.getMessage()
 
 
-async def test_scenario_66_a_refused_connection_is_counted(
+async def test_a_refused_connection_is_counted(
     serve: Serve, free_port: Callable[[], int]
 ) -> None:
     merging = Merging(envoy=await serve(Peer(ENVOY)), applications=[free_port()])
@@ -148,7 +148,7 @@ async def test_scenario_66_a_refused_connection_is_counted(
 
 @pytest.mark.parametrize("accept", [PROMETHEUS, "text/plain"])
 @pytest.mark.parametrize("says", [b"", b"HTTP/1.1 200 OK\r\n\r\napp_first 1\n"])
-async def test_scenario_66_envoys_metrics_arrive_before_the_time_of_a_hanging_application_is_up(
+async def test_envoys_metrics_arrive_before_the_time_of_a_hanging_application_is_up(
     serve: Serve, accept: str, says: bytes
 ) -> None:
     merging = Merging(
@@ -161,7 +161,7 @@ async def test_scenario_66_envoys_metrics_arrive_before_the_time_of_a_hanging_ap
     assert samples(scraped)["envoy_rq_total"] == 5
 
 
-async def test_scenario_66_an_envoy_that_hangs_leaves_time_for_the_applications(
+async def test_an_envoy_that_hangs_leaves_time_for_the_applications(
     serve: Serve,
 ) -> None:
     hanging = await serve(Peer(hang=True))
@@ -172,7 +172,7 @@ async def test_scenario_66_an_envoy_that_hangs_leaves_time_for_the_applications(
     assert samples(scraped) == {"own_up": 1, "app_up": 1}
 
 
-async def test_scenario_66_of_three_targets_one_is_broken(serve: Serve) -> None:
+async def test_of_three_targets_one_is_broken(serve: Serve) -> None:
     targets = [await serve(Peer(answer(b"app_%d 1\n" % number))) for number in range(3)]
     targets[1] = await serve(Peer(answer(b"", status="404 Not Found")))
     failures, scraped = await Merging(applications=targets).scrape_and_count()
@@ -180,7 +180,7 @@ async def test_scenario_66_of_three_targets_one_is_broken(serve: Serve) -> None:
     assert samples(scraped) == {"own_up": 1, "app_0": 1, "app_2": 1}
 
 
-async def test_scenario_66_one_of_several_targets_may_have_ten_mebibytes_and_a_single_one_more(
+async def test_one_of_several_targets_may_have_ten_mebibytes_and_a_single_one_more(
     serve: Serve,
 ) -> None:
     line = b'app{path="/a/b/c/d/e/f"} 1\n'
@@ -208,7 +208,7 @@ async def test_thirty_megabytes_of_an_application_come_whole(serve: Serve) -> No
 
 
 @pytest.mark.parametrize("accept", [PROMETHEUS, "*/*", "application/*", "", "rubbish;;,=", TEXT])
-async def test_scenario_66_the_answer_has_the_format_of_the_application(
+async def test_the_answer_has_the_format_of_the_application(
     serve: Serve, accept: str
 ) -> None:
     envoy = Peer(ENVOY)
@@ -230,7 +230,7 @@ async def test_scenario_66_the_answer_has_the_format_of_the_application(
         assert envoy.headers["accept"].startswith("text/plain")
 
 
-async def test_scenario_66_openmetrics_beside_text_is_converted(serve: Serve) -> None:
+async def test_openmetrics_beside_text_is_converted(serve: Serve) -> None:
     opened = await serve(Peer(answer(APP_OPEN, OPENMETRICS)))
     text = await serve(Peer(answer(APP_TEXT)))
     scraped = await Merging(applications=[opened, text]).scrape(accept=PROMETHEUS)
@@ -240,7 +240,7 @@ async def test_scenario_66_openmetrics_beside_text_is_converted(serve: Serve) ->
     assert samples(scraped) == {"own_up": 1, "app_requests_total": 7, "app_up": 1}
 
 
-async def test_scenario_66_the_lower_version_of_openmetrics_is_told(serve: Serve) -> None:
+async def test_the_lower_version_of_openmetrics_is_told(serve: Serve) -> None:
     older = OPENMETRICS.replace("1.0.0", "0.0.1")
     ports = [
         await serve(Peer(answer(b"# TYPE a gauge\na 1\n# EOF\n", OPENMETRICS))),

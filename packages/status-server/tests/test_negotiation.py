@@ -47,7 +47,7 @@ TEXT_ONLY = Accepted("text/plain;version=0.0.4", openmetrics=False)
         ),
     ],
 )
-def test_scenario_66_protobuf_and_wildcards_do_not_reach_applications(
+def test_protobuf_and_wildcards_do_not_reach_applications(
     accept: str, expected: Accepted
 ) -> None:
     assert accepted(accept) == expected

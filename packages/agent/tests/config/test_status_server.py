@@ -52,7 +52,7 @@ def test_without_the_setting_no_application_is_asked(load: Load) -> None:
         ({"targets": [], "port": "1"}, ["localhost:1/metrics"]),
     ],
 )
-def test_scenario_67_what_injection_writes_is_read(
+def test_what_injection_writes_is_read(
     load: Load, values: dict[str, object], expected: list[str]
 ) -> None:
     assert targets(load, **values) == expected
@@ -62,7 +62,7 @@ def told(config: AgentConfig) -> dict[str, str]:
     return {each.setting: each.reason for each in config.effective.told}
 
 
-def test_scenario_67_what_has_no_effect_is_told(load: Load) -> None:
+def test_what_has_no_effect_is_told(load: Load) -> None:
     values = {"targets": "8080", "port": "1", "more": "x", "scrape": "yes"}
     config = load({ANNOTATIONS: json.dumps(values)})
     assert [each.name for each in config.status.scrape_targets] == ["localhost:8080/metrics"]
@@ -94,7 +94,7 @@ def test_scenario_67_what_has_no_effect_is_told(load: Load) -> None:
         ('{"targets": "8080,15090"}', "port 15090 is Envoy's own metrics, which are merged anyway"),
     ],
 )
-def test_scenario_67_a_mistake_is_a_start_up_error(load: Load, text: str, problem: str) -> None:
+def test_a_mistake_is_a_start_up_error(load: Load, text: str, problem: str) -> None:
     with pytest.raises(ConfigError) as raised:
         load({ANNOTATIONS: text})
     (told,) = raised.value.problems
@@ -102,12 +102,12 @@ def test_scenario_67_a_mistake_is_a_start_up_error(load: Load, text: str, proble
 
 
 @pytest.mark.parametrize("port", sorted(_RESERVED))
-def test_scenario_67_reserved_ports_are_refused(load: Load, port: int) -> None:
+def test_reserved_ports_are_refused(load: Load, port: int) -> None:
     with pytest.raises(ConfigError, match=f"port {port} is "):
         targets(load, port=str(port))
 
 
-def test_scenario_67_the_agents_own_port_is_refused_whatever_it_is(load: Load) -> None:
+def test_the_agents_own_port_is_refused_whatever_it_is(load: Load) -> None:
     proxy = {"discoveryAddress": "127.0.0.1:15012", "statusPort": 15999, "proxyAdminPort": 15998}
     for port in ("15999", "15998"):
         with pytest.raises(ConfigError, match=f"port {port} is "):
@@ -136,7 +136,7 @@ def test_only_a_sidecar_has_an_application(load: Load) -> None:
     assert ANNOTATIONS in told(config)
 
 
-def test_scenario_68_probes_are_read(load: Load) -> None:
+def test_probes_are_read(load: Load) -> None:
     text = json.dumps(
         {
             "/app-health/web/livez": {
@@ -157,7 +157,7 @@ def test_scenario_68_probes_are_read(load: Load) -> None:
     assert status.probe_host == "127.0.9.1"
 
 
-def test_scenario_68_http2_and_the_older_destination_are_settings(load: Load) -> None:
+def test_http2_and_the_older_destination_are_settings(load: Load) -> None:
     text = json.dumps({"/app-health/web/livez": {"httpGet": {"port": 1, "scheme": "HTTPS"}}})
     status = load(
         {
@@ -183,7 +183,7 @@ def test_scenario_68_http2_and_the_older_destination_are_settings(load: Load) ->
         '{"/app-health/web/livez": {"httpGet": {"port": "http"}}}',
     ],
 )
-def test_scenario_68_wrong_probes_are_a_start_up_error(load: Load, text: str) -> None:
+def test_wrong_probes_are_a_start_up_error(load: Load, text: str) -> None:
     with pytest.raises(ConfigError) as raised:
         load({PROBERS: text})
     (told,) = raised.value.problems

@@ -1,4 +1,4 @@
-"""Scenario 84: the cloud's metadata server, there or not, never delays the agent's start."""
+"""The cloud's metadata server, there or not, never delays the agent's start."""
 
 import asyncio
 import json

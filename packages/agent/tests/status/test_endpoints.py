@@ -97,7 +97,7 @@ async def test_a_stopping_agent_is_not_ready_and_says_why() -> None:
         assert await parts.ask("GET", "/healthz/ready") == (503, "stopping: SIGTERM\n")
 
 
-async def test_scenario_69_quit_stops_and_drain_drains() -> None:
+async def test_quit_stops_and_drain_drains() -> None:
     with stop_signals(signal.SIGUSR1) as stopping:
         parts = Parts(stopping)
         assert (await parts.ask("POST", "/drain", "::1"))[0] == 200
@@ -131,7 +131,7 @@ async def test_others_machines_are_refused(path: str, peer: str) -> None:
         assert parts.drained == 0
 
 
-async def test_scenario_69_wrong_methods_and_unknown_paths_are_told_what_is_right() -> None:
+async def test_wrong_methods_and_unknown_paths_are_told_what_is_right() -> None:
     with stop_signals(signal.SIGUSR1) as stopping:
         parts = Parts(stopping)
         assert await parts.ask("GET", "/quitquitquit") == (405, "use POST\n")
