@@ -28,9 +28,7 @@ def live(port: int, **options: str) -> dict[str, Probe]:
 
 
 @pytest.mark.parametrize("status", ["200 OK", "204 Nothing", "404 Not Found", "503 Down", "299 X"])
-async def test_the_applications_status_and_body_are_passed_on(
-    serve: Serve, status: str
-) -> None:
+async def test_the_applications_status_and_body_are_passed_on(serve: Serve, status: str) -> None:
     body = b"" if status.startswith("204") else b"details"
     async with probing(live(await serve(Peer(answer(body, status=status))))) as port:
         found = await get(port, LIVE)

@@ -138,9 +138,7 @@ async def test_an_application_costs_no_metrics_but_its_own(
         assert "without all metrics" in record.getMessage()
 
 
-async def test_a_refused_connection_is_counted(
-    serve: Serve, free_port: Callable[[], int]
-) -> None:
+async def test_a_refused_connection_is_counted(serve: Serve, free_port: Callable[[], int]) -> None:
     merging = Merging(envoy=await serve(Peer(ENVOY)), applications=[free_port()])
     failures, scraped = await merging.scrape_and_count()
     assert (failures, samples(scraped)["envoy_cx"]) == ({"application": 1}, 4)
@@ -208,9 +206,7 @@ async def test_thirty_megabytes_of_an_application_come_whole(serve: Serve) -> No
 
 
 @pytest.mark.parametrize("accept", [PROMETHEUS, "*/*", "application/*", "", "rubbish;;,=", TEXT])
-async def test_the_answer_has_the_format_of_the_application(
-    serve: Serve, accept: str
-) -> None:
+async def test_the_answer_has_the_format_of_the_application(serve: Serve, accept: str) -> None:
     envoy = Peer(ENVOY)
     envoy_port = await serve(envoy)
     for page, content_type in ((APP_OPEN, OPENMETRICS), (APP_TEXT, TEXT)):

@@ -47,9 +47,7 @@ TEXT_ONLY = Accepted("text/plain;version=0.0.4", openmetrics=False)
         ),
     ],
 )
-def test_protobuf_and_wildcards_do_not_reach_applications(
-    accept: str, expected: Accepted
-) -> None:
+def test_protobuf_and_wildcards_do_not_reach_applications(accept: str, expected: Accepted) -> None:
     assert accepted(accept) == expected
 
 
