@@ -19,11 +19,16 @@ STATUSES = {0, -signal.SIGTERM, 128 + signal.SIGTERM}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop:
-    """One stop. after_s: since the start or first line. took_s: until the process had ended."""
+    """One stop.
+
+    after_s: since the start or first line. took_s: until the process had ended.
+    started: all parts had started, Envoy too.
+    """
 
     after_s: float
     took_s: float
     status: int
+    started: bool
 
 
 async def stopped_at_random(
@@ -75,7 +80,8 @@ async def stopped_at_random(
         with suppress(ProcessLookupError):
             process.kill()
         await process.wait()
-    return Stop(after_s=after_s, took_s=took_s, status=status)
+    started = "agent started" in log.read_text()
+    return Stop(after_s=after_s, took_s=took_s, status=status, started=started)
 
 
 async def _until_gone(pids: tuple[int, ...]) -> None:
