@@ -15,8 +15,6 @@ from mesh_local.processes._guard import Guard, guarding
 from mesh_local.processes._specs import ProcessSpec, Role
 from mesh_testkit import until
 
-LAUNCHER = Path(__file__).parents[2] / "src" / "mesh_local" / "processes" / "_launch.py"
-
 MakeSpec = Callable[..., ProcessSpec]
 
 
@@ -152,28 +150,6 @@ async def test_what_a_process_started_stops_with_it(
         grandchild = int(last_lines(spec.log)[0].split()[1])
         assert alive(grandchild)
     await until(lambda: not alive(grandchild), what="the end of its child")
-
-
-async def test_processes_die_with_a_killed_parent(tmp_path: Path) -> None:
-    parent_script = (
-        "import os, subprocess, sys, time\n"
-        f"child = subprocess.Popen([sys.executable, '-IS', {str(LAUNCHER)!r}, str(os.getpid()),\n"
-        "    sys.executable, '-c', 'import time; time.sleep(600)'], start_new_session=True)\n"
-        "print(child.pid, flush=True)\n"
-        "time.sleep(600)\n"
-    )
-    parent = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", parent_script, stdout=asyncio.subprocess.PIPE, cwd=tmp_path
-    )
-    assert parent.stdout is not None
-    child = int(await parent.stdout.readline())
-    # The launcher becomes the program once it has asked to be killed.
-    command = Path(f"/proc/{child}/cmdline")
-    await until(lambda: b"time.sleep" in command.read_bytes(), what="the launcher")
-    await until(lambda: b"_launch" not in command.read_bytes(), what="the program")
-    parent.kill()
-    await parent.communicate()
-    await until(lambda: not alive(child), what="the child's end")
 
 
 async def test_the_guard_kills_the_groups_that_are_left() -> None:

@@ -13,15 +13,12 @@ import errno
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import IO
 
 from envoy_supervisor._errors import EnvoyNotFound, EnvoySupervisorError
+from mesh_lifecycle.processes import NotExecuted, start_tied
 
-# -I -S because the program needs nothing that takes time to load.
-_EXEC = (sys.executable, "-I", "-S", str(Path(__file__).with_name("_exec_program.py")))
 _READ_BYTES = 64 * 1024
 _READS_AFTER_END = 32
 _KILLED_S = 2.0
@@ -100,28 +97,17 @@ def spawn(arguments: Sequence[str]) -> Subprocess:
     `EnvoySupervisorError` when the system refuses a new process.
     """
     try:
-        error_read, error_write = os.pipe()
-    except OSError as error:
-        raise EnvoySupervisorError(f"cannot start {arguments[0]}: {error.strerror}") from error
-    try:
-        popen = subprocess.Popen(
-            [*_EXEC, str(os.getpid()), str(error_write), *arguments],
+        popen = start_tied(
+            arguments,
+            end_signal=signal.SIGKILL,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            process_group=0,
-            pass_fds=[error_write],
         )
+    except NotExecuted as error:
+        raise EnvoyNotFound(f"cannot execute {arguments[0]}: {_why(error)}") from error
     except OSError as error:
-        os.close(error_read)
         raise EnvoySupervisorError(f"cannot start {arguments[0]}: {error.strerror}") from error
-    finally:
-        os.close(error_write)
-    with os.fdopen(error_read, "rb") as errors:
-        refused = errors.read(16)  # ends when the program is being executed
-    if refused:
-        _reap(popen)
-        raise EnvoyNotFound(f"cannot execute {arguments[0]}: {_why(int(refused))}")
     try:
         assert popen.stdout is not None  # noqa: S101 - started with a pipe
         return Subprocess(popen, popen.stdout, os.pidfd_open(popen.pid))
@@ -137,10 +123,10 @@ def _reap(popen: subprocess.Popen[bytes]) -> None:
         popen.stdout.close()
 
 
-def _why(number: int) -> str:
-    if number == errno.ENOEXEC:
+def _why(error: OSError) -> str:
+    if error.errno == errno.ENOEXEC:
         return "it is no program for this machine"
-    return os.strerror(number)
+    return error.strerror or str(error)
 
 
 def _read_once(descriptor: int, output: Callable[[bytes], None]) -> bool:

@@ -10,15 +10,12 @@ import errno
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 
 from mesh_lifecycle.processes._handle import ProcessHandle
+from mesh_lifecycle.processes._tied import NotExecuted, start_tied
 
-# -I -S because the program needs nothing that takes time to load.
-_EXEC = (sys.executable, "-I", "-S", str(Path(__file__).with_name("_exec_program.py")))
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 """Exit statuses of a program that can't be started, as shells have them."""
 _KILLED_S = 2.0
@@ -110,26 +107,11 @@ def start_application(command: Sequence[str], *, environment: Mapping[str, str])
     """
     name = command[0]
     try:
-        errors, told = os.pipe()
+        popen = start_tied(command, end_signal=signal.SIGTERM, environment=environment)
+    except NotExecuted as error:
+        raise _not_started(name, error.errno) from error
     except OSError as error:
         raise _refused(name, error) from error
-    try:
-        popen = subprocess.Popen(
-            [*_EXEC, str(os.getpid()), str(int(signal.SIGTERM)), str(told), *command],
-            env=environment,
-            process_group=0,
-            pass_fds=[told],
-        )
-    except OSError as error:
-        os.close(errors)
-        raise _refused(name, error) from error
-    finally:
-        os.close(told)
-    with os.fdopen(errors, "rb") as pipe:
-        refused = pipe.read(16)  # ends when the program is being executed
-    if refused:
-        popen.wait()
-        raise _not_started(name, int(refused))
     _give_terminal(popen.pid)
     try:
         return Application(name, popen, ProcessHandle(popen.pid))
@@ -151,13 +133,14 @@ def _give_terminal(group: int) -> None:
                 signal.signal(signal.SIGTTOU, before)
 
 
-def _not_started(name: str, number: int) -> ApplicationError:
+def _not_started(name: str, number: int | None) -> ApplicationError:
     if number in (errno.ENOENT, errno.ENOTDIR):
         return ApplicationError(
             f"the application {name} can't be started: there is no such program",
             exit_status=NOT_FOUND,
         )
-    reason = "it is no program for this machine" if number == errno.ENOEXEC else os.strerror(number)
+    enoexec = number is None or number == errno.ENOEXEC
+    reason = "it is no program for this machine" if enoexec else os.strerror(number)
     return ApplicationError(
         f"the application {name} can't be started: {reason[:1].lower()}{reason[1:]}",
         exit_status=NOT_EXECUTABLE,

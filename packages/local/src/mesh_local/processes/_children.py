@@ -8,20 +8,19 @@ import asyncio
 import logging
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
 
 from mesh_lifecycle import Backoff, in_background
+from mesh_lifecycle.processes import tied_command
 from mesh_local._errors import ProcessEnded
 from mesh_local.processes._guard import Guard
 from mesh_local.processes._specs import ProcessSpec, Role
 
 log = logging.getLogger("mesh_local")
 
-_LAUNCHER = Path(__file__).with_name("_launch.py")
 _BACKOFF = Backoff(initial_s=0.5, maximum_s=15.0, multiplier=2.0, jitter=0.2)
 _STEADY_S = 10.0
 _LAST_LINES_BYTES = 16 * 1024
@@ -111,11 +110,7 @@ class Child:
         spec = self.spec
         with spec.log.open("ab") as output:
             process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-IS",
-                str(_LAUNCHER),
-                str(os.getpid()),
-                *spec.arguments,
+                *tied_command(spec.arguments, end_signal=signal.SIGKILL),
                 cwd=spec.directory,
                 env=dict(spec.environment),
                 stdin=asyncio.subprocess.DEVNULL,
