@@ -139,8 +139,10 @@ def _not_started(name: str, number: int | None) -> ApplicationError:
             f"the application {name} can't be started: there is no such program",
             exit_status=NOT_FOUND,
         )
-    enoexec = number is None or number == errno.ENOEXEC
-    reason = "it is no program for this machine" if enoexec else os.strerror(number)
+    if number is None or number == errno.ENOEXEC:
+        reason = "it is no program for this machine"
+    else:
+        reason = os.strerror(number)
     return ApplicationError(
         f"the application {name} can't be started: {reason[:1].lower()}{reason[1:]}",
         exit_status=NOT_EXECUTABLE,
