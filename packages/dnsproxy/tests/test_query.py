@@ -152,17 +152,21 @@ def test_without_edns_there_is_none_in_the_answer() -> None:
     assert dns.message.from_wire(outcome).edns == -1
 
 
+MALFORMED = [
+    ("two questions", GOOD[:4] + b"\0\2" + GOOD[6:], dns.rcode.FORMERR),
+    ("no question", GOOD[:4] + bytes(8), dns.rcode.SERVFAIL),
+    ("two OPT records", GOOD[:10] + b"\0\2" + GOOD[12:] + GOOD[-11:], dns.rcode.FORMERR),
+    ("bytes behind the end", GOOD + b"\0", dns.rcode.FORMERR),
+    ("a pointer as a name", GOOD[:12] + b"\xc0\x0c\0\1\0\1", dns.rcode.FORMERR),
+    ("an end in the name", GOOD[:15], dns.rcode.FORMERR),
+    ("an option without an end", GOOD[:-2] + b"\0\3\0\x0a\0", dns.rcode.FORMERR),
+]
+
+
 @pytest.mark.parametrize(
     ("what", "packet", "rcode"),
-    [
-        ("two questions", GOOD[:4] + b"\0\2" + GOOD[6:], dns.rcode.FORMERR),
-        ("no question", GOOD[:4] + bytes(8), dns.rcode.SERVFAIL),
-        ("two OPT records", GOOD[:10] + b"\0\2" + GOOD[12:] + GOOD[-11:], dns.rcode.FORMERR),
-        ("bytes behind the end", GOOD + b"\0", dns.rcode.FORMERR),
-        ("a pointer as a name", GOOD[:12] + b"\xc0\x0c\0\1\0\1", dns.rcode.FORMERR),
-        ("an end in the name", GOOD[:15], dns.rcode.FORMERR),
-        ("an option without an end", GOOD[:-2] + b"\0\3\0\x0a\0", dns.rcode.FORMERR),
-    ],
+    MALFORMED,
+    ids=[case[0] for case in MALFORMED],
 )
 def test_what_is_malformed_is_told_so(what: str, packet: bytes, rcode: int) -> None:
     del what

@@ -19,27 +19,31 @@ END = 12 + len(QUESTION)
 GOOD = reply_to(PACKET, "10.0.0.1", "10.0.0.2")
 
 
+REPLIES = [
+    ("good", GOOD, Verdict.GOOD),
+    ("no such name", reply_to(PACKET, rcode=3, soa=True), Verdict.GOOD),
+    ("the question in other letters", GOOD.replace(b"example", b"eXaMple"), Verdict.GOOD),
+    ("refused", reply_to(PACKET, rcode=5), Verdict.FAILED),
+    ("failed", reply_to(PACKET, rcode=2), Verdict.FAILED),
+    ("a header with an error", PACKET[:2] + b"\x81\x01" + bytes(8), Verdict.FAILED),
+    ("cut", reply_to(PACKET, truncated=True), Verdict.TRUNCATED),
+    ("cut in a record", reply_to(PACKET, "10.0.0.1", truncated=True)[:-14], Verdict.TRUNCATED),
+    ("another id", b"\0\0" + GOOD[2:], Verdict.FOREIGN),
+    ("another question", GOOD.replace(b"example", b"exomple"), Verdict.FOREIGN),
+    ("a query", PACKET, Verdict.FOREIGN),
+    ("another opcode", GOOD[:2] + b"\xa0" + GOOD[3:], Verdict.FOREIGN),
+    ("a header without an error", PACKET[:2] + b"\x81\x00" + bytes(8), Verdict.FOREIGN),
+    ("half", GOOD[:-20], Verdict.FOREIGN),
+    ("more", GOOD + b"x", Verdict.FOREIGN),
+    ("nothing", b"", Verdict.FOREIGN),
+    ("garbage", PACKET[:2] + b"\xff" * 40, Verdict.FOREIGN),
+]
+
+
 @pytest.mark.parametrize(
     ("what", "reply", "verdict"),
-    [
-        ("good", GOOD, Verdict.GOOD),
-        ("no such name", reply_to(PACKET, rcode=3, soa=True), Verdict.GOOD),
-        ("the question in other letters", GOOD.replace(b"example", b"eXaMple"), Verdict.GOOD),
-        ("refused", reply_to(PACKET, rcode=5), Verdict.FAILED),
-        ("failed", reply_to(PACKET, rcode=2), Verdict.FAILED),
-        ("a header with an error", PACKET[:2] + b"\x81\x01" + bytes(8), Verdict.FAILED),
-        ("cut", reply_to(PACKET, truncated=True), Verdict.TRUNCATED),
-        ("cut in a record", reply_to(PACKET, "10.0.0.1", truncated=True)[:-14], Verdict.TRUNCATED),
-        ("another id", b"\0\0" + GOOD[2:], Verdict.FOREIGN),
-        ("another question", GOOD.replace(b"example", b"exomple"), Verdict.FOREIGN),
-        ("a query", PACKET, Verdict.FOREIGN),
-        ("another opcode", GOOD[:2] + b"\xa0" + GOOD[3:], Verdict.FOREIGN),
-        ("a header without an error", PACKET[:2] + b"\x81\x00" + bytes(8), Verdict.FOREIGN),
-        ("half", GOOD[:-20], Verdict.FOREIGN),
-        ("more", GOOD + b"x", Verdict.FOREIGN),
-        ("nothing", b"", Verdict.FOREIGN),
-        ("garbage", PACKET[:2] + b"\xff" * 40, Verdict.FOREIGN),
-    ],
+    REPLIES,
+    ids=[case[0] for case in REPLIES],
 )
 def test_only_a_reply_to_the_question_counts(what: str, reply: bytes, verdict: Verdict) -> None:
     del what
