@@ -139,11 +139,12 @@ def workload(plane: Plane, directory: Path, address: str, **changes: str) -> Wor
     directory.mkdir(parents=True, exist_ok=True)
     put(directory, ROOT, plane.root_pem)
     put(directory, TOKEN, plane.tokens.issue(NAMESPACE, ACCOUNT))
-    (directory / "envoy").symlink_to(find_envoy(environ=os.environ))  # a short name for screens
+    (directory / "bin").mkdir()
+    (directory / "bin/envoy").symlink_to(find_envoy(environ=os.environ))  # short, for screens
     environment = agent_environment(
         address,
         **{
-            "ENVOY_PATH": "./envoy",
+            "ENVOY_PATH": "bin/envoy",
             "POD_NAME": "web-1",
             "POD_NAMESPACE": NAMESPACE,
             "SERVICE_ACCOUNT": ACCOUNT,

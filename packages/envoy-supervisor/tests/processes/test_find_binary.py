@@ -47,3 +47,12 @@ def test_a_file_that_cannot_be_executed_is_named(tmp_path: Path) -> None:
         find_envoy(tmp_path / "envoy")
     with pytest.raises(EnvoyNotFound, match="not an executable file"):
         find_envoy(tmp_path)
+
+
+def test_a_file_beside_the_agent_is_not_looked_for_on_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    beside = executable(tmp_path / "envoy")
+    assert find_envoy(None, {"ENVOY_PATH": "./envoy"}) == beside
+    assert find_envoy(Path("envoy")) == beside

@@ -44,7 +44,8 @@ def _required(path: Path, source: str) -> Path:
         raise EnvoyNotFound(f"{source} names {path}, which does not exist")
     if not _is_executable(path):
         raise EnvoyNotFound(f"{source} names {path}, which is not an executable file")
-    return path
+    # A name without a directory would be looked for on PATH when it is executed.
+    return path if len(path.parts) > 1 else path.absolute()
 
 
 def _is_executable(path: Path) -> bool:
