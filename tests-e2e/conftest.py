@@ -16,7 +16,8 @@ def record(record_property: Record, capsys: pytest.CaptureFixture[str]) -> Recor
     """Keep a figure: in the test's report, and on the terminal."""
 
     def keep(name: str, value: object) -> None:
-        record_property(name, value)
+        # As text: the report may be made in another process.
+        record_property(name, value if isinstance(value, int | float) else str(value))
         with capsys.disabled():
             sys.stdout.write(f"\n    {name}: {value}")
 
