@@ -32,7 +32,7 @@ async def test_an_agent_stopped_at_a_random_moment_leaves_nothing(
         at_once = asyncio.Semaphore(AT_ONCE)
 
         async def one(number: int) -> Stop:
-            started = workload(there, tmp_path / str(number), own_address(number + 100))
+            started = workload(there, tmp_path / str(number), own_address(100 + number % 50))
             async with at_once:
                 return await stopped_at_random(
                     started.directory,
