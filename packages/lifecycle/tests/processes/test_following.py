@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -29,6 +30,11 @@ def sleeping(program: Path) -> Iterator[int]:
     assert shell.stdout is not None
     pid = int(shell.stdout.readline())
     try:
+        # The shell tells the id of its copy, which is the program only from its exec on.
+        give_up_at = time.monotonic() + PATIENCE_S
+        while os.readlink(f"/proc/{pid}/exe") != str(program):
+            assert time.monotonic() < give_up_at, f"process {pid} did not become {program}"
+            time.sleep(0.005)
         yield pid
     finally:
         shell.stdout.close()

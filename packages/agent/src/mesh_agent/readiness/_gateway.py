@@ -9,6 +9,7 @@ import envoy_supervisor
 
 log = logging.getLogger(__name__)
 
+_AGAIN_S = 1.0
 _QUERY = "resource=dynamic_listeners&mask=name,active_state.version_info"
 
 
@@ -64,3 +65,5 @@ class GatewayListeners:
                 self.count = await active_listeners(self._envoy.admin)
             except envoy_supervisor.AdminError as error:
                 log.debug("envoy's listeners are not known", extra={"reason": str(error)})
+                await asyncio.sleep(_AGAIN_S)
+                self._changed.set()
