@@ -32,7 +32,7 @@ def sleeping(program: Path) -> Iterator[int]:
     try:
         # The shell tells the id of its copy, which is the program only from its exec on.
         give_up_at = time.monotonic() + PATIENCE_S
-        while os.readlink(f"/proc/{pid}/exe") != str(program):
+        while Path(f"/proc/{pid}/exe").readlink() != program:
             assert time.monotonic() < give_up_at, f"process {pid} did not become {program}"
             time.sleep(0.005)
         yield pid
