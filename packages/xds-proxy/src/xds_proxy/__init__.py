@@ -8,6 +8,7 @@ from xds_proxy._config import MAX_STREAMS, RelayConfig, UpstreamConfig
 from xds_proxy._errors import (
     ConfigError,
     InterceptorRefused,
+    RewriteRefused,
     SocketError,
     WireError,
     XdsProxyError,
@@ -18,6 +19,7 @@ from xds_proxy.status._acks_and_nacks import TypeStatus
 from xds_proxy.status._counters import Counters
 from xds_proxy.streams._interception import Interceptor
 from xds_proxy.streams._response_observer import ResponseObserver
+from xds_proxy.streams._rewriting import Rewriter
 
 __all__ = [
     # run
@@ -37,6 +39,9 @@ __all__ = [
     "Interceptor",
     "InterceptorRefused",
     "resource_bodies",
+    # types that the agent changes on their way to Envoy
+    "RewriteRefused",
+    "Rewriter",
     # being told of responses to Envoy
     "ResponseObserver",
     # errors

@@ -25,6 +25,10 @@ class InterceptorRefused(XdsProxyError):
     """Raised by an interceptor that cannot use a response; its text becomes the NACK's message."""
 
 
+class RewriteRefused(XdsProxyError):
+    """Raised by a rewriter that cannot use a response; its text becomes the NACK's message."""
+
+
 class UpstreamError(XdsProxyError):
     """No stream to the control plane could be opened.
 
