@@ -134,8 +134,11 @@ def test_package_may_import_its_own_private_modules(copy: Path) -> None:
     assert list(boundaries.private_imports(copy)) == []
 
 
-def test_third_party_import_that_is_not_declared_is_found(copy: Path, check: Checked) -> None:
-    append(copy / "packages/lifecycle/src/mesh_lifecycle/_backoff.py", "import grpc")
+@pytest.mark.parametrize("line", ["import grpc", "def late():\n    from grpc import aio"])
+def test_third_party_import_that_is_not_declared_is_found(
+    copy: Path, check: Checked, line: str
+) -> None:
+    append(copy / "packages/lifecycle/src/mesh_lifecycle/_backoff.py", line)
     done = check()
     assert done.returncode == 1
     assert "'grpc' imported but" in done.stdout
