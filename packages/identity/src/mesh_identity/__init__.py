@@ -4,6 +4,7 @@ diagnosis.
 The diagnosis says why a token is not valid or why a server can't be reached.
 """
 
+from mesh_identity._addresses import HostNotResolved, fetch_addresses
 from mesh_identity._learned_roots import LearnedRoots
 from mesh_identity._presented import Validity, described_roots
 from mesh_identity._roots_context import NoUsableRoots, roots_context
@@ -57,6 +58,9 @@ __all__ = [
     "roots_context",
     # roots that the control plane announces
     "LearnedRoots",
+    # a server's addresses
+    "HostNotResolved",
+    "fetch_addresses",
     # connection failures
     "ExpectedName",
     "Fault",
