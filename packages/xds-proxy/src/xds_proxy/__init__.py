@@ -4,7 +4,7 @@ State of the world and delta; of each message only a few fields are read from th
 """
 
 from mesh_identity import SYSTEM, SystemRoots
-from xds_proxy._config import MAX_STREAMS, RelayConfig, UpstreamConfig
+from xds_proxy._config import MAX_STREAMS, FurtherAddress, RelayConfig, UpstreamConfig
 from xds_proxy._errors import (
     ConfigError,
     InterceptorRefused,
@@ -20,6 +20,7 @@ from xds_proxy.status._counters import Counters
 from xds_proxy.streams._interception import Interceptor
 from xds_proxy.streams._response_observer import ResponseObserver
 from xds_proxy.streams._rewriting import Rewriter
+from xds_proxy.upstream._selection import ControlPlaneStatus
 
 __all__ = [
     # run
@@ -28,10 +29,12 @@ __all__ = [
     # configuration
     "MAX_STREAMS",
     "SYSTEM",
+    "FurtherAddress",
     "RelayConfig",
     "SystemRoots",
     "UpstreamConfig",
     # status
+    "ControlPlaneStatus",
     "Counters",
     "RelayStatus",
     "TypeStatus",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from mesh_identity import SystemRoots
 from mesh_listening import UNIX_LIMITS, ConnectionLimits
@@ -50,11 +51,25 @@ class Address:
         return cls(host=bare, port=int(port))
 
 
+class FurtherAddress(NamedTuple):
+    """An address that is used while those before it can't be.
+
+    address: `host:port`; IPv6 in brackets.
+    server_name: the name that the certificate there must bear; None: the host of `address`.
+    """
+
+    address: str
+    server_name: str | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpstreamConfig:
     """How to reach the control plane.
 
-    address: `host:port`; IPv6 in brackets.
+    address: `host:port`; IPv6 in brackets. A name is resolved for each connection, and all its
+        addresses are tried, the next one a quarter of a second after the one before.
+    further_addresses: control planes of the same mesh that are used, in this order, while those
+        before can't be reached or do not answer. Roots, token and certificate are the same for all.
     root_certificate: PEM file with the roots that the control plane's certificate must chain to,
         read again for every stream; `SYSTEM` for the operating system's roots; None for plaintext.
     server_name: the name the control plane's certificate must bear; None: the host of `address`.
@@ -65,12 +80,15 @@ class UpstreamConfig:
     client_certificate_path, client_key_path: PEM files, chain leaf first, shown to the control
         plane when both exist; read again for every stream. None shows none.
     metadata: further gRPC metadata for every stream; names are lower-cased.
-    connect_timeout_s: how long Envoy's stream waits for the control plane before it ends
-        UNAVAILABLE.
+    connect_timeout_s: how long a connection may take: name, addresses and handshake together, for
+        each of `address` and `further_addresses`.
+    answer_timeout_s: a control plane that has not answered for this long after the first request
+        of a stream is given up if there is another; if not, the log says it.
     """
 
     address: str
     root_certificate: Path | SystemRoots | None
+    further_addresses: tuple[FurtherAddress, ...] = ()
     server_name: str | None = None
     token_path: Path | None = None
     client_certificate_path: Path | None = None
@@ -78,14 +96,26 @@ class UpstreamConfig:
     metadata: tuple[tuple[str, str], ...] = ()
     server_name_setting: str = "server_name"
     connect_timeout_s: float = 5.0
+    answer_timeout_s: float = 15.0
+
+    @property
+    def addresses(self) -> tuple[FurtherAddress, ...]:
+        """All addresses in the order of preference."""
+        return (FurtherAddress(self.address, self.server_name), *self.further_addresses)
 
     def check(self) -> None:
         """Raise ConfigError for a value that can never work."""
-        Address.parse(self.address)
-        if self.connect_timeout_s <= 0:
-            raise ConfigError(
-                f"connect_timeout_s must be greater than 0, not {self.connect_timeout_s}"
-            )
+        texts = [each.address for each in self.addresses]
+        for text in texts:
+            Address.parse(text)
+        if len(texts) != len(set(texts)):
+            raise ConfigError(f"a control plane address is there twice: {', '.join(texts)}")
+        for name, seconds in (
+            ("connect_timeout_s", self.connect_timeout_s),
+            ("answer_timeout_s", self.answer_timeout_s),
+        ):
+            if seconds <= 0:
+                raise ConfigError(f"{name} must be greater than 0, not {seconds}")
         for name, value in self.metadata:
             if not _HEADER_NAME.match(name.lower()):
                 raise ConfigError(

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 import grpc
 import grpc.aio
 
-from mesh_lifecycle import Backoff, Clock, SystemClock
+from mesh_lifecycle import Clock, SystemClock
 from mesh_listening import ListenError, LogLimiter, Port, grpc_acceptor, grpc_server, listening_at
 from xds_proxy._config import RelayConfig
 from xds_proxy._errors import ConfigError, SocketError, UpstreamError
@@ -27,13 +27,13 @@ from xds_proxy.streams._leading_stream import EnvoyStreams
 from xds_proxy.streams._response_observer import Observation, ResponseObserver
 from xds_proxy.streams._stream import Stream, is_for_envoy
 from xds_proxy.streams._writing import WriteBounds
+from xds_proxy.upstream._control_planes import ControlPlanes, control_planes
 from xds_proxy.upstream._credentials import FurtherRoots
-from xds_proxy.upstream._dialling import dialled
+from xds_proxy.upstream._selection import ControlPlaneStatus
 
 log = logging.getLogger("xds_proxy")
 
 _STOP_GRACE_S = 1.0
-_AGAIN = Backoff(initial_s=0.1, maximum_s=1.0, multiplier=1.5, jitter=0.2)
 _LONGEST_DETAILS = 1024
 _QUIET_S = 60.0
 
@@ -48,6 +48,7 @@ class RelayStatus:
     types: the delivery status of each type on the leading stream, and of the agent's own types, by
         type URL.
     streams: the number of streams that Envoys have open; two during a hot restart.
+    control_planes: the control planes' addresses, in the order of preference.
     """
 
     connected: bool
@@ -55,6 +56,7 @@ class RelayStatus:
     last_error: str | None
     types: Mapping[str, TypeStatus]
     streams: int
+    control_planes: tuple[ControlPlaneStatus, ...] = ()
 
 
 class Relay:
@@ -66,17 +68,15 @@ class Relay:
         interceptors: Sequence[Interceptor],
         *,
         observer: ResponseObserver | None,
-        further_roots: FurtherRoots | None = None,
+        planes: ControlPlanes,
         clock: Clock,
     ) -> None:
-        self._further_roots = further_roots
+        self._planes = planes
         self._config = config
         self._observation = Observation(observer)
         self._clock = clock
         self._counters = Counters()
-        self._reachability = Reachability(
-            config.upstream.address, counters=self._counters, now=self._now
-        )
+        self._reachability = Reachability(planes.described, counters=self._counters, now=self._now)
         self._interception = Interception(interceptors, now=self._now)
         self._injection = InjectedRequests()
         self._streams: EnvoyStreams[Stream] = EnvoyStreams(most=config.max_streams)
@@ -96,6 +96,7 @@ class Relay:
             last_error=self._reachability.last_error,
             types={**self._delivery_status.types, **self._interception.types},
             streams=len(self._streams.all),
+            control_planes=self._planes.statuses,
         )
 
     def inject(self, type_url: str, *, error: str | None = None) -> None:
@@ -190,26 +191,19 @@ class Relay:
 
     async def _relay(self, stream: Stream, dialect: Dialect) -> None:
         give_up_at = self._clock.monotonic() + self._config.hold_s
-        for delay_s in _AGAIN.delays():
+        while True:
             try:
-                async with dialled(
-                    self._config.upstream,
-                    path=dialect.path,
-                    max_message_bytes=self._config.max_message_bytes,
-                    now=self._clock.now(),
-                    further_roots=self._further_roots,
-                ) as control_plane:
+                async with self._planes.call(dialect) as control_plane:
                     await stream.relay(control_plane)
             except UpstreamError as error:
                 self._reachability.failed(error.reason, leading=self._leads(stream))
-                if self._clock.monotonic() + delay_s > give_up_at:
+                if self._clock.monotonic() + self._planes.wait_s > give_up_at:
                     stream.end(self._unreachable(error))
                     return
-            await self._clock.sleep(delay_s)
+            await self._planes.wait_to_retry()
 
     def _unreachable(self, error: UpstreamError) -> End:
-        address = self._config.upstream.address
-        details = f"cannot reach the control plane at {address}: {error.reason}"
+        details = f"cannot reach the control plane at {self._planes.described}: {error.reason}"
         return End(by=Side.CONTROL_PLANE, code=error.code, details=details)
 
     def _leads(self, stream: Stream) -> bool:
@@ -270,16 +264,19 @@ async def relaying(
     types = [interceptor.type_url for interceptor in interceptors]
     if len(types) != len(set(types)):
         raise ConfigError(f"two interceptors for one type: {', '.join(sorted(types))}")
-    relay = Relay(
-        config,
-        interceptors,
-        observer=observer,
+    clock = clock or SystemClock()
+    async with control_planes(
+        config.upstream,
+        max_message_bytes=config.max_message_bytes,
         further_roots=further_roots,
-        clock=clock or SystemClock(),
-    )
-    async with _listening(config, relay):
-        log.info("serving xDS to Envoy", extra={"socket": str(config.socket_path)})
-        yield relay
+        # Envoy's stream ends with the one to the control plane, so that is left as it is.
+        moves_back=False,
+        clock=clock,
+    ) as planes:
+        relay = Relay(config, interceptors, observer=observer, planes=planes, clock=clock)
+        async with _listening(config, relay):
+            log.info("serving xDS to Envoy", extra={"socket": str(config.socket_path)})
+            yield relay
 
 
 @asynccontextmanager

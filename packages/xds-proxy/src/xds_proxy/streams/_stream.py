@@ -23,7 +23,7 @@ from xds_proxy.protocol._dialect import Dialect, Request, Response
 from xds_proxy.status._acks_and_nacks import DeliveryStatus
 from xds_proxy.status._counters import Counters
 from xds_proxy.status._reachability import Reachability
-from xds_proxy.streams._ends import End, Side, malformed, refusal
+from xds_proxy.streams._ends import End, Side, malformed
 from xds_proxy.streams._injection import InjectedRequest, InjectedRequests
 from xds_proxy.streams._interception import Interception
 from xds_proxy.streams._response_observer import Observation
@@ -209,11 +209,10 @@ class Stream:
             if forward:
                 await self._responses.put(response)
         code, details = await control_plane.code(), await control_plane.details() or ""
-        if self._has_answer or code is grpc.StatusCode.OK:
+        if control_plane.failure is None or code is grpc.StatusCode.OK:
             self._reachability.ended(code, details, leading=self._leading)
         else:
-            reason = refusal(code, details, shown=control_plane.shown)
-            self._reachability.failed(reason, leading=self._leading)
+            self._reachability.failed(control_plane.failure, leading=self._leading)
         await self._responses.put(End(by=Side.CONTROL_PLANE, code=code, details=details))
 
     def _note_response(self, response: bytes) -> bool:

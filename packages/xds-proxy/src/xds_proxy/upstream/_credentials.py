@@ -16,6 +16,7 @@ from mesh_identity import (
     TrustedRoots,
     fetch_system_roots,
     fetch_token,
+    system_root_files,
     token_facts,
 )
 from xds_proxy._config import UpstreamConfig
@@ -72,6 +73,20 @@ async def fetch_credentials(
     )
 
 
+def credential_files(config: UpstreamConfig) -> tuple[Path, ...]:
+    """Return the files that `fetch_credentials` reads."""
+    roots = config.root_certificate
+    if roots is None:
+        return ()
+    named = (
+        *(system_root_files() if isinstance(roots, SystemRoots) else (roots,)),
+        config.token_path,
+        config.client_certificate_path,
+        config.client_key_path,
+    )
+    return tuple(each for each in named if each is not None)
+
+
 async def _fetch_roots(
     source: Path | SystemRoots | None, further_roots: FurtherRoots | None
 ) -> TrustedRoots | None:
@@ -83,6 +98,8 @@ async def _fetch_roots(
         except NoSystemRoots as error:
             raise UpstreamError(str(error)) from error
     pem = await _fetch(source, what="root certificate file")
+    if b"-----BEGIN" not in pem:
+        raise UpstreamError(f"root certificate file {source} holds no PEM certificate")
     further = further_roots(pem) if further_roots is not None else b""
     learned = " or one learned from the control plane" if further else ""
     return TrustedRoots(
