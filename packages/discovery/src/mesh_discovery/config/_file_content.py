@@ -65,7 +65,7 @@ class FileReader:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What was read of a text that begins on a line of the file."""
+    """The results of reading a text that begins on a line of the file."""
 
     line: int
     reads: tuple[Read, ...]
