@@ -128,6 +128,38 @@ class UpstreamConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SavedConfig:
+    """Where accepted configuration is saved, for an Envoy that starts without a control plane.
+
+    directory: made with mode 0700; only one relay can have it at a time.
+    owner: names and values that must be as they were when it is used, such as the workload's
+        identity. The node's id and cluster, and the control plane's address, count besides.
+    max_bytes, max_resources: of all types together; more is not saved, which is told.
+    max_age_s: how long after the control plane last answered it is still used.
+    start_after_s: how long a control plane may take to answer before an Envoy without
+        configuration gets the saved one.
+    min_interval_s: the shortest time between two writes.
+    """
+
+    directory: Path
+    owner: tuple[tuple[str, str], ...] = ()
+    max_bytes: int = 64 * 1024 * 1024
+    max_resources: int = 100_000
+    max_age_s: float = 24 * 3600.0
+    start_after_s: float = 5.0
+    min_interval_s: float = 10.0
+
+    def check(self) -> None:
+        """Raise ConfigError for a value that can never work."""
+        for name in ("max_bytes", "max_resources", "max_age_s"):
+            if getattr(self, name) <= 0:
+                raise ConfigError(f"{name} must be greater than 0, not {getattr(self, name)}")
+        for name in ("start_after_s", "min_interval_s"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"{name} must not be negative, got {getattr(self, name)}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RelayConfig:
     """The relay's two sides.
 
