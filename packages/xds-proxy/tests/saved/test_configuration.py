@@ -263,8 +263,8 @@ async def test_the_event_loop_runs_while_much_is_written(tmp_path: Path) -> None
     resources = {f"cluster-{number}": "x" * 500 for number in range(20_000)}
     async with saved_in(tmp_path / "s", max_bytes=1 << 26, max_resources=100_000) as saved:
         accept(saved, **resources)
-        turns = 0
+        steps = 0
         while not saved.status.writes:
-            turns += 1
+            steps += 1
             await asyncio.sleep(0)
-    assert turns > 1
+    assert steps > 1

@@ -247,7 +247,7 @@ def test_what_was_saved_for_another_workload_is_refused(saved: Path, fact: str, 
 def test_one_of_several_control_planes_is_enough_and_another_is_refused(saved: Path) -> None:
     assert load(saved, Owner(OWNER.facts, ("new:15012", "istiod:15012")))
     other = Owner(OWNER.facts, ("elsewhere:15012",))
-    assert refusal(saved, other) == "it came from another control plane, istiod:15012"
+    assert refusal(saved, other) == "it came from another control plane, 'istiod:15012'"
 
 
 def test_what_is_too_old_is_refused(saved: Path) -> None:

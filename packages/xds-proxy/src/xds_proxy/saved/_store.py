@@ -245,7 +245,7 @@ def _check_owner(files: FileList, owner: Owner) -> None:
         said = "; ".join(differences[:_SHOWN]) or "other facts"
         raise UnusableFile(f"it was saved for another workload: {said}")
     if not set(files.control_planes) & set(owner.control_planes):
-        shown = ", ".join(files.control_planes[:_SHOWN])
+        shown = ", ".join(map(ascii, files.control_planes[:_SHOWN]))
         raise UnusableFile(f"it came from another control plane, {shown}")
 
 
