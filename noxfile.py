@@ -33,8 +33,14 @@ nox.options.sessions = ["lint", "types", "boundaries", "tests"]
 
 PACKAGES = {package.folder.name: package for package in packages()}
 CONSTRAINTS = ROOT / "tools" / "constraints.txt"
-PARALLEL = ("--numprocesses", str((os.cpu_count() or 1) + 1), "--dist", "loadfile")
-"""Tests wait more than they compute. A file's tests stay in one process, for its fixtures' sake."""
+PARALLEL = (
+    *("--numprocesses", str(2 * (os.cpu_count() or 1) + 1)),
+    *("--dist", "loadfile", "--no-loadscope-reorder"),
+)
+"""Tests wait more than they compute. A file's tests stay in one process, for its fixtures' sake.
+
+Files are taken in their order, in which those that wait longest come first.
+"""
 each_package = nox.parametrize("package", [nox.param(name, id=name) for name in PACKAGES])
 
 
