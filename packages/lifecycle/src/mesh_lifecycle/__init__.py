@@ -7,6 +7,7 @@ from mesh_lifecycle._background import ServiceEnded, in_background
 from mesh_lifecycle._backoff import Backoff
 from mesh_lifecycle._clock import Clock, SystemClock
 from mesh_lifecycle._drain import Draining, drain_within
+from mesh_lifecycle._memory import trim_memory
 from mesh_lifecycle._readiness import Condition, Readiness
 from mesh_lifecycle._signals import Stopping, stop_signals
 from mesh_lifecycle.logs._configure import LogSettings, configure_logging, start_logging
@@ -25,6 +26,8 @@ __all__ = [
     # run
     "ServiceEnded",
     "in_background",
+    # memory
+    "trim_memory",
     # stop
     "Draining",
     "Stopping",

@@ -15,7 +15,7 @@ import logging
 import sys
 from collections.abc import Awaitable, Callable
 
-from mesh_lifecycle import Clock
+from mesh_lifecycle import Clock, trim_memory
 
 log = logging.getLogger(__name__)
 
@@ -25,28 +25,15 @@ _CALLS_ARE_FREED_S = 0.1
 """gRPC's own threads free the memory of calls some time after they were collected."""
 
 
-def trim() -> bool:
-    """Give back the memory that glibc has free; return whether there was any. Takes a millisecond.
-
-    Returns False where the C library is another one.
-    """
-    import ctypes  # here, for most processes never need it
-
-    try:
-        return bool(ctypes.CDLL(None).malloc_trim(0))
-    except (AttributeError, OSError):
-        return False
-
-
 async def release_unused() -> bool:
-    """Free what Python keeps for later, then `trim`; return whether any memory was given back.
+    """Free what Python keeps for later, then trim; return whether any memory was given back.
 
     Two steps of some 10 ms each, during which the event loop does nothing else.
     """
     _clear_method_cache()
     gc.collect()  # gRPC leaves a small cycle for every call
     await asyncio.sleep(_CALLS_ARE_FREED_S)
-    return trim()
+    return trim_memory()
 
 
 def _clear_method_cache() -> None:
@@ -73,7 +60,7 @@ class MemoryRelease:
         quiet_s: float | None,
         clock: Clock,
         release: Callable[[], Awaitable[bool]] = release_unused,
-        trim: Callable[[], bool] = trim,
+        trim: Callable[[], bool] = trim_memory,
     ) -> None:
         self._quiet_s = quiet_s
         self._clock = clock
