@@ -21,10 +21,11 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import grpc
 import grpc.aio
@@ -39,8 +40,19 @@ KB, MIB = 1000, 1024 * 1024
 SIZES = {1 * KB: 2000, 10 * KB: 2000, 100 * KB: 500}
 """Of responses, and how many round trips are measured at that size in a round."""
 PUSHES = {1 * KB: 20_000, 10 * KB: 10_000, 100 * KB: 3_000, 10 * MIB: 10, 100 * MIB: 2}
-LARGE = (("one of 10 MiB", 10 * MIB, 1), ("one of 100 MiB", 100 * MIB, 1))
-LARGE += (("three of 100 MiB", 100 * MIB, 3),)
+LARGE = (
+    ("one of 10 MiB", 10 * MIB, 1),
+    ("one of 100 MiB", 100 * MIB, 1),
+    ("three of 100 MiB", 100 * MIB, 3),
+)
+
+
+class _Side(Protocol):
+    def read(self) -> Awaitable[object]: ...
+
+
+async def read(side: _Side) -> object:
+    return await side.read()
 
 
 async def pass_through(address: str, path: Path) -> None:
@@ -52,12 +64,12 @@ async def pass_through(address: str, path: Path) -> None:
             call = channel.stream_stream(METHOD, None, None)(None)
 
             async def requests() -> None:
-                while isinstance(message := await envoy.read(), bytes):  # else gRPC's EOF
+                while isinstance(message := await read(envoy), bytes):  # else gRPC's EOF
                     await call.write(message)
                 await call.done_writing()
 
             upwards = asyncio.create_task(requests())
-            while isinstance(message := await call.read(), bytes):
+            while isinstance(message := await read(call), bytes):
                 await envoy.write(message)
             upwards.cancel()
 
@@ -277,7 +289,7 @@ def all_targets(directory: Path, peers: Path) -> Iterator[list[Target]]:
         for role in ROLES:
             path = directory / role / "XDS"
             path.parent.mkdir(mode=0o700)
-            command = [sys.executable, __file__, "--role", role, address, path]
+            command = [sys.executable, __file__, "--role", role, address, str(path)]
             pid, _ = stack.enter_context(started(command))
             targets.append(Target(name=role, address=f"unix:{path}", pid=pid, peers=peers))
         yield targets
