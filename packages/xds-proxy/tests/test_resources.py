@@ -24,7 +24,6 @@ from xds_proxy.protocol._resources import (
     with_bodies,
     write_response,
 )
-from xds_proxy.protocol._wire import WireError as _WireError
 from xds_proxy.protocol._wire import fields, scan, without
 
 _text = st.text(max_size=60)
@@ -226,8 +225,8 @@ def test_any_bytes_are_read_or_refused(data: bytes, dialect: object) -> None:
 def test_fields_and_scan_agree(data: bytes) -> None:
     try:
         found = scan(data, frozenset(range(1, 32)))
-    except _WireError:
-        with pytest.raises(_WireError):
+    except WireError:
+        with pytest.raises(WireError):
             list(fields(data))
         return
     delimited = [each for each in fields(data) if each.delimited and each.number < 32]

@@ -100,6 +100,7 @@ def test_the_stream_is_told_as_it_stands() -> None:
         envoy_not_reading=9,
         control_plane_not_reading=10,
         crowded_out=11,
+        passed_calls=12,
     )
     assert read(metrics.relay_metrics(status, totals)) == {
         "mesh_agent_xds_connected": 1,
@@ -115,6 +116,7 @@ def test_the_stream_is_told_as_it_stands() -> None:
         "mesh_agent_xds_not_reading_total{side=envoy}": 9,
         "mesh_agent_xds_not_reading_total{side=control_plane}": 10,
         "mesh_agent_xds_streams_crowded_out_total": 11,
+        "mesh_agent_xds_passed_calls_total": 12,
         "mesh_agent_xds_responses_dropped_total": 8,
     }
 

@@ -180,6 +180,13 @@ class RelayConfig:
         may be idle.
     max_streams: how many streams are relayed at a time. A gRPC program that takes its configuration
         itself has one for each target that it calls, and one for its server.
+    passed_services: the beginnings of the names of gRPC services whose calls pass to the control
+        plane besides ADS. Empty passes none. Others are UNIMPLEMENTED: what connects to the socket
+        shall not have certificates signed, for example, with the agent's token.
+    max_passed_calls: how many such calls pass at a time; each has a connection of its own.
+    trim_memory_after_s: when no message of a MiB or more has passed for this long, the C library is
+        told to give its free memory back to the system; that concerns the whole process. None:
+        never.
     socket_mode: who may connect; as it stands, the user of this process.
     """
 
@@ -193,6 +200,9 @@ class RelayConfig:
     limits: ConnectionLimits = UNIX_LIMITS
     max_streams: int = MAX_STREAMS
     socket_mode: int = 0o600
+    passed_services: tuple[str, ...] = ("envoy.service.", "opentelemetry.proto.collector.")
+    max_passed_calls: int = 32
+    trim_memory_after_s: float | None = None
 
     def check(self) -> None:
         """Raise ConfigError for a value that can never work."""
@@ -211,6 +221,8 @@ class RelayConfig:
             )
         if self.max_streams < 1:
             raise ConfigError(f"max_streams must be at least 1, not {self.max_streams}")
+        if self.max_passed_calls < 1:
+            raise ConfigError(f"max_passed_calls must be at least 1, not {self.max_passed_calls}")
         if self.max_queued_bytes < 1:
             raise ConfigError(f"max_queued_bytes must be at least 1, not {self.max_queued_bytes}")
         self.upstream.check()

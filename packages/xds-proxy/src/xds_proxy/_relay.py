@@ -12,11 +12,12 @@ from datetime import UTC, datetime
 import grpc
 import grpc.aio
 
-from mesh_lifecycle import Clock, SystemClock
+from mesh_lifecycle import Clock, SystemClock, in_background
 from mesh_listening import ListenError, LogLimiter, Port, grpc_acceptor, grpc_server, listening_at
 from xds_proxy._config import RelayConfig
 from xds_proxy._errors import ConfigError, SocketError, UpstreamError
 from xds_proxy.protocol._dialect import DIALECTS, SERVICE, Dialect
+from xds_proxy.services._pass_through import PassThrough
 from xds_proxy.status._acks_and_nacks import DeliveryStatus, TypeStatus
 from xds_proxy.status._counters import Counters
 from xds_proxy.status._reachability import Reachability
@@ -24,6 +25,7 @@ from xds_proxy.streams._ends import End, Side
 from xds_proxy.streams._injection import InjectedRequest, InjectedRequests
 from xds_proxy.streams._interception import Interception, Interceptor
 from xds_proxy.streams._leading_stream import EnvoyStreams
+from xds_proxy.streams._memory_release import MemoryRelease
 from xds_proxy.streams._response_observer import Observation, ResponseObserver
 from xds_proxy.streams._stream import Stream, is_for_envoy
 from xds_proxy.streams._writing import WriteBounds
@@ -82,7 +84,11 @@ class Relay:
         self._streams: EnvoyStreams[Stream] = EnvoyStreams(most=config.max_streams)
         self._delivery_status = DeliveryStatus()
         """Of the leading stream; without one, of the last."""
-        self._bounds = WriteBounds.of(config, clock=clock)
+        self._memory = MemoryRelease(quiet_s=config.trim_memory_after_s, clock=clock)
+        self._bounds = WriteBounds.of(config, clock=clock, passed=self._memory.passed)
+        self._passed = PassThrough(
+            config, open_call=planes.call_method, bounds=self._bounds, counters=self._counters
+        )
         self._crowding = LogLimiter(quiet_s=_QUIET_S, now=clock.monotonic)
         self._stopping = False
         self._port: Port | None = None
@@ -286,6 +292,8 @@ async def _listening(config: RelayConfig, relay: Relay) -> AsyncIterator[None]:
     options = _server_options(config.max_message_bytes) + grpc_server.options(limits)
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(relay._bounds.watched())
+        releasing = in_background(relay._memory.run(), name="xds-proxy: memory of large messages")
+        await stack.enter_async_context(releasing)
         try:
             listening = stack.enter_context(listening_at(path, mode=config.socket_mode))
             acceptor = await stack.enter_async_context(
@@ -295,7 +303,7 @@ async def _listening(config: RelayConfig, relay: Relay) -> AsyncIterator[None]:
             server = grpc.aio.server(
                 interceptors=[grpc_server.OnlyThroughAcceptor()], options=options
             )
-            server.add_generic_rpc_handlers((_handlers(relay._serve),))
+            server.add_generic_rpc_handlers((_handlers(relay._serve), relay._passed))
             stack.push_async_callback(server.stop, _STOP_GRACE_S)
             inside = grpc_server.listen_inside(server)
         except ListenError as error:

@@ -175,6 +175,8 @@ class RelayStarter:
         max_queued_bytes: int = 64 * 1024 * 1024,
         hold_s: float = 0.0,
         max_streams: int = MAX_STREAMS,
+        max_passed_calls: int = 32,
+        trim_memory_after_s: float | None = None,
         observer: ResponseObserver | None = None,
         **upstream: Unpack[UpstreamSettings],
     ) -> AsyncIterator[RunningRelay]:
@@ -188,6 +190,8 @@ class RelayStarter:
             socket_path=self._directory / "proxy" / "XDS",
             hold_s=hold_s,
             max_streams=max_streams,
+            max_passed_calls=max_passed_calls,
+            trim_memory_after_s=trim_memory_after_s,
             upstream=replace(UpstreamConfig(address=address, root_certificate=None), **settings),
         )
         async with relaying(config, interceptors, observer=observer) as relay:

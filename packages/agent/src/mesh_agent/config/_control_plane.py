@@ -22,6 +22,7 @@ _SEND_TIMEOUT = timedelta(seconds=60)
 _LEARNED_ROOTS = "learned-roots.json"
 _SERVER_NAME = "ISTIOD_SAN"
 _CONTROL_PLANE_NAME = "istiod.istio-system.svc"
+_TRIM_MEMORY_AFTER_S = 10.0
 _GRPC_STREAMS = 256
 """Of gRPC applications, which have a stream for each target that they call."""
 
@@ -63,6 +64,7 @@ def relay_config(
     return xds_proxy.RelayConfig(
         socket_path=xds_socket(settings, proxy),
         send_timeout_s=_send_timeout_s(settings),
+        trim_memory_after_s=_TRIM_MEMORY_AFTER_S,
         # As with the certificate's files: in a pod the application is another user.
         socket_mode=0o666 if envoy_disabled and settings.in_kubernetes else 0o600,
         max_streams=_GRPC_STREAMS if envoy_disabled else xds_proxy.MAX_STREAMS,

@@ -48,6 +48,11 @@ def agent_metrics(parts: AgentParts) -> Iterator[Metric]:
         if parts.secrets.server is not None:
             ports.insert(1, parts.secrets.server.port)
     yield from relay_metrics(parts.relay.status, parts.relay.counters)
+    yield gauge(
+        "mesh_agent_xds_pending_write_bytes",
+        "Bytes of messages that Envoys and the control plane have not read yet.",
+        parts.relay.pending_write_bytes,
+    )
     if parts.envoy is not None:
         yield from envoy_metrics(parts.envoy.status)
     yield from application_metrics(parts)
@@ -180,6 +185,11 @@ def relay_metrics(status: xds_proxy.RelayStatus, totals: xds_proxy.Counters) -> 
         "mesh_agent_xds_streams_crowded_out_total",
         "Streams of Envoy's ended because there were too many at once.",
         totals.crowded_out,
+    )
+    yield counter(
+        "mesh_agent_xds_passed_calls_total",
+        "Calls of other services, such as load reports, that passed to the control plane.",
+        totals.passed_calls,
     )
     yield counter(
         "mesh_agent_xds_responses_dropped_total",

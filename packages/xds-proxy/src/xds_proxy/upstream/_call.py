@@ -99,6 +99,15 @@ class ControlPlaneCall:
                 raise
             raise asyncio.InvalidStateError("the stream has ended") from None
 
+    async def done_writing(self) -> None:
+        """Half-close; raises AioRpcError or InvalidStateError if the stream has ended."""
+        try:
+            await self._open.done_writing()
+        except asyncio.CancelledError:
+            if _is_cancelled():
+                raise
+            raise asyncio.InvalidStateError("the stream has ended") from None
+
     async def code(self) -> grpc.StatusCode:
         """Wait for the end of the call and return its status."""
         code = await self._open.code()

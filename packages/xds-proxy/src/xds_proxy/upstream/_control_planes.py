@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import (
     AbstractAsyncContextManager,
     AsyncExitStack,
@@ -25,7 +25,7 @@ from mesh_lifecycle import Clock, SystemClock, in_background
 from xds_proxy._config import Address, UpstreamConfig
 from xds_proxy._errors import UpstreamError
 from xds_proxy.protocol._dialect import Dialect
-from xds_proxy.upstream._call import ControlPlaneCall
+from xds_proxy.upstream._call import ControlPlaneCall, Outcome
 from xds_proxy.upstream._connecting import Connector, channel_options
 from xds_proxy.upstream._credentials import (
     Credentials,
@@ -106,18 +106,26 @@ class ControlPlanes:
             UpstreamError: no control plane could be connected to, and why.
         """
         timeout_s = self._config.answer_timeout_s
-        async with self._opened(dialect.path, answer_timeout_s=timeout_s) as call:
+        async with self._opened(dialect.path, _StreamOutcome, answer_timeout_s=timeout_s) as call:
             yield call
 
     @asynccontextmanager
     async def call_method(self, path: str) -> AsyncIterator[ControlPlaneCall]:
-        """Open a stream of another gRPC method; it need not be answered. Raises UpstreamError."""
-        async with self._opened(path, answer_timeout_s=None) as call:
+        """Open a stream of another gRPC method. Raises UpstreamError.
+
+        Only whether there is a connection says something of the control plane, not how the stream
+        goes: it may not have the service at all.
+        """
+        async with self._opened(path, _AnyOutcome, answer_timeout_s=None) as call:
             yield call
 
     @asynccontextmanager
     async def _opened(
-        self, path: str, *, answer_timeout_s: float | None
+        self,
+        path: str,
+        outcome: Callable[[ControlPlanes, Place], Outcome],
+        *,
+        answer_timeout_s: float | None,
     ) -> AsyncIterator[ControlPlaneCall]:
         async with AsyncExitStack() as stack:
             place, channel, credentials = await self._connected_to_first(stack)
@@ -126,7 +134,7 @@ class ControlPlanes:
                 channel.stream_stream(path, None, None)(None, metadata=credentials.metadata),
                 address=place.address,
                 shown=credentials.shown,
-                outcome=_StreamOutcome(self, place),
+                outcome=outcome(self, place),
                 answer_timeout_s=answer_timeout_s,
             )
             self._calls[call] = place
@@ -293,6 +301,22 @@ class _StreamOutcome:
 
     def not_answered(self, waited_s: float) -> str | None:
         return self._planes._not_answered(self._place, waited_s)
+
+
+class _AnyOutcome:
+    """Of a stream that tells nothing of its control plane."""
+
+    def __init__(self, _planes: ControlPlanes, _place: Place) -> None:
+        pass
+
+    def answered(self) -> None:
+        pass
+
+    def ended(self, failure: str | None, *, lasted_s: float) -> None:
+        pass
+
+    def not_answered(self, waited_s: float) -> str | None:  # noqa: ARG002
+        return None
 
 
 @asynccontextmanager
