@@ -17,6 +17,7 @@ from mesh_testkit import PATIENCE_S, until
 from mesh_testkit.certificates import Authority
 from xds_proxy import (
     MAX_STREAMS,
+    FurtherAddress,
     Interceptor,
     Relay,
     RelayConfig,
@@ -155,6 +156,7 @@ class UpstreamSettings(TypedDict, total=False):
     metadata: tuple[tuple[str, str], ...]
     server_name_setting: str
     connect_timeout_s: float
+    further_addresses: tuple[FurtherAddress, ...]
 
 
 class RelayStarter:

@@ -89,15 +89,15 @@ class ControlPlaneCall:
 
     async def write(self, message: bytes) -> None:
         """Send a message; raises AioRpcError or InvalidStateError if the stream has ended."""
-        if not self._asked:
-            self._asked = True
-            self._await_answer()
         try:
             await self._open.write(message)
         except asyncio.CancelledError:
             if _is_cancelled():
                 raise
             raise asyncio.InvalidStateError("the stream has ended") from None
+        if not self._asked:
+            self._asked = True
+            self._await_answer()
 
     async def done_writing(self) -> None:
         """Half-close; raises AioRpcError or InvalidStateError if the stream has ended."""
@@ -119,8 +119,12 @@ class ControlPlaneCall:
         return details if self._given_up is None else self._given_up.details
 
     def move(self, details: str) -> None:
-        """End the stream in an ordinary way, because another control plane is preferred now."""
-        self._give_up(_GivenUp(grpc.StatusCode.OK, details, failure=None))
+        """End the stream in an ordinary way, because another control plane is preferred now.
+
+        A stream that has not been answered yet is left as it is.
+        """
+        if self._answered_at is not None:
+            self._give_up(_GivenUp(grpc.StatusCode.OK, details, failure=None))
 
     def release(self) -> None:
         """Cancel the call and let go of it."""
@@ -148,7 +152,10 @@ class ControlPlaneCall:
             self._give_up(_GivenUp(grpc.StatusCode.UNAVAILABLE, reason, failure=reason))
 
     def _give_up(self, given_up: _GivenUp) -> None:
-        """End the stream from this side; its reader sees it end with this status."""
+        """End the stream from this side; its reader sees it end with this status.
+
+        Not before the first request was sent: gRPC's `write` would wait for ever.
+        """
         if self._given_up is None and self._call is not None and not self._call.done():
             self._given_up = given_up
             self._call.cancel()

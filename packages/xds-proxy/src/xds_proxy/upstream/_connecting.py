@@ -73,10 +73,11 @@ class Connector:
     async def _attempt(
         self, open_channel: OpenChannel, *, remembers: bool
     ) -> grpc.aio.Channel | _Outcome:
+        give_up_at = asyncio.get_running_loop().time() + self._timeout_s
+        found = await self._resolved(remembers=remembers)
+        targets = [_target(each, self._address.port) for each in found]
         try:
-            async with asyncio.timeout(self._timeout_s):
-                found = await self._resolved(remembers=remembers)
-                targets = [_target(each, self._address.port) for each in found]
+            async with asyncio.timeout_at(give_up_at):
                 return await first_ready(targets, open_channel) or _Outcome.FAILED
         except TimeoutError:
             return _Outcome.SILENT

@@ -21,7 +21,7 @@ import grpc
 import grpc.aio
 
 from mesh_identity import ExpectedName
-from mesh_lifecycle import Clock, SystemClock, in_background
+from mesh_lifecycle import Backoff, Clock, SystemClock, in_background
 from xds_proxy._config import Address, UpstreamConfig
 from xds_proxy._errors import UpstreamError
 from xds_proxy.protocol._dialect import Dialect
@@ -33,7 +33,7 @@ from xds_proxy.upstream._credentials import (
     credential_files,
     fetch_credentials,
 )
-from xds_proxy.upstream._selection import ControlPlaneStatus, Place, Selection
+from xds_proxy.upstream._selection import LOOK, ControlPlaneStatus, Place, Selection
 
 log = logging.getLogger("xds_proxy")
 
@@ -48,6 +48,7 @@ class ControlPlanes:
         max_message_bytes: int,
         further_roots: FurtherRoots | None,
         moves_back: bool,
+        look: Backoff,
         clock: Clock,
     ) -> None:
         self._config = config
@@ -56,7 +57,10 @@ class ControlPlanes:
         self._moves_back = moves_back
         self._clock = clock
         self._selection = Selection(
-            [each.address for each in config.addresses], monotonic=clock.monotonic, now=self._now
+            [each.address for each in config.addresses],
+            monotonic=clock.monotonic,
+            now=self._now,
+            look=look,
         )
         self._connectors = {
             each.address: Connector(
@@ -191,6 +195,7 @@ class ControlPlanes:
             self._log_change(self._used, place.address)
             self._used = place.address
         self._tell_change()
+        self._move_calls()
 
     def _failed(self, place: Place, reason: str) -> None:
         self._selection.failed(place, reason)
@@ -253,10 +258,12 @@ class ControlPlanes:
             error = failure.reason
         self._selection.looked(place, error)
         self._tell_change()
-        if error is None and self._moves_back:
-            self._move_calls()
+        self._move_calls()
 
     def _move_calls(self) -> None:
+        """End streams to later addresses if a preferred one is not known to fail."""
+        if not self._moves_back:
+            return
         order = self._selection.places
         preferred = next((n for n, place in enumerate(order) if not place.fails), None)
         for call, place in list(self._calls.items()):
@@ -326,18 +333,20 @@ async def control_planes(
     max_message_bytes: int,
     further_roots: FurtherRoots | None = None,
     moves_back: bool = True,
+    look: Backoff = LOOK,
     clock: Clock | None = None,
 ) -> AsyncIterator[ControlPlanes]:
     """Open streams to the control planes as long as the block runs.
 
     further_roots: as for `relaying`. moves_back: whether a stream to a later address is ended once
-    an earlier one can be connected to again.
+    an earlier one can be connected to again. look: the delays between looks at that.
     """
     planes = ControlPlanes(
         config,
         max_message_bytes=max_message_bytes,
         further_roots=further_roots,
         moves_back=moves_back,
+        look=look,
         clock=clock or SystemClock(),
     )
     async with (

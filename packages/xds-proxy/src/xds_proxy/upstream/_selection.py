@@ -43,14 +43,14 @@ class ControlPlaneStatus:
 class Place:
     """One address and what is known of it; changed by `Selection` alone."""
 
-    def __init__(self, address: str, *, since: datetime, rng: random.Random) -> None:
+    def __init__(self, address: str, *, since: datetime, look: Backoff, rng: random.Random) -> None:
         self.address = address
         self.streams = 0
         self.healthy: bool | None = None
         self.since = since
         self.last_error: str | None = None
         self.again = _Delays(AGAIN, rng)
-        self.look = _Delays(LOOK, rng)
+        self.look = _Delays(look, rng)
 
     @property
     def fails(self) -> bool:
@@ -67,12 +67,13 @@ class Selection:
         *,
         monotonic: Callable[[], float],
         now: Callable[[], datetime],
+        look: Backoff = LOOK,
         rng: random.Random | None = None,
     ) -> None:
         rng = rng or random.Random()
         self._monotonic = monotonic
         self._now = now
-        self.places = tuple(Place(each, since=now(), rng=rng) for each in addresses)
+        self.places = tuple(Place(each, since=now(), look=look, rng=rng) for each in addresses)
 
     @property
     def statuses(self) -> tuple[ControlPlaneStatus, ...]:
