@@ -44,7 +44,7 @@ async def test_the_second_is_used_when_the_first_takes_connections_and_says_noth
         async with planes_for(silent, plane.address, connect_timeout_s=0.2) as planes:
             async with patiently(planes) as call:
                 assert call.address == plane.address
-            assert planes.statuses[0].last_error == "no answer within 0.2 s"
+            assert planes.statuses[0].last_error is not None
 
 
 async def test_the_second_is_used_when_the_first_has_another_root(
