@@ -13,7 +13,7 @@ from mesh_lifecycle import ServiceEnded
 from mesh_testkit import until
 from running_agents import agent_process, ask, listener, own_address, running_agent
 
-NAMES = {"ISTIO_META_DNS_CAPTURE": "true", "DNS_PROXY_ADDR": f"{own_address()}:15053"}
+DNS = f"{own_address()}:15053"
 PARTS = {
     "certificates": "certificate files",
     "SDS server": "secret changes",
@@ -48,7 +48,13 @@ if "TASK_TO_END" in os.environ:
 async def test_a_part_that_ends_by_itself_ends_the_agent(
     socket_dir: Path, envoy_binary: Path, part: str
 ) -> None:
-    async with running_agent(socket_dir, envoy_binary, expect=ServiceEnded, **NAMES) as agent:
+    async with running_agent(
+        socket_dir,
+        envoy_binary,
+        expect=ServiceEnded,
+        ISTIO_META_DNS_CAPTURE="true",
+        DNS_PROXY_ADDR=DNS,
+    ) as agent:
         await agent.plane.give_all(listener("web"))
         await agent.status()  # all have started
         (task,) = (each for each in asyncio.all_tasks() if each.get_name() == PARTS[part])
@@ -70,7 +76,8 @@ async def test_the_process_says_which_part_ended_stops_the_others_and_fails(
         envoy_binary,
         PYTHONPATH=str(socket_dir / "before"),
         TASK_TO_END=str(named),
-        **NAMES,
+        ISTIO_META_DNS_CAPTURE="true",
+        DNS_PROXY_ADDR=DNS,
     ) as agent:
         await until(lambda: "envoy ready" in agent.said(), what="Envoy", seen=agent.said)
         (socket_dir / "task.new").write_text(PARTS[part])
