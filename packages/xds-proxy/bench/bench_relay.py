@@ -87,7 +87,9 @@ async def pass_through(address: str, path: Path) -> None:
 
 async def relay(address: str, path: Path) -> None:
     config = RelayConfig(
-        socket_path=path, upstream=UpstreamConfig(address=address, root_certificate=None)
+        socket_path=path,
+        upstream=UpstreamConfig(address=address, root_certificate=None),
+        trim_memory_after_s=10.0,  # as the agent has it
     )
     async with relaying(config):
         print("ready", flush=True)
