@@ -7,7 +7,7 @@ from mesh_lifecycle._background import ServiceEnded, in_background
 from mesh_lifecycle._backoff import Backoff
 from mesh_lifecycle._clock import Clock, SystemClock
 from mesh_lifecycle._drain import Draining, drain_within
-from mesh_lifecycle._memory import trim_memory
+from mesh_lifecycle._memory import release_unused_memory, trim_memory
 from mesh_lifecycle._readiness import Condition, Readiness
 from mesh_lifecycle._signals import Stopping, stop_signals
 from mesh_lifecycle.logs._configure import LogSettings, configure_logging, start_logging
@@ -27,6 +27,7 @@ __all__ = [
     "ServiceEnded",
     "in_background",
     # memory
+    "release_unused_memory",
     "trim_memory",
     # stop
     "Draining",
