@@ -16,7 +16,7 @@ class Trims:
     def __init__(self) -> None:
         self.count = 0
 
-    def __call__(self) -> bool:
+    async def __call__(self) -> bool:
         self.count += 1
         return True
 
@@ -25,7 +25,7 @@ class Trims:
 async def releasing(
     clock: ManualClock, trims: Trims, *, quiet_s: float | None = 10.0
 ) -> AsyncIterator[MemoryRelease]:
-    release = MemoryRelease(quiet_s=quiet_s, clock=clock, trim=trims)
+    release = MemoryRelease(quiet_s=quiet_s, clock=clock, release=trims)
     async with in_background(release.run(), name="memory"):
         yield release
 

@@ -184,9 +184,9 @@ class RelayConfig:
         plane besides ADS. Empty passes none. Others are UNIMPLEMENTED: what connects to the socket
         shall not have certificates signed, for example, with the agent's token.
     max_passed_calls: how many such calls pass at a time; each has a connection of its own.
-    trim_memory_after_s: when no message of a MiB or more has passed for this long, the C library is
-        told to give its free memory back to the system; that concerns the whole process. None:
-        never.
+    trim_memory_after_s: when no message of a MiB or more has passed for this long, garbage is
+        collected and the C library told to give its free memory back to the system; that concerns
+        the whole process. None: never.
     socket_mode: who may connect; as it stands, the user of this process.
     """
 

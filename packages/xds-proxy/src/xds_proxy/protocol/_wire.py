@@ -136,13 +136,15 @@ def fields(data: bytes, start: int = 0, end: int | None = None) -> Iterator[Fiel
 def without(data: bytes, numbers: AbstractSet[int]) -> bytes:
     """Return a message without some of its fields; the same object if it has none of them.
 
+    Fields of these numbers that have no length are of no known meaning, and stay.
+
     Raises:
         WireError: as `scan`.
     """
     kept = []
     copied = 0
     for found in fields(data):
-        if found.number in numbers:
+        if found.delimited and found.number in numbers:
             kept.append(data[copied : found.start])
             copied = found.end
     if not copied:

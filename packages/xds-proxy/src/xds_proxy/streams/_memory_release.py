@@ -1,16 +1,17 @@
 """Memory that large messages needed, given back to the system when no more of them come.
 
 A message of 100 MiB is held several times over while it passes: by gRPC in both directions, and by
-Python between them. The C library keeps most of that for later.
+Python between them. The C library keeps most of that for later, and the frame that passed it may
+lie in a cycle of references, which an idle program does not collect for hours.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
-from mesh_lifecycle import Clock, trim_memory
+from mesh_lifecycle import Clock, release_unused_memory
 
 log = logging.getLogger("xds_proxy")
 
@@ -19,14 +20,18 @@ LARGE_BYTES = 1024 * 1024
 
 
 class MemoryRelease:
-    """Trims memory once no large message has passed for `quiet_s`; None: never."""
+    """Releases memory once no large message has passed for `quiet_s`; None: never."""
 
     def __init__(
-        self, *, quiet_s: float | None, clock: Clock, trim: Callable[[], bool] = trim_memory
+        self,
+        *,
+        quiet_s: float | None,
+        clock: Clock,
+        release: Callable[[], Awaitable[bool]] = release_unused_memory,
     ) -> None:
         self._quiet_s = quiet_s
         self._clock = clock
-        self._trim = trim
+        self._release = release
         self._passed_at = 0.0
         self._due = asyncio.Event()
 
@@ -45,5 +50,5 @@ class MemoryRelease:
                 await self._clock.sleep(left_s)
                 continue
             self._due.clear()
-            if self._trim():
+            if await self._release():
                 log.debug("memory of large messages given back")
