@@ -102,7 +102,7 @@ def test_a_resource_with_nothing_to_adapt_is_the_same_object() -> None:
         listener_with([ROUTER]),
         body(ROUTES, b""),
         body("type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment", b"\x0a\x01a"),
-        body("type.googleapis.com/of.Nobody", b"\xff"),
+        body("type.googleapis.com/of.no.known.Type", b"\xff"),
         b"",
     ):
         assert adapt(EXTENSIONS, resource)[0] is resource

@@ -34,7 +34,7 @@ class Adapter:
 
     @property
     def adaptations(self) -> tuple[Adaptation, ...]:
-        """What was adapted so far, in the order of the first time."""
+        """The kinds of changes made so far, in the order of the first time."""
         return tuple(Adaptation(*change, count) for change, count in self._counts.items())
 
     def concerns(self, node: bytes, type_url: str) -> bool:

@@ -29,7 +29,7 @@ _METADATA = b"istio_authn"
 
 
 class Verdict(NamedTuple):
-    """What stands in for the filter.
+    """The outcome: what takes the place of the filter.
 
     substitute: a stock filter's configuration; None: nothing is needed.
     """
@@ -39,7 +39,7 @@ class Verdict(NamedTuple):
     lost: str
 
 
-def stand_in(config: bytes, other_filters: bytes) -> Verdict:
+def verdict_on(config: bytes, other_filters: bytes) -> Verdict:
     """Decide about a filter. other_filters: the message that it stands in, with all filters.
 
     Raises WireError.

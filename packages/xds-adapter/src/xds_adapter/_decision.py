@@ -38,7 +38,7 @@ class Replace(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """What becomes of an extension. change: what to tell of it; None if there is nothing."""
+    """The fate of an extension. change: what to tell of it; None if there is nothing."""
 
     fate: Fate | Replace
     change: Change | None = None
@@ -132,7 +132,7 @@ def _taken_out(own: private.Private, place: Place, extensions: Extensions) -> De
 def _authentication(named: Named, place: Place, around: bytes, extensions: Extensions) -> Decision:
     if place.category != HTTP_FILTERS or named.is_struct or not extensions.has(stock.RBAC):
         return Decision(Fate.KEEP, _refused(authn.EXTENSION))
-    verdict = authn.stand_in(named.value, around)
+    verdict = authn.verdict_on(named.value, around)
     change = Change(authn.EXTENSION, verdict.action, verdict.lost)
     if verdict.substitute is None:
         return Decision(Fate.REMOVE, change)
