@@ -11,12 +11,12 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
 from mesh_e2e import Target, Unanswered, send
-from mesh_e2e._agents import own_address
+from mesh_e2e._agents import own_address, running_agent
 from mesh_e2e._machine import alive, children_of, last_words
 from mesh_e2e._troubles import Plane, Workload, plane, workload
 from mesh_testkit import PATIENCE_S, until
@@ -47,6 +47,18 @@ OF_THE_TEST = (
     "ISTIOD_SAN",
     "ISTIO_META_OUTBOUND_BIND_ADDRESS",
 )
+
+LATER = """\
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: later, namespace: shop}
+spec:
+  hosts: [later.shop.svc.cluster.local]
+  location: MESH_INTERNAL
+  resolution: STATIC
+  ports: [{number: 18081, name: http}]
+  endpoints: [{address: 127.0.0.1}]
+"""
 
 
 @pytest.fixture(scope="module")
@@ -191,6 +203,38 @@ async def test_a_pod_whose_traffic_is_redirected_is_told_what_the_control_plane_
     async with pod(own, environment, release.words) as agent:
         await until(is_told, what="the control plane's reason", seen=lambda: said[-1:])
         assert said[-1][0] == 503
+
+
+async def test_mesh_discovery_takes_the_report_of_an_application_that_is_not_healthy(
+    tmp_path: Path, there: Plane
+) -> None:
+    address = own_address(79)
+    own = workload(there, tmp_path / "pod", address)
+    proxy_config = {
+        "discoveryAddress": f"{there.address}:15012",
+        "readinessProbe": {"tcpSocket": {"port": 8080}, "periodSeconds": 1, "failureThreshold": 1},
+    }
+    environment = {**own.environment, "PROXY_CONFIG": json.dumps(proxy_config)}
+    async with running_agent(own.directory, environment) as agent:
+        status: Mapping[str, Any] = {}
+
+        async def is_reported() -> bool:
+            nonlocal status
+            with suppress(OSError, Unanswered):
+                status = await agent.status()
+            return (status.get("health_check") or {}).get("healthy") is False
+
+        await until(is_reported, what="the check that fails", seen=lambda: status.get("ready"))
+        # Configuration goes on, on the stream that has the report.
+        (there.directory / "config/later.yaml").write_text(LATER)
+
+        async def has_listener() -> bool:
+            target = Target(host=address, port=15000, url="/listeners")
+            return b"18081" in (await send(target))[1]
+
+        await until(has_listener, what="the listener of a service that was added")
+        assert status["xds"]["connected"]
+        assert not any(each["nack"] for each in status["xds"]["types"].values())
 
 
 @pytest.mark.parametrize("status", [0, 3])
