@@ -9,14 +9,11 @@ import pytest
 from envoy.config.core.v3.extension_pb2 import TypedExtensionConfig
 from envoy.extensions.filters.http.wasm.v3.wasm_pb2 import Wasm
 from envoy.service.discovery.v3.discovery_pb2 import DiscoveryResponse
-from google.protobuf import json_format
 from google.protobuf.any_pb2 import Any
 
 from mesh_testkit import until
 from wasm_modules import EXTENSION_CONFIG, WasmConfig, rewriting
-from wasm_modules.testing import FakeRegistry, docker_layer
-
-ADD_HEADER = (Path(__file__).parent / "modules" / "add_header.wasm").read_bytes()
+from wasm_modules.testing import ADD_HEADER, FakeRegistry, docker_layer
 
 
 def _resource(url: str, *, fail_open: bool) -> bytes:
@@ -99,9 +96,9 @@ async def test_envoy_runs_the_module_of_an_image_or_what_stands_in_for_it(
         url = f"oci://{registry.address}/team/plugin:v1"
         body = _resource(url, fail_open=present == "fail open")
         (rewritten,) = await rewriter.rewrite(b"", EXTENSION_CONFIG, [body])
-    ecds, port = tmp_path / "ecds.json", free_port()
+    ecds, port = tmp_path / "ecds.pb", free_port()
     response = DiscoveryResponse(version_info="1", resources=[Any.FromString(rewritten)])
-    ecds.write_text(json_format.MessageToJson(response))
+    ecds.write_bytes(response.SerializeToString())
     bootstrap = tmp_path / "bootstrap.json"
     bootstrap.write_text(_bootstrap(port, ecds))
     envoy = await asyncio.create_subprocess_exec(

@@ -160,6 +160,27 @@ async def test_a_module_that_comes_later_is_told_and_then_used_at_once(
         assert rewriter.filters["filter"].reason is None
 
 
+async def test_a_module_that_only_takes_longer_is_used_as_soon_as_it_is_there(
+    config: WasmConfig,
+) -> None:
+    may_answer = asyncio.Event()
+
+    async def slow(_request: ReceivedRequest, _writer: object) -> Response:
+        await may_answer.wait()
+        return Response(body=MODULE)
+
+    # A first pause would be longer than the test.
+    async with HttpServer(slow) as server, rewriting(config, recovery=NEVER) as rewriter:
+        told: list[tuple[str, str]] = []
+        rewriter.on_recovered(lambda type_url, name: told.append((type_url, name)))
+        body = wasm(f"{server.url}/a", timeout_s=1)
+        assert file_of((await rewrite(rewriter, body))[0]) is None
+        may_answer.set()
+        await until(lambda: told, what="the module")
+        assert file_of((await rewrite(rewriter, body))[0]) is not None
+        assert len(server.requests) == 1
+
+
 async def test_what_is_missing_holds_up_no_later_response(config: WasmConfig) -> None:
     """The same filter again does not wait for the same failure again."""
 

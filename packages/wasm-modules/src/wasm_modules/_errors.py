@@ -42,6 +42,10 @@ class PassingFailure(DownloadError):
     """A connection or a server failed; it may work the next time."""
 
 
+class StillFetching(DownloadError):
+    """The module is not there in time; its fetch goes on."""
+
+
 class ChecksumMismatch(FetchError):
     """The bytes that came have another checksum than was asked for."""
 

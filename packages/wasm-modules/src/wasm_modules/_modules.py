@@ -26,6 +26,7 @@ from wasm_modules._errors import (
     FetchResult,
     ManifestError,
     PassingFailure,
+    StillFetching,
 )
 from wasm_modules._source import ModuleRequest, PullPolicy, parse_checksum
 from wasm_modules.cache._store import Store, Wanted
@@ -93,7 +94,7 @@ class Modules:
             fetch = self._start(source, timeout_s)
         done, _ = await asyncio.wait({fetch}, timeout=timeout_s)
         if not done:
-            raise DownloadError(f"{source.wanted.reference}: not fetched within {timeout_s:g} s")
+            raise StillFetching(f"{source.wanted.reference}: not fetched within {timeout_s:g} s")
         if fetch.cancelled():
             raise FetchError(f"{source.wanted.reference}: not fetched, as the agent stops")
         return fetch.result()

@@ -24,6 +24,7 @@ from typing import NamedTuple, Self
 from urllib.parse import parse_qs, urlsplit
 
 __all__ = [
+    "ADD_HEADER",
     "MODULE",
     "FakeRegistry",
     "HttpServer",
@@ -38,6 +39,16 @@ __all__ = [
 
 MODULE = b"\0asm\x01\0\0\0"
 """The smallest module there is: it has no sections."""
+
+ADD_HEADER = base64.b64decode(
+    b"AGFzbQEAAAABJAZgBX9/f39/AX9gAABgAX8Bf2ACf38Bf2ACf38AYAN/f38BfwIiAQNlbnYacHJveHlfYWRkX2hlYW"
+    b"Rlcl9tYXBfdmFsdWUAAAMHBgECAwMEBQUDAQABB54BBwZtZW1vcnkCABdwcm94eV9hYmlfdmVyc2lvbl8wXzJfMQAB"
+    b"GHByb3h5X29uX21lbW9yeV9hbGxvY2F0ZQACEXByb3h5X29uX3ZtX3N0YXJ0AAMScHJveHlfb25fY29uZmlndXJlAA"
+    b"QXcHJveHlfb25fY29udGV4dF9jcmVhdGUABRlwcm94eV9vbl9yZXNwb25zZV9oZWFkZXJzAAYKKQYCAAsFAEGACAsE"
+    b"AEEBCwQAQQELAgALEQBBAkEQQQZBIEEREAAaQQALCyICAEEQCwZ4LXdhc20AQSALEWZyb20gYSBsb2NhbCBmaWxlAB"
+    b"QEbmFtZQENAQAKYWRkX2hlYWRlcg=="
+)
+"""A filter of Envoy that adds `x-wasm: from a local file` to responses (tests/add_header.wat)."""
 
 _DOCKER_MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
 _DOCKER_LAYER = "application/vnd.docker.image.rootfs.diff.tar.gzip"

@@ -34,6 +34,7 @@ class Network:
     def __init__(self, config: WasmConfig) -> None:
         self._guard = AddressGuard(config.blocked_networks)
         self._insecure = frozenset(each.lower() for each in config.insecure_registries)
+        self._roots_pem = b""
         self._verified: ssl.SSLContext | None = None
 
     def is_insecure(self, url: Url) -> bool:
@@ -81,11 +82,12 @@ class Network:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
             return context
-        if self._verified is None:
-            try:
-                self._verified = roots_context((await fetch_system_roots()).roots_pem)
-            except (NoSystemRoots, NoUsableRoots) as error:
-                raise DownloadError(f"{url}: {error}") from error
+        try:
+            pem = (await fetch_system_roots()).roots_pem
+            if self._verified is None or pem != self._roots_pem:
+                self._verified, self._roots_pem = roots_context(pem), pem
+        except (NoSystemRoots, NoUsableRoots) as error:
+            raise DownloadError(f"{url}: {error}") from error
         return self._verified
 
 

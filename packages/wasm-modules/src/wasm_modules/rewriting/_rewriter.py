@@ -18,7 +18,7 @@ from typing import TypeAlias
 from mesh_lifecycle import Backoff, Clock
 from mesh_protowire import WireError
 from wasm_modules._counters import Conversion, Counters
-from wasm_modules._errors import FetchError
+from wasm_modules._errors import FetchError, StillFetching
 from wasm_modules._source import ModuleRequest
 from wasm_modules.rewriting._control_settings import module_request
 from wasm_modules.rewriting._filter import EXTENSION_CONFIG, WasmFilter, read_filter
@@ -148,7 +148,8 @@ class WasmRewriter:
             )
             path = await self._path(wasm.name, request)
         except FetchError as error:
-            self._is_missing(wasm, str(error), request=request)
+            fetching = isinstance(error, StillFetching)
+            self._is_missing(wasm, str(error), request=request, fetching=fetching)
             return wasm.with_fallback(), Conversion.FETCH_FAILURE
         self._end_recovery(wasm.name)
         self._set(wasm, file=path)
@@ -166,7 +167,14 @@ class WasmRewriter:
             raise FetchError(status.reason or "")
         return await self._get(request)
 
-    def _is_missing(self, wasm: WasmFilter, reason: str, *, request: ModuleRequest | None) -> None:
+    def _is_missing(
+        self,
+        wasm: WasmFilter,
+        reason: str,
+        *,
+        request: ModuleRequest | None,
+        fetching: bool = False,
+    ) -> None:
         name = wasm.name
         before = self._filters.get(name)
         if before is None or before.reason != reason:
@@ -190,6 +198,7 @@ class WasmRewriter:
                 recovered=lambda path: self._recovered(name, request, path),
                 failed=lambda text: self._still_missing(name, text),
                 backoff=self._backoff,
+                at_once=fetching,
             )
 
     def _still_missing(self, name: str, reason: str) -> None:

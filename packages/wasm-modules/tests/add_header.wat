@@ -1,5 +1,5 @@
 ;; A filter of Envoy (proxy-wasm 0.2.1) that adds `x-wasm: from a local file` to each response.
-;; add_header.wasm is made of it by `wat2wasm` of wasmtime: see README.md here.
+;; ADD_HEADER in wasm_modules.testing is what wasmtime.wat2wasm (PyPI: wasmtime) makes of it.
 (module
   (import "env" "proxy_add_header_map_value"
     (func $add_header (param i32 i32 i32 i32 i32) (result i32)))
