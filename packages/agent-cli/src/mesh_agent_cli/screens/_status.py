@@ -18,6 +18,7 @@ from mesh_agent_cli.screens._fields import (
 )
 from mesh_agent_cli.screens._resource_types import resource_types
 from mesh_agent_cli.screens._terminal import Row, Screen, Tone, rows
+from mesh_agent_cli.screens._wasm import wasm_rows
 
 _SHORT = 60
 """An error that is longer stands on the screen once."""
@@ -47,6 +48,7 @@ def _rows(status: Mapping[str, object], now: datetime) -> Iterator[Row]:
     yield from _certificate(status, now)
     yield from _envoy(mapping(status, "envoy"))
     yield from _control_plane(status, now)
+    yield from wasm_rows(mapping(status, "wasm"), now)
     yield from _dns(mapping(status, "names"))
     yield from _health_check(mapping(status, "health_check"), now)
     yield _details("token exchange", mapping(status, "token_exchange"))
