@@ -1,10 +1,10 @@
-"""The `istio_authn` filter of Istio before 1.20: what it decides, and what denies in its place.
+"""The `istio_authn` filter of Istio before 1.20: what it decides, and what takes its place.
 
 It stands in every inbound chain there. Usually it only copies: the peer's identity and the claims
 of a token that `jwt_authn` has verified go to its own metadata, for the RBAC filters behind it.
-Then nothing is lost with it, unless such a filter reads them. A rule that finds no metadata does
-not match, and a rule that should deny would let requests pass: so all are denied then, rather than
-some allowed by mistake.
+Then nothing is lost with it: rules that read this metadata are translated (`_authn_rules`). If one
+can't be, it would find nothing; and a rule that should deny would let requests pass. So all are
+denied then, rather than some allowed by mistake.
 
 security/proto/envoy/config/filter/http/authn/v2alpha1/config.proto and
 authentication/v1alpha1/policy.proto of Istio's API.
@@ -12,9 +12,19 @@ authentication/v1alpha1/policy.proto of Istio's API.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from mesh_protowire import merged, number_of, numbers, value_of, values_of
+from mesh_protowire import (
+    merged,
+    number_of,
+    numbers,
+    type_name,
+    unpack,
+    value_of,
+    values_of,
+)
+from xds_adapter import _authn_rules as authn_rules
 from xds_adapter import _stock as stock
 from xds_adapter._adaptation import Action
 
@@ -25,7 +35,7 @@ _PEERS, _PEER_IS_OPTIONAL, _ORIGINS, _ORIGIN_IS_OPTIONAL = 2, 3, 4, 5
 _MTLS, _JWT = 1, 2
 _ALLOW_TLS, _MODE = 1, 2
 _PERMISSIVE = 1
-_METADATA = b"istio_authn"
+_HTTP_FILTERS, _TYPED_CONFIG = 5, 4  # of the manager; of a filter
 
 
 class Verdict(NamedTuple):
@@ -45,13 +55,12 @@ def verdict_on(config: bytes, other_filters: bytes) -> Verdict:
     Raises WireError.
     """
     policy = merged(config, _POLICY) or b""
-    if _METADATA in _rbac_filters(other_filters):
-        return Verdict(
-            stock.deny_all(),
-            Action.DENIED,
-            "authorization rules read the claims that this filter provides: all requests to these"
-            " listeners are denied (403)",
-        )
+    try:
+        for rules in _rules_of(other_filters):
+            authn_rules.translated(rules, _keys(other_filters))
+    except authn_rules.NotTranslatable as error:
+        lost = f"{error}: all requests to these listeners are denied (403)"
+        return Verdict(stock.deny_all(), Action.DENIED, lost)
     if _needs_token(policy):
         return Verdict(
             stock.deny_all(), Action.DENIED, "a policy requires a token: all requests are denied"
@@ -61,11 +70,40 @@ def verdict_on(config: bytes, other_filters: bytes) -> Verdict:
     return Verdict(None, Action.REMOVED, "")
 
 
-def _rbac_filters(manager: bytes) -> bytes:
-    """Return those filters of an HTTP connection manager that decide by rules."""
-    types = (stock.RBAC.encode(), b"envoy.config.filter.http.rbac")
-    filters = values_of(manager, 5)
-    return b"\0".join(each for each in filters if any(name in each for name in types))
+def rules_without_it(rbac: bytes, other_filters: bytes) -> bytes | None:
+    """Return an RBAC filter beside it whose rules do without it; None where all are denied anyway.
+
+    Raises WireError.
+    """
+    try:
+        return authn_rules.translated(rbac, _keys(other_filters))
+    except authn_rules.NotTranslatable:
+        return None
+
+
+def _rules_of(manager: bytes) -> Iterator[bytes]:
+    """Yield the RBAC filters of an HTTP connection manager that name this one."""
+    for kind, config in _configured(manager):
+        if kind == stock.RBAC and authn_rules.METADATA in config:
+            yield config
+
+
+def _keys(manager: bytes) -> tuple[str, ...]:
+    """Return under which keys the claims of tokens are in `jwt_authn`'s metadata."""
+    found = [
+        key
+        for kind, config in _configured(manager)
+        if kind == authn_rules.JWT_TYPE
+        for key in authn_rules.payload_keys(config)
+    ]
+    return tuple(dict.fromkeys(found))
+
+
+def _configured(manager: bytes) -> Iterator[tuple[str, bytes]]:
+    for each in values_of(manager, _HTTP_FILTERS):
+        if (config := merged(each, _TYPED_CONFIG)) is not None:
+            type_url, value = unpack(config)
+            yield type_name(type_url), value
 
 
 def _needs_token(policy: bytes) -> bool:

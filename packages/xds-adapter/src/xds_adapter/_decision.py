@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from mesh_protowire import merged, text_of, type_name, unpack
 from xds_adapter import _authn as authn
+from xds_adapter import _authn_rules as authn_rules
 from xds_adapter import _private as private
 from xds_adapter import _stock as stock
 from xds_adapter._adaptation import Action, Change
@@ -82,7 +83,7 @@ def decide(named: Named, place: Place, around: bytes, extensions: Extensions) ->
             return _typed_by_name(named.name, place, extensions)
         known_type = own
     if known_type in extensions.types:
-        return _null_plugin(known_type, named, place, extensions)
+        return _known(known_type, named, place, around, extensions)
     if known_type == private.AUTHN:
         return _authentication(named, place, around, extensions)
     if (own_extension := private.BY_TYPE.get(known_type)) is not None:
@@ -102,8 +103,6 @@ def _typed_by_name(name: str, place: Place, extensions: Extensions) -> Decision:
 
 
 def _null_plugin(known_type: str, named: Named, place: Place, extensions: Extensions) -> Decision:
-    if known_type not in WASM_TYPES:
-        return _KEEP
     plugin = null_plugin_in_struct(named.value) if named.is_struct else null_plugin(named.value)
     if not plugin or extensions.has_name("envoy.wasm.null_vms", plugin):
         return _KEEP
@@ -127,6 +126,29 @@ def _taken_out(own: private.Private, place: Place, extensions: Extensions) -> De
     if place.category in _HTTP and extensions.has(stock.RBAC):
         return Decision(Replace(stock.no_op()), change)
     return Decision(Fate.KEEP, _refused(own.extension))
+
+
+def _known(
+    known_type: str, named: Named, place: Place, around: bytes, extensions: Extensions
+) -> Decision:
+    """Decide about an extension that the Envoy has; its content may name one that it lacks."""
+    if known_type in WASM_TYPES:
+        return _null_plugin(known_type, named, place, extensions)
+    if known_type == stock.RBAC and authn_rules.METADATA in named.value:
+        return _rules(named, place, around, extensions)
+    return _KEEP
+
+
+def _rules(named: Named, place: Place, around: bytes, extensions: Extensions) -> Decision:
+    """Decide about authorization rules that read what `istio_authn` provides."""
+    reads_it = place.category == HTTP_FILTERS and bool(place.message)
+    if not reads_it or extensions.has(private.AUTHN) or private.AUTHN.encode() not in around:
+        return _KEEP
+    new = authn.rules_without_it(named.value, around)
+    if new is None or new == named.value:
+        return _KEEP  # if None, the filter in the place of istio_authn denies all
+    change = Change(f"{authn.EXTENSION} (rules)", Action.TRANSLATED)
+    return Decision(Replace(stock.packed(stock.RBAC, new)), change)
 
 
 def _authentication(named: Named, place: Place, around: bytes, extensions: Extensions) -> Decision:

@@ -192,17 +192,17 @@ async def application() -> AsyncIterator[int]:
         yield server.sockets[0].getsockname()[1]
 
 
-async def http_get(port: int, **headers: str) -> str:
+async def http_get(port: int, path: str = "/", **headers: str) -> str:
     """Send a request to a listener of this machine; returns the whole answer."""
     async with asyncio.timeout(PATIENCE_S):
-        return await _http_get(port, headers)
+        return await _http_get(port, path, headers)
 
 
-async def _http_get(port: int, headers: Mapping[str, str]) -> str:
+async def _http_get(port: int, path: str, headers: Mapping[str, str]) -> str:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         head = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
-        writer.write(f"GET / HTTP/1.1\r\nhost: server\r\n{head}\r\n".encode())
+        writer.write(f"GET {path} HTTP/1.1\r\nhost: server\r\n{head}\r\n".encode())
         answer = await reader.readuntil(b"\r\n\r\n")
         found = re.search(rb"content-length: (\d+)", answer)
         assert found is not None, answer
