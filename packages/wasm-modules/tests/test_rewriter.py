@@ -293,7 +293,7 @@ async def test_a_file_that_a_filter_has_is_not_purged(
 
         await until(is_gone, what="the end of the module that is not in use")
         assert newer.exists()
-        assert rewriter.counters.entries == 1
+        await until(lambda: rewriter.counters.entries == 1, what="the count of one module")
 
 
 async def test_after_a_restart_a_filter_has_its_module_while_the_server_is_away(
