@@ -50,7 +50,7 @@ _SHOWN = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedType:
-    """What is saved of one type."""
+    """The saved resources of one type: their number, and the size of their file."""
 
     count: int
     bytes: int
@@ -58,7 +58,7 @@ class SavedType:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedStatus:
-    """What is saved, or was found at the start.
+    """The saved files, and what is wrong with them.
 
     directory: where. current_at: until when it was known to be the newest; None if nothing is
         saved. types: by type URL.

@@ -40,7 +40,7 @@ class Owner(NamedTuple):
 
 
 class Saved(NamedTuple):
-    """What is on the disk after a call.
+    """The files on the disk after a call.
 
     files: None if there are none. withheld: names of resources left out as they hold a secret.
     """
@@ -50,7 +50,7 @@ class Saved(NamedTuple):
 
 
 class NotSaved(Exception):
-    """What Envoy has can't be saved; the text says why, as a part of a sentence."""
+    """The configuration can't be saved; the text says why, as a part of a sentence."""
 
 
 class Store:
