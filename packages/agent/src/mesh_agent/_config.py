@@ -48,6 +48,7 @@ from mesh_agent.dns._dns_config import NamesConfig, names_config
 from mesh_agent.envoy._bootstrap_files import BootstrapFiles, bootstrap_files
 from mesh_agent.envoy._envoy_config import envoy_config
 from mesh_agent.health._health_config import HealthCheckConfig, health_check_config
+from mesh_agent.state._state_config import StateConfig, state_config
 from mesh_agent.token_exchange._token_exchange_config import (
     TokenExchangeConfig,
     token_exchange_config,
@@ -82,6 +83,7 @@ class AgentConfig:
     learned_roots: the file that keeps roots learned from the control plane; None to learn none.
     place: where the machine is, and which cloud is asked for it.
     core_files: whether the agent and its Envoy may leave core files, which hold keys.
+    state: what is kept on disk for an agent that is started again.
     metadata_variables: the variables that only `proxyMetadata` sets; they count for Envoy too.
     effective: every value with where it comes from, and the settings without effect.
     application: what the agent ends with, or starts itself; None if it runs until told to stop.
@@ -111,6 +113,7 @@ class AgentConfig:
     learned_roots: Path | None
     place: PlaceConfig
     core_files: bool
+    state: StateConfig
     metadata_variables: Mapping[str, str]
     effective: EffectiveConfig
     application: ApplicationConfig | FollowedProcess | None = None
@@ -166,6 +169,7 @@ def compose_config(
     secrets = mesh_sds.SdsConfig(socket_path=sds_socket(settings), max_names=_MAX_SECRETS)
     output = output_config(settings)
     trust = trust_config(settings)
+    state = state_config(settings, spiffe_id, has_authority=authority is not None)
     grpc_bootstrap = grpc_bootstrap_file(settings, relay.socket_path)
     refresh = grpc_refresh(settings)
     status = status_config(settings, proxy=proxy, identity=identity, pod=pod)
@@ -208,6 +212,7 @@ def compose_config(
         status=status,
         place=place,
         core_files=core_files,
+        state=state,
         metadata_variables=settings.metadata_added,
         effective=effective,
         application=application,

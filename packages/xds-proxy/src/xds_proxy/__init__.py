@@ -4,7 +4,7 @@ State of the world and delta; of each message only a few fields are read from th
 """
 
 from mesh_identity import SYSTEM, SystemRoots
-from xds_proxy._config import MAX_STREAMS, FurtherAddress, RelayConfig, UpstreamConfig
+from xds_proxy._config import MAX_STREAMS, FurtherAddress, RelayConfig, SavedConfig, UpstreamConfig
 from xds_proxy._errors import (
     ConfigError,
     InterceptorRefused,
@@ -31,6 +31,7 @@ __all__ = [
     "SYSTEM",
     "FurtherAddress",
     "RelayConfig",
+    "SavedConfig",
     "SystemRoots",
     "UpstreamConfig",
     # status

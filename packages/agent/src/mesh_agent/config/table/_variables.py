@@ -6,6 +6,7 @@ _INJECTION = "it is read by the start script and the rules that capture traffic,
 _KEY_TOKEN = "mount a token, or name a provisioned certificate in PROV_CERT"  # noqa: S105 - a text
 _WASM = "the agent fetches no Wasm modules, Envoy fetches them as it is configured"
 _LIMITS = "the limits of the agent's own sockets are fixed"
+_STATE = "whether it is kept on disk for the agent's next start"
 _STATUS = "the status port's"
 _STS = "with --stsPort: the authorization server's"
 
@@ -287,6 +288,12 @@ OUR_OWN = (
     Setting("MESH_AGENT_HOT_RESTART", HONOURED, "whether an Envoy may take over from another"),
     Setting("MESH_AGENT_READY_WITHOUT_LISTENERS", HONOURED, "a gateway is ready without listeners"),
     Setting("MESH_AGENT_RESTART_ENVOY", HONOURED, "whether a crashed Envoy is started again"),
+    Setting("MESH_AGENT_SAVE_CERTIFICATE", HONOURED, f"{_STATE}: the certificate, with its key"),
+    Setting("MESH_AGENT_SAVE_CONFIGURATION", HONOURED, f"{_STATE}: Envoy's configuration"),
+    Setting("MESH_AGENT_SAVED_MAX_AGE", HONOURED, "how long saved configuration counts"),
+    Setting("MESH_AGENT_SAVED_MAX_BYTES", HONOURED, "how much configuration is saved"),
+    Setting("MESH_AGENT_STALE_START_AFTER", HONOURED, "when Envoy gets saved configuration"),
+    Setting("MESH_AGENT_STATE_DIRECTORY", HONOURED, "where state is kept over restarts"),
     Setting("MESH_AGENT_STATUS_CONNECTIONS", HONOURED, f"{_STATUS} connections"),
     Setting("MESH_AGENT_STATUS_CONNECTIONS_PER_PEER", HONOURED, f"{_STATUS} of one address"),
     Setting("MESH_AGENT_STS_URL", HONOURED, f"{_STS} token endpoint"),
