@@ -160,9 +160,8 @@ def with_bodies(dialect: Dialect, response: bytes, bodies: Sequence[bytes]) -> b
     return b"".join(parts)
 
 
-def _wire_form(dialect: Dialect, resource: Resource) -> bytes:
-    if not dialect.resources_are_wrapped:
-        return resource.body
+def wrapped(resource: Resource) -> bytes:
+    """Return a resource as delta's `Resource`, serialised."""
     parts = [
         string_field(_WRAPPED_VERSION, resource.version),
         bytes_field(_WRAPPED_BODY, resource.body) if resource.body else b"",
@@ -172,21 +171,35 @@ def _wire_form(dialect: Dialect, resource: Resource) -> bytes:
     return b"".join(parts)
 
 
-def _with_body(wrapped: bytes, body: bytes) -> bytes:
-    if _joined(wrapped, scan(wrapped, _IN_WRAPPED).get(_WRAPPED_BODY)) == body:
-        return wrapped
-    rest = without(wrapped, frozenset({_WRAPPED_BODY}))
+def unwrapped(data: bytes) -> Resource:
+    """Read delta's `Resource`. Raises WireError."""
+    return _unwrapped(data, (0, len(data)))
+
+
+def name_in(body: bytes) -> str:
+    """Return the name in an `Any`; empty if what it holds has none, or is damaged."""
+    return _name_in_any(body, (0, len(body)))
+
+
+def _wire_form(dialect: Dialect, resource: Resource) -> bytes:
+    return wrapped(resource) if dialect.resources_are_wrapped else resource.body
+
+
+def _with_body(content: bytes, body: bytes) -> bytes:
+    if _joined(content, scan(content, _IN_WRAPPED).get(_WRAPPED_BODY)) == body:
+        return content
+    rest = without(content, frozenset({_WRAPPED_BODY}))
     return rest + bytes_field(_WRAPPED_BODY, body)
 
 
 def _unwrapped(data: bytes, span: Span) -> Resource:
-    wrapped = data[span[0] : span[1]]
-    found = scan(wrapped, _IN_WRAPPED)
+    content = data[span[0] : span[1]]
+    found = scan(content, _IN_WRAPPED)
     return Resource(
-        name=text(wrapped, found.get(_WRAPPED_NAME)),
-        version=text(wrapped, found.get(_WRAPPED_VERSION)),
-        body=_joined(wrapped, found.get(_WRAPPED_BODY)),
-        more=without(wrapped, _IN_WRAPPED),
+        name=text(content, found.get(_WRAPPED_NAME)),
+        version=text(content, found.get(_WRAPPED_VERSION)),
+        body=_joined(content, found.get(_WRAPPED_BODY)),
+        more=without(content, _IN_WRAPPED),
     )
 
 
