@@ -16,6 +16,9 @@ import grpc.aio
 
 from xds_proxy.protocol._dialect import DIALECTS, SERVICE
 
+METHODS = tuple(dialect.method for dialect in DIALECTS)
+"""The methods of an ADS stream, one for each dialect."""
+
 _UNLIMITED = [
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
@@ -92,14 +95,18 @@ async def control_plane(
     credentials: grpc.ServerCredentials | None = None,
     address: str = "127.0.0.1:0",
     further_paths: Collection[str] = (),
+    methods: Collection[str] = METHODS,
 ) -> AsyncIterator[ControlPlane]:
     """Run a control plane on a free port of 127.0.0.1, in plaintext without credentials.
 
+    methods: of `METHODS`, those that it has; a stream of another ends UNIMPLEMENTED.
     further_paths: of methods besides ADS that it has; their calls arrive as streams, too.
     """
     plane = ControlPlane()
     server = grpc.aio.server(options=_UNLIMITED)
-    server.add_generic_rpc_handlers((_handlers(plane), *_further_handlers(plane, further_paths)))
+    server.add_generic_rpc_handlers(
+        (_handlers(plane, methods), *_further_handlers(plane, further_paths))
+    )
     if credentials is None:
         port = server.add_insecure_port(address)
     else:
@@ -158,9 +165,11 @@ async def envoy_stream(
             call.cancel()
 
 
-def _handlers(plane: ControlPlane) -> grpc.GenericRpcHandler[bytes, bytes]:
+def _handlers(
+    plane: ControlPlane, methods: Collection[str]
+) -> grpc.GenericRpcHandler[bytes, bytes]:
     return grpc.method_handlers_generic_handler(
-        SERVICE, {dialect.method: _method(plane, dialect.method) for dialect in DIALECTS}
+        SERVICE, {method: _method(plane, method) for method in methods}
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import NamedTuple, Protocol
 
 import grpc
@@ -19,6 +20,9 @@ class Outcome(Protocol):
 
     def ended(self, failure: str | None, *, lasted_s: float) -> None:
         """The stream has ended from above. failure: why, if it ended before the first answer."""
+
+    def not_served(self) -> str | None:
+        """The method is not served there; returns why the next stream does without, if it does."""
 
     def not_answered(self, waited_s: float) -> str | None:
         """No response yet, `waited_s` after the first request; returns why to give up, if so."""
@@ -124,7 +128,11 @@ class ControlPlaneCall:
         A stream that has not been answered yet is left as it is.
         """
         if self._answered_at is not None:
-            self._give_up(_GivenUp(grpc.StatusCode.OK, details, failure=None))
+            self._give_up(grpc.StatusCode.OK, details, failure=None)
+
+    def at_work(self) -> AbstractAsyncContextManager[object]:
+        """Do what the stream does beside reading and writing, as long as the block runs."""
+        return nullcontext()
 
     def release(self) -> None:
         """Cancel the call and let go of it."""
@@ -149,15 +157,15 @@ class ControlPlaneCall:
         if reason is None:
             self._await_answer()
         else:
-            self._give_up(_GivenUp(grpc.StatusCode.UNAVAILABLE, reason, failure=reason))
+            self._give_up(grpc.StatusCode.UNAVAILABLE, reason, failure=reason)
 
-    def _give_up(self, given_up: _GivenUp) -> None:
+    def _give_up(self, code: grpc.StatusCode, details: str, *, failure: str | None) -> None:
         """End the stream from this side; its reader sees it end with this status.
 
         Not before the first request was sent: gRPC's `write` would wait for ever.
         """
         if self._given_up is None and self._call is not None and not self._call.done():
-            self._given_up = given_up
+            self._given_up = _GivenUp(code, details, failure)
             self._call.cancel()
 
     def _has_answered(self) -> None:
@@ -173,6 +181,12 @@ class ControlPlaneCall:
         lasted_s = 0.0
         if self._given_up is not None:
             self.failure = self._given_up.failure
+        elif self._answered_at is None and code is grpc.StatusCode.UNIMPLEMENTED:
+            if (instead := self._outcome.not_served()) is not None:
+                # No failure: it is as if the control plane had asked for another stream.
+                self._given_up = _GivenUp(grpc.StatusCode.OK, instead, failure=None)
+            else:
+                self.failure = refusal(code, details, shown=self.shown)
         elif self._answered_at is None:
             self.failure = refusal(code, details, shown=self.shown)
         if self._answered_at is not None:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Iterator
 from contextlib import (
     AbstractAsyncContextManager,
     AsyncExitStack,
     asynccontextmanager,
+    contextmanager,
     suppress,
 )
 from datetime import UTC, datetime
@@ -25,7 +26,8 @@ from mesh_lifecycle import Backoff, Clock, SystemClock, in_background
 from xds_proxy._config import Address, UpstreamConfig
 from xds_proxy._errors import UpstreamError
 from xds_proxy.protocol._dialect import Dialect
-from xds_proxy.upstream._call import ControlPlaneCall, Outcome
+from xds_proxy.translation._translator import translator
+from xds_proxy.upstream._call import ControlPlaneCall
 from xds_proxy.upstream._connecting import Connector, channel_options
 from xds_proxy.upstream._credentials import (
     Credentials,
@@ -34,6 +36,8 @@ from xds_proxy.upstream._credentials import (
     fetch_credentials,
 )
 from xds_proxy.upstream._selection import LOOK, ControlPlaneStatus, Place, Selection
+from xds_proxy.upstream._spoken_dialects import SpokenDialects
+from xds_proxy.upstream._translated_call import TranslatedCall
 
 log = logging.getLogger("xds_proxy")
 
@@ -73,6 +77,7 @@ class ControlPlanes:
             )
             for each in config.addresses
         }
+        self._spoken = SpokenDialects()
         self._names = {each.address: each.server_name for each in config.addresses}
         self._calls: dict[ControlPlaneCall, Place] = {}
         self._used: str = config.address
@@ -109,9 +114,37 @@ class ControlPlanes:
         Raises:
             UpstreamError: no control plane could be connected to, and why.
         """
+        async with AsyncExitStack() as stack:
+            place, channel, credentials = await self._connected_to_first(stack)
+            call = self._stream(place, channel, credentials, dialect)
+            with self._counted(call, place):
+                async with call.at_work():
+                    yield call
+
+    def _stream(
+        self, place: Place, channel: grpc.aio.Channel, credentials: Credentials, dialect: Dialect
+    ) -> ControlPlaneCall:
+        """Open an ADS stream, in the other dialect if the control plane does not serve Envoy's."""
+        spoken = self._spoken.dialect(place.address, dialect)
+        outcome = _StreamOutcome(self, place, spoken)
         timeout_s = self._config.answer_timeout_s
-        async with self._opened(dialect.path, _StreamOutcome, answer_timeout_s=timeout_s) as call:
-            yield call
+        # No variable here may hold gRPC's call, see ControlPlaneCall.
+        if spoken is dialect:
+            return ControlPlaneCall(
+                channel.stream_stream(spoken.path, None, None)(None, metadata=credentials.metadata),
+                address=place.address,
+                shown=credentials.shown,
+                outcome=outcome,
+                answer_timeout_s=timeout_s,
+            )
+        return TranslatedCall(
+            channel.stream_stream(spoken.path, None, None)(None, metadata=credentials.metadata),
+            translator(envoy=dialect, control_plane=spoken, max_bytes=self._max_message_bytes),
+            address=place.address,
+            shown=credentials.shown,
+            outcome=outcome,
+            answer_timeout_s=timeout_s,
+        )
 
     @asynccontextmanager
     async def call_method(self, path: str) -> AsyncIterator[ControlPlaneCall]:
@@ -120,17 +153,6 @@ class ControlPlanes:
         Only whether there is a connection says something of the control plane, not how the stream
         goes: it may not have the service at all.
         """
-        async with self._opened(path, _AnyOutcome, answer_timeout_s=None) as call:
-            yield call
-
-    @asynccontextmanager
-    async def _opened(
-        self,
-        path: str,
-        outcome: Callable[[ControlPlanes, Place], Outcome],
-        *,
-        answer_timeout_s: float | None,
-    ) -> AsyncIterator[ControlPlaneCall]:
         async with AsyncExitStack() as stack:
             place, channel, credentials = await self._connected_to_first(stack)
             # No variable here may hold gRPC's call, see ControlPlaneCall.
@@ -138,17 +160,23 @@ class ControlPlanes:
                 channel.stream_stream(path, None, None)(None, metadata=credentials.metadata),
                 address=place.address,
                 shown=credentials.shown,
-                outcome=outcome(self, place),
-                answer_timeout_s=answer_timeout_s,
+                outcome=_AnyOutcome(),
+                answer_timeout_s=None,
             )
-            self._calls[call] = place
-            place.streams += 1
-            try:
+            with self._counted(call, place):
                 yield call
-            finally:
-                place.streams -= 1
-                del self._calls[call]
-                call.release()
+
+    @contextmanager
+    def _counted(self, call: ControlPlaneCall, place: Place) -> Iterator[None]:
+        """Know of a call as long as the block runs, and release it then."""
+        self._calls[call] = place
+        place.streams += 1
+        try:
+            yield
+        finally:
+            place.streams -= 1
+            del self._calls[call]
+            call.release()
 
     async def _connected_to_first(
         self, stack: AsyncExitStack
@@ -197,7 +225,18 @@ class ControlPlanes:
         self._tell_change()
         self._move_calls()
 
+    def _not_served(self, place: Place, dialect: Dialect) -> str | None:
+        """Return why the next stream is translated; None if the other dialect is not served too."""
+        instead = self._spoken.not_served(place.address, dialect)
+        if instead is None:
+            return None
+        reason = f"it does not serve {dialect.name} xDS: streams to it speak {instead.name}"
+        log.info("xDS is translated", extra={"address": place.address, "reason": reason})
+        return reason
+
     def _failed(self, place: Place, reason: str) -> None:
+        # Once it is back it may serve another dialect.
+        self._spoken.forget(place.address)
         self._selection.failed(place, reason)
         self._tell_change()
 
@@ -293,9 +332,10 @@ class ControlPlanes:
 class _StreamOutcome:
     """Tells of one stream to one place."""
 
-    def __init__(self, planes: ControlPlanes, place: Place) -> None:
+    def __init__(self, planes: ControlPlanes, place: Place, spoken: Dialect) -> None:
         self._planes = planes
         self._place = place
+        self._spoken = spoken
 
     def answered(self) -> None:
         self._planes._answered(self._place)
@@ -306,6 +346,9 @@ class _StreamOutcome:
         else:
             self._planes._failed(self._place, failure)
 
+    def not_served(self) -> str | None:
+        return self._planes._not_served(self._place, self._spoken)
+
     def not_answered(self, waited_s: float) -> str | None:
         return self._planes._not_answered(self._place, waited_s)
 
@@ -313,11 +356,11 @@ class _StreamOutcome:
 class _AnyOutcome:
     """Of a stream that tells nothing of its control plane."""
 
-    def __init__(self, _planes: ControlPlanes, _place: Place) -> None:
-        pass
-
     def answered(self) -> None:
         pass
+
+    def not_served(self) -> str | None:
+        return None
 
     def ended(self, failure: str | None, *, lasted_s: float) -> None:
         pass
