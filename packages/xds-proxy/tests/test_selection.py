@@ -150,7 +150,7 @@ def test_a_change_of_files_makes_all_due(time: Time) -> None:
         selection.failed(place, "wrong root")
         time.now += selection.wait_s()
     selection.failed(place, "wrong root")
-    assert selection.fails_for_long
+    assert selection.fails_for_long()
     selection.retry_now()
     assert selection.wait_s() == 0
 

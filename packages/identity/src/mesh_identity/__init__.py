@@ -5,6 +5,11 @@ The diagnosis says why a token is not valid or why a server can't be reached.
 """
 
 from mesh_identity._addresses import HostNotResolved, fetch_addresses
+from mesh_identity._client_certificate import (
+    ClientCertificate,
+    NoClientCertificate,
+    fetch_client_certificate,
+)
 from mesh_identity._learned_roots import LearnedRoots
 from mesh_identity._presented import Validity, described_roots
 from mesh_identity._roots_context import NoUsableRoots, roots_context
@@ -47,6 +52,10 @@ __all__ = [
     "token_claims",
     "token_facts",
     "token_fault",
+    # client certificates
+    "ClientCertificate",
+    "NoClientCertificate",
+    "fetch_client_certificate",
     # the machine's roots
     "SYSTEM",
     "NoSystemRoots",

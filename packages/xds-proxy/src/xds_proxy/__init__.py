@@ -3,7 +3,7 @@
 State of the world and delta; of each message only a few fields are read from the wire.
 """
 
-from mesh_identity import SYSTEM, SystemRoots
+from mesh_identity import SYSTEM, ClientCertificate, SystemRoots
 from xds_proxy._config import MAX_STREAMS, FurtherAddress, RelayConfig, SavedConfig, UpstreamConfig
 from xds_proxy._errors import (
     ConfigError,
@@ -29,6 +29,7 @@ __all__ = [
     # configuration
     "MAX_STREAMS",
     "SYSTEM",
+    "ClientCertificate",
     "FurtherAddress",
     "RelayConfig",
     "SavedConfig",

@@ -30,7 +30,7 @@ from xds_proxy.streams._response_observer import Observation, ResponseObserver
 from xds_proxy.streams._stream import Stream, is_for_envoy
 from xds_proxy.streams._writing import WriteBounds
 from xds_proxy.upstream._control_planes import ControlPlanes, control_planes
-from xds_proxy.upstream._credentials import FurtherRoots
+from xds_proxy.upstream._credentials import FurtherRoots, OwnCertificate
 from xds_proxy.upstream._selection import ControlPlaneStatus
 
 log = logging.getLogger("xds_proxy")
@@ -253,12 +253,16 @@ async def relaying(
     *,
     observer: ResponseObserver | None = None,
     further_roots: FurtherRoots | None = None,
+    own_certificate: OwnCertificate | None = None,
     clock: Clock | None = None,
 ) -> AsyncIterator[Relay]:
     """Serve Envoy's ADS socket for as long as the block runs; the socket file is gone afterwards.
 
     further_roots: called for each connection with the root file's content; returns the roots that
         are trusted besides; PEM. Not called for plaintext and the system's roots.
+    own_certificate: returns the workload's own certificate, which is shown to the control plane
+        where the token is missing, has expired or was refused, and no other certificate is
+        configured.
 
     The control plane is first called when Envoy calls, so it need not be reachable at the start.
 
@@ -275,6 +279,7 @@ async def relaying(
         config.upstream,
         max_message_bytes=config.max_message_bytes,
         further_roots=further_roots,
+        own_certificate=own_certificate,
         # Envoy's stream ends with the one to the control plane, so that is left as it is.
         moves_back=False,
         clock=clock,

@@ -18,7 +18,7 @@ class Outcome(Protocol):
     def answered(self) -> None:
         """The first response has come."""
 
-    def ended(self, failure: str | None, *, lasted_s: float) -> None:
+    def ended(self, failure: str | None, *, code: grpc.StatusCode, lasted_s: float) -> None:
         """The stream has ended from above. failure: why, if it ended before the first answer."""
 
     def not_served(self) -> str | None:
@@ -191,7 +191,7 @@ class ControlPlaneCall:
             self.failure = refusal(code, details, shown=self.shown)
         if self._answered_at is not None:
             lasted_s = asyncio.get_running_loop().time() - self._answered_at
-        self._outcome.ended(self.failure, lasted_s=lasted_s)
+        self._outcome.ended(self.failure, code=code, lasted_s=lasted_s)
 
     def _stop_waiting(self) -> None:
         if self._silence is not None:

@@ -32,6 +32,7 @@ from xds_proxy.upstream._connecting import Connector, channel_options
 from xds_proxy.upstream._credentials import (
     Credentials,
     FurtherRoots,
+    OwnCertificate,
     credential_files,
     fetch_credentials,
 )
@@ -40,6 +41,8 @@ from xds_proxy.upstream._spoken_dialects import SpokenDialects
 from xds_proxy.upstream._translated_call import TranslatedCall
 
 log = logging.getLogger("xds_proxy")
+
+_LOOK_WHETHER_OVER_S = 2.0
 
 
 class ControlPlanes:
@@ -51,6 +54,7 @@ class ControlPlanes:
         *,
         max_message_bytes: int,
         further_roots: FurtherRoots | None,
+        own_certificate: OwnCertificate | None,
         moves_back: bool,
         look: Backoff,
         clock: Clock,
@@ -58,6 +62,8 @@ class ControlPlanes:
         self._config = config
         self._max_message_bytes = max_message_bytes
         self._further_roots = further_roots
+        self._own_certificate = own_certificate
+        self._token_refused: set[str] = set()
         self._moves_back = moves_back
         self._clock = clock
         self._selection = Selection(
@@ -82,6 +88,7 @@ class ControlPlanes:
         self._calls: dict[ControlPlaneCall, Place] = {}
         self._used: str = config.address
         self._changed = asyncio.Event()
+        self._watches_files = asyncio.Event()
 
     @property
     def described(self) -> str:
@@ -185,19 +192,24 @@ class ControlPlanes:
         failure: UpstreamError | None = None
         for place in self._selection.to_try():
             try:
-                credentials = await self._credentials()
+                credentials = await self._credentials(place)
                 channel = await stack.enter_async_context(self._connected(place, credentials))
             except UpstreamError as error:
                 failure = error
+                self._token_refused.discard(place.address)
                 self._failed(place, error.reason)
                 continue
             return place, channel, credentials
         code = grpc.StatusCode.UNAVAILABLE if failure is None else failure.code
         raise UpstreamError(self._selection.why_none(), code=code) from failure
 
-    async def _credentials(self) -> Credentials:
+    async def _credentials(self, place: Place) -> Credentials:
         return await fetch_credentials(
-            self._config, now=self._clock.now(), further_roots=self._further_roots
+            self._config,
+            now=self._clock.now(),
+            further_roots=self._further_roots,
+            own_certificate=self._own_certificate,
+            token_refused=place.address in self._token_refused,
         )
 
     def _connected(
@@ -239,6 +251,12 @@ class ControlPlanes:
         self._spoken.forget(place.address)
         self._selection.failed(place, reason)
         self._tell_change()
+
+    def _refused(self, place: Place, reason: str, code: grpc.StatusCode) -> None:
+        if code is grpc.StatusCode.UNAUTHENTICATED:
+            # Again without it, if it was refused with it: the one may be renewed, or the other.
+            self._token_refused ^= {place.address}
+        self._failed(place, reason)
 
     def _ended(self, place: Place, *, lasted_s: float) -> None:
         self._selection.ended(place, lasted_s=lasted_s)
@@ -291,7 +309,7 @@ class ControlPlanes:
     async def _look_at(self, place: Place) -> None:
         error: str | None = None
         try:
-            async with self._connected(place, await self._credentials()):
+            async with self._connected(place, await self._credentials(place)):
                 pass
         except UpstreamError as failure:
             error = failure.reason
@@ -315,15 +333,17 @@ class ControlPlanes:
 
         files = credential_files(self._config)
         while True:
-            while not (files and self._selection.fails_for_long):
+            while not (files and self._selection.fails_for_long()):
                 await self._wait_for_change(None)
             async with watching() as watch:
-                while self._selection.fails_for_long:
+                while self._selection.fails_for_long():
                     # Each time, because a link on the way may lead elsewhere by now.
                     await watch.follow(files)
-                    if await watch.wait():
+                    self._watches_files.set()
+                    if await watch.wait(_LOOK_WHETHER_OVER_S):
                         self._selection.retry_now()
                         self._tell_change()
+            self._watches_files.clear()
 
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._clock.now(), tz=UTC)
@@ -340,11 +360,11 @@ class _StreamOutcome:
     def answered(self) -> None:
         self._planes._answered(self._place)
 
-    def ended(self, failure: str | None, *, lasted_s: float) -> None:
+    def ended(self, failure: str | None, *, code: grpc.StatusCode, lasted_s: float) -> None:
         if failure is None:
             self._planes._ended(self._place, lasted_s=lasted_s)
         else:
-            self._planes._failed(self._place, failure)
+            self._planes._refused(self._place, failure, code)
 
     def not_served(self) -> str | None:
         return self._planes._not_served(self._place, self._spoken)
@@ -362,7 +382,7 @@ class _AnyOutcome:
     def not_served(self) -> str | None:
         return None
 
-    def ended(self, failure: str | None, *, lasted_s: float) -> None:
+    def ended(self, failure: str | None, *, code: grpc.StatusCode, lasted_s: float) -> None:
         pass
 
     def not_answered(self, waited_s: float) -> str | None:  # noqa: ARG002
@@ -375,19 +395,23 @@ async def control_planes(
     *,
     max_message_bytes: int,
     further_roots: FurtherRoots | None = None,
+    own_certificate: OwnCertificate | None = None,
     moves_back: bool = True,
     look: Backoff = LOOK,
     clock: Clock | None = None,
 ) -> AsyncIterator[ControlPlanes]:
     """Open streams to the control planes as long as the block runs.
 
-    further_roots: as for `relaying`. moves_back: whether a stream to a later address is ended once
-    an earlier one can be connected to again. look: the delays between looks at that.
+    further_roots, own_certificate: as for `relaying`.
+    moves_back: whether a stream to a later address is ended once an earlier one can be connected
+        to again.
+    look: the delays between looks at that.
     """
     planes = ControlPlanes(
         config,
         max_message_bytes=max_message_bytes,
         further_roots=further_roots,
+        own_certificate=own_certificate,
         moves_back=moves_back,
         look=look,
         clock=clock or SystemClock(),

@@ -129,9 +129,8 @@ class Selection:
             delays.reset_after(lasted_s)
         place.again.next(self._monotonic())
 
-    @property
     def fails_for_long(self) -> bool:
-        """Whether a place fails and is tried only now and then."""
+        """Say whether a place fails and is tried only now and then."""
         return any(place.fails and place.again.last_s >= _LONG_S for place in self.places)
 
     def to_look_at(self) -> tuple[Place, ...]:
