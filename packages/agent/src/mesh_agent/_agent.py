@@ -24,6 +24,7 @@ from mesh_agent.envoy._machine_place import machine_place
 from mesh_agent.envoy._restarts import Restarts, obstacle_to_restart
 from mesh_agent.health._health_reports import health_reports
 from mesh_agent.identity._learned_roots import CONFIGURATION, further_roots
+from mesh_agent.identity._own_certificate import own_certificate
 from mesh_agent.identity._workload_secrets import OwnSecrets, workload_secrets
 from mesh_agent.logs._reopening import reopening_access_logs
 from mesh_agent.readiness._certificate import watch_certificate
@@ -83,6 +84,7 @@ async def _run_until_stopped(
             interceptors(config, secrets, learned, dns),
             observer=listener_changes,
             further_roots=further_roots(learned, CONFIGURATION),
+            own_certificate=own_certificate(secrets),
         )
     )
     envoy = await stack.enter_async_context(envoy_supervisor.running(place.applied(config.envoy)))

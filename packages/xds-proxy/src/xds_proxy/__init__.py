@@ -4,7 +4,14 @@ State of the world and delta; of each message only a few fields are read from th
 """
 
 from mesh_identity import SYSTEM, ClientCertificate, SystemRoots
-from xds_proxy._config import MAX_STREAMS, FurtherAddress, RelayConfig, SavedConfig, UpstreamConfig
+from xds_proxy._config import (
+    MAX_STREAMS,
+    FurtherAddress,
+    RelayConfig,
+    SavedConfig,
+    UpstreamConfig,
+    address_fault,
+)
 from xds_proxy._errors import (
     ConfigError,
     InterceptorRefused,
@@ -35,6 +42,7 @@ __all__ = [
     "SavedConfig",
     "SystemRoots",
     "UpstreamConfig",
+    "address_fault",
     # status
     "ControlPlaneStatus",
     "Counters",

@@ -51,6 +51,15 @@ class Address:
         return cls(host=bare, port=int(port))
 
 
+def address_fault(text: str) -> str | None:
+    """Return why a text is no control plane's address; None if it is one."""
+    try:
+        Address.parse(text)
+    except ConfigError as error:
+        return str(error)
+    return None
+
+
 class FurtherAddress(NamedTuple):
     """An address that is used while those before it can't be.
 

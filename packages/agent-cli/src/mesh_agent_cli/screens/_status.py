@@ -10,6 +10,7 @@ from mesh_agent_cli.screens._fields import (
     mapping,
     moment,
     number,
+    objects,
     seconds_between,
     sequence,
     shown_time,
@@ -177,8 +178,27 @@ def _control_plane(status: Mapping[str, object], now: datetime) -> Iterator[Row]
         reason = f": {text(xds, 'last_error')}" if text(xds, "last_error") else ""
         said = f"{where + ', ' if where else ''}NOT CONNECTED{lasting}{reason}"
         yield Row("control plane", said, Tone.BAD)
+    yield from _other_control_planes(xds, where, now)
     yield Row("also trusted", text(learned, "roots"), below=True)
     yield Row("PROBLEM", text(learned, "problem"), Tone.BAD, below=True)
+
+
+def _other_control_planes(xds: Mapping[str, object], used: str, now: datetime) -> Iterator[Row]:
+    """Yield the control planes besides the one in use, where there are several."""
+    for plane in objects(xds, "control_planes"):
+        address = text(plane, "address")
+        if address == used:
+            continue
+        since_s = seconds_between(moment(plane, "since"), now)
+        lasting = "" if since_s is None else f" for {span(max(0, since_s))}"
+        match plane.get("healthy"):
+            case True:
+                yield Row("another", f"{address}, works", below=True)
+            case False:
+                said = f"{address}, FAILS{lasting}: {text(plane, 'last_error')}"
+                yield Row("another", said, Tone.DOUBTFUL, below=True)
+            case _:
+                yield Row("another", f"{address}, not tried", below=True)
 
 
 def _dns(names: Mapping[str, object]) -> Iterator[Row]:

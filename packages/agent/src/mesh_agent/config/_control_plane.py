@@ -23,6 +23,7 @@ _LEARNED_ROOTS = "learned-roots.json"
 _SERVER_NAME = "ISTIOD_SAN"
 _CONTROL_PLANE_NAME = "istiod.istio-system.svc"
 _TRIM_MEMORY_AFTER_S = 10.0
+_FURTHER = "MESH_AGENT_FURTHER_CONTROL_PLANES"
 _GRPC_STREAMS = 256
 """Of gRPC applications, which have a stream for each target that they call."""
 
@@ -70,6 +71,7 @@ def relay_config(
         max_streams=_GRPC_STREAMS if envoy_disabled else xds_proxy.MAX_STREAMS,
         upstream=xds_proxy.UpstreamConfig(
             address=proxy.discovery_address,
+            further_addresses=_further_addresses(settings, proxy, plaintext=plaintext),
             root_certificate=(
                 None if plaintext else _root_certificate(settings, "XDS_ROOT_CA", files)
             ),
@@ -84,6 +86,30 @@ def relay_config(
             ),
         ),
     )
+
+
+def _further_addresses(
+    settings: Settings, proxy: ProxyConfig, *, plaintext: bool
+) -> tuple[xds_proxy.FurtherAddress, ...]:
+    """Returns the control planes that are used while those before them fail."""
+    listed = [each.strip() for each in settings.text(_FURTHER).split(",") if each.strip()]
+    found: list[xds_proxy.FurtherAddress] = []
+    known = {proxy.discovery_address}
+    for address in listed:
+        fault = xds_proxy.address_fault(address)
+        if fault is None and address in known:
+            fault = f"{address!r} is there twice, or is discoveryAddress"
+        if fault is None and not plaintext and address.endswith(":15010"):
+            fault = f"{address!r} is Istio's plaintext port, and discoveryAddress is served by TLS"
+        if fault is not None:
+            settings.problems.append(
+                f"{_FURTHER}: {fault}: it must list further control planes as HOST:PORT, with "
+                "commas between them"
+            )
+            continue
+        known.add(address)
+        found.append(xds_proxy.FurtherAddress(address, server_name(settings, address)))
+    return tuple(found)
 
 
 def _send_timeout_s(settings: Settings) -> float | None:

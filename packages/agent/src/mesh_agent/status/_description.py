@@ -90,8 +90,11 @@ def describe_dns(server: "DnsServer") -> Mapping[str, object]:
 
 
 def _describe_xds(address: str, status: xds_proxy.RelayStatus) -> Mapping[str, object]:
+    """Returns the relay's status; `control_plane` is the address in use, or the first."""
+    used = [each.address for each in status.control_planes if each.streams]
     return {
-        "control_plane": address,
+        "control_plane": used[0] if used else address,
+        "control_planes": [dataclasses.asdict(each) for each in status.control_planes],
         "connected": status.connected,
         "since": status.since,
         "last_error": status.last_error,

@@ -157,6 +157,17 @@ def relay_metrics(status: xds_proxy.RelayStatus, totals: xds_proxy.Counters) -> 
     yield gauge(
         "mesh_agent_xds_connected", "1 if the control plane answers.", float(status.connected)
     )
+    tried = [each for each in status.control_planes if each.healthy is not None]
+    if tried:
+        yield Metric(
+            name="mesh_agent_xds_control_plane_healthy",
+            kind=Kind.GAUGE,
+            text="1 if the control plane at the address works, 0 if it fails; none if not tried.",
+            samples=tuple(
+                Sample(value=float(each.healthy is True), labels={"address": each.address})
+                for each in tried
+            ),
+        )
     yield gauge("mesh_agent_xds_streams", "Envoy's streams; two in a hot restart.", status.streams)
     yield gauge(
         "mesh_agent_xds_types_refused",

@@ -284,6 +284,11 @@ OUR_OWN = (
     Setting("MESH_AGENT_BIND_ADDRESS", HONOURED, "one address for all that listens"),
     Setting("MESH_AGENT_ENVOY_MAX_HEAP", HONOURED, "how large Envoy's heap may get"),
     Setting("MESH_AGENT_EXIT_WITH", HONOURED, "the process that the agent ends with"),
+    Setting(
+        "MESH_AGENT_FURTHER_CONTROL_PLANES",
+        HONOURED,
+        "control planes that are used, in this order, while `discoveryAddress` fails",
+    ),
     Setting("MESH_AGENT_GRPC_REFRESH_INTERVAL", HONOURED, "how often gRPC reads certificates"),
     Setting("MESH_AGENT_HOT_RESTART", HONOURED, "whether an Envoy may take over from another"),
     Setting("MESH_AGENT_READY_WITHOUT_LISTENERS", HONOURED, "a gateway is ready without listeners"),
