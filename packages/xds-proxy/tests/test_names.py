@@ -20,7 +20,7 @@ from planes import ads, exchange, patiently, planes_for, silent_server
 from relays import RelayStarter, server_credentials
 from xds_proxy._errors import UpstreamError
 from xds_proxy.testing import control_plane, envoy_stream
-from xds_proxy.upstream._connecting import in_turns
+from xds_proxy.upstream._connecting import interleaved
 
 _NAME = "control-plane.example"
 
@@ -230,7 +230,7 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize("address", ["[::1]:0", "127.0.0.1:0"])
-async def test_both_families_and_a_name_with_both(address: str, resolver: Resolver) -> None:
+async def test_ipv4_and_ipv6_and_a_name_with_both(address: str, resolver: Resolver) -> None:
     resolver.addresses = ("::1", "127.0.0.1")
     async with control_plane(address=address) as plane:
         port = plane.address.rpartition(":")[2]
@@ -243,12 +243,12 @@ _ADDRESSES = st.lists(st.sampled_from(["::1", "::2", "::3", "192.0.2.1", "192.0.
 
 
 @given(_ADDRESSES)
-def test_families_take_turns_and_keep_their_order(addresses: list[str]) -> None:
-    ordered = in_turns(addresses)
+def test_ipv4_and_ipv6_alternate_and_keep_their_order(addresses: list[str]) -> None:
+    ordered = interleaved(addresses)
     assert sorted(ordered) == sorted(addresses)
-    for family in (True, False):
-        of_family = [each for each in addresses if (":" in each) is family]
-        assert [each for each in ordered if (":" in each) is family] == of_family
+    for is_ipv6 in (True, False):
+        of_kind = [each for each in addresses if (":" in each) is is_ipv6]
+        assert [each for each in ordered if (":" in each) is is_ipv6] == of_kind
     if addresses:
         assert ordered[0] == addresses[0]
     both = {":" in each for each in addresses} == {True, False}

@@ -140,7 +140,7 @@ def test_a_silent_one_with_a_stream_lets_all_others_be_looked_at(time: Time) -> 
     selection.failed(first, "it takes streams but has not answered one")
     assert selection.to_look_at() == (second,)
     first.streams = 0
-    assert selection.to_look_at() == ()  # whoever wants a stream tries all
+    assert selection.to_look_at() == ()  # a caller that wants a stream tries all
 
 
 def test_a_change_of_files_makes_all_due(time: Time) -> None:

@@ -97,7 +97,7 @@ class Connector:
             if not last:
                 raise UpstreamError(str(error)) from error
             return last
-        self._last_found = in_turns(found)[:_MOST_ADDRESSES]
+        self._last_found = interleaved(found)[:_MOST_ADDRESSES]
         return self._last_found
 
     async def _why_not(self, trusted: TrustedRoots | None, *, silent: bool) -> str | None:
@@ -129,13 +129,13 @@ _NOT_GRPC = {
 }
 
 
-def in_turns(addresses: Sequence[str]) -> tuple[str, ...]:
-    """Return the addresses with the two families in turns, the first one's first (RFC 8305)."""
+def interleaved(addresses: Sequence[str]) -> tuple[str, ...]:
+    """Return the addresses with IPv4 and IPv6 alternating, each in its own order (RFC 8305)."""
     if not addresses:
         return ()
-    first_family = ":" in addresses[0]
-    first = [each for each in addresses if (":" in each) is first_family]
-    second = [each for each in addresses if (":" in each) is not first_family]
+    first_is_ipv6 = ":" in addresses[0]
+    first = [each for each in addresses if (":" in each) is first_is_ipv6]
+    second = [each for each in addresses if (":" in each) is not first_is_ipv6]
     return tuple(each for pair in zip_longest(first, second) for each in pair if each is not None)
 
 

@@ -97,7 +97,7 @@ class ControlPlanes:
 
     @property
     def statuses(self) -> tuple[ControlPlaneStatus, ...]:
-        """What is known of each control plane, in the order of preference."""
+        """The status of each control plane, in the order of preference."""
         return self._selection.statuses
 
     @property

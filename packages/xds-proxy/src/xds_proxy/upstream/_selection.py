@@ -59,7 +59,7 @@ class Place:
 
 
 class Selection:
-    """What is known of all addresses, in the order of preference."""
+    """All addresses in the order of preference, and the outcome of the streams to them."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Selection:
 
     @property
     def statuses(self) -> tuple[ControlPlaneStatus, ...]:
-        """What is known of each address."""
+        """The status of each address."""
         return tuple(
             ControlPlaneStatus(
                 address=place.address,
