@@ -13,15 +13,30 @@ import certclient
 import envoy_supervisor
 import mesh_sds
 import xds_proxy
+from istio_settings import (
+    Layer,
+    LayerError,
+    MergeError,
+    MeshFile,
+    NodeIdentity,
+    PodInfo,
+    ProxyConfig,
+    Settings,
+    excluded_interfaces,
+    is_address,
+    machine_addresses,
+    merge_layers,
+    mesh_file,
+    parse_downward_file,
+    parse_layer,
+    single_layers,
+)
 from mesh_agent._errors import ConfigError
 from mesh_agent.application._application_config import (
     ApplicationConfig,
     FollowedProcess,
     application_config,
 )
-from mesh_agent.config import _layers as layers
-from mesh_agent.config import _node as node
-from mesh_agent.config import _proxy_config as proxy_config
 from mesh_agent.config._certificate import (
     files_config,
     output_config,
@@ -36,9 +51,7 @@ from mesh_agent.config._control_plane import (
 )
 from mesh_agent.config._flags import Flags
 from mesh_agent.config._grpc import grpc_bootstrap_file, grpc_refresh
-from mesh_agent.config._machine_addresses import excluded_interfaces, machine_addresses
 from mesh_agent.config._machine_place import PlaceConfig, place_config
-from mesh_agent.config._settings import Settings, is_address
 from mesh_agent.config._sockets import gateway_credentials_socket, sds_socket
 from mesh_agent.config._status_server import StatusConfig, status_config
 from mesh_agent.config.shown._effective import EffectiveConfig, effective_config
@@ -93,7 +106,7 @@ class AgentConfig:
     ready_poll_s: how often the stats of an Envoy that is not ready are read at first.
     """
 
-    identity: node.NodeIdentity
+    identity: NodeIdentity
     spiffe_id: certclient.SpiffeId
     authority: certclient.IstioCaConfig | None
     files: certclient.FilesConfig | None
@@ -223,25 +236,25 @@ def compose_config(
     return config, tuple(dict.fromkeys(problems))
 
 
-def _ready_needs_listeners(settings: Settings, identity: node.NodeIdentity) -> bool:
+def _ready_needs_listeners(settings: Settings, identity: NodeIdentity) -> bool:
     without = settings.flag("MESH_AGENT_READY_WITHOUT_LISTENERS")
     return identity.role == "router" and not without
 
 
-def _pod_info(settings: Settings) -> node.PodInfo:
-    return node.PodInfo(
-        labels=node.parse_downward_file(_read_if_there(settings, _POD_LABELS)),
-        annotations=node.parse_downward_file(_read_if_there(settings, _POD_ANNOTATIONS)),
+def _pod_info(settings: Settings) -> PodInfo:
+    return PodInfo(
+        labels=parse_downward_file(_read_if_there(settings, _POD_LABELS)),
+        annotations=parse_downward_file(_read_if_there(settings, _POD_ANNOTATIONS)),
     )
 
 
-def _proxy_config(flags: Flags, settings: Settings, pod: node.PodInfo) -> proxy_config.ProxyConfig:
+def _proxy_config(flags: Flags, settings: Settings, pod: PodInfo) -> ProxyConfig:
     """Returns the merged layers; one that is wrong is a problem, and left out."""
-    mesh = layers.MeshFile(layers.Layer(name=flags.mesh_config, values={}), {})
-    found: list[layers.Layer] = []
+    mesh = MeshFile(Layer(name=flags.mesh_config, values={}), {})
+    found: list[Layer] = []
     try:
-        mesh = layers.mesh_file(flags.mesh_config, _read_if_there(settings, flags.mesh_config))
-    except layers.LayerError as error:
+        mesh = mesh_file(flags.mesh_config, _read_if_there(settings, flags.mesh_config))
+    except LayerError as error:
         settings.problems.extend(error.problems)
     settings.told.extend(mesh_fields_told(mesh, settings.text("TRUST_DOMAIN", "cluster.local")))
     for name, text in (
@@ -249,12 +262,12 @@ def _proxy_config(flags: Flags, settings: Settings, pod: node.PodInfo) -> proxy_
         ("annotation proxy.istio.io/config", pod.annotations.get("proxy.istio.io/config", "")),
     ):
         try:
-            found.append(layers.parse_layer(name, text))
-        except layers.LayerError as error:
+            found.append(parse_layer(name, text))
+        except LayerError as error:
             settings.problems.extend(error.problems)
     try:
         found.extend(
-            layers.single_layers(
+            single_layers(
                 discovery_address=pod.annotations.get("sidecar.istio.io/discoveryAddress", ""),
                 status_port=pod.annotations.get("status.sidecar.istio.io/port", ""),
                 template_file=flags.template_file,
@@ -262,16 +275,16 @@ def _proxy_config(flags: Flags, settings: Settings, pod: node.PodInfo) -> proxy_
                 concurrency=flags.concurrency,
             )
         )
-    except layers.LayerError as error:
+    except LayerError as error:
         settings.problems.extend(error.problems)
     try:
-        return proxy_config.merge_layers([mesh.layer, *found])
-    except proxy_config.MergeError as error:
+        return merge_layers([mesh.layer, *found])
+    except MergeError as error:
         settings.problems.extend(error.problems)
         return error.config
 
 
-def _identity(flags: Flags, settings: Settings, pod: node.PodInfo) -> node.NodeIdentity:
+def _identity(flags: Flags, settings: Settings, pod: PodInfo) -> NodeIdentity:
     if (why := _NO_ROLES.get(flags.role)) is not None:
         settings.problems.append(f"proxy type {flags.role!r} {why}")
     elif flags.role not in _ROLES:
@@ -283,7 +296,7 @@ def _identity(flags: Flags, settings: Settings, pod: node.PodInfo) -> node.NodeI
     addresses = _addresses(given, pod)
     if given and not is_address(given):
         settings.problems.append(f"INSTANCE_IP is {given!r}, it must be an IP address")
-    return node.NodeIdentity(
+    return NodeIdentity(
         role=flags.role,
         addresses=addresses,
         pod_name=settings.text("POD_NAME", "proxy"),
@@ -293,7 +306,7 @@ def _identity(flags: Flags, settings: Settings, pod: node.PodInfo) -> node.NodeI
     )
 
 
-def _addresses(given: str, pod: node.PodInfo) -> tuple[str, ...]:
+def _addresses(given: str, pod: PodInfo) -> tuple[str, ...]:
     """Returns INSTANCE_IP and the machine's other addresses, or the machine's.
 
     An address that is none of this machine's was given for a reason (on loopback, for many

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import certclient
 import xds_proxy
-from mesh_agent.config._proxy_config import ProxyConfig
-from mesh_agent.config._settings import Settings
+from istio_settings import ProxyConfig, Settings
 from mesh_agent.config._sockets import xds_socket
 from mesh_identity import SYSTEM, SystemRoots
 

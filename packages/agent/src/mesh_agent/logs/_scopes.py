@@ -7,7 +7,7 @@ ENVOY = "envoy_supervisor.envoy"
 
 # The name of a logger is a scope too, so what Istio has no scope for is named by its package.
 _SCOPES = {
-    "agent": ("mesh_agent", "mesh_lifecycle", "mesh_listening"),
+    "agent": ("mesh_agent", "istio_settings", "mesh_lifecycle", "mesh_listening"),
     "ca": ("certclient.authorities",),
     "cache": ("certclient.rotation", "certclient.feed", "certclient.files"),
     "citadelclient": ("certclient.authorities",),

@@ -2,9 +2,14 @@ from datetime import timedelta
 
 import pytest
 
-from mesh_agent.config import _layers as layers
-from mesh_agent.config._layers import LayerError, parse_layer
-from mesh_agent.config._proxy_config import ProxyConfig, merge_layers
+from istio_settings import (
+    LayerError,
+    ProxyConfig,
+    merge_layers,
+    mesh_layer,
+    parse_layer,
+    single_layers,
+)
 
 
 def test_no_layers_give_istios_defaults() -> None:
@@ -39,15 +44,13 @@ def test_a_higher_layer_replaces_a_field_and_metadata_is_merged() -> None:
 
 
 def test_mesh_config_contributes_its_default_config() -> None:
-    layer = layers.mesh_layer(
-        "mesh", "trustDomain: x.example\ndefaultConfig: {proxyAdminPort: 15999}"
-    )
+    layer = mesh_layer("mesh", "trustDomain: x.example\ndefaultConfig: {proxyAdminPort: 15999}")
     assert merge_layers([layer]).proxy_admin_port == 15999
 
 
 def test_annotations_and_flags_override_when_given() -> None:
     lower = parse_layer("env", '{"discoveryAddress": "one:15012", "concurrency": 1}')
-    upper = layers.single_layers(status_port="15999", concurrency=3)
+    upper = single_layers(status_port="15999", concurrency=3)
     merged = merge_layers([lower, *upper])
     assert (merged.discovery_address, merged.status_port, merged.concurrency) == (
         "one:15012",
@@ -111,7 +114,7 @@ def test_a_value_that_makes_no_sense_is_named_with_its_layer(text: str, complain
 def test_all_mistakes_of_a_layer_are_told_at_once_with_their_lines() -> None:
     text = "trustDomain: x\ndefaultConfig:\n  statusPort: a\n  concurency: 1\n"
     with pytest.raises(LayerError) as caught:
-        layers.mesh_layer("mesh", text)
+        mesh_layer("mesh", text)
     assert caught.value.problems == (
         "mesh:3: defaultConfig: statusPort is 'a', it must be a number",
         (

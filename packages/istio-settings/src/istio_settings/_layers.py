@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
-from envoy_supervisor import JSON
+from istio_settings._json import JSON
 from mesh_configfile import Document, Value, read_document
 
 _NUMBER, _TEXT, _OBJECT, _LIST, _FLAG = (int,), (str,), (dict,), (list,), (bool,)

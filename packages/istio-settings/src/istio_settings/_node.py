@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from envoy_supervisor import JSON
+from istio_settings._json import JSON
 
 log = logging.getLogger(__name__)
 

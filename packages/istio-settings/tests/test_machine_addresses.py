@@ -1,6 +1,6 @@
 import ipaddress
 
-from mesh_agent.config._machine_addresses import machine_addresses
+from istio_settings import machine_addresses
 
 
 def test_the_machines_addresses_are_usable_ones_or_loopback() -> None:

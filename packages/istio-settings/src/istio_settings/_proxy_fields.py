@@ -8,9 +8,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Self
 
-from envoy_supervisor import JSON
-from mesh_agent.config._layers import Place
-from mesh_agent.config._proxy_config import ProxyConfig
+from istio_settings._json import JSON
+from istio_settings._layers import Place
+from istio_settings._proxy_config import ProxyConfig
 
 
 class Fields:

@@ -1,8 +1,6 @@
 import pytest
 
-from envoy_supervisor import JSON
-from mesh_agent.config._layers import Place, parse_layer
-from mesh_agent.config._proxy_fields import Fields
+from istio_settings import JSON, Fields, Place, parse_layer
 
 TRACING = Place(parse_layer("PROXY_CONFIG", "{}"), ("tracing",))
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envoy_supervisor import JSON
-from mesh_agent.config._node import (
+from istio_settings import (
+    JSON,
     BY_APP_LABEL,
     BY_CANONICAL_NAME,
     BY_CANONICAL_NAME_AND_NAMESPACE,
