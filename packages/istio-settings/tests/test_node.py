@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from istio_settings import (
-    JSON,
     BY_APP_LABEL,
     BY_CANONICAL_NAME,
     BY_CANONICAL_NAME_AND_NAMESPACE,
     ISTIO_VERSION,
+    JSON,
     NodeIdentity,
     PodInfo,
     cluster_name,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import certclient
 import xds_proxy
-from mesh_agent.config._settings import Settings
+from istio_settings import Settings
 
 _DIRECTORY = "./var/lib/istio/data/mesh-agent"
 _CERTIFICATE = "certificate.json"
