@@ -174,7 +174,7 @@ class RelayConfig:
 
     socket_path: where Envoy connects. Its directory is made with mode 0700 if it does not exist.
     hold_s: how long a stream of Envoy's is held while the control plane cannot be reached and the
-        relay tries again, about once a second; then it ends UNAVAILABLE. Envoy alone waits for up
+        relay tries again, 5 s apart at most; then it ends UNAVAILABLE. Envoy alone waits for up
         to 30 s between attempts. Zero ends it at the first failure.
     max_message_bytes: a larger message, from either side, ends the stream with RESOURCE_EXHAUSTED.
     send_timeout_s: a side that has not read a message for this long does not read. Envoy's

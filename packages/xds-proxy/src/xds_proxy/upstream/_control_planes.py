@@ -17,6 +17,7 @@ from contextlib import (
     suppress,
 )
 from datetime import UTC, datetime
+from functools import partial
 
 import grpc
 import grpc.aio
@@ -29,6 +30,7 @@ from xds_proxy.protocol._dialect import Dialect
 from xds_proxy.translation._translator import translator
 from xds_proxy.upstream._call import ControlPlaneCall
 from xds_proxy.upstream._connecting import Connector, channel_options
+from xds_proxy.upstream._credential_watch import retry_when_files_change
 from xds_proxy.upstream._credentials import (
     Credentials,
     FurtherRoots,
@@ -41,8 +43,6 @@ from xds_proxy.upstream._spoken_dialects import SpokenDialects
 from xds_proxy.upstream._translated_call import TranslatedCall
 
 log = logging.getLogger("xds_proxy")
-
-_LOOK_WHETHER_OVER_S = 2.0
 
 
 class ControlPlanes:
@@ -328,22 +328,17 @@ class ControlPlanes:
                 call.move(f"the control plane at {order[preferred].address} is preferred")
 
     async def _retry_when_files_change(self) -> None:
-        """Retry as soon as a file of the credentials changes; they are watched during outages."""
-        from mesh_filewatch import watching  # here, because most relays never need it
+        await retry_when_files_change(
+            credential_files(self._config),
+            failing=self._selection.fails_for_long,
+            next_change=partial(self._wait_for_change, None),
+            watched=self._watches_files,
+            retry=self._retry_now,
+        )
 
-        files = credential_files(self._config)
-        while True:
-            while not (files and self._selection.fails_for_long()):
-                await self._wait_for_change(None)
-            async with watching() as watch:
-                while self._selection.fails_for_long():
-                    # Each time, because a link on the way may lead elsewhere by now.
-                    await watch.follow(files)
-                    self._watches_files.set()
-                    if await watch.wait(_LOOK_WHETHER_OVER_S):
-                        self._selection.retry_now()
-                        self._tell_change()
-            self._watches_files.clear()
+    def _retry_now(self) -> None:
+        self._selection.retry_now()
+        self._tell_change()
 
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._clock.now(), tz=UTC)
