@@ -1,4 +1,4 @@
-"""What an Istio installation tells the proxy it runs: variables, proxy configuration, pod, node.
+"""Settings of an Istio installation for its proxies: variables, proxy configuration, pod, node.
 
 Each value knows where it was given, and all mistakes are told at once.
 
