@@ -47,6 +47,19 @@ async def test_the_second_is_used_when_the_first_takes_connections_and_says_noth
             assert planes.statuses[0].last_error is not None
 
 
+async def test_a_handshake_that_is_not_answered_is_said_without_another_try(
+    authority: Authority, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    root = tmp_path_factory.mktemp("roots") / "root.pem"
+    root.write_bytes(authority.root_pem)
+    async with silent_server() as silent:
+        async with planes_for(silent, root=root, connect_timeout_s=0.2) as planes:
+            with pytest.raises(UpstreamError) as caught:
+                async with ads(planes):
+                    pass
+            assert caught.value.reason == "no answer within 0.2 s"
+
+
 async def test_the_second_is_used_when_the_first_has_another_root(
     authority: Authority, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

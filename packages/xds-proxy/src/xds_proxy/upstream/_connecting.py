@@ -60,9 +60,13 @@ class Connector:
             outcome = await self._attempt(open_channel, remembers=trusted is not None)
             if isinstance(outcome, grpc.aio.Channel):
                 break
-            reason = await self._why_not(trusted, silent=outcome is _Outcome.SILENT)
+            silent = outcome is _Outcome.SILENT
+            if silent and trusted is not None:
+                # A second try would find the same, and another control plane may be waited for.
+                raise UpstreamError(f"no answer within {self._timeout_s:g} s")
+            reason = await self._why_not(trusted, silent=silent)
             # Without a reason, it may have come up since the attempt: try once more.
-            if reason is not None or again or outcome is _Outcome.SILENT:
+            if reason is not None or again or silent:
                 raise UpstreamError(reason or _NOT_GRPC[trusted is None])
             again = True
         try:
