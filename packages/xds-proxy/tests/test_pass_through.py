@@ -173,7 +173,7 @@ async def test_without_a_control_plane_a_call_ends_at_once_and_says_why(
 ) -> None:
     async with (
         asyncio.timeout(PATIENCE_S),
-        start_relay(f"127.0.0.1:{free_port()}", hold_s=3600) as running,
+        start_relay(f"127.0.0.1:{free_port()}") as running,
         channel_to(running.socket_path) as channel,
     ):
         call = load_stats(channel)

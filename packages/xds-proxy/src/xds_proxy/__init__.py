@@ -7,6 +7,7 @@ from mesh_identity import SYSTEM, ClientCertificate, SystemRoots
 from xds_proxy._config import (
     MAX_STREAMS,
     FurtherAddress,
+    OnDisconnect,
     RelayConfig,
     SavedConfig,
     UpstreamConfig,
@@ -20,11 +21,14 @@ from xds_proxy._errors import (
     WireError,
     XdsProxyError,
 )
-from xds_proxy._relay import Relay, RelayStatus, relaying
+from xds_proxy._relay import Relay, relaying
+from xds_proxy._relay_status import HeldConfiguration, RelayStatus
 from xds_proxy.protocol._dialect import resource_bodies
-from xds_proxy.status._acks_and_nacks import TypeStatus
+from xds_proxy.session._held import Held
+from xds_proxy.status._acks_and_nacks import RefusedResource, TypeStatus
 from xds_proxy.status._counters import Counters
 from xds_proxy.streams._interception import Interceptor
+from xds_proxy.streams._learning import AcceptedResponses
 from xds_proxy.streams._response_observer import ResponseObserver
 from xds_proxy.streams._rewriting import Rewriter
 from xds_proxy.upstream._selection import ControlPlaneStatus
@@ -38,6 +42,7 @@ __all__ = [
     "SYSTEM",
     "ClientCertificate",
     "FurtherAddress",
+    "OnDisconnect",
     "RelayConfig",
     "SavedConfig",
     "SystemRoots",
@@ -46,8 +51,13 @@ __all__ = [
     # status
     "ControlPlaneStatus",
     "Counters",
+    "RefusedResource",
     "RelayStatus",
     "TypeStatus",
+    # what Envoy has
+    "AcceptedResponses",
+    "Held",
+    "HeldConfiguration",
     # types that the agent consumes
     "Interceptor",
     "InterceptorRefused",

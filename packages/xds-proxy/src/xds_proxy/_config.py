@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
@@ -136,6 +137,15 @@ class UpstreamConfig:
                 )
 
 
+class OnDisconnect(StrEnum):
+    """The fate of Envoy's stream when the one to the control plane ends."""
+
+    RECONNECT = "reconnect"
+    """it stays, and the relay opens the next stream for as long as it takes"""
+    END = "end"
+    """it ends with the same status, as with Istio's agent"""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedConfig:
     """Where accepted configuration is saved, for an Envoy that starts without a control plane.
@@ -173,18 +183,18 @@ class RelayConfig:
     """The relay's two sides.
 
     socket_path: where Envoy connects. Its directory is made with mode 0700 if it does not exist.
-    hold_s: how long a stream of Envoy's is held while the control plane cannot be reached and the
-        relay tries again, 5 s apart at most; then it ends UNAVAILABLE. Envoy alone waits for up
-        to 30 s between attempts. Zero ends it at the first failure.
-    max_message_bytes: a larger message, from either side, ends the stream with RESOURCE_EXHAUSTED.
+    on_disconnect: what becomes of Envoy's stream when the one to the control plane ends or cannot
+        be opened. With END, Envoy opens the next stream itself, up to 30 s later.
+    max_message_bytes: a larger message ends the stream it is on with RESOURCE_EXHAUSTED.
     send_timeout_s: a side that has not read a message for this long does not read. Envoy's
-        connection is ended then, as a status could not be sent on it; a control plane's stream
-        ends UNAVAILABLE. None: never.
+        connection is ended then, as a status could not be sent on it; the upstream stream is ended
+        and another one opened. None: never.
     max_pending_write_bytes: the most bytes that may be pending to all Envoys, and as many to the
         control plane; beyond it, streams with a message pending for more than a second end, those
         that have waited longest first. At least `max_message_bytes`.
     max_queued_bytes: the most bytes of one stream's requests that may be queued behind the one
-        being sent; with more, the control plane counts as one that does not read.
+        being sent; with more, the control plane counts as one that does not read. Also the most
+        that the subscriptions of one of Envoy's streams may take; with more, that stream ends.
     limits: how many connections the socket accepts, from one process and in all, and how long one
         may be idle.
     max_streams: how many streams are relayed at a time. A gRPC program that takes its configuration
@@ -201,7 +211,7 @@ class RelayConfig:
 
     socket_path: Path
     upstream: UpstreamConfig
-    hold_s: float = 30.0
+    on_disconnect: OnDisconnect = OnDisconnect.RECONNECT
     max_message_bytes: int = 256 * 1024 * 1024
     send_timeout_s: float | None = 60.0
     max_pending_write_bytes: int = 256 * 1024 * 1024
@@ -219,8 +229,6 @@ class RelayConfig:
             raise ConfigError(
                 f"max_message_bytes must be between 1 and 2147483647, not {self.max_message_bytes}"
             )
-        if self.hold_s < 0:
-            raise ConfigError(f"hold_s must not be negative, got {self.hold_s}")
         if self.send_timeout_s is not None and self.send_timeout_s <= 0:
             raise ConfigError(f"send_timeout_s must be greater than 0, not {self.send_timeout_s}")
         if self.max_pending_write_bytes < self.max_message_bytes:

@@ -1,9 +1,9 @@
-"""How a relayed stream ended, and the words for it."""
+"""How the streams of Envoy and to the control plane end, and the words for it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, auto
 
 import grpc
 
@@ -20,11 +20,35 @@ class Side(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """How a stream ended, and the status that Envoy gets."""
+    """How a stream of Envoy's ended, and the status that Envoy gets."""
 
     by: Side
     code: grpc.StatusCode
     details: str = ""
+
+
+class Cause(Enum):
+    """Why an upstream stream ended, or was never opened."""
+
+    ENDED = auto()
+    """by the control plane, or with the connection to it"""
+    UNREACHABLE = auto()
+    NOT_READING = auto()
+    MALFORMED = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpstreamEnd:
+    """How an upstream stream ended.
+
+    code, details: the status that Envoy gets if its stream ends too.
+    failure: why this is not an end that control planes make in the ordinary run of things.
+    """
+
+    cause: Cause
+    code: grpc.StatusCode
+    details: str
+    failure: str | None = None
 
 
 def malformed(what: str, error: WireError) -> End:

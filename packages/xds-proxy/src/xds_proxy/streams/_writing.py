@@ -82,6 +82,7 @@ class WriteBounds:
     to_envoys: PendingWrites
     to_control_plane: PendingWrites
     max_queued_bytes: int
+    max_message_bytes: int
 
     @classmethod
     def of(cls, config: RelayConfig, *, clock: Clock, passed: Callable[[int], None]) -> WriteBounds:
@@ -103,6 +104,7 @@ class WriteBounds:
             to_envoys=pending_writes(),
             to_control_plane=pending_writes(),
             max_queued_bytes=config.max_queued_bytes,
+            max_message_bytes=config.max_message_bytes,
         )
 
     @asynccontextmanager

@@ -134,6 +134,15 @@ class ControlPlaneCall:
         """Do what the stream does beside reading and writing, as long as the block runs."""
         return nullcontext()
 
+    def reject(self, failure: str) -> None:
+        """Count this stream as failed, for what comes on it or does not go; its block ends next."""
+        if not self._told_end:
+            self._told_end = True
+            self._stop_waiting()
+            self.failure = failure
+            code = grpc.StatusCode.UNAVAILABLE
+            self._outcome.ended(failure, code=code, lasted_s=0.0)
+
     def release(self) -> None:
         """Cancel the call and let go of it."""
         self._stop_waiting()
