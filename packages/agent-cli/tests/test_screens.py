@@ -331,3 +331,17 @@ def test_a_reader_that_leaves_is_no_error(serve: Serve) -> None:
         )
     assert result.stderr == ""
     assert result.stdout.strip() in {"0", "1"}
+
+
+def test_extensions_that_envoy_lacks_are_shown_by_what_was_done() -> None:
+    adaptations = [
+        {"extension": "istio.stats", "action": "removed", "lost": "metrics", "times": 3},
+        {"extension": "istio.alpn", "action": "translated", "lost": "", "times": 1},
+        {"extension": "istio_authn", "action": "denied", "lost": "all are denied", "times": 1},
+        "no object",
+    ]
+    shown = render_status({"adaptations": adaptations}, now=NOW)
+    assert "removed      istio.stats" in shown
+    assert "translated   istio.alpn" in shown
+    assert "istio_authn: all are denied" in shown
+    assert "removed" not in render_status({"adaptations": []}, now=NOW)

@@ -20,6 +20,7 @@ RARELY_USED = {
     "shutil",
     "tempfile",
     "typer",
+    "xds_adapter",
     "xds_server.sources._snapshot_store",
     "yaml",
 }

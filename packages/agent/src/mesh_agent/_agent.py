@@ -19,6 +19,7 @@ from mesh_agent._interceptors import interceptors
 from mesh_agent._stop_deadline import StopBegan, stop_deadline, stop_limit
 from mesh_agent.application._application_life import ApplicationLife, application_life
 from mesh_agent.dns._dns_server import dns_server
+from mesh_agent.envoy._adaptation import EnvoyAdapter
 from mesh_agent.envoy._listener_changes import ListenerChanges
 from mesh_agent.envoy._machine_place import machine_place
 from mesh_agent.envoy._restarts import Restarts, obstacle_to_restart
@@ -78,11 +79,13 @@ async def _run_until_stopped(
         start.certificate_ready.set()
     dns = await stack.enter_async_context(dns_server(config.names, start.readiness))
     listener_changes = ListenerChanges()
+    adapter = EnvoyAdapter() if config.adapt_to_envoy else None
     relay = await stack.enter_async_context(
         xds_proxy.relaying(
             config.relay,
             interceptors(config, secrets, learned, dns),
             observer=listener_changes,
+            rewriters=() if adapter is None else (adapter,),
             further_roots=further_roots(learned, CONFIGURATION),
             own_certificate=own_certificate(secrets),
         )
@@ -126,6 +129,7 @@ async def _run_until_stopped(
         served=served,
         health=health,
         tokens=tokens,
+        adapter=adapter,
     )
     start.endpoints.agent_started(agent_endpoints(parts, restarts))
     log.info(

@@ -102,6 +102,7 @@ class AgentConfig:
     application: what the agent ends with, or starts itself; None if it runs until told to stop.
     health_check: how the application's health is checked, to be reported; None if it is not.
     token_exchange: where the application exchanges its token; None if it does not.
+    adapt_to_envoy: what an Envoy lacks of Istio's own extensions is taken out or translated.
     ready_needs_listeners: a gateway is not ready before its first listener.
     ready_poll_s: how often the stats of an Envoy that is not ready are read at first.
     """
@@ -132,6 +133,7 @@ class AgentConfig:
     application: ApplicationConfig | FollowedProcess | None = None
     health_check: HealthCheckConfig | None = None
     token_exchange: TokenExchangeConfig | None = None
+    adapt_to_envoy: bool = True
     ready_needs_listeners: bool = False
     ready_poll_s: float = field(default=0.05)
 
@@ -190,6 +192,7 @@ def compose_config(
     health_check = health_check_config(settings, proxy, addresses=identity.addresses)
     token_exchange = token_exchange_config(settings, flags)
     ready_needs_listeners = _ready_needs_listeners(settings, identity)
+    adapt_to_envoy = settings.flag("MESH_AGENT_ADAPT_TO_ENVOY", default=True)
     effective = effective_config(
         settings,
         flags=flags,
@@ -231,6 +234,7 @@ def compose_config(
         application=application,
         health_check=health_check,
         token_exchange=token_exchange,
+        adapt_to_envoy=adapt_to_envoy,
         ready_needs_listeners=ready_needs_listeners,
     )
     return config, tuple(dict.fromkeys(problems))

@@ -1,4 +1,4 @@
-"""A control plane that sends prepared resources to real Envoys, with an adapter between them."""
+"""A control plane that sends prepared resources to real Envoys, through a relay with an adapter."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from envoy.service.discovery.v3 import discovery_pb2
-from google.protobuf import any_pb2
 
 from mesh_lifecycle import in_background
 from mesh_testkit import PATIENCE_S, until
 from sidecar import Dictionary, serialised
 from xds_adapter import Adapter
-from xds_proxy.testing import ControlPlaneStream, control_plane
+from xds_proxy import RelayConfig, UpstreamConfig, relaying
+from xds_proxy.testing import ControlPlane, control_plane
 
 Resources = Mapping[str, Sequence[Dictionary]]
 
@@ -67,23 +67,23 @@ async def fed_envoy(
     """
     fed = FedEnvoy(admin=directory / "admin")
     async with control_plane() as plane:
-        async with in_background(
-            _feed(await_stream=plane.accept, resources=resources, adapter=adapter, fed=fed),
-            name="feed",
+        config = RelayConfig(
+            socket_path=directory / "relay" / "XDS",
+            upstream=UpstreamConfig(address=plane.address, root_certificate=None),
+        )
+        async with (
+            in_background(_feed(plane, resources, fed), name="feed"),
+            relaying(config, rewriters=() if adapter is None else (adapter,)),
+            _envoy(binary, fed.admin, config.socket_path),
         ):
-            async with _envoy(binary, fed.admin, plane.address):
-                yield fed
+            yield fed
 
 
-async def _feed(  # type: ignore[no-untyped-def]
-    *, await_stream, resources: Resources, adapter: Adapter | None, fed: FedEnvoy
-) -> None:
-    stream: ControlPlaneStream = await await_stream()
-    node = b""
+async def _feed(plane: ControlPlane, resources: Resources, fed: FedEnvoy) -> None:
+    stream = await plane.accept()
     asked: dict[str, tuple[str, ...]] = {}
     while (data := await stream.receive()) is not None:
         request = discovery_pb2.DiscoveryRequest.FromString(data)
-        node = node or request.node.SerializeToString()
         url = request.type_url
         if request.response_nonce:
             if request.HasField("error_detail"):
@@ -94,26 +94,19 @@ async def _feed(  # type: ignore[no-untyped-def]
         if asked.get(url) == names:
             continue
         asked[url] = names
-        bodies: Sequence[bytes] = [
-            any_pb2.Any(type_url=url, value=serialised(url, each)).SerializeToString()
-            for each in resources.get(url, ())
-        ]
-        if adapter is not None and adapter.concerns(node, url):
-            bodies = await adapter.rewrite(node, url, bodies)
         response = discovery_pb2.DiscoveryResponse(
             version_info=f"v{len(asked)}", type_url=url, nonce=f"{url}-{len(names)}"
         )
-        for body in bodies:
-            response.resources.append(any_pb2.Any.FromString(body))
+        for each in resources.get(url, ()):
+            response.resources.add(type_url=url, value=serialised(url, each))
         await stream.send(response.SerializeToString())
     await asyncio.Event().wait()  # the Envoy is stopped before this is
 
 
 @asynccontextmanager
-async def _envoy(binary: Path, admin: Path, address: str) -> AsyncIterator[None]:
-    host, _, port = address.rpartition(":")
+async def _envoy(binary: Path, admin: Path, relay: Path) -> AsyncIterator[None]:
     kind = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
-    to_plane = {"socket_address": {"address": host, "port_value": int(port)}}
+    to_plane = {"pipe": {"path": str(relay)}}
     source = {"ads": {}, "resource_api_version": "V3"}
     bootstrap = {
         "node": {"id": "sidecar~127.0.0.1~web.default~default.svc.cluster.local", "cluster": "web"},

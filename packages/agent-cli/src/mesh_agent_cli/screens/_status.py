@@ -23,6 +23,8 @@ from mesh_agent_cli.screens._wasm import wasm_rows
 
 _SHORT = 60
 """An error that is longer stands on the screen once."""
+_DENYING = frozenset({"denied", "left"})
+"""What was done about an extension that Envoy lacks, if it keeps requests from being served."""
 _NEARLY_S = 600
 """An outage that is nearer than this is shown as a doubt."""
 
@@ -48,6 +50,7 @@ def _rows(status: Mapping[str, object], now: datetime) -> Iterator[Row]:
     yield Row("SPIFFE id", text(status, "spiffe_id") or "-")
     yield from _certificate(status, now)
     yield from _envoy(mapping(status, "envoy"))
+    yield from _adaptations(status)
     yield from _control_plane(status, now)
     yield from wasm_rows(mapping(status, "wasm"), now)
     yield from _dns(mapping(status, "names"))
@@ -163,6 +166,21 @@ def _envoy(envoy: Mapping[str, object]) -> Iterator[Row]:
     yield Row("bootstrap", text(envoy, "grpc_bootstrap"), below=True)
     yield Row("last crash", text(envoy, "last_crash"), Tone.DOUBTFUL, below=True)
     yield Row("last refusal", text(envoy, "last_refusal"), Tone.DOUBTFUL, below=True)
+
+
+def _adaptations(status: Mapping[str, object]) -> Iterator[Row]:
+    """Extensions that Envoy lacks, by what was done about them."""
+    by_action: dict[str, dict[str, str]] = {}
+    for each in sequence(status, "adaptations"):
+        if isinstance(each, dict):
+            known = by_action.setdefault(text(each, "action"), {})
+            known[text(each, "extension")] = text(each, "lost")
+    for action, extensions in by_action.items():
+        if action in _DENYING:
+            for extension, lost in extensions.items():
+                yield Row(action, f"{extension}: {lost}", Tone.BAD, below=True)
+        else:
+            yield Row(action, ", ".join(sorted(extensions)), below=True)
 
 
 def _control_plane(status: Mapping[str, object], now: datetime) -> Iterator[Row]:

@@ -20,7 +20,7 @@ _SCOPES = {
     "security": ("certclient", "mesh_identity"),
     "stsserver": ("mesh_token_exchange", "mesh_agent.token_exchange"),
     "token": ("mesh_token_exchange", "mesh_agent.token_exchange", "mesh_identity"),
-    "xdsproxy": ("xds_proxy",),
+    "xdsproxy": ("xds_proxy", "xds_adapter"),
     # Scopes of Istio's agent for what this one does not do.
     "gcecred": (),
     "googleca": (),

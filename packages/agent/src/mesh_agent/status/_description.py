@@ -35,6 +35,7 @@ async def describe(parts: AgentParts) -> Mapping[str, object]:
         "learned_roots": {} if learned is None else learned.describe(),
         "token": await describe_token(config.authority),
         "xds": _describe_xds(config.relay.upstream.address, parts.relay.status),
+        "adaptations": [] if parts.adapter is None else parts.adapter.describe(),
         "envoy": _describe_envoy(parts),
         "health_check": {} if parts.health is None else parts.health.describe(),
         "token_exchange": {} if parts.tokens is None else parts.tokens.describe(),

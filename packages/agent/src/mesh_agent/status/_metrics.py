@@ -15,6 +15,7 @@ from pathlib import Path
 import certclient
 import envoy_supervisor
 import xds_proxy
+from mesh_agent.envoy._adaptation import EnvoyAdapter
 from mesh_agent.identity._authority_requests import AuthorityRequests
 from mesh_agent.identity._described_certificates import outage_at
 from mesh_agent.identity._workload_secrets import OwnSecrets
@@ -53,6 +54,8 @@ def agent_metrics(parts: AgentParts) -> Iterator[Metric]:
         "Bytes of messages that Envoys and the control plane have not read yet.",
         parts.relay.pending_write_bytes,
     )
+    if parts.adapter is not None and parts.adapter.adaptations:
+        yield adaptation_metric(parts.adapter)
     if parts.envoy is not None:
         yield from envoy_metrics(parts.envoy.status)
     yield from application_metrics(parts)
@@ -226,6 +229,21 @@ def relay_metrics(status: xds_proxy.RelayStatus, totals: xds_proxy.Counters) -> 
         "Streams that Envoy ended.",
         totals.envoy_ended,
         {"type": "cancelled"},
+    )
+
+
+def adaptation_metric(adapter: EnvoyAdapter) -> Metric:
+    """The metric of what was adapted because Envoy lacks an extension."""
+    return Metric(
+        name="mesh_agent_xds_adaptations_total",
+        kind=Kind.COUNTER,
+        text="Places in resources that were adapted, as Envoy lacks an extension of Istio's.",
+        samples=tuple(
+            Sample(
+                value=each.times, labels={"extension": each.extension, "action": str(each.action)}
+            )
+            for each in adapter.adaptations
+        ),
     )
 
 

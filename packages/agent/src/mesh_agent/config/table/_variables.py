@@ -280,6 +280,7 @@ OUR_OWN = (
     Setting("AWS_EC2_METADATA_DISABLED", HONOURED, "AWS is not asked where the machine is"),
     Setting("AWS_EC2_METADATA_SERVICE_ENDPOINT", HONOURED, "where AWS is asked that"),
     Setting("GCE_METADATA_HOST", HONOURED, "where GCP is asked that"),
+    Setting("MESH_AGENT_ADAPT_TO_ENVOY", HONOURED, "what Envoy lacks of Istio's own is translated"),
     Setting("MESH_AGENT_APPLICATION_STOP_TIMEOUT", HONOURED, "how long the application may end"),
     Setting("MESH_AGENT_BIND_ADDRESS", HONOURED, "one address for all that listens"),
     Setting("MESH_AGENT_ENVOY_MAX_HEAP", HONOURED, "how large Envoy's heap may get"),
