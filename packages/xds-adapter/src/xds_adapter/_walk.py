@@ -15,7 +15,6 @@ from mesh_protowire import (
     merged,
     number_of,
     replaced,
-    text_of,
     type_name,
     unpack,
     values_of,
@@ -108,9 +107,10 @@ class Walk:
 
     def _extension(self, place: Place, data: bytes, around: bytes, depth: int) -> bytes | None:
         """Return what names an extension, as it is, with another configuration, or None."""
-        config = merged(data, place.config)
-        discovery = merged(data, place.discovery) if place.discovery else None
-        name = text_of(data, place.name)
+        found = _values(data)
+        config = found.get(place.config)
+        discovery = found.get(place.discovery)
+        name = found.get(place.name, b"").decode(errors="replace")
         if discovery is not None:
             return self._discovered(place, name, data, discovery)
         named = Named.read(name, config)
@@ -191,3 +191,13 @@ class Walk:
         # A message in two parts is one: this adds to the metadata that is there.
         added = bytes_field(_CLUSTER_METADATA, stock.alpn_metadata([first, "istio"]))
         return cluster if added in cluster else cluster + added
+
+
+def _values(data: bytes) -> dict[int, bytes]:
+    """Return the values of all fields of bytes by number; parts of a message are put together."""
+    found: dict[int, bytes] = {}
+    for number, wire, _, start, end in fields(data):
+        if wire == _BYTES:
+            value = data[start:end]
+            found[number] = found[number] + value if number in found else value
+    return found
