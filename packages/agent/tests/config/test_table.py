@@ -238,7 +238,7 @@ EXAMPLES = {
     "CA_HEADER_*": Example("x"),
     "XDS_HEADER_*": Example("x"),
     "KUBERNETES_SERVICE_HOST": Example("10.0.0.1", _OUTPUT),
-    "ISTIO_DELTA_XDS": Example("true"),
+    "ISTIO_DELTA_XDS": Example("false"),
     "PROXY_CONFIG_XDS_AGENT": Example("false"),
     "ISTIO_META_DNS_CAPTURE": Example("true"),
     "ISTIO_META_DNS_AUTO_ALLOCATE": Example("true"),

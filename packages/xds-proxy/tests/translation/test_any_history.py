@@ -89,7 +89,7 @@ def body(type_url: str, name: str, content: str) -> bytes:
     else:
         start = discovery_pb2.ResourceName(name=name).SerializeToString()
     marker = BAD if content == "bad" else content.encode()
-    return start + bytes((0xFA, 0x7F, len(marker))) + marker  # a field that nobody knows
+    return start + bytes((0xFA, 0x7F, len(marker))) + marker  # a field that no schema has
 
 
 @dataclass

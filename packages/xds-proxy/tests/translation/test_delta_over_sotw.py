@@ -165,7 +165,7 @@ def test_a_first_response_reaches_envoy_even_if_it_has_nothing_new() -> None:
     assert told(stream.send(LISTENER, "n1")) == ([], [])
 
 
-def test_a_response_without_news_is_accepted_by_the_translator() -> None:
+def test_an_unchanged_response_is_accepted_by_the_translator() -> None:
     stream = Stream()
     stream.ask(CLUSTER)
     stream.send(CLUSTER, "n1", cluster("a"))
@@ -318,7 +318,7 @@ def test_reports_pass_each_time() -> None:
     assert stream.ask(HEALTH) == [request(HEALTH)]
 
 
-def test_a_response_that_nobody_asked_for_is_dropped_without_an_answer() -> None:
+def test_an_unrequested_response_is_dropped_without_an_answer() -> None:
     stream = Stream()
     stream.ask(CLUSTER)
     assert stream.send(LISTENER, "n1", cluster("a")) is None

@@ -247,7 +247,7 @@ def test_clusters_that_were_named_are_no_longer_kept_when_they_are_not() -> None
     assert names_in(stream.send(CLUSTER, "n2", cluster("b", stat="new"))) == ["b"]
 
 
-def test_a_response_that_nobody_asked_for_is_accepted_and_dropped() -> None:
+def test_an_unrequested_response_is_accepted_and_dropped() -> None:
     stream = Stream()
     stream.ask(CLUSTER)
     assert stream.send(SECRET, "n1", cluster("a")) is None

@@ -134,7 +134,7 @@ def _bootstrap(
         prometheus_listener=listeners["ENVOY_PROMETHEUS_PORT"],
         secure_prometheus_listener=listeners.get("ENVOY_SECURE_METRICS_PORT"),
         secure_metrics_listener=listeners.get("ENVOY_SECURE_MERGED_METRICS_PORT"),
-        delta_xds=settings.flag("ISTIO_DELTA_XDS"),
+        delta_xds=settings.flag("ISTIO_DELTA_XDS", default=True),
         dual_stack=settings.flag("ISTIO_DUAL_STACK"),
         runtime=runtime_values(proxy, settings.problems),
         max_connections=max_connections(proxy, metadata, settings.problems),

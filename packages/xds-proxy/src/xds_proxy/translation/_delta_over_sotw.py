@@ -45,7 +45,7 @@ class _Unanswered(NamedTuple):
 
 
 class _Subscription:
-    """What Envoy wants of one type, and what it has.
+    """One type: the names that Envoy wants, and what it has.
 
     named: it has named some, so that an empty list of names means none.
     version, nonce: of the newest response that was accepted, and that was answered.
@@ -192,15 +192,15 @@ class DeltaOverSotw:
         type_url = peeked.type_url
         subscription = self._subscriptions.get(type_url)
         if subscription is None:
-            return None  # nobody has asked for it, and an answer would
+            return None  # no subscription: an answer would make one
         resources = [as_resource(type_url, each) for each in resources_of(STATE_OF_THE_WORLD, data)]
         if subscription.is_complete(type_url):
-            news, gone = _difference(subscription, resources)
+            changed, gone = _difference(subscription, resources)
         else:
-            news, gone = resources, []
+            changed, gone = resources, []
         subscription.asked.clear()
         subscription.again.clear()
-        if not (news or gone or subscription.unanswered) and subscription.answered_before:
+        if not (changed or gone or subscription.unanswered) and subscription.answered_before:
             subscription.version, subscription.nonce = peeked.version, peeked.nonce
             self._owed[type_url] = None
             return None
@@ -211,7 +211,7 @@ class DeltaOverSotw:
                 nonce,
                 peeked.nonce,
                 peeked.version,
-                _changes(news, gone) if subscription.is_complete(type_url) else {},
+                _changes(changed, gone) if subscription.is_complete(type_url) else {},
             )
         )
         return write_response(
@@ -219,7 +219,7 @@ class DeltaOverSotw:
             type_url=type_url,
             version=peeked.version,
             nonce=nonce,
-            resources=news,
+            resources=changed,
             removed=gone,
         ) + carried(data, source=STATE_OF_THE_WORLD, target=DELTA)
 
@@ -276,7 +276,7 @@ def _difference(
 ) -> tuple[list[Resource], list[str]]:
     """Return the resources that Envoy lacks, and the names of those that it has too many."""
     has, again = subscription.has, subscription.again
-    news = [
+    changed = [
         resource
         for resource in resources
         if (
@@ -286,14 +286,14 @@ def _difference(
         )
     ]
     if resources and not any(resource.body for resource in resources):
-        return news, []
+        return changed, []
     there = {resource.name for resource in resources}
     known = dict.fromkeys((*has, *sorted(subscription.asked | again)))
-    return news, [name for name in known if name not in there]
+    return changed, [name for name in known if name not in there]
 
 
-def _changes(news: Iterable[Resource], gone: Iterable[str]) -> Mapping[str, str | None]:
-    changes: dict[str, str | None] = {each.name: each.version for each in news if each.body}
+def _changes(changed: Iterable[Resource], gone: Iterable[str]) -> Mapping[str, str | None]:
+    changes: dict[str, str | None] = {each.name: each.version for each in changed if each.body}
     changes.update(dict.fromkeys(gone))
     return changes
 

@@ -52,7 +52,7 @@ class _Kept(NamedTuple):
 
 
 class _Subscription:
-    """What Envoy wants of one type, and what there is.
+    """One type: the names that Envoy wants, and what there is.
 
     implicit: it wants all because it has never named any.
     unanswered: the responses that Envoy got and has not answered, the oldest first: the nonce that
@@ -191,7 +191,7 @@ class SotwOverDelta:
         type_url = peeked.type_url
         subscription = self._subscriptions.get(type_url)
         if subscription is None:
-            self._owed[type_url] = peeked.nonce  # nobody has asked for it
+            self._owed[type_url] = peeked.nonce  # no request asked for it
             return None
         resources = resources_of(DELTA, data)
         removed = removed_of(DELTA, data)

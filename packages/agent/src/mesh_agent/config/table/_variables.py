@@ -145,7 +145,12 @@ CONFIGURATION = (
         "on the status port tell how configuration stands",
         silent=("false",),
     ),
-    Setting("ISTIO_DELTA_XDS", HONOURED, "Envoy asks for changes only; else for all of each type"),
+    Setting(
+        "ISTIO_DELTA_XDS",
+        HONOURED,
+        "true, the default: Envoy asks for changes only; false: for all of each type. With a"
+        " control plane that serves one of them alone, messages are translated",
+    ),
     Setting("PROXY_CONFIG_XDS_AGENT", HONOURED, "whether roots come from the control plane"),
     Setting(
         "BOOTSTRAP_XDS_AGENT",
