@@ -6,17 +6,23 @@ import asyncio
 import logging
 import os
 import threading
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import grpc
-import grpc.aio
 import pytest
 
 from mesh_testkit import until
 from mesh_testkit.certificates import Authority
-from planes import ads, end_of, exchange, patiently, planes_for
+from planes import (
+    RESPONSE,
+    ads,
+    end_of,
+    exchange,
+    patiently,
+    planes_for,
+    short_lived_connections,
+)
 from relays import server_credentials
 from xds_proxy._errors import UpstreamError
 from xds_proxy.testing import control_plane
@@ -84,41 +90,16 @@ async def test_a_hundred_failures_leave_nothing(root: Path, free_port: Callable[
         )
 
 
-@asynccontextmanager
-async def _short_lived_connections() -> AsyncIterator[str]:
-    """A control plane that answers requests and ends each connection after a second."""
-
-    async def serve(
-        requests: AsyncIterator[bytes], _: grpc.aio.ServicerContext[bytes, bytes]
-    ) -> AsyncIterator[bytes]:
-        async for request in requests:
-            yield request
-
-    options = [("grpc.max_connection_age_ms", 1000), ("grpc.max_connection_age_grace_ms", 100)]
-    server = grpc.aio.server(options=options)
-    handler = grpc.stream_stream_rpc_method_handler(serve)
-    service = "envoy.service.discovery.v3.AggregatedDiscoveryService"
-    server.add_generic_rpc_handlers(
-        (grpc.method_handlers_generic_handler(service, {"StreamAggregatedResources": handler}),)
-    )
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    try:
-        yield f"127.0.0.1:{port}"
-    finally:
-        await server.stop(None)
-
-
 async def test_the_maximum_age_of_connections_is_an_ordinary_end(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO, "xds_proxy")
-    async with _short_lived_connections() as address, planes_for(address) as planes:
+    async with short_lived_connections() as address, planes_for(address) as planes:
         ends = []
         for _ in range(3):
             async with patiently(planes) as call:
                 await call.write(b"traffic")
-                assert await call.read() == b"traffic"
+                assert await call.read() == RESPONSE
                 ends.append(await end_of(call))
                 assert call.failure is None
             assert planes.statuses[0].healthy is True

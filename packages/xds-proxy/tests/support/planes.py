@@ -111,3 +111,28 @@ async def silent_server(host: str = "127.0.0.1", port: int = 0) -> AsyncIterator
             with suppress(ConnectionError):
                 await writer.wait_closed()
         await server.wait_closed()
+
+
+@asynccontextmanager
+async def short_lived_connections() -> AsyncIterator[str]:
+    """A control plane that answers requests and ends each connection after a second."""
+
+    async def serve(
+        requests: AsyncIterator[bytes], _context: grpc.aio.ServicerContext[bytes, bytes]
+    ) -> AsyncIterator[bytes]:
+        async for _ in requests:
+            yield RESPONSE
+
+    options = [("grpc.max_connection_age_ms", 1000), ("grpc.max_connection_age_grace_ms", 100)]
+    server = grpc.aio.server(options=options)
+    handler = grpc.stream_stream_rpc_method_handler(serve)
+    service = "envoy.service.discovery.v3.AggregatedDiscoveryService"
+    server.add_generic_rpc_handlers(
+        (grpc.method_handlers_generic_handler(service, {"StreamAggregatedResources": handler}),)
+    )
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        await server.stop(None)

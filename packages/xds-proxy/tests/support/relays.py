@@ -159,6 +159,7 @@ class UpstreamSettings(TypedDict, total=False):
     metadata: tuple[tuple[str, str], ...]
     server_name_setting: str
     connect_timeout_s: float
+    answer_timeout_s: float
     further_addresses: tuple[FurtherAddress, ...]
 
 
