@@ -115,6 +115,15 @@ class Relay:
         if (leading := self._streams.leading) is not None:
             leading.inject()
 
+    def rewrite_again(self, type_url: str, name: str) -> None:
+        """Have a resource rewritten once more, and given to each Envoy that has it.
+
+        For a rewriter that has changed a resource and can now do better, when the control plane has
+        nothing new to say. Envoy's answer to that does not reach the control plane.
+        """
+        for stream in self._streams.all:
+            stream.rewrite_again(type_url, name)
+
     @property
     def held(self) -> tuple[HeldConfiguration, ...]:
         """The resources of each Envoy, the oldest stream first; put together when it is read."""

@@ -12,6 +12,7 @@ from typing import Protocol
 from xds_proxy._errors import RewriteRefused, WireError
 from xds_proxy.protocol._dialect import Dialect, Response
 from xds_proxy.protocol._resources import names_of, removed_of, resources_of, with_bodies
+from xds_proxy.streams._rewritten import RewrittenResponses
 
 log = logging.getLogger("xds_proxy")
 
@@ -83,6 +84,8 @@ class Rewriting:
         self._rewritten = rewritten
         self._refused = refused
         self._of_type: dict[str, deque[Rewrite]] = {}
+        self._changed = RewrittenResponses(dialect)
+        self._again: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
         self._started: asyncio.Queue[str] = asyncio.Queue()
 
     def concerns(self, node: bytes, type_url: str) -> bool:
@@ -112,10 +115,18 @@ class Rewriting:
         waiting.append(rewrite)
         await asyncio.wait([rewrite.finished], timeout=_QUICK_S)
 
-    async def run(self) -> None:
-        """Pass rewritten responses on, of each type in order; runs until it is cancelled."""
+    def again(self, type_url: str, name: str) -> None:
+        """Rewrite a resource once more, and give it to Envoy, if a rewriter had changed it."""
+        self._again.put_nowait((type_url, name))
+
+    async def run(self, node: Callable[[], bytes]) -> None:
+        """Pass rewritten responses on, of each type in order; runs until it is cancelled.
+
+        node: returns Envoy's.
+        """
         try:
             async with asyncio.TaskGroup() as group:
+                group.create_task(self._run_again(node), name="xds-proxy: rewriting again")
                 while True:
                     type_url = await self._started.get()
                     group.create_task(self._run_type(type_url), name="xds-proxy: rewritten")
@@ -124,6 +135,16 @@ class Rewriting:
             for work in works:
                 work.cancel()
             await asyncio.gather(*works, return_exceptions=True)
+
+    async def _run_again(self, node: Callable[[], bytes]) -> None:
+        while True:
+            type_url, name = await self._again.get()
+            while waiting := self._of_type.get(type_url):
+                # These responses bring newer resources than those that were rewritten before.
+                await asyncio.wait([waiting[-1].finished])
+                await asyncio.sleep(0)
+            if (found := self._changed.again(type_url, name)) is not None:
+                await self.add(node(), Rewrite(found.raw, found.peeked, generation=0))
 
     async def _run_type(self, type_url: str) -> None:
         waiting = self._of_type[type_url]
@@ -174,10 +195,12 @@ class Rewriting:
                 bodies = await rewriter.rewrite(node, type_url, bodies)
                 if len(bodies) != len(before):
                     raise ValueError(f"{len(bodies)} bodies came back for {len(before)}")
-        if all(new is old for new, old in zip(bodies, before, strict=True)):
-            return raw
         remaining = iter(bodies)
         whole = [next(remaining) if each.body else b"" for each in resources]
+        changed = [new is not old.body for new, old in zip(whole, resources, strict=True)]
+        self._changed.note(raw, rewrite.peeked, resources, changed)
+        if not any(changed):
+            return raw
         if large:
             return await asyncio.to_thread(with_bodies, dialect, raw, whole)
         return with_bodies(dialect, raw, whole)

@@ -132,6 +132,11 @@ class Stream:
             for request in self._around.injection.to_send(self._dialect, upstream.injected):
                 upstream.send(request)
 
+    def rewrite_again(self, type_url: str, name: str) -> None:
+        """Have a resource rewritten once more, if a rewriter had changed it."""
+        if self._around.rewriters:
+            self._rewriting.again(type_url, name)
+
     def end(self, end: End) -> None:
         """End the stream; of several ends the first one counts."""
         if not self._ended.done():
@@ -151,7 +156,9 @@ class Stream:
             group.create_task(self._read_envoy(), name="xds-proxy: requests from Envoy")
             group.create_task(self._learning.run(), name="xds-proxy: large responses")
             if self._around.rewriters:
-                group.create_task(self._rewriting.run(), name="xds-proxy: rewriters")
+                group.create_task(
+                    self._rewriting.run(lambda: self.session.node), name="xds-proxy: rewriters"
+                )
 
     async def relay(self, control_plane: ControlPlaneCall) -> UpstreamEnd:
         """Relay messages to and from an upstream stream until that ends; returns how."""
