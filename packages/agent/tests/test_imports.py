@@ -20,6 +20,7 @@ RARELY_USED = {
     "shutil",
     "tempfile",
     "typer",
+    "wasm_modules",
     "xds_adapter",
     "xds_server.sources._snapshot_store",
     "yaml",

@@ -32,6 +32,7 @@ from mesh_agent.readiness._certificate import watch_certificate
 from mesh_agent.status._agent_endpoints import agent_endpoints
 from mesh_agent.status._parts import AgentParts
 from mesh_agent.token_exchange._token_server import token_server
+from mesh_agent.wasm._wasm_filters import wasm_filters
 from mesh_lifecycle import Stopping, in_background
 
 log = logging.getLogger(__name__)
@@ -78,6 +79,7 @@ async def _run_until_stopped(
         # Envoy does not get its configuration without a certificate, and that is watched.
         start.certificate_ready.set()
     dns = await stack.enter_async_context(dns_server(config.names, start.readiness))
+    wasm = await stack.enter_async_context(wasm_filters(config.wasm))
     listener_changes = ListenerChanges()
     adapter = EnvoyAdapter() if config.adapt_to_envoy else None
     relay = await stack.enter_async_context(
@@ -85,11 +87,13 @@ async def _run_until_stopped(
             config.relay,
             interceptors(config, secrets, learned, dns),
             observer=listener_changes,
-            rewriters=() if adapter is None else (adapter,),
+            rewriters=tuple(each for each in (wasm, adapter) if each is not None),
             further_roots=further_roots(learned, CONFIGURATION),
             own_certificate=own_certificate(secrets),
         )
     )
+    if wasm is not None:
+        wasm.on_recovered(relay.rewrite_again)
     envoy = await stack.enter_async_context(envoy_supervisor.running(place.applied(config.envoy)))
     stack.enter_context(listener_changes.told_to(envoy))
     stack.enter_context(reopening_access_logs(envoy))
@@ -130,6 +134,7 @@ async def _run_until_stopped(
         health=health,
         tokens=tokens,
         adapter=adapter,
+        wasm=wasm,
     )
     start.endpoints.agent_started(agent_endpoints(parts, restarts))
     log.info(

@@ -66,6 +66,7 @@ from mesh_agent.token_exchange._token_exchange_config import (
     TokenExchangeConfig,
     token_exchange_config,
 )
+from mesh_agent.wasm._wasm_config import WasmSettings, wasm_settings
 
 _MAX_FILE_BYTES = 1 << 20
 _MAX_SECRETS = 100
@@ -103,6 +104,7 @@ class AgentConfig:
     health_check: how the application's health is checked, to be reported; None if it is not.
     token_exchange: where the application exchanges its token; None if it does not.
     adapt_to_envoy: what an Envoy lacks of Istio's own extensions is taken out or translated.
+    wasm: how Wasm modules are fetched for Envoy; None if they are not.
     ready_needs_listeners: a gateway is not ready before its first listener.
     ready_poll_s: how often the stats of an Envoy that is not ready are read at first.
     """
@@ -134,6 +136,7 @@ class AgentConfig:
     health_check: HealthCheckConfig | None = None
     token_exchange: TokenExchangeConfig | None = None
     adapt_to_envoy: bool = True
+    wasm: WasmSettings | None = None
     ready_needs_listeners: bool = False
     ready_poll_s: float = field(default=0.05)
 
@@ -191,6 +194,7 @@ def compose_config(
     application = application_config(settings, flags)
     health_check = health_check_config(settings, proxy, addresses=identity.addresses)
     token_exchange = token_exchange_config(settings, flags)
+    wasm = wasm_settings(settings)
     ready_needs_listeners = _ready_needs_listeners(settings, identity)
     adapt_to_envoy = settings.flag("MESH_AGENT_ADAPT_TO_ENVOY", default=True)
     effective = effective_config(
@@ -235,6 +239,7 @@ def compose_config(
         health_check=health_check,
         token_exchange=token_exchange,
         adapt_to_envoy=adapt_to_envoy,
+        wasm=wasm,
         ready_needs_listeners=ready_needs_listeners,
     )
     return config, tuple(dict.fromkeys(problems))

@@ -249,6 +249,14 @@ EXAMPLES = {
     "GRPC_XDS_BOOTSTRAP": Example("b.json", {"DISABLE_ENVOY": "true"}),
     "DISABLE_ENVOY": Example("true"),
     "PILOT_XDS_SEND_TIMEOUT": Example("5s"),
+    "WASM_INSECURE_REGISTRIES": Example("localhost:5000"),
+    "WASM_MODULE_EXPIRY": Example("2h"),
+    "WASM_PURGE_INTERVAL": Example("10m"),
+    "WASM_HTTP_REQUEST_TIMEOUT": Example("1s"),
+    "WASM_HTTP_REQUEST_MAX_RETRIES": Example("2"),
+    "ISTIO_AGENT_ENABLE_WASM_REMOTE_LOAD_CONVERSION": Example("false"),
+    "ISTIO_WASM_MAX_BINARY_SIZE_BYTES": Example("1000000"),
+    "BLOCKED_CIDRS_IN_WASM_FETCH": Example("10.0.0.0/8,fc00::/7"),
     "PEER_METADATA_DISCOVERY": Example("true"),
     "ENVOY_STATUS_PORT": Example("15998"),
     "ENVOY_PROMETHEUS_PORT": Example("15998"),
@@ -288,6 +296,7 @@ EXAMPLES = {
         for name in ("AUDIENCE", "RESOURCE", "SCOPE", "CLIENT_ID", "CLIENT_SECRET_FILE")
     },
     "MESH_AGENT_STS_ROOT_FILE": Example("x", _STS, _STS_PORT),
+    "MESH_AGENT_WASM_CACHE": Example("other"),
 }
 # Read by mesh-identity when roots are looked up, not by the agent's configuration.
 READ_ELSEWHERE = {"SSL_CERT_FILE", "SSL_CERT_DIR"}

@@ -20,11 +20,11 @@ _SCOPES = {
     "security": ("certclient", "mesh_identity"),
     "stsserver": ("mesh_token_exchange", "mesh_agent.token_exchange"),
     "token": ("mesh_token_exchange", "mesh_agent.token_exchange", "mesh_identity"),
+    "wasm": ("wasm_modules", "mesh_agent.wasm"),
     "xdsproxy": ("xds_proxy", "xds_adapter"),
     # Scopes of Istio's agent for what this one does not do.
     "gcecred": (),
     "googleca": (),
-    "wasm": (),
 }
 
 SCOPES = LogScopes(_SCOPES, fixed=(ENVOY,))

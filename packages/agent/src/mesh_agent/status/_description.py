@@ -39,6 +39,7 @@ async def describe(parts: AgentParts) -> Mapping[str, object]:
         "envoy": _describe_envoy(parts),
         "health_check": {} if parts.health is None else parts.health.describe(),
         "token_exchange": {} if parts.tokens is None else parts.tokens.describe(),
+        "wasm": {} if parts.wasm is None else parts.wasm.describe(),
         "names": {} if parts.dns is None else describe_dns(parts.dns),
     }
 

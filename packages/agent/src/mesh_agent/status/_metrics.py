@@ -65,6 +65,10 @@ def agent_metrics(parts: AgentParts) -> Iterator[Metric]:
         from mesh_agent.status._dns_metrics import dns_metrics  # brings the DNS server
 
         yield from dns_metrics(parts.dns.counts)
+    if parts.wasm is not None and (wasm := parts.wasm.counters) is not None:
+        from mesh_agent.status._wasm_metrics import wasm_metrics  # brings what rewrites filters
+
+        yield from wasm_metrics(wasm)
     yield from listener_metrics(port.counts() for port in ports)
     yield from process_metrics(this_process())
 

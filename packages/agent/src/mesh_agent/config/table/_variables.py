@@ -4,7 +4,6 @@ from mesh_agent.config.table._setting import HONOURED, REFUSED, TOLD, Setting
 
 _INJECTION = "it is read by the start script and the rules that capture traffic, not by the agent"
 _KEY_TOKEN = "mount a token, or name a provisioned certificate in PROV_CERT"  # noqa: S105 - a text
-_WASM = "the agent fetches no Wasm modules, Envoy fetches them as it is configured"
 _LIMITS = "the limits of the agent's own sockets are fixed"
 _STATE = "whether it is kept on disk for the agent's next start"
 _STATUS = "the status port's"
@@ -190,14 +189,22 @@ CONFIGURATION = (
         HONOURED,
         "how long a side may not read before its stream ends, 60 s unless given; 0: for ever",
     ),
-    Setting("WASM_INSECURE_REGISTRIES", TOLD, _WASM),
-    Setting("WASM_MODULE_EXPIRY", TOLD, _WASM, silent=("24h", "24h0m0s")),
-    Setting("WASM_PURGE_INTERVAL", TOLD, _WASM, silent=("1h", "1h0m0s", "10m", "10m0s")),
-    Setting("WASM_HTTP_REQUEST_TIMEOUT", TOLD, _WASM, silent=("15s",)),
-    Setting("WASM_HTTP_REQUEST_MAX_RETRIES", TOLD, _WASM, silent=("5",)),
-    Setting("ISTIO_AGENT_ENABLE_WASM_REMOTE_LOAD_CONVERSION", TOLD, _WASM, silent=("false",)),
-    Setting("ISTIO_WASM_MAX_BINARY_SIZE_BYTES", TOLD, _WASM, silent=("268435456",)),
-    Setting("BLOCKED_CIDRS_IN_WASM_FETCH", TOLD, _WASM),
+    Setting(
+        "WASM_INSECURE_REGISTRIES",
+        HONOURED,
+        "hosts of Wasm modules whose certificate is not verified, or that have none",
+    ),
+    Setting("WASM_MODULE_EXPIRY", HONOURED, "when a Wasm module that nothing uses is removed"),
+    Setting("WASM_PURGE_INTERVAL", HONOURED, "how often such modules are looked for"),
+    Setting("WASM_HTTP_REQUEST_TIMEOUT", HONOURED, "of one request for a Wasm module"),
+    Setting("WASM_HTTP_REQUEST_MAX_RETRIES", HONOURED, "further requests after a failed one"),
+    Setting(
+        "ISTIO_AGENT_ENABLE_WASM_REMOTE_LOAD_CONVERSION",
+        HONOURED,
+        "whether the agent fetches Envoy's Wasm modules",
+    ),
+    Setting("ISTIO_WASM_MAX_BINARY_SIZE_BYTES", HONOURED, "how large a Wasm module may be"),
+    Setting("BLOCKED_CIDRS_IN_WASM_FETCH", HONOURED, "where no Wasm module is fetched from"),
     Setting("PEER_METADATA_DISCOVERY", HONOURED, "node metadata METADATA_DISCOVERY"),
 )
 
@@ -314,6 +321,7 @@ OUR_OWN = (
     Setting("MESH_AGENT_STS_CLIENT_ID", HONOURED, f"{_STS} name for this client"),
     Setting("MESH_AGENT_STS_CLIENT_SECRET_FILE", HONOURED, f"{_STS} secret of this client"),
     Setting("MESH_AGENT_STS_ROOT_FILE", HONOURED, f"{_STS} roots"),
+    Setting("MESH_AGENT_WASM_CACHE", HONOURED, "directory of Wasm modules"),
 )
 
 VARIABLES = (*IDENTITY, *SECURITY, *CONFIGURATION, *ENVOY, *SURROUNDINGS, *OUR_OWN)
