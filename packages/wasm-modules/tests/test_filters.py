@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from envoy.config.core.v3.extension_pb2 import TypedExtensionConfig
 from envoy.extensions.filters.http.lua.v3.lua_pb2 import Lua
-from envoy.extensions.filters.http.rbac.v3 import rbac_pb2 as http_rbac
+from envoy.extensions.filters.http.rbac.v3.rbac_pb2 import RBAC as HttpRbac  # noqa: N811
 from envoy.extensions.filters.http.wasm.v3.wasm_pb2 import Wasm as HttpWasm
-from envoy.extensions.filters.network.rbac.v3 import rbac_pb2 as network_rbac
+from envoy.extensions.filters.network.rbac.v3.rbac_pb2 import RBAC as NetworkRbac  # noqa: N811
 from envoy.extensions.filters.network.wasm.v3.wasm_pb2 import Wasm as NetworkWasm
 from envoy.extensions.wasm.v3.wasm_pb2 import FAIL_OPEN
 from google.protobuf import json_format
@@ -129,7 +129,7 @@ def test_fields_that_are_not_known_here_stay() -> None:
 def test_the_fallback_lets_all_pass_or_nothing(form: str, *, fail_open: bool) -> None:
     found = read_filter(resource(FORMS[form](filled(HttpWasm(), fail_open=fail_open))))
     assert found is not None
-    rbac = http_rbac.RBAC()
+    rbac = HttpRbac()
     assert typed_config(found.with_fallback()).Unpack(rbac)
     # Without rules nothing is enforced; with an ALLOW for no policy all is denied.
     assert rbac.HasField("rules") is not fail_open
@@ -137,7 +137,7 @@ def test_the_fallback_lets_all_pass_or_nothing(form: str, *, fail_open: bool) ->
 
     found = read_filter(resource(FORMS[form](filled(NetworkWasm(), fail_open=fail_open))))
     assert found is not None
-    network = network_rbac.RBAC()
+    network = NetworkRbac()
     assert typed_config(found.with_fallback()).Unpack(network)
     assert network.HasField("rules") is not fail_open
     assert network.stat_prefix
