@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from envoy.config.cluster.v3 import cluster_pb2
+from envoy.config.core.v3 import config_source_pb2
 from envoy.config.endpoint.v3 import endpoint_pb2
 from envoy.config.listener.v3 import listener_pb2
 from envoy.config.route.v3 import route_pb2
@@ -29,7 +30,7 @@ def _cluster(name: str, *, timeout_s: int = 1) -> cluster_pb2.Cluster:
     cluster.connect_timeout.seconds = timeout_s
     source = cluster.eds_cluster_config.eds_config
     source.ads.SetInParent()
-    source.resource_api_version = 2  # V3
+    source.resource_api_version = config_source_pb2.V3
     return cluster
 
 
@@ -37,7 +38,7 @@ def _listener(name: str, route: str) -> listener_pb2.Listener:
     manager = http_connection_manager_pb2.HttpConnectionManager(stat_prefix=name)
     manager.rds.route_config_name = route
     manager.rds.config_source.ads.SetInParent()
-    manager.rds.config_source.resource_api_version = 2  # V3
+    manager.rds.config_source.resource_api_version = config_source_pb2.V3
     manager.http_filters.add(name="router").typed_config.Pack(router_pb2.Router())
     listener = listener_pb2.Listener(name=name)
     listener.address.pipe.path = f"@xds-proxy-test-{name}"
