@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from envoys import http_get
+from adapted_envoys import http_get
 from mesh_testkit.certificates import Authority
 from meshes import mesh
 from sidecar import CLIENT_ID, TYPES, Dictionary

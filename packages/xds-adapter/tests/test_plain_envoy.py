@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from envoys import http_get, line_back
+from adapted_envoys import http_get, line_back
 from mesh_testkit.certificates import Authority
 from meshes import FreePort, mesh
 from sidecar import CLIENT_ID, CLUSTER, LISTENER, Release

@@ -15,8 +15,8 @@ import pytest
 
 from mesh_testkit import PATIENCE_S, until
 from mesh_testkit.certificates import Authority, Issued
-from planes import ads, config_for, end_of, exchange
 from relays import Messages, server_credentials
+from upstream_planes import ads, config_for, end_of, exchange
 from xds_proxy import ClientCertificate, UpstreamConfig
 from xds_proxy._errors import UpstreamError
 from xds_proxy.testing import ControlPlane, ControlPlaneStream, control_plane

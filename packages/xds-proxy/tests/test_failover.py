@@ -11,8 +11,8 @@ import pytest
 
 from mesh_testkit import until
 from mesh_testkit.certificates import Authority
-from planes import SOON, ads, end_of, exchange, patiently, planes_for, silent_server
 from relays import Messages, RelayStarter, server_credentials
+from upstream_planes import SOON, ads, end_of, exchange, patiently, planes_for, silent_server
 from xds_proxy import FurtherAddress
 from xds_proxy._errors import UpstreamError
 from xds_proxy.testing import control_plane, envoy_stream

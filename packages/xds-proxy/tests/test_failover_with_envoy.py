@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from planes import short_lived_connections
 from relays import Messages, RelayStarter
+from upstream_planes import short_lived_connections
 from xds_proxy import FurtherAddress
 from xds_proxy.testing import ControlPlaneStream, EnvoyStream, control_plane, envoy_stream
 

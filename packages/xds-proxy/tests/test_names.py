@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from mesh_testkit import PATIENCE_S
 from mesh_testkit.certificates import Authority
-from planes import ads, exchange, patiently, planes_for, silent_server
 from relays import RelayStarter, server_credentials
+from upstream_planes import ads, exchange, patiently, planes_for, silent_server
 from xds_proxy._errors import UpstreamError
 from xds_proxy.testing import control_plane, envoy_stream
 from xds_proxy.upstream._connecting import interleaved
@@ -200,7 +200,7 @@ def test_the_hosts_file_of_the_machine_is_read_again(
     program = f"""
 import asyncio, pathlib, sys
 sys.path.insert(0, {str(Path(__file__).parent / "support")!r})
-from planes import ads, exchange, patiently, planes_for
+from upstream_planes import ads, exchange, patiently, planes_for
 from xds_proxy.testing import control_plane
 
 async def main():

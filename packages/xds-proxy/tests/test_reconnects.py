@@ -14,7 +14,8 @@ import pytest
 
 from mesh_testkit import until
 from mesh_testkit.certificates import Authority
-from planes import (
+from relays import server_credentials
+from upstream_planes import (
     RESPONSE,
     ads,
     end_of,
@@ -23,7 +24,6 @@ from planes import (
     planes_for,
     short_lived_connections,
 )
-from relays import server_credentials
 from xds_proxy._errors import UpstreamError
 from xds_proxy.testing import control_plane
 

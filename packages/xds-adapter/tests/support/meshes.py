@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from envoys import FedEnvoy, application, fed_envoy
+from adapted_envoys import FedEnvoy, application, fed_envoy
 from mesh_testkit.certificates import Authority
 from sidecar import (
     CLIENT_ID,
