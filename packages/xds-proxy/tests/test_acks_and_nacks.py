@@ -124,7 +124,7 @@ def test_in_delta_a_refusal_is_in_force_until_its_resource_is_accepted_or_gone()
     delivery.accepted(CLUSTER, "2", at=START.timestamp() + 2)
     delivery.resources_accepted(CLUSTER, ("b",))
     status = delivery.types[CLUSTER]
-    assert (status.acked, status.nack, status.in_use) == (True, "bad", "2")
+    assert (status.acked, status.nack, status.in_use) == (True, "a: bad", "2")
     delivery.refused(CLUSTER, "3", "a: worse", at=START.timestamp() + 3)
     delivery.resources_refused(CLUSTER, {"a": "worse"}, {"a": "a2"}, at=START.timestamp() + 3)
     (refused,) = delivery.types[CLUSTER].refused
