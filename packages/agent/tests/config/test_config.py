@@ -114,6 +114,14 @@ def test_further_control_planes_that_can_never_work(load: Load, listed: str, sai
         load({"MESH_AGENT_FURTHER_CONTROL_PLANES": listed})
 
 
+def test_what_becomes_of_envoys_stream_when_the_control_plane_goes(load: Load) -> None:
+    assert load().relay.on_disconnect is xds_proxy.OnDisconnect.RECONNECT
+    named = load({"MESH_AGENT_XDS_ON_DISCONNECT": "end"})
+    assert named.relay.on_disconnect is xds_proxy.OnDisconnect.END
+    with pytest.raises(ConfigError, match="XDS_ON_DISCONNECT is 'END': it must be reconnect or"):
+        load({"MESH_AGENT_XDS_ON_DISCONNECT": "END"})
+
+
 def test_plaintext_is_for_istios_plaintext_port_and_takes_no_root(load: Load) -> None:
     config = load({"PROXY_CONFIG": '{"discoveryAddress": "127.0.0.1:15010"}'})
     assert config.relay.upstream.root_certificate is None

@@ -276,6 +276,7 @@ EXAMPLES = {
     "MESH_AGENT_BIND_ADDRESS": Example("127.0.9.9"),
     "MESH_AGENT_ENVOY_MAX_HEAP": Example("200Mi"),
     "MESH_AGENT_FURTHER_CONTROL_PLANES": Example("b.example:15012"),
+    "MESH_AGENT_XDS_ON_DISCONNECT": Example("end"),
     "MESH_AGENT_GRPC_REFRESH_INTERVAL": Example("5s"),
     "MESH_AGENT_ADAPT_TO_ENVOY": Example("false"),
     "MESH_AGENT_HOT_RESTART": Example("false"),

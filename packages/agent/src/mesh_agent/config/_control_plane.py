@@ -23,6 +23,7 @@ _SERVER_NAME = "ISTIOD_SAN"
 _CONTROL_PLANE_NAME = "istiod.istio-system.svc"
 _TRIM_MEMORY_AFTER_S = 10.0
 _FURTHER = "MESH_AGENT_FURTHER_CONTROL_PLANES"
+_ON_DISCONNECT = "MESH_AGENT_XDS_ON_DISCONNECT"
 _GRPC_STREAMS = 256
 """Of gRPC applications, which have a stream for each target that they call."""
 
@@ -64,6 +65,7 @@ def relay_config(
     return xds_proxy.RelayConfig(
         socket_path=xds_socket(settings, proxy),
         send_timeout_s=_send_timeout_s(settings),
+        on_disconnect=_on_disconnect(settings),
         trim_memory_after_s=_TRIM_MEMORY_AFTER_S,
         # As with the certificate's files: in a pod the application is another user.
         socket_mode=0o666 if envoy_disabled and settings.in_kubernetes else 0o600,
@@ -109,6 +111,16 @@ def _further_addresses(
         known.add(address)
         found.append(xds_proxy.FurtherAddress(address, server_name(settings, address)))
     return tuple(found)
+
+
+def _on_disconnect(settings: Settings) -> xds_proxy.OnDisconnect:
+    said = settings.text(_ON_DISCONNECT, xds_proxy.OnDisconnect.RECONNECT.value)
+    try:
+        return xds_proxy.OnDisconnect(said)
+    except ValueError:
+        known = " or ".join(each.value for each in xds_proxy.OnDisconnect)
+        settings.problems.append(f"{_ON_DISCONNECT} is {said!r}: it must be {known}")
+        return xds_proxy.OnDisconnect.RECONNECT
 
 
 def _send_timeout_s(settings: Settings) -> float | None:

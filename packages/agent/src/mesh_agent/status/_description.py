@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from mesh_dnsproxy import DnsServer
 
 
+_MOST_REFUSED = 32
+
+
 async def describe(parts: AgentParts) -> Mapping[str, object]:
     """Returns everything that the agent knows of itself; values are JSON or have a `str` form."""
     config, readiness, learned = parts.config, parts.readiness, parts.learned_roots
@@ -108,6 +111,7 @@ def _describe_xds(address: str, status: xds_proxy.RelayStatus) -> Mapping[str, o
 def describe_type(known: xds_proxy.TypeStatus) -> Mapping[str, object]:
     """Returns the delivery status of one resource type.
 
+    `refused` is there if resources of it are refused.
     `push_reasons` is there if the newest response came with a push that gives its reasons.
     """
     described: dict[str, object] = {
@@ -117,6 +121,8 @@ def describe_type(known: xds_proxy.TypeStatus) -> Mapping[str, object]:
         "in_use": known.in_use,
         "at": known.at,
     }
+    if known.refused:
+        described["refused"] = [each._asdict() for each in known.refused[:_MOST_REFUSED]]
     if reasons := push_reasons(known.control_plane):
         described["push_reasons"] = reasons
     return described

@@ -181,6 +181,11 @@ def relay_metrics(status: xds_proxy.RelayStatus, totals: xds_proxy.Counters) -> 
         "Resource types whose newest version was refused.",
         sum(known.nack is not None for known in status.types.values()),
     )
+    yield gauge(
+        "mesh_agent_xds_resources_refused",
+        "Resources whose newest version was refused, and refusals that name no resource.",
+        sum(len(known.refused) for known in status.types.values()),
+    )
     yield counter(
         "istio_agent_xds_proxy_requests", "Requests to the control plane.", totals.requests
     )

@@ -298,6 +298,11 @@ OUR_OWN = (
     Setting("MESH_AGENT_ENVOY_MAX_HEAP", HONOURED, "how large Envoy's heap may get"),
     Setting("MESH_AGENT_EXIT_WITH", HONOURED, "the process that the agent ends with"),
     Setting(
+        "MESH_AGENT_XDS_ON_DISCONNECT",
+        HONOURED,
+        "`end` ends Envoy's stream with the one to the control plane; else it stays open",
+    ),
+    Setting(
         "MESH_AGENT_FURTHER_CONTROL_PLANES",
         HONOURED,
         "control planes that are used, in this order, while `discoveryAddress` fails",
