@@ -207,6 +207,8 @@ class RelayConfig:
         collected and the C library told to give its free memory back to the system; that concerns
         the whole process. None: never.
     socket_mode: who may connect; as it stands, the user of this process.
+    saved: where accepted configuration is saved, for an Envoy that starts while no control plane
+        answers; None if it is not. With `on_disconnect` END no Envoy waits long enough to get it.
     """
 
     socket_path: Path
@@ -222,6 +224,7 @@ class RelayConfig:
     passed_services: tuple[str, ...] = ("envoy.service.", "opentelemetry.proto.collector.")
     max_passed_calls: int = 32
     trim_memory_after_s: float | None = None
+    saved: SavedConfig | None = None
 
     def check(self) -> None:
         """Raise ConfigError for a value that can never work."""
@@ -238,6 +241,8 @@ class RelayConfig:
             )
         if self.max_streams < 1:
             raise ConfigError(f"max_streams must be at least 1, not {self.max_streams}")
+        if self.saved is not None:
+            self.saved.check()
         if self.max_passed_calls < 1:
             raise ConfigError(f"max_passed_calls must be at least 1, not {self.max_passed_calls}")
         if self.max_queued_bytes < 1:

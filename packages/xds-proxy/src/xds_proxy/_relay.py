@@ -18,6 +18,8 @@ from xds_proxy._config import OnDisconnect, RelayConfig
 from xds_proxy._errors import ConfigError, SocketError, UpstreamError
 from xds_proxy._relay_status import HeldConfiguration, RelayStatus
 from xds_proxy.protocol._dialect import DIALECTS, SERVICE, Dialect
+from xds_proxy.saved._configuration import SavedConfiguration, saving
+from xds_proxy.saved._stale_start import StaleStart
 from xds_proxy.services._pass_through import PassThrough
 from xds_proxy.status._acks_and_nacks import DeliveryStatus
 from xds_proxy.status._counters import Counters
@@ -54,6 +56,7 @@ class Relay:
         rewriters: Sequence[Rewriter],
         observer: ResponseObserver | None,
         accepted: AcceptedResponses | None,
+        saved: SavedConfiguration | None,
         planes: ControlPlanes,
         clock: Clock,
     ) -> None:
@@ -73,6 +76,15 @@ class Relay:
             config, open_call=planes.call_method, bounds=self._bounds, counters=self._counters
         )
         self._observation = Observation(observer)
+        self._saved = saved
+        self._stale_start: StaleStart | None = None
+        if saved is not None and config.saved is not None:
+            self._stale_start = StaleStart(
+                saved,
+                self._interception,
+                start_after_s=config.saved.start_after_s,
+                clock=clock,
+            )
         self._around = Surroundings(
             reachability=self._reachability,
             counters=self._counters,
@@ -82,7 +94,8 @@ class Relay:
             observation=self._observation,
             bounds=self._bounds,
             rewriters=tuple(rewriters),
-            accepted=accepted,
+            accepted=saved if accepted is None else accepted,
+            stale_start=self._stale_start,
         )
         self._crowding = LogLimiter(quiet_s=_QUIET_S, now=clock.monotonic)
         self._stopping = False
@@ -91,6 +104,8 @@ class Relay:
     @property
     def status(self) -> RelayStatus:
         """The status at this moment."""
+        leading = self._streams.leading
+        stale = None if leading is None else leading.stale
         return RelayStatus(
             connected=self._reachability.connected,
             since=self._reachability.since,
@@ -98,6 +113,9 @@ class Relay:
             types={**self._delivery_status.types, **self._interception.types},
             streams=len(self._streams.all),
             control_planes=self._planes.statuses,
+            stale_since=None if stale is None else stale.current_at,
+            stale_types=frozenset() if stale is None else stale.types,
+            saved=None if self._saved is None else self._saved.status,
         )
 
     def inject(self, type_url: str, *, error: str | None = None) -> None:
@@ -154,7 +172,11 @@ class Relay:
     def counters(self) -> Counters:
         """A copy of the totals since the relay started."""
         counters = self._counters
-        return replace(counters, refused=counters.refused + self._interception.refusals)
+        return replace(
+            counters,
+            refused=counters.refused + self._interception.refusals,
+            stale_starts=0 if self._stale_start is None else self._stale_start.starts,
+        )
 
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._clock.now(), tz=UTC)
@@ -273,7 +295,8 @@ async def relaying(
     """Serve Envoy's ADS socket for as long as the block runs; the socket file is gone afterwards.
 
     rewriters: change resources on their way to Envoy, one after the other.
-    observer: is told of the responses to Envoy. accepted: is given those that Envoy accepted.
+    observer: is told of the responses to Envoy. accepted: is given those that Envoy accepted, in
+        the place of `config.saved`.
     further_roots: called for each connection with the root file's content; returns the roots that
         are trusted besides; PEM. Not called for plaintext and the system's roots.
     own_certificate: returns the workload's own certificate, which is shown to the control plane
@@ -291,27 +314,35 @@ async def relaying(
     if len(types) != len(set(types)):
         raise ConfigError(f"two interceptors for one type: {', '.join(sorted(types))}")
     clock = clock or SystemClock()
-    async with control_planes(
-        config.upstream,
-        max_message_bytes=config.max_message_bytes,
-        further_roots=further_roots,
-        own_certificate=own_certificate,
-        # If Envoy's stream ends with the one to the control plane, that is left as it is.
-        moves_back=config.on_disconnect is OnDisconnect.RECONNECT,
-        clock=clock,
-    ) as planes:
+    async with AsyncExitStack() as stack:
+        saved: SavedConfiguration | None = None
+        if config.saved is not None:
+            addresses = tuple(each.address for each in config.upstream.addresses)
+            saved = await stack.enter_async_context(saving(config.saved, addresses, clock=clock))
+        planes = await stack.enter_async_context(
+            control_planes(
+                config.upstream,
+                max_message_bytes=config.max_message_bytes,
+                further_roots=further_roots,
+                own_certificate=own_certificate,
+                # If Envoy's stream ends with the one to the control plane, that is left as it is.
+                moves_back=config.on_disconnect is OnDisconnect.RECONNECT,
+                clock=clock,
+            )
+        )
         relay = Relay(
             config,
             interceptors,
             rewriters=rewriters,
             observer=observer,
             accepted=accepted,
+            saved=saved,
             planes=planes,
             clock=clock,
         )
-        async with _listening(config, relay):
-            log.info("serving xDS to Envoy", extra={"socket": str(config.socket_path)})
-            yield relay
+        await stack.enter_async_context(_listening(config, relay))
+        log.info("serving xDS to Envoy", extra={"socket": str(config.socket_path)})
+        yield relay
 
 
 @asynccontextmanager

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from xds_proxy.saved._configuration import SavedStatus
 from xds_proxy.session._held import Held
 from xds_proxy.status._acks_and_nacks import TypeStatus
 from xds_proxy.upstream._selection import ControlPlaneStatus
@@ -22,6 +23,9 @@ class RelayStatus:
         type URL.
     streams: the number of streams that Envoys have open; two during a hot restart.
     control_planes: the control planes' addresses, in the order of preference.
+    stale_since: until when the configuration was current that the leading Envoy has from the disk
+        in part or whole, as it started while no control plane answered; None if it has none such.
+    stale_types: the type URLs of that part. saved: what is saved; None if nothing is to be.
     """
 
     connected: bool
@@ -30,6 +34,9 @@ class RelayStatus:
     types: Mapping[str, TypeStatus]
     streams: int
     control_planes: tuple[ControlPlaneStatus, ...] = ()
+    stale_since: datetime | None = None
+    stale_types: frozenset[str] = frozenset()
+    saved: SavedStatus | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from envoy.config.core.v3 import base_pb2
 
 from accepted import CLUSTER, LISTENER, SECRET, everything, saved_config
 from mesh_lifecycle.testing import ManualClock
@@ -25,13 +26,26 @@ async def saved_in(
     directory: Path, clock: ManualClock | None = None, *, node: str = "node", **limits: float
 ) -> AsyncIterator[SavedConfiguration]:
     async with saving(saved_config(directory, **limits), PLANES, clock=clock) as saved:
-        saved.belongs_to(node, "cluster", "1.36.0")
+        saved.belongs_to(node_named(node))
         yield saved
+
+
+def node_named(node_id: str) -> bytes:
+    node = base_pb2.Node(id=node_id, cluster="cluster")
+    node.user_agent_build_version.version.major_number = 1
+    node.user_agent_build_version.version.minor_number = 36
+    return bytes(node.SerializeToString())
 
 
 def accept(saved: SavedConfiguration, type_url: str = CLUSTER, **resources: str) -> None:
     response = everything(type_url, resources)
-    saved.accepted(STATE_OF_THE_WORLD, type_url, response, replaces=True)
+    saved.accepted(
+        node=saved._node,
+        dialect=STATE_OF_THE_WORLD,
+        type_url=type_url,
+        response=response,
+        whole=True,
+    )
 
 
 async def found(directory: Path, type_url: str = CLUSTER, *, node: str = "node") -> set[str] | None:
@@ -166,7 +180,7 @@ async def test_a_node_that_changes_does_not_get_the_others_configuration(tmp_pat
     async with saved_in(tmp_path / "s") as saved:
         accept(saved, a="1")
         await written(saved, 1)
-        saved.belongs_to("another", "cluster", "")
+        saved.belongs_to(node_named("another"))
         accept(saved, LISTENER)
         await written(saved, 2)
     assert await found(tmp_path / "s", node="another") == set()
@@ -225,7 +239,13 @@ async def test_too_much_is_told_and_what_was_saved_is_removed(
 
 async def test_a_malformed_response_ends_nothing(tmp_path: Path) -> None:
     async with saved_in(tmp_path / "s") as saved:
-        saved.accepted(STATE_OF_THE_WORLD, CLUSTER, b"\xff\xff\xff", replaces=True)
+        saved.accepted(
+            node=node_named("node"),
+            dialect=STATE_OF_THE_WORLD,
+            type_url=CLUSTER,
+            response=b"\xff\xff\xff",
+            whole=True,
+        )
         await until(lambda: saved.status.problem, what="a problem")
         accept(saved, a="1")
         await written(saved, 1)
@@ -239,7 +259,14 @@ async def test_a_failure_of_our_own_ends_nothing(
 
     async with saved_in(tmp_path / "s") as saved:
         response = everything(CLUSTER, {"a": "1"})
-        saved.accepted(STATE_OF_THE_WORLD, CLUSTER, response, replaces=False, keep=broken)
+        saved.accepted(
+            node=node_named("node"),
+            dialect=STATE_OF_THE_WORLD,
+            type_url=CLUSTER,
+            response=response,
+            whole=False,
+            keep=broken,
+        )
         await until(lambda: saved.status.problem, what="a problem")
         accept(saved, a="1")
         await written(saved, 1)

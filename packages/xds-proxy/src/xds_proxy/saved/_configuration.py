@@ -23,9 +23,10 @@ from mesh_filewatch import run_in_thread
 from mesh_lifecycle import Backoff, Clock, SystemClock, in_background
 from xds_proxy._config import SavedConfig
 from xds_proxy._errors import WireError
-from xds_proxy.protocol._dialect import Dialect
+from xds_proxy.protocol._dialect import DELTA, Dialect
 from xds_proxy.saved._file import FileList, UnusableFile
-from xds_proxy.saved._merging import Change, Resources
+from xds_proxy.saved._merging import Change, Resources, numbered
+from xds_proxy.saved._node import described_node
 from xds_proxy.saved._store import NotSaved, Owner, Store, can_be_saved
 
 log = logging.getLogger("xds_proxy")
@@ -85,6 +86,8 @@ class _Waiting(NamedTuple):
     replaces: bool
     keep: Callable[[], AbstractSet[str] | None] | None
     refused: AbstractSet[str]
+    own: bool = False
+    """It is of a type of the agent's own, whose resources may have no names."""
 
     def smaller(self) -> _Waiting:
         if self.compressed or len(self.response) < _COMPRESSED_FROM:
@@ -93,7 +96,10 @@ class _Waiting(NamedTuple):
 
     def change(self, keep: AbstractSet[str] | None) -> Change:
         response = zlib.decompress(self.response) if self.compressed else self.response
-        return Change(self.dialect, response, self.replaces, keep, self.refused)
+        dialect = self.dialect
+        if self.own:
+            response, dialect = numbered(dialect, response), DELTA
+        return Change(dialect, response, self.replaces, keep, self.refused)
 
 
 class SavedConfiguration:
@@ -105,6 +111,7 @@ class SavedConfiguration:
         self._clock = clock
         self._store = Store(config)
         self._in_thread = asyncio.Lock()
+        self._node = b""
         self._owner: Owner | None = None
         self._waiting: dict[str, list[_Waiting]] = {}
         self._changed = asyncio.Event()
@@ -136,37 +143,53 @@ class SavedConfiguration:
             waiting_bytes=self._waiting_bytes(),
         )
 
-    def belongs_to(self, node_id: str, cluster: str, envoy: str) -> None:
-        """Name the Envoy whose configuration is saved from now on, as its first request does."""
+    def belongs_to(self, node: bytes) -> None:
+        """Name the Envoy whose configuration is saved from now on, by its serialised node."""
+        if node == self._node:
+            return
+        try:
+            node_id, cluster, envoy = described_node(node)
+        except WireError:
+            return
+        self._node = node
         facts = {**dict(self._config.owner), "node id": node_id, "cluster": cluster}
-        owner = Owner(facts, self._control_planes, envoy)
         if self._owner is not None and self._owner.facts != facts:
             self._waiting.clear()
             self._files, self._loaded = None, False
-        self._owner = owner
+        self._owner = Owner(facts, self._control_planes, envoy)
 
     def accepted(
         self,
+        *,
+        node: bytes,
         dialect: Dialect,
         type_url: str,
         response: bytes,
-        *,
-        replaces: bool,
+        whole: bool,
         keep: Callable[[], AbstractSet[str] | None] | None = None,
-        refused: AbstractSet[str] = frozenset(),
+        refused_names: AbstractSet[str] = frozenset(),
     ) -> None:
-        """Save a response that was accepted, some time later; quick.
+        """Save a response that Envoy accepted, some time later; quick.
 
-        replaces: it has all resources of its type.
-        keep: called when it is written, returns the names that are kept beside, None for all.
-        refused: the names in it that Envoy refused, in delta.
+        node: Envoy's serialised node. whole: it has all resources of its type.
+        keep: called when it is written, returns the names that are kept, None for all.
+        refused_names: the names in it that Envoy refused; of these the last good ones are kept.
         """
-        if not can_be_saved(type_url) or self._owner is None:
+        self.belongs_to(node)
+        if can_be_saved(type_url):
+            self._wait(type_url, _Waiting(dialect, response, False, whole, keep, refused_names))
+
+    def own_accepted(self, type_url: str, dialect: Dialect, response: bytes) -> None:
+        """Save a response that the agent has accepted for itself; quick."""
+        self._wait(type_url, _Waiting(dialect, response, False, True, None, frozenset(), own=True))
+
+    def _wait(self, type_url: str, waiting: _Waiting) -> None:
+        if self._owner is None:
             return
-        waiting = self._waiting.setdefault(type_url, [])
-        if replaces:
-            waiting.clear()
-        waiting.append(_Waiting(dialect, response, False, replaces, keep, refused))
+        all_ = self._waiting.setdefault(type_url, [])
+        if waiting.replaces and not waiting.refused:
+            all_.clear()
+        all_.append(waiting)
         self._changed.set()
 
     def answering(self, *, answers: bool) -> None:
@@ -203,6 +226,11 @@ class SavedConfiguration:
         except (UnusableFile, OSError) as error:
             self._failed("saved configuration is not used", _reason(error))
             return None
+
+    def version(self, type_url: str) -> str:
+        """Return the version of a type, after `load`; empty if it is not saved."""
+        entry = None if self._files is None else self._files.types.get(type_url)
+        return "" if entry is None else entry.version
 
     async def run(self) -> None:
         """Write what was accepted, for as long as this is not cancelled."""
@@ -287,7 +315,7 @@ class SavedConfiguration:
         """Put back what could not be written, before what came meanwhile."""
         for type_url, responses in waiting.items():
             newer = self._waiting.get(type_url, [])
-            if not any(each.replaces for each in newer):
+            if not any(each.replaces and not each.refused for each in newer):
                 self._waiting[type_url] = [*responses, *newer]
         self._confirm = self._confirm or confirm
         self._changed.set()

@@ -11,8 +11,13 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from xds_proxy.protocol._dialect import Dialect
-from xds_proxy.protocol._resources import Resource, removed_of, resources_of
+from xds_proxy.protocol._dialect import DELTA, Dialect
+from xds_proxy.protocol._resources import (
+    Resource,
+    removed_of,
+    resources_of,
+    write_response,
+)
 
 _SECRET = re.compile(
     rb"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----|ISTIO_META_WASM_IMAGE_PULL_SECRET"
@@ -25,7 +30,7 @@ Resources = Mapping[str, Resource]
 class Change(NamedTuple):
     """A response that was accepted.
 
-    replaces: it has all resources of its type.
+    replaces: it has all resources of its type; of those that Envoy refused, it has others.
     keep: the names that Envoy has after it; None if that is not known, or all.
     refused: the names in it that Envoy refused.
     """
@@ -53,7 +58,8 @@ def merged(saved: Resources, version: str, changes: Iterable[Change]) -> Merged:
     for change in changes:
         version = change.dialect.read_response(change.response).version or version
         if change.replaces:
-            resources, withheld = {}, {}
+            resources = {name: each for name, each in resources.items() if name in change.refused}
+            withheld = {name: None for name in withheld if name in change.refused}
         for resource in _named(change):
             if resource.name in change.refused:
                 continue
@@ -72,6 +78,20 @@ def merged(saved: Resources, version: str, changes: Iterable[Change]) -> Merged:
         resources = {name: each for name, each in resources.items() if name in keep}
         withheld = {name: None for name in withheld if name in keep}
     return Merged(resources, version, tuple(withheld))
+
+
+def numbered(dialect: Dialect, response: bytes) -> bytes:
+    """Return a delta response with the same resources, whose names are their numbers."""
+    resources = resources_of(dialect, response)
+    return write_response(
+        DELTA,
+        type_url="",
+        version=dialect.read_response(response).version,
+        nonce="",
+        resources=[
+            each._replace(name=f"{number:06}") for number, each in enumerate(resources) if each.body
+        ],
+    )
 
 
 def _named(change: Change) -> Iterable[Resource]:

@@ -173,7 +173,7 @@ class Store:
             raise UnusableFile(f"{entry.file}: {error}") from error
 
     def _merged(self, type_url: str, accepted: Sequence[Change]) -> Merged:
-        whole = [i for i, change in enumerate(accepted) if change.replaces]
+        whole = [i for i, change in enumerate(accepted) if change.replaces and not change.refused]
         if whole:
             self._known.add(type_url)
             return merged({}, "", accepted[whole[-1] :])

@@ -61,6 +61,11 @@ class HeldResources:
         """Version by name."""
         return {name: held.version for name, held in self._named.items()}
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The names."""
+        return frozenset(self._named)
+
     def snapshot(self) -> Mapping[str, Held]:
         """Return what is held at this moment."""
         return dict(self._named)

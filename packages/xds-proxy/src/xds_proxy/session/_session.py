@@ -48,11 +48,14 @@ class Answered(NamedTuple):
 class Requested(NamedTuple):
     """The consequences of a request of Envoy's.
 
+    names_versions: it says that Envoy has something of the type.
+
     upstream: the request for the upstream stream; None if there is nothing to say, or no stream.
     answered: the responses that it answers.
     """
 
     type_url: str
+    names_versions: bool
     upstream: bytes | None
     answered: list[Answered]
 
@@ -127,6 +130,7 @@ class Session:
             known.current = answered[-1]
         return Requested(
             type_url=type_url,
+            names_versions=request.names_versions,
             upstream=upstream,
             answered=[
                 self._answer(sent, raw, request.error if sent is answered[-1] else None)
@@ -223,7 +227,22 @@ class Session:
             )
         return known.subscription.refusal(peeked.nonce, error)
 
-    # What Envoy has
+    # What Envoy asks for and has
+
+    def asked_for(self, type_url: str) -> frozenset[str] | None:
+        """Return the names that Envoy asks for of a type; None for all, empty for none."""
+        known = self._types.get(type_url)
+        return frozenset() if known is None else known.subscription.asked_for()
+
+    def worth_keeping(self, type_url: str) -> frozenset[str] | None:
+        """Return the names of the resources of a type that Envoy has use for; None for all.
+
+        In delta these are what it has, in state of the world what it asks for.
+        """
+        known = self._types.get(type_url)
+        if self.dialect is DELTA and known is not None:
+            return known.held.names
+        return self.asked_for(type_url)
 
     def held(self) -> Mapping[str, Mapping[str, Held]]:
         """Return the resources that Envoy has, by type URL and name."""

@@ -31,6 +31,9 @@ class Subscription(Protocol):
     def change(self, raw: bytes, request: Request) -> bytes | None:
         """Return what a request says besides answering a response; None if that is nothing new."""
 
+    def asked_for(self) -> frozenset[str] | None:
+        """Return the names of the resources that Envoy wants now; None for all of them."""
+
     def refusal(self, nonce: str, error: str) -> bytes:
         """Return a request that refuses a response (NACK) and leaves the subscription as it is."""
 
@@ -74,7 +77,7 @@ class SotwSubscription:
         return without(self._newest, self._ANSWER)
 
     def change(self, raw: bytes, request: Request) -> bytes | None:  # noqa: ARG002
-        if self._told is not None and self._asked_for(self._told) == self._asked_for(raw):
+        if self._told is not None and self._without_answer(self._told) == self._without_answer(raw):
             return None
         return without(raw, self._ANSWER)
 
@@ -88,11 +91,15 @@ class SotwSubscription:
         spans = scan(self._newest, frozenset({number})).get(number, ())
         return frozenset(text(self._newest, [span]) for span in spans)
 
+    def asked_for(self) -> frozenset[str] | None:
+        names = self.names()
+        return names if names or self._named_resources else None
+
     @property
     def size(self) -> int:
         return len(self._newest)
 
-    def _asked_for(self, raw: bytes) -> bytes:
+    def _without_answer(self, raw: bytes) -> bytes:
         return without(raw, self._NOT_SUBSCRIPTION)
 
 
@@ -139,6 +146,9 @@ class DeltaSubscription:
         if self.wildcard:
             return []
         return self._at(raw, request, DELTA.request_unsubscribe)
+
+    def asked_for(self) -> frozenset[str] | None:
+        return None if self.wildcard else frozenset(self._names)
 
     def subscribes_to(self, name: str) -> bool:
         """Say whether a resource is asked for by its name, or with all."""

@@ -29,6 +29,8 @@ class Counters:
     """streams that Envoy ended"""
     refused: int = 0
     """responses that Envoy refused, or that an interceptor did"""
+    stale_starts: int = 0
+    """Envoys that were given saved configuration, as no control plane answered"""
     passed_calls: int = 0
     """calls of other services that Envoy began, and that passed to the control plane"""
     dropped: int = 0

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from xds_proxy._errors import InterceptorRefused
-from xds_proxy.protocol._dialect import Dialect, Response, resource_bodies
+from xds_proxy.protocol._dialect import (
+    STATE_OF_THE_WORLD,
+    Dialect,
+    Response,
+    resource_bodies,
+)
+from xds_proxy.protocol._resources import Resource, write_response
 from xds_proxy.session._held import HeldResources, contents_of
 from xds_proxy.status._acks_and_nacks import DeliveryStatus, TypeStatus
 
@@ -30,6 +36,14 @@ class Interceptor(Protocol):
         Raises:
             InterceptorRefused: the response cannot be used; the text is sent as the NACK's message.
         """
+
+
+@runtime_checkable
+class TakesSaved(Protocol):
+    """An interceptor that can begin with what it accepted in an earlier run."""
+
+    def apply_saved(self, response: bytes) -> None:
+        """Use a response of an earlier run, as no control plane answers. As `Interceptor.apply`."""
 
 
 class Interception:
@@ -65,6 +79,37 @@ class Interception:
             )
             for type_url, held in self._held.items()
         )
+
+    def types_to_save(self) -> tuple[str, ...]:
+        """Return the types whose interceptors can begin with saved resources."""
+        every = self._interceptors.items()
+        return tuple(name for name, each in every if isinstance(each, TakesSaved))
+
+    def has_accepted(self, peeked: Response) -> bool:
+        """Say whether a response was accepted by an interceptor that can begin with it later."""
+        known = self._delivery_status.types.get(peeked.type_url)
+        takes = isinstance(self._interceptors.get(peeked.type_url), TakesSaved)
+        return takes and known is not None and known.acked and known.version == peeked.version
+
+    def apply_saved(self, type_url: str, bodies: tuple[bytes, ...]) -> None:
+        """Have an interceptor use saved resources; each one is a serialised Any."""
+        interceptor = self._interceptors[type_url]
+        if not bodies or not isinstance(interceptor, TakesSaved):
+            return
+        response = write_response(
+            STATE_OF_THE_WORLD,
+            type_url=type_url,
+            version="",
+            nonce="",
+            resources=[Resource("", "", body) for body in bodies],
+        )
+        try:
+            interceptor.apply_saved(response)
+        except InterceptorRefused as error:
+            facts = {"type_url": type_url, "reason": str(error)}
+            log.warning("saved resources of the agent's own are not used", extra=facts)
+        except Exception:
+            log.exception("an interceptor failed", extra={"type_url": type_url})
 
     def answer(self, dialect: Dialect, response: bytes, peeked: Response) -> bytes:
         """Give a response to its interceptor. Returns the ACK or NACK. Raises WireError."""

@@ -28,7 +28,8 @@ class AcceptedResponses(Protocol):
         dialect: Dialect,
         type_url: str,
         response: bytes,
-        request: bytes,
+        keep: Callable[[], frozenset[str] | None],
+        whole: bool,
         refused_names: frozenset[str],
     ) -> None:
         """Envoy has what is in a response, besides the resources that it refused.
@@ -37,10 +38,11 @@ class AcceptedResponses(Protocol):
         for the stream that leads.
 
         node: Envoy's serialised node. response: as the control plane sent it, before any rewriter.
-        request: Envoy's answer; in state of the world it has the names that Envoy wants now.
-        refused_names: of resources in the response that Envoy does not have in this version; in
-            delta alone, and only where the text of the refusal tells them. Any other response that
-            was refused is not given.
+        keep: called later, returns the names of the type's resources that Envoy has use for; None
+            for all. whole: the response has all resources of its type.
+        refused_names: of resources in the response that Envoy does not have in this version, as the
+            text of the refusal tells. A response that was refused is given only if it tells them,
+            and Envoy has the others.
         """
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Mapping
+from functools import partial
 from typing import NamedTuple, Protocol
 
 import grpc
@@ -17,6 +18,7 @@ import grpc.aio
 from mesh_listening import accepted_peer, disconnect
 from xds_proxy._errors import WireError
 from xds_proxy.protocol._dialect import Dialect, Response
+from xds_proxy.saved._stale_start import Feeding
 from xds_proxy.session._held import WHOLE_STATE
 from xds_proxy.session._session import Answered, Session, TooMuchError
 from xds_proxy.status._acks_and_nacks import DeliveryStatus
@@ -80,6 +82,7 @@ class Stream:
             rewritten=self._rewritten,
             refused=self._rewrite_refused,
         )
+        self._feeding = self._feeding_of(around, dialect)
         self._to_envoy = MessageWriter(around.bounds.to_envoys, self._envoy_overdue)
         self._responses: asyncio.Queue[_ToEnvoy | End] = asyncio.Queue(maxsize=_RESPONSES_AHEAD)
         self._dropped_types: set[str] = set()
@@ -155,6 +158,8 @@ class Stream:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._read_envoy(), name="xds-proxy: requests from Envoy")
             group.create_task(self._learning.run(), name="xds-proxy: large responses")
+            if self._feeding is not None:
+                group.create_task(self._feeding.run(), name="xds-proxy: saved configuration")
             if self._around.rewriters:
                 group.create_task(
                     self._rewriting.run(lambda: self.session.node), name="xds-proxy: rewriters"
@@ -162,6 +167,8 @@ class Stream:
 
     async def relay(self, control_plane: ControlPlaneCall) -> UpstreamEnd:
         """Relay messages to and from an upstream stream until that ends; returns how."""
+        if self._feeding is not None:
+            await self._feeding.settled()
         await self._learning.settled()  # the new stream is told what Envoy has
         subscriptions = self.session.upstream_opened()
         upstream = self._upstream = UpstreamStream(
@@ -171,6 +178,8 @@ class Stream:
             bounds=self._around.bounds,
             receiver=self,
         )
+        if self._feeding is not None:
+            self._feeding.upstream_opened()
         try:
             for type_url, request in subscriptions:
                 upstream.send(request)
@@ -180,6 +189,8 @@ class Stream:
         finally:
             self._upstream = None
             self.session.upstream_ended()
+            if self._feeding is not None:
+                self._feeding.upstream_ended()
         self._record_upstream_end(end)
         return end
 
@@ -196,6 +207,8 @@ class Stream:
                 return
             if not self._ended.done():
                 raw, peeked, generation, shown = response
+                if self._feeding is not None and generation:
+                    self._feeding.sent(peeked.type_url)
                 message = self.session.response(raw, peeked, generation=generation, shown=shown)
                 newest = self.session.newest_sent(peeked.type_url)
                 self._around.observation.response_arrived(self, peeked.type_url, newest)
@@ -234,6 +247,8 @@ class Stream:
             counters.requests += 1
             for answered in requested.answered:
                 self._answered(answered)
+            if self._feeding is not None:
+                self._feeding.requested(requested.type_url, names_versions=requested.names_versions)
             if requested.upstream is not None and self._upstream is not None:
                 self._upstream.send(requested.upstream)
             if requested.type_url == _LISTENER:
@@ -243,6 +258,8 @@ class Stream:
         if answered.error is not None:
             self._around.counters.refused += 1
         self._around.observation.response_answered(self, answered.sent.type_url, answered.sent)
+        if self._feeding is not None and not answered.sent.generation:
+            self._feeding.answered()
         self._learning.add(answered)
 
     def _learned(self, answered: Answered, reasons: Mapping[str, str]) -> None:
@@ -259,10 +276,9 @@ class Stream:
                     "reason": answered.error,
                 },
             )
-            whole = not self._dialect.resources_are_wrapped or sent.type_url not in WHOLE_STATE
-            if whole or not reasons:
+            if sent.type_url not in WHOLE_STATE or not reasons:
                 return
-        if accepted is None or not self._leading or sent.response is None:
+        if accepted is None or not self._leading or sent.response is None or not sent.generation:
             return
         try:
             accepted.accepted(
@@ -270,7 +286,8 @@ class Stream:
                 dialect=self._dialect,
                 type_url=sent.type_url,
                 response=sent.response,
-                request=answered.request,
+                keep=partial(self.session.worth_keeping, sent.type_url),
+                whole=not self._dialect.resources_are_wrapped and sent.type_url in WHOLE_STATE,
                 refused_names=frozenset(reasons),
             )
         except Exception:
@@ -281,11 +298,17 @@ class Stream:
 
     def upstream_answered(self) -> None:
         """The first response has come on an upstream stream."""
+        if self._feeding is not None:
+            self._feeding.upstream_answered()
         if self._leading:
             self._around.reachability.answered()
 
     async def take(self, upstream: UpstreamStream, response: bytes, peeked: Response) -> None:
         """Take a response from an upstream stream. Raises WireError."""
+        if self._feeding is not None and self._feeding.told_less:
+            # This stream takes Envoy for one that has nothing: it would not say what is gone.
+            upstream.begin_anew()
+            return
         type_url, counters = peeked.type_url, self._around.counters
         counters.responses += 1
         if self._around.interception.intercepts(type_url):
@@ -333,9 +356,37 @@ class Stream:
             "the agent refused a configuration and keeps the last good one",
             extra={"type_url": peeked.type_url, "version": peeked.version, "reason": reason},
         )
+        if self._feeding is not None and not rewrite.generation:
+            self._feeding.answered()
         nack = self.session.refusal(peeked, reason, generation=rewrite.generation)
         if nack is not None and self._upstream is not None:
             self._upstream.send(nack)
+
+    # From saved configuration
+
+    @property
+    def stale(self) -> Feeding | None:
+        """The saved configuration that Envoy got and that nothing has replaced; None without."""
+        feeding = self._feeding
+        return feeding if feeding is not None and feeding.types else None
+
+    def _feeding_of(self, around: Surroundings, dialect: Dialect) -> Feeding | None:
+        if around.stale_start is None:
+            return None
+        return Feeding(
+            around.stale_start,
+            dialect,
+            node=lambda: self.session.node,
+            subscription=self.session.asked_for,
+            put=self._put_saved,
+        )
+
+    async def _put_saved(self, type_url: str, response: bytes) -> None:
+        peeked = self._dialect.read_response(response)
+        if self._rewriting.concerns(self.session.node, type_url):
+            await self._rewriting.add(self.session.node, Rewrite(response, peeked, generation=0))
+        else:
+            await self._responses.put(_ToEnvoy(response, peeked, 0, response))
 
     # The agent's own types
 
@@ -354,8 +405,14 @@ class Stream:
         """Give a response to its interceptor and answer it, now or when this stream leads."""
         if self._leading:
             upstream.send(self._around.interception.answer(self._dialect, response, peeked))
+            self._save_own(response, peeked)
         else:
             upstream.not_answered[peeked.type_url] = response, peeked
+
+    def _save_own(self, response: bytes, peeked: Response) -> None:
+        stale_start = self._around.stale_start
+        if stale_start is not None and self._around.interception.has_accepted(peeked):
+            stale_start.saved.own_accepted(peeked.type_url, self._dialect, response)
 
     def _envoy_overdue(self, waited_s: float, size: int, reason: str) -> None:
         """End the connection; a status could not be sent behind the response that is not read."""

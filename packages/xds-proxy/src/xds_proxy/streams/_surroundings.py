@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from xds_proxy.saved._stale_start import StaleStart
 from xds_proxy.status._counters import Counters
 from xds_proxy.status._reachability import Reachability
 from xds_proxy.streams._injection import InjectedRequests
@@ -27,3 +28,4 @@ class Surroundings(NamedTuple):
     bounds: WriteBounds
     rewriters: Sequence[Rewriter]
     accepted: AcceptedResponses | None
+    stale_start: StaleStart | None

@@ -74,6 +74,10 @@ class UpstreamStream:
         if self._queued_bytes > self._max_queued_bytes:
             self._does_not_read(f"more than {self._max_queued_bytes} bytes of requests wait for it")
 
+    def begin_anew(self) -> None:
+        """End this stream, so that the next one begins with what Envoy has now."""
+        self._end(Cause.ENDED, grpc.StatusCode.OK, "it is opened anew", failure=None)
+
     def end_for_malformed(self, error: WireError) -> None:
         """End this stream for a response that cannot be read."""
         end = malformed("the control plane's response", error)
