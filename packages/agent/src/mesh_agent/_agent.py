@@ -7,6 +7,7 @@ depends on still answers.
 import asyncio
 import logging
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from functools import partial
 
 import envoy_supervisor
@@ -84,7 +85,7 @@ async def _run_until_stopped(
     adapter = EnvoyAdapter() if config.adapt_to_envoy else None
     relay = await stack.enter_async_context(
         xds_proxy.relaying(
-            config.relay,
+            replace(config.relay, saved=config.state.configuration),
             interceptors(config, secrets, learned, dns),
             observer=listener_changes,
             rewriters=tuple(each for each in (wasm, adapter) if each is not None),

@@ -197,6 +197,11 @@ def _control_plane(status: Mapping[str, object], now: datetime) -> Iterator[Row]
         said = f"{where + ', ' if where else ''}NOT CONNECTED{lasting}{reason}"
         yield Row("control plane", said, Tone.BAD)
     yield from _other_control_planes(xds, where, now)
+    if since := text(xds, "stale_since"):
+        said = f"{since}: Envoy has saved configuration, as no control plane answers"
+        yield Row("STALE SINCE", said, Tone.DOUBTFUL, below=True)
+    problem = text(mapping(xds, "saved"), "problem")
+    yield Row("NOT SAVED", problem, Tone.DOUBTFUL, below=True)
     yield Row("also trusted", text(learned, "roots"), below=True)
     yield Row("PROBLEM", text(learned, "problem"), Tone.BAD, below=True)
 

@@ -104,6 +104,9 @@ def _describe_xds(address: str, status: xds_proxy.RelayStatus) -> Mapping[str, o
         "since": status.since,
         "last_error": status.last_error,
         "streams": status.streams,
+        "stale_since": status.stale_since,
+        "stale_types": sorted(status.stale_types),
+        "saved": {} if status.saved is None else dataclasses.asdict(status.saved),
         "types": {type_url: describe_type(known) for type_url, known in status.types.items()},
     }
 

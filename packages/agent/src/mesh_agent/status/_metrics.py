@@ -186,6 +186,28 @@ def relay_metrics(status: xds_proxy.RelayStatus, totals: xds_proxy.Counters) -> 
         "Resources whose newest version was refused, and refusals that name no resource.",
         sum(len(known.refused) for known in status.types.values()),
     )
+    yield gauge(
+        "mesh_agent_xds_stale_types",
+        "Resource types of which Envoy has saved configuration, as no control plane answered.",
+        len(status.stale_types),
+    )
+    yield counter(
+        "mesh_agent_xds_stale_starts_total",
+        "Envoys that were given saved configuration.",
+        totals.stale_starts,
+    )
+    if status.saved is not None:
+        yield gauge(
+            "mesh_agent_xds_saved_bytes",
+            "Size of the saved configuration.",
+            sum(each.bytes for each in status.saved.types.values()),
+        )
+        if status.saved.current_at is not None:
+            yield gauge(
+                "mesh_agent_xds_saved_timestamp_seconds",
+                "Until when the saved configuration is known to have been the newest.",
+                status.saved.current_at.timestamp(),
+            )
     yield counter(
         "istio_agent_xds_proxy_requests", "Requests to the control plane.", totals.requests
     )
