@@ -118,6 +118,8 @@ def test_the_stream_is_told_as_it_stands() -> None:
         "mesh_agent_xds_control_plane_healthy{address=a:1}": 0,
         "mesh_agent_xds_control_plane_healthy{address=b:1}": 1,
         "mesh_agent_xds_streams": 2,
+        "mesh_agent_xds_stale_types": 0,
+        "mesh_agent_xds_stale_starts_total": 0,
         "mesh_agent_xds_types_refused": 1,
         "mesh_agent_xds_resources_refused": 0,
         "istio_agent_xds_proxy_requests_total": 1,

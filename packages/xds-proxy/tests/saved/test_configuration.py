@@ -201,7 +201,7 @@ async def test_a_directory_that_cannot_be_made_is_told_once_and_tried_again(
         (tmp_path / "s").unlink()
 
         async def some_time_later() -> bool:
-            await clock.advance(1.0)
+            await clock.advance(20.0)
             return saved.status.writes > 0
 
         await until(some_time_later, what="a write", seen=lambda: saved.status)

@@ -49,17 +49,17 @@ def stale_response(
     saved: the type's resources; None if it is not saved. version: the type's, as it was saved.
     names: those that Envoy asks for; None for all. has: names that it has from saved configuration.
     """
+    missing: list[str] = []
     if names is None:
         if saved is None:
             return None
-        found, missing = list(saved.values()), []
+        found = list(saved.values())
     else:
         known = saved or {}
         # Delta adds to what is there. State of the world, too, for all types that are asked for by
         # name; but a control plane sends all of them, and so does this.
         wanted = sorted(names - has if dialect.resources_are_wrapped else names)
         found = [known[name] for name in wanted if name in known]
-        missing = []
         if type_url in _EMPTY_IF_MISSING:
             missing = [name for name in wanted if name not in known]
         found += (_empty(type_url, name) for name in missing)

@@ -246,7 +246,7 @@ class Feeding:
                 return
 
     async def _begin(self) -> bool:
-        """Check what is saved; returns whether it can be used, and nobody has answered yet."""
+        """Check what is saved; returns whether it can be used and no control plane answers."""
         stale = self._stale
         stale.saved.belongs_to(self._node())
         current_at = await stale.saved.load()
