@@ -195,7 +195,7 @@ async def test_a_directory_that_cannot_be_made_is_told_once_and_tried_again(
     async with saved_in(tmp_path / "s", clock) as saved:
         accept(saved, a="1")
         await clock.advance(1.0)
-        await until(lambda: saved.status.problem, what="a problem")
+        await until(lambda: "the configuration is not saved" in caplog.messages, what="a warning")
         for _ in range(30):
             await clock.advance(1.0)
         (tmp_path / "s").unlink()
