@@ -33,6 +33,7 @@ _REMOVED_RESOURCE_NAMES = 8
 _RESOURCE_NAME_NAME = 1
 
 _ANY_TYPE_URL, _ANY_VALUE = 1, 2
+_FIRST_STRING, _SECOND_STRING = 1 << 3 | 2, 2 << 3 | 2
 _IN_ANY = frozenset({_ANY_TYPE_URL, _ANY_VALUE})
 _BODY_NAME = 1
 _WRAPPED_VERSION, _WRAPPED_BODY, _WRAPPED_NAME = 1, 2, 3
@@ -213,6 +214,22 @@ def _name_in_any(data: bytes, span: Span) -> str:
 
     Whether a resource is valid is for Envoy to say.
     """
+    start, end = span
+    # As every serialiser writes it: a short type URL, the value, and the name first in that.
+    if end - start > 4 and data[start] == _FIRST_STRING and data[start + 1] < 0x80:
+        at = start + 2 + data[start + 1]
+        if at < end and data[at] == _SECOND_STRING and not data[start + 2 : at].endswith(_WRAPPER):
+            at += 1
+            while at < end and data[at] >= 0x80:
+                at += 1
+            at += 1
+            if at + 1 < end and data[at] == _FIRST_STRING and data[at + 1] < 0x80:
+                name = at + 2 + data[at + 1]
+                if name <= end:
+                    try:
+                        return data[at + 2 : name].decode()
+                    except UnicodeDecodeError:
+                        return ""
     found = scan(data, _IN_ANY, *span)
     values = found.get(_ANY_VALUE)
     if not values:

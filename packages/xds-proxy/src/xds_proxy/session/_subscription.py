@@ -61,9 +61,9 @@ class SotwSubscription:
         self._told: bytes | None = None
         self._named_resources = False
 
-    def note(self, raw: bytes, request: Request) -> None:  # noqa: ARG002 - delta reads more
+    def note(self, raw: bytes, request: Request) -> None:
         self._newest = raw
-        if not self._named_resources:
+        if not self._named_resources and _has_more(raw, request):
             self._named_resources = _names_resources(raw)
 
     def passed_on(self, raw: bytes) -> None:
@@ -199,6 +199,15 @@ def held_versions(raw: bytes, request: Request) -> dict[str, str]:
         found = scan(raw, _ENTRY, *span)
         held[text(raw, found.get(_ENTRY_KEY))] = text(raw, found.get(_ENTRY_VALUE))
     return held
+
+
+def _has_more(raw: bytes, request: Request) -> bool:
+    """Say whether a request has fields besides those that were read; quicker than to look."""
+    read = 0
+    for spans in request.changes.values():
+        for start, end in spans:
+            read += end - start + (2 if end - start < 128 else 3 if end - start < 16384 else 4)
+    return read != len(raw)
 
 
 def _names_resources(raw: bytes) -> bool:
