@@ -212,4 +212,4 @@ class SessionMachine(RuleBasedStateMachine):
 
 
 TestSession = SessionMachine.TestCase
-TestSession.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestSession.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)

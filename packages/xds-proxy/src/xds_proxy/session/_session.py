@@ -149,7 +149,8 @@ class Session:
         reasons: Mapping[str, str] = {}
         if answered.error is not None:
             reasons = refused_resources(versions, answered.error)
-            self.delivery_status.resources_refused(type_url, reasons, versions, at=at)
+            if not self._comes_again(answered.sent):
+                self.delivery_status.resources_refused(type_url, reasons, versions, at=at)
             if type_url not in WHOLE_STATE or not reasons:
                 # Which of the others Envoy has got to is not known: it has what it had before.
                 return reasons
@@ -166,6 +167,8 @@ class Session:
         """
         self.generation += 1
         self.is_open = True
+        if self.dialect is DELTA and self.generation > 1:
+            self.delivery_status.refusals_come_again()
         requests: list[tuple[str, bytes]] = []
         for type_url, known in self._types.items():
             held = known.held.versions if self.dialect is DELTA else _NOTHING
@@ -284,9 +287,17 @@ class Session:
         at = self._now()
         if error is None:
             self.delivery_status.accepted(sent.type_url, sent.version, at=at)
-        else:
+        elif not self._comes_again(sent):
             self.delivery_status.refused(sent.type_url, sent.version, error, at=at)
         return Answered(sent=sent, error=error, request=raw)
+
+    def _comes_again(self, sent: Sent) -> bool:
+        """Say whether the upstream stream sends again what Envoy refuses of an earlier one's.
+
+        It was not told that Envoy has it. A resource that is gone meanwhile does not come again,
+        and in delta its removal does not either, so the refusal would be in force for ever.
+        """
+        return self.dialect is DELTA and self.is_open and sent.generation != self.generation
 
     def _take(
         self,

@@ -61,7 +61,16 @@ class _Refusal(NamedTuple):
 class _Delivery:
     """The knowledge of one type; `at` is Unix time, as there is one for each message."""
 
-    __slots__ = ("acked", "at", "control_plane", "in_use", "nack", "refused", "version")
+    __slots__ = (
+        "acked",
+        "at",
+        "control_plane",
+        "in_use",
+        "nack",
+        "refused",
+        "refused_before",
+        "version",
+    )
 
     def __init__(self) -> None:
         self.version = ""
@@ -71,6 +80,8 @@ class _Delivery:
         self.control_plane = ""
         self.nack: str | None = None
         self.refused: dict[str, _Refusal] = {}
+        self.refused_before: dict[str, float] = {}
+        """Since when resources were refused whose refusal may come again."""
 
     def shown(self) -> TypeStatus:
         refused = tuple(
@@ -106,6 +117,7 @@ class DeliveryStatus:
             for name in _Delivery.__slots__:
                 setattr(copy, name, getattr(delivery, name))
             copy.refused = dict(delivery.refused)
+            copy.refused_before = dict(delivery.refused_before)
 
     @property
     def types(self) -> Mapping[str, TypeStatus]:
@@ -182,6 +194,13 @@ class DeliveryStatus:
         for name, reason in reasons.items():
             _refuse(known, name, _Refusal(versions.get(name, ""), reason, at, frozenset()))
 
+    def refusals_come_again(self) -> None:
+        """Each resource that is refused will be sent once more, and those that are gone won't."""
+        for known in self._types.values():
+            if known.refused:
+                known.refused_before = {name: each.since for name, each in known.refused.items()}
+                known.refused.clear()
+
     def resources_accepted(
         self, type_url: str, names: Iterable[str] | None, *, besides: Collection[str] = ()
     ) -> None:
@@ -202,7 +221,8 @@ def _refuse(known: _Delivery, name: str, refusal: _Refusal) -> None:
     before = known.refused.pop(name, None)
     if len(known.refused) >= _MAX_REFUSED:
         del known.refused[next(iter(known.refused))]
-    since = refusal.since if before is None else before.since
+    earlier = known.refused_before.pop(name, refusal.since)
+    since = earlier if before is None else before.since
     known.refused[name] = refusal._replace(since=since)
 
 
