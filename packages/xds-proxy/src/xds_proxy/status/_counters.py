@@ -31,5 +31,7 @@ class Counters:
     """responses that Envoy refused, or that an interceptor did"""
     passed_calls: int = 0
     """calls of other services that Envoy began, and that passed to the control plane"""
+    beyond_limit: int = 0
+    """streams that the relay ended for a response that is larger than it takes"""
     dropped: int = 0
     """responses of a type that neither Envoy nor the agent understands"""
