@@ -58,8 +58,7 @@ async def test_levels_are_told_by_scope_before_the_agent_has_started() -> None:
     levels = json.loads(body)
     assert status == 200
     assert levels["default"] == levels["xdsproxy"] == levels["dns"] == "info"
-    assert levels["wasm"] == "info"
-    assert "gcecred" not in levels
+    assert "wasm" not in levels
 
 
 @pytest.mark.parametrize("query", ["dns=debug", "paths=dns:debug", "paths=sds:info,dns:debug"])
@@ -87,7 +86,7 @@ async def test_the_name_of_a_logger_is_a_scope() -> None:
     [
         ("dns=loud", "'loud' is not one of debug, info, warn, error, fatal, none"),
         ("dms=debug", "log scope 'dms': there is no such scope and no such logger; there are all"),
-        ("gcecred=debug", "nothing is logged in this scope here"),
+        ("wasm=debug", "nothing is logged in this scope here"),
         ("envoy=debug", "envoy's levels are changed at its own admin interface"),
         ("paths=envoy config:debug", "POST /logging?level=debug on port 15000"),
         ("level=", "is not one of"),

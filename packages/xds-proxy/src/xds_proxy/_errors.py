@@ -21,16 +21,8 @@ class WireError(XdsProxyError):
     """Bytes that are no discovery message, or a message beyond the relay's bounds."""
 
 
-class TranslationError(XdsProxyError):
-    """A message that has no form in the other dialect, or too large a one."""
-
-
 class InterceptorRefused(XdsProxyError):
     """Raised by an interceptor that cannot use a response; its text becomes the NACK's message."""
-
-
-class RewriteRefused(XdsProxyError):
-    """Raised by a rewriter that cannot use a response; its text becomes the NACK's message."""
 
 
 class UpstreamError(XdsProxyError):

@@ -1,46 +1,60 @@
-"""The relay: a gRPC server on Envoy's socket, and an upstream stream for each of Envoy's."""
+"""The relay: a gRPC server on Envoy's socket that opens one upstream stream for each of Envoy's."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import grpc
 import grpc.aio
 
-from mesh_lifecycle import Clock, SystemClock, in_background
+from mesh_lifecycle import Backoff, Clock, SystemClock
 from mesh_listening import ListenError, LogLimiter, Port, grpc_acceptor, grpc_server, listening_at
-from xds_proxy._config import OnDisconnect, RelayConfig
+from xds_proxy._config import RelayConfig
 from xds_proxy._errors import ConfigError, SocketError, UpstreamError
-from xds_proxy._relay_status import HeldConfiguration, RelayStatus
 from xds_proxy.protocol._dialect import DIALECTS, SERVICE, Dialect
-from xds_proxy.services._pass_through import PassThrough
-from xds_proxy.status._acks_and_nacks import DeliveryStatus
+from xds_proxy.status._acks_and_nacks import DeliveryStatus, TypeStatus
 from xds_proxy.status._counters import Counters
 from xds_proxy.status._reachability import Reachability
 from xds_proxy.streams._ends import End, Side
 from xds_proxy.streams._injection import InjectedRequest, InjectedRequests
 from xds_proxy.streams._interception import Interception, Interceptor
 from xds_proxy.streams._leading_stream import EnvoyStreams
-from xds_proxy.streams._learning import AcceptedResponses
-from xds_proxy.streams._memory_release import MemoryRelease
 from xds_proxy.streams._response_observer import Observation, ResponseObserver
-from xds_proxy.streams._rewriting import Rewriter
 from xds_proxy.streams._stream import Stream, is_for_envoy
-from xds_proxy.streams._surroundings import Surroundings
 from xds_proxy.streams._writing import WriteBounds
-from xds_proxy.upstream._control_planes import ControlPlanes, control_planes
-from xds_proxy.upstream._credentials import FurtherRoots, OwnCertificate
+from xds_proxy.upstream._credentials import FurtherRoots
+from xds_proxy.upstream._dialling import dialled
 
 log = logging.getLogger("xds_proxy")
 
 _STOP_GRACE_S = 1.0
+_AGAIN = Backoff(initial_s=0.1, maximum_s=1.0, multiplier=1.5, jitter=0.2)
 _LONGEST_DETAILS = 1024
 _QUIET_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelayStatus:
+    """One moment of the relay.
+
+    connected: the control plane has answered on the leading stream.
+    since: when `connected` changed to what it is (UTC).
+    last_error: why it is not connected; None while it is, and before the first attempt.
+    types: the delivery status of each type on the leading stream, and of the agent's own types, by
+        type URL.
+    streams: the number of streams that Envoys have open; two during a hot restart.
+    """
+
+    connected: bool
+    since: datetime
+    last_error: str | None
+    types: Mapping[str, TypeStatus]
+    streams: int
 
 
 class Relay:
@@ -51,39 +65,24 @@ class Relay:
         config: RelayConfig,
         interceptors: Sequence[Interceptor],
         *,
-        rewriters: Sequence[Rewriter],
         observer: ResponseObserver | None,
-        accepted: AcceptedResponses | None,
-        planes: ControlPlanes,
+        further_roots: FurtherRoots | None = None,
         clock: Clock,
     ) -> None:
-        self._planes = planes
+        self._further_roots = further_roots
         self._config = config
+        self._observation = Observation(observer)
         self._clock = clock
         self._counters = Counters()
-        self._reachability = Reachability(planes.described, counters=self._counters, now=self._now)
-        self._interception = Interception(interceptors, now=clock.now)
+        self._reachability = Reachability(
+            config.upstream.address, counters=self._counters, now=self._now
+        )
+        self._interception = Interception(interceptors, now=self._now)
         self._injection = InjectedRequests()
         self._streams: EnvoyStreams[Stream] = EnvoyStreams(most=config.max_streams)
         self._delivery_status = DeliveryStatus()
         """Of the leading stream; without one, of the last."""
-        self._memory = MemoryRelease(quiet_s=config.trim_memory_after_s, clock=clock)
-        self._bounds = WriteBounds.of(config, clock=clock, passed=self._memory.passed)
-        self._passed = PassThrough(
-            config, open_call=planes.call_method, bounds=self._bounds, counters=self._counters
-        )
-        self._observation = Observation(observer)
-        self._around = Surroundings(
-            reachability=self._reachability,
-            counters=self._counters,
-            now=clock.now,
-            interception=self._interception,
-            injection=self._injection,
-            observation=self._observation,
-            bounds=self._bounds,
-            rewriters=tuple(rewriters),
-            accepted=accepted,
-        )
+        self._bounds = WriteBounds.of(config, clock=clock)
         self._crowding = LogLimiter(quiet_s=_QUIET_S, now=clock.monotonic)
         self._stopping = False
         self._port: Port | None = None
@@ -97,7 +96,6 @@ class Relay:
             last_error=self._reachability.last_error,
             types={**self._delivery_status.types, **self._interception.types},
             streams=len(self._streams.all),
-            control_planes=self._planes.statuses,
         )
 
     def inject(self, type_url: str, *, error: str | None = None) -> None:
@@ -114,29 +112,6 @@ class Relay:
         self._injection.put(InjectedRequest(type_url=type_url, error=error))
         if (leading := self._streams.leading) is not None:
             leading.inject()
-
-    def rewrite_again(self, type_url: str, name: str) -> None:
-        """Have a resource rewritten once more, and given to each Envoy that has it.
-
-        For a rewriter that has changed a resource and can now do better, when the control plane has
-        nothing new to say. Envoy's answer to that does not reach the control plane.
-        """
-        for stream in self._streams.all:
-            stream.rewrite_again(type_url, name)
-
-    @property
-    def held(self) -> tuple[HeldConfiguration, ...]:
-        """The resources of each Envoy, the oldest stream first; put together when it is read."""
-        return tuple(
-            HeldConfiguration(
-                node=stream.session.node,
-                process=stream.process,
-                leading=stream.leading,
-                resources=stream.session.held(),
-                types=stream.session.delivery_status.types,
-            )
-            for stream in self._streams.all
-        )
 
     @property
     def port(self) -> Port:
@@ -161,7 +136,16 @@ class Relay:
 
     async def _serve(self, dialect: Dialect, envoy: grpc.aio.ServicerContext[bytes, bytes]) -> None:
         stream = Stream(
-            dialect=dialect, envoy=envoy, known=self._delivery_status, around=self._around
+            dialect=dialect,
+            envoy=envoy,
+            reachability=self._reachability,
+            counters=self._counters,
+            now=self._now,
+            delivery_status=DeliveryStatus(self._delivery_status.types),
+            interception=self._interception,
+            injection=self._injection,
+            observation=self._observation,
+            bounds=self._bounds,
         )
         async with asyncio.TaskGroup() as group:
             writing = group.create_task(stream.write_envoy(), name="xds-proxy: responses to Envoy")
@@ -178,7 +162,7 @@ class Relay:
     async def _relay_among_others(self, stream: Stream, dialect: Dialect) -> End:
         """Relay a stream, which leads until a newer one comes, and return its end."""
         crowded_out = self._streams.add(stream)
-        self._delivery_status = stream.session.delivery_status
+        self._delivery_status = stream.delivery_status
         try:
             if crowded_out is not None:
                 await self._end_crowded_out(crowded_out)
@@ -192,45 +176,49 @@ class Relay:
         finally:
             self._observation.stream_ended(stream)
             if self._streams.remove(stream) and (successor := self._streams.leading) is not None:
-                self._delivery_status = successor.session.delivery_status
+                self._delivery_status = successor.delivery_status
                 log.info("an older stream of Envoy's leads again")
             stream.closed.set()
         return end
 
     async def _relay_until_end(self, stream: Stream, dialect: Dialect) -> End:
         async with asyncio.TaskGroup() as group:
-            tasks = [
-                group.create_task(stream.run(), name="xds-proxy: stream"),
-                group.create_task(self._keep_upstream(stream, dialect), name="xds-proxy: upstream"),
-            ]
+            work = group.create_task(self._relay(stream, dialect), name="xds-proxy: stream")
             end = await stream.wait_end()
-            for task in tasks:
-                task.cancel()
+            work.cancel()
         return end
 
-    async def _keep_upstream(self, stream: Stream, dialect: Dialect) -> None:
-        """Open upstream streams, one after the other, as long as Envoy's stream lasts."""
-        while True:
+    async def _relay(self, stream: Stream, dialect: Dialect) -> None:
+        give_up_at = self._clock.monotonic() + self._config.hold_s
+        for delay_s in _AGAIN.delays():
             try:
-                async with self._planes.call(dialect) as control_plane:
-                    ended = await stream.relay(control_plane)
-                end = End(by=Side.CONTROL_PLANE, code=ended.code, details=ended.details)
+                async with dialled(
+                    self._config.upstream,
+                    path=dialect.path,
+                    max_message_bytes=self._config.max_message_bytes,
+                    now=self._clock.now(),
+                    further_roots=self._further_roots,
+                ) as control_plane:
+                    await stream.relay(control_plane)
             except UpstreamError as error:
-                self._reachability.failed(error.reason, leading=stream.leading)
-                end = self._unreachable(error)
-            if self._config.on_disconnect is OnDisconnect.END:
-                await stream.end_after_responses(end)
-                return
-            await self._planes.wait_to_retry()
+                self._reachability.failed(error.reason, leading=self._leads(stream))
+                if self._clock.monotonic() + delay_s > give_up_at:
+                    stream.end(self._unreachable(error))
+                    return
+            await self._clock.sleep(delay_s)
 
     def _unreachable(self, error: UpstreamError) -> End:
-        details = f"cannot reach the control plane at {self._planes.described}: {error.reason}"
+        address = self._config.upstream.address
+        details = f"cannot reach the control plane at {address}: {error.reason}"
         return End(by=Side.CONTROL_PLANE, code=error.code, details=details)
+
+    def _leads(self, stream: Stream) -> bool:
+        return self._streams.leading is stream
 
     def _record_end(self, stream: Stream, end: End) -> None:
         if end.by is Side.ENVOY:
             self._counters.envoy_ended += 1
-        if end.by is not Side.CONTROL_PLANE and stream.leading:
+        if end.by is not Side.CONTROL_PLANE and self._leads(stream):
             self._reachability.no_answer_yet()
         log.debug(
             "stream ended",
@@ -263,22 +251,14 @@ async def relaying(
     config: RelayConfig,
     interceptors: Sequence[Interceptor] = (),
     *,
-    rewriters: Sequence[Rewriter] = (),
     observer: ResponseObserver | None = None,
-    accepted: AcceptedResponses | None = None,
     further_roots: FurtherRoots | None = None,
-    own_certificate: OwnCertificate | None = None,
     clock: Clock | None = None,
 ) -> AsyncIterator[Relay]:
     """Serve Envoy's ADS socket for as long as the block runs; the socket file is gone afterwards.
 
-    rewriters: change resources on their way to Envoy, one after the other.
-    observer: is told of the responses to Envoy. accepted: is given those that Envoy accepted.
     further_roots: called for each connection with the root file's content; returns the roots that
         are trusted besides; PEM. Not called for plaintext and the system's roots.
-    own_certificate: returns the workload's own certificate, which is shown to the control plane
-        where the token is missing, has expired or was refused, and no other certificate is
-        configured.
 
     The control plane is first called when Envoy calls, so it need not be reachable at the start.
 
@@ -290,28 +270,16 @@ async def relaying(
     types = [interceptor.type_url for interceptor in interceptors]
     if len(types) != len(set(types)):
         raise ConfigError(f"two interceptors for one type: {', '.join(sorted(types))}")
-    clock = clock or SystemClock()
-    async with control_planes(
-        config.upstream,
-        max_message_bytes=config.max_message_bytes,
+    relay = Relay(
+        config,
+        interceptors,
+        observer=observer,
         further_roots=further_roots,
-        own_certificate=own_certificate,
-        # If Envoy's stream ends with the one to the control plane, that is left as it is.
-        moves_back=config.on_disconnect is OnDisconnect.RECONNECT,
-        clock=clock,
-    ) as planes:
-        relay = Relay(
-            config,
-            interceptors,
-            rewriters=rewriters,
-            observer=observer,
-            accepted=accepted,
-            planes=planes,
-            clock=clock,
-        )
-        async with _listening(config, relay):
-            log.info("serving xDS to Envoy", extra={"socket": str(config.socket_path)})
-            yield relay
+        clock=clock or SystemClock(),
+    )
+    async with _listening(config, relay):
+        log.info("serving xDS to Envoy", extra={"socket": str(config.socket_path)})
+        yield relay
 
 
 @asynccontextmanager
@@ -321,8 +289,6 @@ async def _listening(config: RelayConfig, relay: Relay) -> AsyncIterator[None]:
     options = _server_options(config.max_message_bytes) + grpc_server.options(limits)
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(relay._bounds.watched())
-        releasing = in_background(relay._memory.run(), name="xds-proxy: memory of large messages")
-        await stack.enter_async_context(releasing)
         try:
             listening = stack.enter_context(listening_at(path, mode=config.socket_mode))
             acceptor = await stack.enter_async_context(
@@ -332,7 +298,7 @@ async def _listening(config: RelayConfig, relay: Relay) -> AsyncIterator[None]:
             server = grpc.aio.server(
                 interceptors=[grpc_server.OnlyThroughAcceptor()], options=options
             )
-            server.add_generic_rpc_handlers((_handlers(relay._serve), relay._passed))
+            server.add_generic_rpc_handlers((_handlers(relay._serve),))
             stack.push_async_callback(server.stop, _STOP_GRACE_S)
             inside = grpc_server.listen_inside(server)
         except ListenError as error:

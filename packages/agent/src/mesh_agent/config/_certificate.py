@@ -3,7 +3,8 @@
 from datetime import timedelta
 
 import certclient
-from istio_settings import NodeIdentity, Settings
+from mesh_agent.config._node import NodeIdentity
+from mesh_agent.config._settings import Settings
 
 _MOUNTED = "./etc/certs"
 _REVOCATION_LIST = "./var/run/secrets/istio/crl/ca-crl.pem"

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from istio_settings import ProxyConfig, Settings
+from mesh_agent.config._proxy_config import ProxyConfig
+from mesh_agent.config._settings import Settings
 
 _SDS_DIRECTORY = "./var/run/secrets/workload-spiffe-uds"
 _GATEWAY_CREDENTIALS = "./var/run/secrets/credential-uds/socket"

@@ -7,13 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from istio_settings import (
-    NodeIdentity,
-    PodInfo,
-    ProxyConfig,
-    Settings,
-)
+from mesh_agent.config._node import NodeIdentity, PodInfo
+from mesh_agent.config._proxy_config import ProxyConfig
 from mesh_agent.config._scrape_targets import scrape_targets
+from mesh_agent.config._settings import Settings
 from mesh_listening import HTTP_LIMITS, ConnectionLimits
 from mesh_status_server import Source
 

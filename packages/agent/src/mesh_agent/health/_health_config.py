@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from istio_settings import ProxyConfig, Settings
+from mesh_agent.config._proxy_config import ProxyConfig
+from mesh_agent.config._settings import Settings
 
 if TYPE_CHECKING:
     from mesh_probes import Probe, Thresholds

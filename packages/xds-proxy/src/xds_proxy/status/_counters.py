@@ -29,7 +29,5 @@ class Counters:
     """streams that Envoy ended"""
     refused: int = 0
     """responses that Envoy refused, or that an interceptor did"""
-    passed_calls: int = 0
-    """calls of other services that Envoy began, and that passed to the control plane"""
     dropped: int = 0
     """responses of a type that neither Envoy nor the agent understands"""

@@ -7,7 +7,7 @@ import certclient
 import envoy_supervisor
 import xds_proxy
 from envoy_supervisor import JSON
-from istio_settings import NodeIdentity
+from mesh_agent.config._node import NodeIdentity
 
 
 def results(

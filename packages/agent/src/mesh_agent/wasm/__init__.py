@@ -1,1 +1,0 @@
-"""Envoy's filters of remote Wasm modules, which the agent fetches for it."""

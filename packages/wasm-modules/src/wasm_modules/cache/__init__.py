@@ -1,1 +1,0 @@
-"""The modules on disk: what was fetched, by which names it is known, and when it is removed."""

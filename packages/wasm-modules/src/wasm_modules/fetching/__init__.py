@@ -1,1 +1,0 @@
-"""HTTP requests to hosts that a configuration names: which addresses, over which TLS, how much."""

@@ -1,1 +1,0 @@
-"""Modules taken out of gzip and tar, whatever a hostile archive says of itself."""

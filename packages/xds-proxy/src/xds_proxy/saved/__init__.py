@@ -1,1 +1,0 @@
-"""The last accepted configuration on disk, for an Envoy that starts without a control plane."""

@@ -1,1 +1,0 @@
-"""One stream of Envoy across the upstream streams that serve it: what it asked for and has."""
