@@ -8,7 +8,8 @@ Field numbers: envoy/service/discovery/v3/discovery.proto; google/rpc/status.pro
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 from xds_proxy._errors import WireError
 from xds_proxy.protocol._wire import Span, bytes_field, scan, string_field, text, varint_field
@@ -60,7 +61,7 @@ class Response:
     control_plane: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Dialect:
     """One dialect. A field number of 0 means that its messages have no such field.
 
@@ -82,11 +83,11 @@ class Dialect:
     response_nonce: int
     response_control_plane: int
     resources_are_wrapped: bool
-    _of_request: frozenset[int] = field(init=False, repr=False)
-    _of_response: frozenset[int] = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        of_request = {
+    @cached_property
+    def _of_request(self) -> frozenset[int]:
+        """The fields of a request that are read."""
+        read = {
             self.request_node,
             self.request_type_url,
             self.request_held_versions,
@@ -94,15 +95,20 @@ class Dialect:
             self.request_error,
         }
         if self.request_unsubscribe:
-            of_request |= {self.request_subscribe, self.request_unsubscribe}
-        of_response = {
-            self.response_type_url,
-            self.response_version,
-            self.response_nonce,
-            self.response_control_plane,
-        }
-        object.__setattr__(self, "_of_request", frozenset(of_request))
-        object.__setattr__(self, "_of_response", frozenset(of_response))
+            read |= {self.request_subscribe, self.request_unsubscribe}
+        return frozenset(read)
+
+    @cached_property
+    def _of_response(self) -> frozenset[int]:
+        """The fields of a response that are read."""
+        return frozenset(
+            {
+                self.response_type_url,
+                self.response_version,
+                self.response_nonce,
+                self.response_control_plane,
+            }
+        )
 
     @property
     def path(self) -> str:
