@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -206,8 +207,9 @@ async def test_calls_are_limited_and_there_is_room_again(start_relay: RelayStart
 
 
 async def test_a_control_plane_that_does_not_read_ends_the_call_and_no_other(
-    start_relay: RelayStarter,
+    start_relay: RelayStarter, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.WARNING)
     async with (
         asyncio.timeout(PATIENCE_S),
         control_plane(further_paths=PATHS) as plane,
@@ -225,8 +227,11 @@ async def test_a_control_plane_that_does_not_read_ends_the_call_and_no_other(
 
         writing = asyncio.create_task(write())
         stream = await plane.accept()
-        assert await call.code() is grpc.StatusCode.UNAVAILABLE
-        assert "has not taken a message" in (await call.details() or "")
+        # A client of gRPC that is still sending may see the reset before the status.
+        code = await call.code()
+        assert code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.INTERNAL)
+        (told,) = [vars(r)["reason"] for r in caplog.records if r.name == "xds_proxy"]
+        assert "has not taken a message" in told
         await asyncio.wait([writing])
         writing.exception()
         await stream.closed.wait()

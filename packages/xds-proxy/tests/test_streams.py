@@ -366,7 +366,8 @@ async def test_a_message_beyond_the_bound_ends_the_upstream_stream(
                 await upstream.send(b"x" * 100_001)
                 await upstream.closed.wait()
                 await _answers(await plane.accept(), envoy)
-                assert running.relay.counters.control_plane_failed == 1
+                assert running.relay.counters.beyond_limit == 1
+                assert running.relay.counters.control_plane_failed == 0
 
 
 async def test_a_request_beyond_the_bound_ends_envoys_stream(start_relay: RelayStarter) -> None:

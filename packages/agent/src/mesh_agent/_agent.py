@@ -31,6 +31,7 @@ from mesh_agent.identity._workload_secrets import OwnSecrets, workload_secrets
 from mesh_agent.logs._reopening import reopening_access_logs
 from mesh_agent.readiness._certificate import watch_certificate
 from mesh_agent.status._agent_endpoints import agent_endpoints
+from mesh_agent.status._control_plane_debug import debug_tap
 from mesh_agent.status._parts import AgentParts
 from mesh_agent.token_exchange._token_server import token_server
 from mesh_agent.wasm._wasm_filters import wasm_filters
@@ -95,6 +96,7 @@ async def _run_until_stopped(
     )
     if wasm is not None:
         wasm.on_recovered(relay.rewrite_again)
+    await stack.enter_async_context(debug_tap(relay.ask, config.status.debug_tap_port))
     envoy = await stack.enter_async_context(envoy_supervisor.running(place.applied(config.envoy)))
     stack.enter_context(listener_changes.told_to(envoy))
     stack.enter_context(reopening_access_logs(envoy))

@@ -71,6 +71,7 @@ ISTIOS_VARIABLES = frozenset(
         "KUBERNETES_SERVICE_HOST",
         "PROXY_XDS_VIA_AGENT",
         "PROXY_XDS_DEBUG_VIA_AGENT",
+        "PROXY_XDS_DEBUG_VIA_AGENT_PORT",
         "ISTIO_DELTA_XDS",
         "PROXY_CONFIG_XDS_AGENT",
         "BOOTSTRAP_XDS_AGENT",
@@ -194,6 +195,8 @@ _STS = {
 }
 _STS_PORT = {"sts_port": 15463}
 EXAMPLES = {
+    "PROXY_XDS_DEBUG_VIA_AGENT": Example("true"),
+    "PROXY_XDS_DEBUG_VIA_AGENT_PORT": Example("15999", {"PROXY_XDS_DEBUG_VIA_AGENT": "true"}),
     "INSTANCE_IP": Example("127.0.9.2"),
     "HOST_IP": Example("192.0.2.9"),
     "POD_NAME": Example("other"),

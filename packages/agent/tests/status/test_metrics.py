@@ -112,6 +112,7 @@ def test_the_stream_is_told_as_it_stands() -> None:
         control_plane_not_reading=10,
         crowded_out=11,
         passed_calls=12,
+        beyond_limit=13,
     )
     assert read(metrics.relay_metrics(status, totals)) == {
         "mesh_agent_xds_connected": 1,
@@ -133,6 +134,7 @@ def test_the_stream_is_told_as_it_stands() -> None:
         "mesh_agent_xds_not_reading_total{side=control_plane}": 10,
         "mesh_agent_xds_streams_crowded_out_total": 11,
         "mesh_agent_xds_passed_calls_total": 12,
+        "mesh_agent_xds_responses_beyond_limit_total": 13,
         "mesh_agent_xds_responses_dropped_total": 8,
     }
 

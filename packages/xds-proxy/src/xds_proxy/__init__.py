@@ -16,6 +16,8 @@ from xds_proxy._config import (
 from xds_proxy._errors import (
     ConfigError,
     InterceptorRefused,
+    NoAnswer,
+    NotConnected,
     RewriteRefused,
     SocketError,
     WireError,
@@ -69,6 +71,8 @@ __all__ = [
     "ResponseObserver",
     # errors
     "ConfigError",
+    "NoAnswer",
+    "NotConnected",
     "SocketError",
     "WireError",
     "XdsProxyError",

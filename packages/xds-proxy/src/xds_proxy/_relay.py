@@ -20,10 +20,12 @@ from xds_proxy._relay_status import HeldConfiguration, RelayStatus
 from xds_proxy.protocol._dialect import DIALECTS, SERVICE, Dialect
 from xds_proxy.saved._configuration import SavedConfiguration, saving
 from xds_proxy.saved._stale_start import StaleStart
+from xds_proxy.services._client_status import ClientStatusHandler
 from xds_proxy.services._pass_through import PassThrough
 from xds_proxy.status._acks_and_nacks import DeliveryStatus
 from xds_proxy.status._counters import Counters
 from xds_proxy.status._reachability import Reachability
+from xds_proxy.streams._debug_requests import DebugRequests, is_debug_type
 from xds_proxy.streams._ends import End, Side
 from xds_proxy.streams._injection import InjectedRequest, InjectedRequests
 from xds_proxy.streams._interception import Interception, Interceptor
@@ -75,6 +77,8 @@ class Relay:
         self._passed = PassThrough(
             config, open_call=planes.call_method, bounds=self._bounds, counters=self._counters
         )
+        self._client_status = ClientStatusHandler(lambda: self.held, bounds=self._bounds)
+        self._debug = DebugRequests()
         self._observation = Observation(observer)
         self._saved = saved
         self._stale_start: StaleStart | None = None
@@ -91,6 +95,7 @@ class Relay:
             now=clock.now,
             interception=self._interception,
             injection=self._injection,
+            debug=self._debug,
             observation=self._observation,
             bounds=self._bounds,
             rewriters=tuple(rewriters),
@@ -142,6 +147,27 @@ class Relay:
         for stream in self._streams.all:
             stream.rewrite_again(type_url, name)
 
+    async def ask(
+        self, type_url: str, names: Sequence[str] = (), *, timeout_s: float = 5.0
+    ) -> bytes:
+        """Ask the control plane for a debug type, and return its answer, a `DiscoveryResponse`.
+
+        type_url: `istio.io/debug`, or one that begins with `istio.io/debug/`. One question is asked
+        at a time, on the stream that leads.
+
+        Raises:
+            NotConnected: there is no stream to a control plane that answers.
+            NoAnswer: no answer came within `timeout_s`.
+            ValueError: it is no debug type.
+        """
+        if not is_debug_type(type_url):
+            raise ValueError(f"{type_url} is no type of Istio's for debugging")
+
+        def leading() -> tuple[Dialect, Callable[[bytes], None]] | None:
+            return None if self._streams.leading is None else self._streams.leading.asks()
+
+        return await self._debug.ask(type_url, names, leading=leading, timeout_s=timeout_s)
+
     @property
     def held(self) -> tuple[HeldConfiguration, ...]:
         """The resources of each Envoy, the oldest stream first; put together when it is read."""
@@ -151,6 +177,7 @@ class Relay:
                 process=stream.process,
                 leading=stream.leading,
                 resources=stream.session.held(),
+                requested=stream.session.requested(),
                 types=stream.session.delivery_status.types,
             )
             for stream in self._streams.all
@@ -363,7 +390,9 @@ async def _listening(config: RelayConfig, relay: Relay) -> AsyncIterator[None]:
             server = grpc.aio.server(
                 interceptors=[grpc_server.OnlyThroughAcceptor()], options=options
             )
-            server.add_generic_rpc_handlers((_handlers(relay._serve), relay._passed))
+            server.add_generic_rpc_handlers(
+                (_handlers(relay._serve), relay._client_status, relay._passed)
+            )
             stack.push_async_callback(server.stop, _STOP_GRACE_S)
             inside = grpc_server.listen_inside(server)
         except ListenError as error:

@@ -46,6 +46,7 @@ class HeldConfiguration:
     node: its serialised `envoy.config.core.v3.Node`; empty before its first request.
     process: its process id, None if it is unknown. leading: its stream is the one that leads.
     resources: by type URL and name; state-of-the-world versions are the response's.
+    requested: the names that it asks for, by type URL.
     types: the delivery status, with the resources that it refused.
     """
 
@@ -53,4 +54,5 @@ class HeldConfiguration:
     process: int | None
     leading: bool
     resources: Mapping[str, Mapping[str, Held]]
+    requested: Mapping[str, frozenset[str]]
     types: Mapping[str, TypeStatus]

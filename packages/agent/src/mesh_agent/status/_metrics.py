@@ -232,6 +232,11 @@ def relay_metrics(status: xds_proxy.RelayStatus, totals: xds_proxy.Counters) -> 
         totals.crowded_out,
     )
     yield counter(
+        "mesh_agent_xds_responses_beyond_limit_total",
+        "Responses that ended a stream because they were larger than the relay takes.",
+        totals.beyond_limit,
+    )
+    yield counter(
         "mesh_agent_xds_passed_calls_total",
         "Calls of other services, such as load reports, that passed to the control plane.",
         totals.passed_calls,

@@ -143,6 +143,7 @@ class Dialect:
         self,
         *,
         type_url: str,
+        names: Sequence[str] = (),
         version: str = "",
         nonce: str = "",
         error: str | None = None,
@@ -152,12 +153,15 @@ class Dialect:
 
         It needs no node, as Envoy's first request on the stream had one.
 
+        names: that are subscribed to; without any, all resources of the type.
         version: in use, for state of the world. held: version by name of each resource that is in
         use, for delta's first request.
         """
         request = string_field(self.request_type_url, type_url) + string_field(
             self.request_nonce, nonce
         )
+        # A repeated field has its empty strings too.
+        request += b"".join(bytes_field(self.request_subscribe, name.encode()) for name in names)
         if self.request_version:
             request += string_field(self.request_version, version)
         else:

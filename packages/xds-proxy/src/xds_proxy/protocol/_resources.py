@@ -40,6 +40,7 @@ _WRAPPED_VERSION, _WRAPPED_BODY, _WRAPPED_NAME = 1, 2, 3
 _IN_WRAPPED = frozenset({_WRAPPED_VERSION, _WRAPPED_BODY, _WRAPPED_NAME})
 _JUST_RESOURCES = frozenset({_RESOURCES})
 _JUST_REMOVED = frozenset({_REMOVED, _REMOVED_RESOURCE_NAMES})
+_IN_BODY = frozenset({_BODY_NAME})
 _NO_SPANS = [(0, 0)]
 _WRAPPER = b"/envoy.service.discovery.v3.Resource"
 
@@ -237,6 +238,7 @@ def _name_in_any(data: bytes, span: Span) -> str:
     start, end = found.get(_ANY_TYPE_URL, _NO_SPANS)[-1]
     number = _WRAPPED_NAME if data[start:end].endswith(_WRAPPER) else _BODY_NAME
     try:
-        return text(data, scan(data, frozenset({number}), *values[-1]).get(number))
+        wanted = _IN_BODY if number == _BODY_NAME else frozenset({number})
+        return text(data, scan(data, wanted, *values[-1]).get(number))
     except WireError:
         return ""

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from xds_proxy._errors import WireError
+from xds_proxy._errors import BeyondLimit, WireError
 
 MAX_FIELDS = 1_000_000
 """The most top-level fields in one message; a message with more is refused."""
@@ -56,7 +56,7 @@ def scan(  # noqa: C901, PLR0912 - one loop without calls: it runs once for each
         while position < end:
             budget -= 1
             if budget < 0:
-                raise WireError(f"message has more than {MAX_FIELDS} fields")
+                raise BeyondLimit(f"it has more than {MAX_FIELDS} fields")
             tag = data[position]
             position += 1
             if tag > 0x7F:
@@ -107,7 +107,7 @@ def fields(data: bytes, start: int = 0, end: int | None = None) -> Iterator[Fiel
     while position < end:
         budget -= 1
         if budget < 0:
-            raise WireError(f"message has more than {MAX_FIELDS} fields")
+            raise BeyondLimit(f"it has more than {MAX_FIELDS} fields")
         first = position
         try:
             tag, position = _varint(data, position)

@@ -256,6 +256,10 @@ class Session:
             held[type_url] = known.held.snapshot()
         return held
 
+    def requested(self) -> Mapping[str, frozenset[str]]:
+        """Return the names that Envoy asks for, by type URL."""
+        return {type_url: known.subscription.names() for type_url, known in self._types.items()}
+
     def _note_subscription(self, known: _Type, raw: bytes, request: Request) -> None:
         asked = known.subscription
         before = asked.size

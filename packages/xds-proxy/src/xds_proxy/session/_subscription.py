@@ -37,6 +37,9 @@ class Subscription(Protocol):
     def refusal(self, nonce: str, error: str) -> bytes:
         """Return a request that refuses a response (NACK) and leaves the subscription as it is."""
 
+    def names(self) -> frozenset[str]:
+        """Return the names that are subscribed to; empty if that is all resources, and no more."""
+
     @property
     def size(self) -> int:
         """About the bytes that are kept."""
@@ -153,6 +156,9 @@ class DeltaSubscription:
     def subscribes_to(self, name: str) -> bool:
         """Say whether a resource is asked for by its name, or with all."""
         return self.wildcard or name in self._names
+
+    def names(self) -> frozenset[str]:
+        return frozenset(self._names)
 
     def passed_on(self, raw: bytes) -> None:
         """Each request is a change; there is nothing to compare the next one with."""

@@ -114,14 +114,22 @@ class Reachability:
             message = "the control plane ended the stream with an error"
             self._fails(reason, message, leading=True, at_once=True)
 
-    def unusable(self, reason: str, *, not_reading: bool, leading: bool) -> None:
-        """The relay ended a stream: the control plane does not read it, or what it sent is bad."""
+    def not_reading(self, reason: str, *, leading: bool) -> None:
+        """The relay ended a stream that the control plane does not read."""
+        self._counters.control_plane_not_reading += 1
+        message = "the control plane does not read, its stream is ended"
+        self._fails(reason, message, leading=leading, at_once=True)
+
+    def malformed(self, reason: str, *, leading: bool) -> None:
+        """The relay ended a stream for a response that it could not read."""
+        self._counters.control_plane_failed += 1
         message = "the control plane sent a malformed response, its stream is ended"
-        if not_reading:
-            self._counters.control_plane_not_reading += 1
-            message = "the control plane does not read, its stream is ended"
-        else:
-            self._counters.control_plane_failed += 1
+        self._fails(reason, message, leading=leading, at_once=True)
+
+    def beyond_limit(self, reason: str, *, leading: bool) -> None:
+        """The relay ended a stream for a response that is larger than the relay takes."""
+        self._counters.beyond_limit += 1
+        message = "a response is beyond a limit of the relay, its stream is ended"
         self._fails(reason, message, leading=leading, at_once=True)
 
     def no_answer_yet(self) -> None:

@@ -7,7 +7,7 @@ from enum import Enum, auto
 
 import grpc
 
-from xds_proxy._errors import WireError
+from xds_proxy._errors import BeyondLimit, WireError
 
 
 class Side(Enum):
@@ -35,6 +35,8 @@ class Cause(Enum):
     UNREACHABLE = auto()
     NOT_READING = auto()
     MALFORMED = auto()
+    BEYOND_LIMIT = auto()
+    """by the relay, for a response that is larger than it takes"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +55,9 @@ class UpstreamEnd:
 
 def malformed(what: str, error: WireError) -> End:
     """Return the end of a stream on which a message could not be read."""
+    if isinstance(error, BeyondLimit):
+        details = f"{what} is beyond a limit of the agent's relay: {error}"
+        return End(by=Side.RELAY, code=grpc.StatusCode.RESOURCE_EXHAUSTED, details=details)
     return End(
         by=Side.RELAY, code=grpc.StatusCode.INTERNAL, details=f"{what} is malformed: {error}"
     )

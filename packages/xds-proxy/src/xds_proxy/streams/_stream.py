@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import NamedTuple, Protocol
 
@@ -139,6 +139,13 @@ class Stream:
         """Have a resource rewritten once more, if a rewriter had changed it."""
         if self._around.rewriters:
             self._rewriting.again(type_url, name)
+
+    def asks(self) -> tuple[Dialect, Callable[[bytes], None]] | None:
+        """Return the dialect, and what sends a request of the agent's own; None if nothing does."""
+        upstream = self._upstream
+        if upstream is None or not upstream.has_answer:
+            return None
+        return self._dialect, upstream.send
 
     def end(self, end: End) -> None:
         """End the stream; of several ends the first one counts."""
@@ -315,6 +322,8 @@ class Stream:
             self._intercept(upstream, response, peeked)
         elif type_url in self._around.injection:
             pass  # an answer to a report needs none
+        elif self._around.debug.arrived(type_url, response):
+            pass  # or it came too late
         elif not is_for_envoy(type_url):
             counters.responses -= 1
             self._drop(peeked)
@@ -326,10 +335,13 @@ class Stream:
 
     def _record_upstream_end(self, end: UpstreamEnd) -> None:
         reachability, leading = self._around.reachability, self._leading
-        if end.cause is not Cause.ENDED:
-            not_reading = end.cause is Cause.NOT_READING
-            reason = end.failure or end.details
-            reachability.unusable(reason, not_reading=not_reading, leading=leading)
+        reason = end.failure or end.details
+        if end.cause is Cause.NOT_READING:
+            reachability.not_reading(reason, leading=leading)
+        elif end.cause is Cause.MALFORMED:
+            reachability.malformed(reason, leading=leading)
+        elif end.cause is Cause.BEYOND_LIMIT:
+            reachability.beyond_limit(reason, leading=leading)
         elif end.failure is None or end.code is grpc.StatusCode.OK:
             reachability.ended(end.code, end.details, leading=leading)
         else:

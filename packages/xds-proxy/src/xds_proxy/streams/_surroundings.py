@@ -8,6 +8,7 @@ from typing import NamedTuple
 from xds_proxy.saved._stale_start import StaleStart
 from xds_proxy.status._counters import Counters
 from xds_proxy.status._reachability import Reachability
+from xds_proxy.streams._debug_requests import DebugRequests
 from xds_proxy.streams._injection import InjectedRequests
 from xds_proxy.streams._interception import Interception
 from xds_proxy.streams._learning import AcceptedResponses
@@ -24,6 +25,7 @@ class Surroundings(NamedTuple):
     now: Callable[[], float]
     interception: Interception
     injection: InjectedRequests
+    debug: DebugRequests
     observation: Observation
     bounds: WriteBounds
     rewriters: Sequence[Rewriter]

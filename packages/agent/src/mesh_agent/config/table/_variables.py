@@ -139,11 +139,10 @@ CONFIGURATION = (
     ),
     Setting(
         "PROXY_XDS_DEBUG_VIA_AGENT",
-        TOLD,
-        "nothing is served on port 15004; `mesh-agent status` and /debug/status "
-        "on the status port tell how configuration stands",
-        silent=("false",),
+        HONOURED,
+        "ask the control plane on port 15004, besides /debug/control-plane on the status port",
     ),
+    Setting("PROXY_XDS_DEBUG_VIA_AGENT_PORT", HONOURED, "another port than 15004 for that"),
     Setting(
         "ISTIO_DELTA_XDS",
         HONOURED,
