@@ -164,14 +164,21 @@ class Session:
         """There is a new upstream stream.
 
         Returns the requests that subscribe anew, each with its type URL, in Envoy's order.
+
+        In delta they name what Envoy has with its versions, one resource without its version: a
+        control plane that has nothing new to say would otherwise look like one that hangs.
         """
         self.generation += 1
         self.is_open = True
         if self.dialect is DELTA and self.generation > 1:
             self.delivery_status.refusals_come_again()
         requests: list[tuple[str, bytes]] = []
+        answer_is_sure = False
         for type_url, known in self._types.items():
             held = known.held.versions if self.dialect is DELTA else _NOTHING
+            if held and not answer_is_sure:
+                held = {**held, next(iter(held)): ""}
+                answer_is_sure = True
             if (again := known.subscription.again(held)) is not None:
                 requests.append((type_url, again))
         if requests and self.node:
