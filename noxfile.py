@@ -33,8 +33,14 @@ nox.options.sessions = ["lint", "types", "boundaries", "tests"]
 
 PACKAGES = {package.folder.name: package for package in packages()}
 CONSTRAINTS = ROOT / "tools" / "constraints.txt"
-PARALLEL = ("--numprocesses", str((os.cpu_count() or 1) + 1), "--dist", "loadfile")
-"""Tests wait more than they compute. A file's tests stay in one process, for its fixtures' sake."""
+PARALLEL = (
+    *("--numprocesses", str(2 * (os.cpu_count() or 1) + 1)),
+    *("--dist", "loadfile", "--no-loadscope-reorder"),
+)
+"""Tests wait more than they compute. A file's tests stay in one process, for its fixtures' sake.
+
+Files are taken in their order, in which those that wait longest come first.
+"""
 each_package = nox.parametrize("package", [nox.param(name, id=name) for name in PACKAGES])
 
 
@@ -94,12 +100,19 @@ def run_unit_tests(session: nox.Session, package: Package) -> None:
 @nox.session(python=newest_python() or sys.executable, reuse_venv=False)
 @each_package
 def alone(session: nox.Session, package: str) -> None:
-    """A package from its wheel, in the newest versions, on the newest Python: its tests.
+    """A package from its wheel on the newest Python, with nothing but what it declares.
 
-    Without slow ones and those that start an Envoy, to which it is all the same which Python
+    Every module is imported, every command asked for its help. `--tests` runs its tests there
+    too, but for slow ones and those that start an Envoy, to which it is all the same which Python
     wrote its bytes.
     """
-    run_from_wheels(session, PACKAGES[package], CONSTRAINTS)
+    chosen = PACKAGES[package]
+    if session.posargs and "--tests" not in session.posargs:
+        session.error("arguments are for its tests, which are run with --tests: give that too")
+    check_wheel(session, chosen, CONSTRAINTS)
+    if "--tests" in session.posargs:
+        arguments = [word for word in session.posargs if word != "--tests"]
+        test_wheel(session, chosen, CONSTRAINTS, *arguments)
 
 
 @nox.session(reuse_venv=False)
@@ -109,20 +122,29 @@ def lowest(session: nox.Session, package: str) -> None:
     chosen = PACKAGES[package]
     constraints = Path(session.virtualenv.location, "lowest.txt")
     constraints.write_text("\n".join(lowest_versions(closure(chosen))) + "\n")
-    run_from_wheels(session, chosen, constraints)
+    check_wheel(session, chosen, constraints)
+    test_wheel(session, chosen, constraints, *session.posargs)
 
 
-def run_from_wheels(session: nox.Session, package: Package, constraints: Path) -> None:
-    """Import and test a package with nothing of this checkout on the path but its tests."""
-    wheels = {each.name: build_wheel(session, each) for each in closure(package, "test")}
-    required = [wheels[each.name] for each in closure(package)]
-    # First with nothing but what users get, so that a test tool cannot pass for a requirement.
+def check_wheel(session: nox.Session, package: Package, constraints: Path) -> None:
+    """Install a package as its users do, and check all of it that needs no test to be checked."""
+    required = [build_wheel(session, each) for each in closure(package)]
     session.install("--constraint", str(constraints), *required)
-    session.run("python", str(ROOT / "tools" / "public_face.py"), package.import_name)
-    tools = (*wheels.values(), *third_party(package, "test"), "pytest-xdist")
+    check = (str(ROOT / "tools" / "installed.py"), str(package.folder), package.name)
+    session.run("python", *check, package.import_name)
+    if package.extras:
+        with_extras = f"{build_wheel(session, package)}[{','.join(package.extras)}]"
+        session.install("--constraint", str(constraints), with_extras)
+        session.run("python", *check, package.import_name, "--extras")
+
+
+def test_wheel(session: nox.Session, package: Package, constraints: Path, *arguments: str) -> None:
+    """Run a package's tests with nothing of this checkout on the path but the tests."""
+    wheels = [build_wheel(session, each) for each in closure(package, "test")]
+    tools = (*wheels, *third_party(package, "test"), "pytest-xdist")
     session.install("--constraint", str(constraints), *tools)
     chosen = ("--without-envoy", "-m", "not slow", str(package.folder / "tests"))
-    session.run("pytest", *chosen, *PARALLEL, *session.posargs)
+    session.run("pytest", *chosen, *PARALLEL, *arguments)
 
 
 WHEELS: dict[str, str] = {}

@@ -90,6 +90,7 @@ async def stop_under_held_requests(
     return stopped_at
 
 
+@pytest.mark.slow
 async def test_sigterm_lets_requests_under_way_finish(tmp_path: Path, record: Record) -> None:
     async with mesh_of(MESH, tmp_path) as mesh:
         async with constant_load(through_frontend(mesh, "/"), rate_per_s=100) as load:
@@ -132,6 +133,7 @@ async def test_envoy_does_not_outlive_a_killed_agent_and_both_come_back(
         assert backend.agent.pid != agent
 
 
+@pytest.mark.slow
 async def test_a_killed_envoy_is_replaced_by_its_agent(tmp_path: Path, record: Record) -> None:
     loop = asyncio.get_running_loop()
     async with mesh_of(MESH, tmp_path) as mesh:
@@ -154,6 +156,7 @@ async def test_a_killed_envoy_is_replaced_by_its_agent(tmp_path: Path, record: R
         assert processes_of(backend)[1] != (envoy,)
 
 
+@pytest.mark.slow
 async def test_one_of_two_replicas_stops_and_no_request_is_lost(
     tmp_path: Path, record: Record
 ) -> None:

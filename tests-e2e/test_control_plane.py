@@ -116,6 +116,7 @@ async def test_an_edited_endpoint_is_in_use_soon(tmp_path: Path, record: Record)
         assert load.report.failures == []
 
 
+@pytest.mark.slow
 async def test_an_invalid_configuration_keeps_the_last_good_one(tmp_path: Path) -> None:
     async with mesh_of(MESH, tmp_path) as mesh:
         file, log = mesh.state.config / "colour.yaml", mesh.control_plane.spec.log

@@ -114,6 +114,7 @@ async def test_names_are_answered_without_control_plane_and_envoy(
         assert await addresses_of(mesh, "backend.default") == {outbound(mesh)}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="port 53, and a resolv.conf of its own, need root")
 @pytest.mark.skipif(shutil.which("unshare") is None, reason="there is no unshare")
 async def test_a_program_that_knows_nothing_of_the_mesh_calls_by_name(tmp_path: Path) -> None:

@@ -107,6 +107,7 @@ async def test_a_check_that_does_not_hold_fails_the_run(tmp_path: Path) -> None:
     assert "wrong: expected status 404, got 200" in output
 
 
+@pytest.mark.slow
 async def test_a_program_that_ends_fails_the_run_with_its_last_output(tmp_path: Path) -> None:
     file = tmp_path / "mesh.yaml"
     file.write_text(
@@ -124,6 +125,7 @@ async def test_a_program_that_ends_fails_the_run_with_its_last_output(tmp_path: 
     assert errors.endswith("broken.log:\n  no database\n")
 
 
+@pytest.mark.slow
 async def test_one_signal_stops_everything_in_order(tmp_path: Path) -> None:
     state = tmp_path / "state"
     async with mesh_local_up(write_mesh(tmp_path), state) as process:

@@ -85,6 +85,7 @@ async def test_callers_are_known_by_their_certificates(mesh: RunningMesh) -> Non
         assert answer == {"message": "hello, ada", "served-by": "greeter", "caller": CALLER}
 
 
+@pytest.mark.slow
 async def test_only_certificates_of_the_mesh_are_accepted(
     mesh: RunningMesh, tmp_path: Path
 ) -> None:
@@ -128,6 +129,7 @@ async def settings_frame(address: str, context: ssl.SSLContext | None, port: int
     return len(head) == 9 and head[3] == 4
 
 
+@pytest.mark.slow
 async def test_a_server_that_is_another_than_the_name_s_is_refused(mesh: RunningMesh) -> None:
     """A service's name leads to a server with a certificate of the mesh, but not its own."""
     file = mesh.state.config / "vault.yaml"

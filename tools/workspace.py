@@ -24,6 +24,7 @@ class Package:
     name: str
     import_name: str
     requirements: tuple[str, ...]
+    extras: tuple[str, ...]
     groups: dict[str, tuple[str, ...]]
 
     @property
@@ -45,6 +46,7 @@ def read_package(folder: Path) -> Package:
         name=distribution_name(table["project"]["name"]),
         import_name=Path(source).name,
         requirements=tuple(table["project"].get("dependencies", ())),
+        extras=tuple(table["project"].get("optional-dependencies", ())),
         groups={name: tuple(group) for name, group in table.get("dependency-groups", {}).items()},
     )
 

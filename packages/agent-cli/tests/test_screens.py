@@ -69,6 +69,18 @@ STATUS: Mapping[str, object] = {
             },
         },
     },
+    "wasm": {
+        "filters": {
+            "shop.auth": {
+                "url": "oci://registry.example/auth:v1",
+                "file": None,
+                "reason": "https://registry.example/v2/auth/manifests/v1: status 503",
+                "without_module": "requests are denied",
+                "since": "2030-01-01T11:58:00+00:00",
+            },
+            "shop.headers": {"file": "/cache/a.wasm"},
+        }
+    },
     "names": {
         "addresses": ["127.0.0.1:15053"],
         "upstreams": ["10.0.0.2:53"],
@@ -94,6 +106,17 @@ STATUS: Mapping[str, object] = {
 
 def test_the_screen_of_everything(golden: Callable[[str, object], None]) -> None:
     golden("everything.txt", render_status(STATUS, now=NOW) + "\n")
+
+
+def test_filters_with_their_modules_are_one_line() -> None:
+    wasm = {"filters": {"shop.headers": {"file": "/cache/a.wasm"}}}
+    shown = render_status({"wasm": wasm}, now=NOW)
+    assert "1 filter with its module" in shown
+    assert "Wasm" not in render_status({"wasm": {}}, now=NOW)
+    many = {str(number): {"reason": "x"} for number in range(12)}
+    shown = render_status({"wasm": {"filters": many}}, now=NOW)
+    assert "12 filters, 12 WITHOUT A MODULE" in shown
+    assert "and 2 more" in shown
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 200])
@@ -308,3 +331,17 @@ def test_a_reader_that_leaves_is_no_error(serve: Serve) -> None:
         )
     assert result.stderr == ""
     assert result.stdout.strip() in {"0", "1"}
+
+
+def test_extensions_that_envoy_lacks_are_shown_by_what_was_done() -> None:
+    adaptations = [
+        {"extension": "istio.stats", "action": "removed", "lost": "metrics", "times": 3},
+        {"extension": "istio.alpn", "action": "translated", "lost": "", "times": 1},
+        {"extension": "istio_authn", "action": "denied", "lost": "all are denied", "times": 1},
+        "no object",
+    ]
+    shown = render_status({"adaptations": adaptations}, now=NOW)
+    assert "removed      istio.stats" in shown
+    assert "translated   istio.alpn" in shown
+    assert "istio_authn: all are denied" in shown
+    assert "removed" not in render_status({"adaptations": []}, now=NOW)

@@ -114,6 +114,19 @@ def test_the_table_of_an_agent_in_trouble(golden: Callable[[str, object], None])
     golden("trouble.txt", render_status(status, now=NOW) + "\n")
 
 
+def test_several_control_planes(golden: Callable[[str, object], None]) -> None:
+    since = "2030-01-01T11:57:00+00:00"
+    planes = [
+        {"address": "a:15012", "healthy": False, "last_error": "refused", "since": since},
+        {"address": "b:15012", "healthy": True, "last_error": None, "since": since},
+        {"address": "c:15012", "healthy": True, "last_error": None, "since": since},
+        {"address": "d:15012", "healthy": None, "last_error": None, "since": since},
+        "garbage",
+    ]
+    xds = {"control_plane": "b:15012", "connected": True, "since": since, "control_planes": planes}
+    golden("several_control_planes.txt", render_status({**STATUS, "xds": xds}, now=NOW) + "\n")
+
+
 @pytest.mark.parametrize(
     "status",
     [

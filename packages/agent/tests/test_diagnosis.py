@@ -61,6 +61,19 @@ def test_two_servers(tmp_path: Path) -> None:
     ]
 
 
+def test_further_control_planes_are_examined_too(tmp_path: Path) -> None:
+    config = diagnosed(tmp_path, MESH_AGENT_FURTHER_CONTROL_PLANES="b.example:15012")
+    assert [(each.serves, each.address, each.name, each.signs) for each in config.servers] == [
+        (
+            "configuration and certificates",
+            "istiod.istio-system.svc:15012",
+            "istiod.istio-system.svc",
+            True,
+        ),
+        ("configuration", "b.example:15012", "b.example", False),
+    ]
+
+
 def test_files_that_are_not_there_are_left_to_the_doctor(tmp_path: Path) -> None:
     config = diagnosed(tmp_path, SECRET_TTL="soon", POD_NAMESPACE="shop")
     assert [each.partition(":")[0] for each in config.problems] == ["SECRET_TTL"]

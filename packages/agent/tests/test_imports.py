@@ -20,6 +20,8 @@ RARELY_USED = {
     "shutil",
     "tempfile",
     "typer",
+    "wasm_modules",
+    "xds_adapter",
     "xds_server.sources._snapshot_store",
     "yaml",
 }
@@ -28,8 +30,7 @@ RARELY_USED = {
 def test_a_configuration_in_json_does_not_load_yamls_library() -> None:
     program = (
         "import json, sys; import mesh_agent._process\n"
-        "from mesh_agent.config._layers import mesh_layer, parse_layer; "
-        "from mesh_agent.config._proxy_config import merge_layers\n"
+        "from istio_settings import merge_layers, mesh_layer, parse_layer\n"
         "text = json.dumps({'discoveryAddress': 'a:1', 'drainDuration': '1s'})\n"
         "merge_layers([mesh_layer('mesh', ''), parse_layer('PROXY_CONFIG', text)])\n"
         "print(json.dumps(list(sys.modules)))"

@@ -13,18 +13,20 @@ CLUSTER = "type.googleapis.com/envoy.config.cluster.v3.Cluster"
 START = datetime(2030, 1, 1, tzinfo=UTC)
 
 
-def _sent(delivery: DeliveryStatus, version: str, *, second: int = 0) -> None:
-    at = START + timedelta(seconds=second)
-    delivery.response_sent(type_url=CLUSTER, version=version, nonce=f"nonce-{version}", at=at)
+def _sent(delivery: DeliveryStatus, version: str, *, second: int = 0, of: str = "") -> None:
+    at = START.timestamp() + second
+    delivery.response_sent(CLUSTER, version, at=at, control_plane=of)
 
 
 def _answered(
     delivery: DeliveryStatus, version: str, *, error: str | None = None, second: int = 0
-) -> str | None:
-    at = START + timedelta(seconds=second)
-    return delivery.response_answered(
-        type_url=CLUSTER, nonce=f"nonce-{version}", error=error, at=at
-    )
+) -> None:
+    at = START.timestamp() + second
+    if error is not None:
+        delivery.refused(CLUSTER, version, error, at=at)
+    else:
+        delivery.accepted(CLUSTER, version, at=at)
+        delivery.resources_accepted(CLUSTER, None)
 
 
 def test_a_sent_version_waits_for_its_answer() -> None:
@@ -43,7 +45,7 @@ def test_a_refused_version_leaves_the_accepted_one_in_use() -> None:
     _sent(delivery, "1")
     _answered(delivery, "1")
     _sent(delivery, "2")
-    assert _answered(delivery, "2", error="bad") == "2"
+    _answered(delivery, "2", error="bad")
     status = delivery.types[CLUSTER]
     assert (status.version, status.acked, status.nack, status.in_use) == ("2", False, "bad", "1")
 
@@ -51,29 +53,13 @@ def test_a_refused_version_leaves_the_accepted_one_in_use() -> None:
 def test_the_control_plane_is_the_one_that_sent_the_newest_response() -> None:
     delivery = DeliveryStatus()
     for version, identifier in (("1", "old"), ("2", "new")):
-        delivery.response_sent(
-            type_url=CLUSTER,
-            version=version,
-            nonce=f"nonce-{version}",
-            at=START,
-            control_plane=identifier,
-        )
+        _sent(delivery, version, of=identifier)
     _answered(delivery, "1")
     assert delivery.types[CLUSTER].control_plane == "new"
     _answered(delivery, "2", error="bad")
     assert delivery.types[CLUSTER].control_plane == "new"
     _sent(delivery, "3")
     assert delivery.types[CLUSTER].control_plane == ""
-
-
-def test_a_changed_subscription_is_no_answer() -> None:
-    """It bears the nonce of the last response, and after a NACK it must not look like an ACK."""
-    delivery = DeliveryStatus()
-    _sent(delivery, "1")
-    _answered(delivery, "1", error="bad")
-    _answered(delivery, "1")
-    assert delivery.types[CLUSTER].nack == "bad"
-    assert _answered(delivery, "") is None
 
 
 def test_a_late_ack_of_an_older_version_does_not_accept_the_newest() -> None:
@@ -85,14 +71,13 @@ def test_a_late_ack_of_an_older_version_does_not_accept_the_newest() -> None:
     assert (status.version, status.acked, status.in_use) == ("2", False, "1")
 
 
-def test_a_new_stream_forgets_nonces_and_keeps_versions() -> None:
+def test_a_new_stream_keeps_versions() -> None:
     first = DeliveryStatus()
     _sent(first, "1")
     _answered(first, "1")
     _sent(first, "2")
-    delivery = DeliveryStatus(first.types)
+    delivery = DeliveryStatus(first)
     delivery.type_requested(CLUSTER, names_versions=True)
-    _answered(delivery, "2")
     status = delivery.types[CLUSTER]
     assert (status.acked, status.in_use) == (False, "1")
     assert delivery.version_in_use("unknown") == ""
@@ -102,7 +87,7 @@ def test_an_envoy_that_has_nothing_of_a_type_yet_says_so_in_its_first_request() 
     first = DeliveryStatus()
     _sent(first, "1")
     _answered(first, "1")
-    delivery = DeliveryStatus(first.types)
+    delivery = DeliveryStatus(first)
     delivery.type_requested(CLUSTER, names_versions=False)
     assert delivery.types == {}
     _sent(delivery, "1")
@@ -121,17 +106,50 @@ def test_what_is_in_use_was_sent_and_accepted(steps: list[tuple[int, str]]) -> N
         version = str(number)
         if step == "sent":
             _sent(delivery, version)
-        else:
+        elif CLUSTER in delivery.types:
             acked |= {version} if step == "ack" else set()
             _answered(delivery, version, error="bad" if step == "nack" else None)
         for status in delivery.types.values():
             assert status.in_use is None or status.in_use in acked
-            assert not (status.acked and status.nack)
             assert not status.acked or status.in_use is not None
+
+
+def test_in_delta_a_refusal_is_in_force_until_its_resource_is_accepted_or_gone() -> None:
+    delivery = DeliveryStatus()
+    _sent(delivery, "1")
+    _answered(delivery, "1", error="a: bad")
+    versions = {"a": "a1", "b": "b1"}
+    delivery.resources_refused(CLUSTER, {"a": "bad"}, versions, at=START.timestamp() + 1)
+    _sent(delivery, "2")
+    delivery.accepted(CLUSTER, "2", at=START.timestamp() + 2)
+    delivery.resources_accepted(CLUSTER, ("b",))
+    status = delivery.types[CLUSTER]
+    assert (status.acked, status.nack, status.in_use) == (True, "a: bad", "2")
+    delivery.refused(CLUSTER, "3", "a: worse", at=START.timestamp() + 3)
+    delivery.resources_refused(CLUSTER, {"a": "worse"}, {"a": "a2"}, at=START.timestamp() + 3)
+    (refused,) = delivery.types[CLUSTER].refused
+    assert refused == ("a", "a2", "worse", START + timedelta(seconds=1))
+    delivery.resources_accepted(CLUSTER, ("a",))
+    assert delivery.types[CLUSTER].refused == ()
+
+
+def test_a_refusal_that_names_nothing_is_over_when_one_of_its_resources_is_accepted() -> None:
+    delivery = DeliveryStatus()
+    _sent(delivery, "1")
+    _answered(delivery, "1", error="bad")
+    delivery.resources_refused(CLUSTER, {}, {"a": "a1", "b": "b1"}, at=0.0)
+    delivery.resources_accepted(CLUSTER, ("c",))
+    (refused,) = delivery.types[CLUSTER].refused
+    assert (refused.name, refused.reason) == ("", "bad")
+    delivery.resources_accepted(CLUSTER, ("b",))
+    assert delivery.types[CLUSTER].nack is None
 
 
 def test_memory_is_bounded_however_many_types_and_versions_come() -> None:
     delivery = DeliveryStatus()
     for number in range(5000):
-        delivery.response_sent(type_url=f"type-{number}", version="1", nonce=str(number), at=START)
+        delivery.response_sent(f"type-{number}", "1", at=0.0)
     assert len(delivery.types) == 1024
+    reasons = {f"cluster-{number}": "bad" for number in range(5000)}
+    delivery.resources_refused("type-0", reasons, {}, at=0.0)
+    assert len(delivery.types["type-0"].refused) == 256

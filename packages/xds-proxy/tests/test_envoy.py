@@ -3,80 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from envoy.config.cluster.v3 import cluster_pb2
 from envoy.service.discovery.v3 import discovery_pb2
 
+from envoys import running_envoy
 from mesh_testkit.certificates import Authority
 from relays import Messages, RelayStarter, server_credentials
 from xds_proxy.testing import ControlPlaneStream, control_plane
-
-
-@asynccontextmanager
-async def _envoy(
-    binary: Path,
-    socket_path: Path,
-    api_type: str,
-    *,
-    hot_restart: tuple[str, ...] = ("--disable-hot-restart",),
-    admin: Path | None = None,
-) -> AsyncIterator[None]:
-    source = {"ads": {}, "resource_api_version": "V3"}
-    relay = {"address": {"pipe": {"path": str(socket_path)}}}
-    http2: dict[str, object] = {"explicit_http_config": {"http2_protocol_options": {}}}
-    bootstrap = {
-        "node": {"id": "sidecar~127.0.0.1~web.default~default.svc.cluster.local", "cluster": "web"},
-        **({"admin": {"address": {"pipe": {"path": str(admin)}}}} if admin else {}),
-        "dynamic_resources": {
-            "ads_config": {
-                "api_type": api_type,
-                "transport_api_version": "V3",
-                "set_node_on_first_message_only": True,
-                "grpc_services": [{"envoy_grpc": {"cluster_name": "xds-grpc"}}],
-            },
-            "cds_config": source,
-            "lds_config": source,
-        },
-        "static_resources": {
-            "clusters": [
-                {
-                    "name": "xds-grpc",
-                    "type": "STATIC",
-                    "connect_timeout": "1s",
-                    "typed_extension_protocol_options": {
-                        "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
-                            "@type": "type.googleapis.com/"
-                            "envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
-                            **http2,
-                        }
-                    },
-                    "load_assignment": {
-                        "cluster_name": "xds-grpc",
-                        "endpoints": [{"lb_endpoints": [{"endpoint": relay}]}],
-                    },
-                }
-            ]
-        },
-    }
-    process = await asyncio.create_subprocess_exec(
-        str(binary),
-        *hot_restart,
-        *("--concurrency", "1", "--log-level", "error"),
-        *("--config-yaml", json.dumps(bootstrap)),
-        stderr=asyncio.subprocess.PIPE,
-    )
-    try:
-        yield
-    finally:
-        process.kill()  # told to stop, it would tell its parent of a hot restart to stop, too
-        _, said = await process.communicate()
-        sys.stdout.write(said.decode(errors="replace"))  # shown with a failed test
 
 
 async def _until_at_work(admin: Path) -> None:
@@ -128,7 +65,7 @@ async def test_envoy_takes_good_configuration_and_refuses_bad(
 
     async with control_plane(credentials=server_credentials(authority, "127.0.0.1")) as plane:
         async with start_relay(plane.address, root_certificate=root, token_path=token) as running:
-            async with _envoy(envoy_binary, running.socket_path, api_type):
+            async with running_envoy(envoy_binary, running.socket_path, api_type):
                 upstream = await plane.accept()
                 assert upstream.metadata["authorization"] == "Bearer workload-token"
                 first = read(await upstream.receive())
@@ -166,7 +103,7 @@ async def test_envoy_comes_back_by_itself_after_the_control_plane_was_away(
 ) -> None:
     address = f"127.0.0.1:{free_port()}"
     async with start_relay(address) as running:
-        async with _envoy(envoy_binary, running.socket_path, "GRPC"):
+        async with running_envoy(envoy_binary, running.socket_path, "GRPC"):
             async with control_plane(address=address) as plane:
                 upstream = await plane.accept()
                 await _next_request(upstream, Messages.cluster, Messages.read_request)
@@ -209,12 +146,12 @@ async def test_both_envoys_of_a_hot_restart_are_served_by_one_relay(
     try:
         async with control_plane() as plane, start_relay(plane.address) as running:
             path = running.socket_path
-            async with _envoy(envoy_binary, path, api_type, hot_restart=first, admin=admin):
+            async with running_envoy(envoy_binary, path, api_type, hot_restart=first, admin=admin):
                 old = await plane.accept()
                 await configure(old)
                 await _until_at_work(admin)
                 second = (*common, "--base-id", base_id.read_text(), "--restart-epoch", "1")
-                async with _envoy(envoy_binary, path, api_type, hot_restart=second):
+                async with running_envoy(envoy_binary, path, api_type, hot_restart=second):
                     new = await plane.accept()
                     await configure(new)
                     await accepts(old, "v2")

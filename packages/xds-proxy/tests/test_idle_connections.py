@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mesh_listening import UNIX_LIMITS, Reason
 from mesh_testkit import idle_connections, until
-from xds_proxy import RelayConfig, UpstreamConfig, relaying
+from xds_proxy import OnDisconnect, RelayConfig, UpstreamConfig, relaying
 
 IDLE = 1000
 CALL = """
@@ -30,7 +30,7 @@ async def test_a_thousand_idle_connections_of_one_process_leave_room_for_an_envo
         socket_path=path,
         # No server listens there: the relay's own words show that the call came to it.
         upstream=UpstreamConfig(address="127.0.0.1:9", root_certificate=None),
-        hold_s=0,
+        on_disconnect=OnDisconnect.END,
         # The time is long, so that silence alone ends none of them.
         limits=UNIX_LIMITS._replace(first_byte_s=300.0),
     )

@@ -21,7 +21,8 @@ from mesh_listening import Reason
 from mesh_testkit import PATIENCE_S, until
 from mesh_testkit.http2 import connected
 from relays import Messages, RelayStarter
-from xds_proxy.protocol._dialect import SERVICE
+from xds_proxy import OnDisconnect
+from xds_proxy.protocol._dialect import SERVICE, STATE_OF_THE_WORLD
 from xds_proxy.testing import (
     ControlPlane,
     ControlPlaneStream,
@@ -207,8 +208,9 @@ async def test_what_is_unread_when_its_stream_ends_is_ended_in_its_time(
         await running.until(lambda relay: relay.pending_write_bytes > 0, what="something unread")
         if by == "Envoy":
             await deaf.finish_sending(stream)
-        else:
+        else:  # its end changes nothing: the next stream is opened
             unread.end(grpc.StatusCode.UNAVAILABLE, "stopping")
+            await plane.accept()
         async with asyncio.timeout(PATIENCE_S):
             await deaf.closed.wait()
         await running.until(lambda relay: relay.pending_write_bytes == 0, what="an end of it")
@@ -298,34 +300,56 @@ async def deaf_control_plane(response: bytes, *, window: int) -> AsyncIterator[D
 
 
 @pytest.mark.parametrize("window", [0, 1000], ids=["nothing at all", "some"])
-async def test_a_control_plane_that_does_not_read_ends_the_stream_and_is_told_once(
+async def test_a_control_plane_that_does_not_read_loses_its_stream_and_envoy_keeps_its_own(
     start_relay: RelayStarter, caplog: pytest.LogCaptureFixture, window: int
 ) -> None:
     caplog.set_level(logging.WARNING)
     response = Messages.response(Messages.cluster, version="1", nonce="1", bodies=(b"x" * 100,))
+    request = Messages.request(Messages.cluster, version="1", nonce="1")
     async with (
         deaf_control_plane(response, window=window) as plane,
         start_relay(plane.address, send_timeout_s=2.0) as running,
+        envoy_stream(running.socket_path) as envoy,
+        asyncio.timeout(PATIENCE_S),
     ):
-        for times in (1, 2):
-            async with envoy_stream(running.socket_path) as envoy, asyncio.timeout(PATIENCE_S):
-                for _ in range(10):
-                    await envoy.send(Messages.request(Messages.cluster, version="1", nonce="1"))
-                while await envoy.receive() is not None:
-                    await envoy.send(Messages.request(Messages.cluster, version="1", nonce="1"))
-                code, details = await envoy.status()
-            assert code is grpc.StatusCode.UNAVAILABLE
-            assert details.startswith("the control plane does not read: it has not taken a request")
-            assert running.relay.counters.control_plane_not_reading == times
-            assert not running.relay.status.connected
-            await until(partial(has_ended, plane, times), what="the end of its stream")
-    told = [record.message for record in relays(caplog)]
-    assert set(told) == {"the control plane does not read, its stream is ended"}
+        await envoy.send(request)
+        while running.relay.counters.control_plane_not_reading < 2:
+            received = await envoy.receive()
+            assert received is not None
+            nonce = STATE_OF_THE_WORLD.read_response(received).nonce
+            await envoy.send(Messages.request(Messages.cluster, version="1", nonce=nonce))
+        await until(partial(has_ended, plane, 2), what="the end of its streams")
+        assert running.relay.status.streams == 1
+    told = relays(caplog)
+    assert {record.message for record in told} == {
+        "the control plane does not read, its stream is ended"
+    }
+    assert "it has not taken a request" in vars(told[0])["reason"]
+
+
+async def test_where_envoys_stream_ends_too_it_is_told_that_the_control_plane_does_not_read(
+    start_relay: RelayStarter,
+) -> None:
+    response = Messages.response(Messages.cluster, version="1", nonce="1", bodies=(b"x" * 100,))
+    request = Messages.request(Messages.cluster, version="1", nonce="1")
+    async with (
+        deaf_control_plane(response, window=0) as plane,
+        start_relay(plane.address, send_timeout_s=1.0, on_disconnect=OnDisconnect.END) as running,
+        envoy_stream(running.socket_path) as envoy,
+        asyncio.timeout(PATIENCE_S),
+    ):
+        await envoy.send(request)
+        while await envoy.receive() is not None:
+            await envoy.send(request)
+        code, details = await envoy.status()
+    assert code is grpc.StatusCode.UNAVAILABLE
+    assert details.startswith("the control plane does not read: it has not taken a request")
 
 
 async def test_requests_that_wait_for_the_control_plane_are_bounded(
     start_relay: RelayStarter,
 ) -> None:
+    """The next stream gets the newest of each type, whatever waited for the one before."""
     response = Messages.response(Messages.cluster, version="1", nonce="1", bodies=(b"x",))
     async with (
         deaf_control_plane(response, window=0) as plane,
@@ -333,14 +357,32 @@ async def test_requests_that_wait_for_the_control_plane_are_bounded(
         envoy_stream(running.socket_path) as envoy,
         asyncio.timeout(PATIENCE_S),
     ):
-        for _ in range(11):  # one being sent, and ten that wait
+        await envoy.send(Messages.request(Messages.cluster))
+        assert await envoy.receive() == response
+        for _ in range(11):
             await envoy.send(Messages.request(Messages.cluster, version="1" * 100_000))
-        while await envoy.receive() is not None:
-            pass
+        await running.until(
+            lambda relay: relay.counters.control_plane_not_reading == 1, what="an end of it"
+        )
+        assert await envoy.receive() is not None
+        await running.until(
+            lambda relay: relay.pending_write_bytes < 300_000, what="the newest request alone"
+        )
+
+
+async def test_subscriptions_beyond_the_bound_end_envoys_stream(start_relay: RelayStarter) -> None:
+    async with (
+        control_plane() as plane,
+        start_relay(plane.address, max_queued_bytes=1_000_000) as running,
+        envoy_stream(running.socket_path) as envoy,
+        asyncio.timeout(PATIENCE_S),
+    ):
+        for number in range(11):
+            await envoy.send(Messages.request(f"type-{number}", version="1" * 100_000))
+        assert await envoy.receive() is None
         code, details = await envoy.status()
-        assert code is grpc.StatusCode.UNAVAILABLE, details
-        assert details.endswith("more than 1000000 bytes of requests wait for it")
-        assert running.relay.counters.control_plane_not_reading == 1
+    assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert "more than 1000000 bytes" in details
 
 
 async def test_responses_pass_while_the_control_plane_does_not_read(

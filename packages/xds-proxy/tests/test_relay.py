@@ -160,10 +160,12 @@ async def test_the_agents_types_are_subscribed_to_after_the_first_listener_reque
     async with control_plane() as plane:
         async with start_relay(plane.address, interceptors=(recorder,)) as running:
             async with envoy_stream(running.socket_path) as envoy:
-                for type_url in (Messages.cluster, Messages.listener, Messages.listener):
-                    await envoy.send(Messages.request(type_url))
+                await envoy.send(Messages.request(Messages.cluster))
                 upstream = await plane.accept()
-                seen = [Messages.read_request(await upstream.receive()).type_url for _ in range(4)]
+                seen = [Messages.read_request(await upstream.receive()).type_url]
+                for _ in range(2):
+                    await envoy.send(Messages.request(Messages.listener))
+                seen += [Messages.read_request(await upstream.receive()).type_url for _ in range(3)]
                 assert seen == [
                     Messages.cluster,
                     Messages.listener,
@@ -270,16 +272,21 @@ async def test_interceptors_read_delta_responses_in_the_one_shape(
                 assert recorder.taken == [b"a", b"b"]
 
 
-async def test_a_malformed_response_ends_the_stream_with_a_reason(
-    start_relay: RelayStarter,
+async def test_a_malformed_response_ends_the_upstream_stream_and_not_envoys(
+    start_relay: RelayStarter, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with control_plane() as plane, start_relay(plane.address) as running:
         async with envoy_stream(running.socket_path) as envoy:
-            await envoy.send(Messages.request(Messages.cluster))
+            request = Messages.request(Messages.cluster)
+            await envoy.send(request)
             upstream = await plane.accept()
             await upstream.send(b"\xff\xff\xff")
-            assert await envoy.receive() is None
-            code, details = await envoy.status()
-            assert code is grpc.StatusCode.INTERNAL
-            assert "malformed" in details
             await upstream.closed.wait()
+            again = await plane.accept()
+            assert await again.receive() == request
+            good = Messages.response(Messages.cluster, version="v1", nonce="1", bodies=(b"x",))
+            await again.send(good)
+            assert await envoy.receive() == good
+            assert running.relay.status.connected
+    (error,) = relays_errors(caplog)
+    assert "malformed" in vars(error)["reason"]

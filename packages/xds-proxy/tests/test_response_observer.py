@@ -35,10 +35,10 @@ def test_a_type_is_answered_when_its_last_response_is() -> None:
     seen = Observation(observer)
     seen.response_arrived("a", "lds", "1")
     seen.response_arrived("a", "lds", "2")
-    seen.request_arrived("a", "lds", "1")
+    seen.response_answered("a", "lds", "1")
     assert observer.calls == [("arrived", "lds")] * 2
-    seen.request_arrived("a", "lds", "2")
-    seen.request_arrived("a", "lds", "2")  # a changed subscription
+    seen.response_answered("a", "lds", "2")
+    seen.response_answered("a", "lds", "2")  # a changed subscription
     assert observer.calls[2:] == [("answered", "lds")]
 
 
@@ -47,9 +47,9 @@ def test_of_two_envoys_both_must_have_answered() -> None:
     seen = Observation(observer)
     seen.response_arrived("old", "lds", "1")
     seen.response_arrived("new", "lds", "1")
-    seen.request_arrived("new", "lds", "1")
+    seen.response_answered("new", "lds", "1")
     assert ("answered", "lds") not in observer.calls
-    seen.request_arrived("old", "lds", "1")
+    seen.response_answered("old", "lds", "1")
     assert observer.calls[-1] == ("answered", "lds")
 
 
@@ -60,7 +60,7 @@ def test_unanswered_responses_of_an_ended_stream_are_not_waited_for() -> None:
     seen.stream_ended("old")
     assert ("answered", "lds") not in observer.calls
     seen.response_arrived("new", "lds", "1")
-    seen.request_arrived("new", "lds", "1")
+    seen.response_answered("new", "lds", "1")
     assert observer.calls[-1] == ("answered", "lds")
 
 
@@ -88,7 +88,7 @@ def test_the_observer_is_told_exactly_when_no_response_is_unanswered(
             newest[stream, kind] = nonce
             expected = [("arrived", kind)]
         elif what == "request":
-            seen.request_arrived(stream, kind, str(nonce))
+            seen.response_answered(stream, kind, str(nonce))
             if newest.get((stream, kind)) == nonce:
                 del newest[stream, kind]
                 expected = [] if any(k == kind for _, k in newest) else [("answered", kind)]

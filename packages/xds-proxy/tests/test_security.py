@@ -10,8 +10,14 @@ import pytest
 
 from mesh_testkit.certificates import Authority
 from relays import Messages, RelayStarter, RunningRelay, server_credentials
-from xds_proxy import SYSTEM
+from xds_proxy import SYSTEM, OnDisconnect
 from xds_proxy.testing import ControlPlane, ControlPlaneStream, control_plane, envoy_stream
+
+
+@pytest.fixture
+def start_relay(socket_dir: Path) -> RelayStarter:
+    """Envoy's stream ends with the one to the control plane, so that its status has the reason."""
+    return RelayStarter(socket_dir, on_disconnect=OnDisconnect.END)
 
 
 def _write(path: Path, content: bytes | str | None) -> None:

@@ -10,12 +10,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from mesh_lifecycle import in_background
+from mesh_lifecycle import in_background, release_unused_memory
 from mesh_lifecycle.testing import ManualClock
 from mesh_testkit import until
 from xds_server import Client, NullObserver, PlainListener, PushRequest, XdsServer, serving
 from xds_server import type_urls as types
-from xds_server._memory_release import MemoryRelease, release_unused
+from xds_server._memory_release import MemoryRelease
 from xds_server.streams._connection import Connection
 from xds_server.testing import (
     ADS_DELTA,
@@ -159,7 +159,7 @@ async def test_clients_that_have_gone_are_not_forgotten_over_a_push(
 
 
 async def test_asking_the_allocator_works_or_does_nothing() -> None:
-    assert await release_unused() in ({True, False} if sys.platform == "linux" else {False})
+    assert await release_unused_memory() in ({True, False} if sys.platform == "linux" else {False})
 
 
 @pytest.fixture

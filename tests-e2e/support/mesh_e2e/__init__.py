@@ -13,6 +13,7 @@ from mesh_e2e._agents import (
     running_agent,
     servers,
 )
+from mesh_e2e._beside import environment_beside, has_all, until_told
 from mesh_e2e._certificates import (
     ForeignAuthority,
     client_context,
@@ -72,12 +73,14 @@ __all__ = [
     "client_context",
     "command_line",
     "constant_load",
+    "environment_beside",
     "environment_of",
     "envoy_serials",
     "expiry",
     "failures_before",
     "greeted",
     "handshake_each",
+    "has_all",
     "idle_connections",
     "is_below",
     "kill_control_plane",
@@ -109,5 +112,6 @@ __all__ = [
     "stalled_streams",
     "trusted_roots",
     "until_listening",
+    "until_told",
     "workload",
 ]

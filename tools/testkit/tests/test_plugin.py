@@ -19,17 +19,20 @@ pytest_plugins = ["pytester"]
 
 
 @pytest.fixture
-def run(pytester: pytest.Pytester) -> Run:
+def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run a test file in a process of its own, so that what it leaves is not this process's."""
+    # The plugin of Hypothesis loads all of it at the end of a run, which takes longer than the run.
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
 
     def run_file(source: str, *arguments: str) -> pytest.RunResult:
         pytester.makepyfile(test_inner=source)
         pytester.makeini("[pytest]\nleak_patience_s = 60\n")
-        return pytester.runpytest_subprocess("-p", "mesh_testkit.plugin", *arguments)
+        return pytester.runpytest_subprocess(*PLUGINS, *arguments)
 
     return run_file
 
 
+PLUGINS = ("-p", "pytest_asyncio.plugin", "-p", "mesh_testkit.plugin")
 IMPATIENT = ("-o", "leak_patience_s=0.1")
 """For tests that are to be found out."""
 PREAMBLE = """

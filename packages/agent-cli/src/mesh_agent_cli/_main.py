@@ -17,20 +17,25 @@ NAME = "mesh-agent"
 
 
 def main(
-    arguments: Sequence[str] | None = None, *, plugins: Mapping[str, EntryPoint] | None = None
+    arguments: Sequence[str] | None = None,
+    *,
+    plugins: Mapping[str, EntryPoint] | None = None,
+    early: Mapping[str, EntryPoint] | None = None,
 ) -> int:
     """Run `mesh-agent` and return its exit status: 0, 1 for a failure, 2 for a wrong call.
 
     arguments: without the program's name; None takes the process's own.
-    plugins: entries by name; None looks the installed ones up.
+    plugins, early: entries of the two groups by name; None looks the installed ones up.
     """
-    from mesh_agent_cli._app import build
-    from mesh_agent_cli._plugins import find_plugins
+    from mesh_agent_cli._plugins import EARLY_GROUP, find_plugins, run_early
     from mesh_agent_cli._root_flags import place_root_flags
 
     given, useless = place_root_flags(sys.argv[1:] if arguments is None else arguments)
     if useless:
         _say(f"{', '.join(useless)}: without effect, flags of the agent's log count for proxy")
+    run_early(given, find_plugins(EARLY_GROUP) if early is None else early)
+    from mesh_agent_cli._app import build  # brings the library that reads command lines
+
     app = build(
         wanted=next((word for word in given if not word.startswith("-")), None),
         find_plugins=find_plugins if plugins is None else lambda: plugins,

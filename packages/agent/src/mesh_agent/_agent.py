@@ -7,6 +7,7 @@ depends on still answers.
 import asyncio
 import logging
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from functools import partial
 
 import envoy_supervisor
@@ -19,17 +20,21 @@ from mesh_agent._interceptors import interceptors
 from mesh_agent._stop_deadline import StopBegan, stop_deadline, stop_limit
 from mesh_agent.application._application_life import ApplicationLife, application_life
 from mesh_agent.dns._dns_server import dns_server
+from mesh_agent.envoy._adaptation import EnvoyAdapter
 from mesh_agent.envoy._listener_changes import ListenerChanges
 from mesh_agent.envoy._machine_place import machine_place
 from mesh_agent.envoy._restarts import Restarts, obstacle_to_restart
 from mesh_agent.health._health_reports import health_reports
 from mesh_agent.identity._learned_roots import CONFIGURATION, further_roots
+from mesh_agent.identity._own_certificate import own_certificate
 from mesh_agent.identity._workload_secrets import OwnSecrets, workload_secrets
 from mesh_agent.logs._reopening import reopening_access_logs
 from mesh_agent.readiness._certificate import watch_certificate
 from mesh_agent.status._agent_endpoints import agent_endpoints
+from mesh_agent.status._control_plane_debug import debug_tap
 from mesh_agent.status._parts import AgentParts
 from mesh_agent.token_exchange._token_server import token_server
+from mesh_agent.wasm._wasm_filters import wasm_filters
 from mesh_lifecycle import Stopping, in_background
 
 log = logging.getLogger(__name__)
@@ -76,15 +81,22 @@ async def _run_until_stopped(
         # Envoy does not get its configuration without a certificate, and that is watched.
         start.certificate_ready.set()
     dns = await stack.enter_async_context(dns_server(config.names, start.readiness))
+    wasm = await stack.enter_async_context(wasm_filters(config.wasm))
     listener_changes = ListenerChanges()
+    adapter = EnvoyAdapter() if config.adapt_to_envoy else None
     relay = await stack.enter_async_context(
         xds_proxy.relaying(
-            config.relay,
+            replace(config.relay, saved=config.state.configuration),
             interceptors(config, secrets, learned, dns),
             observer=listener_changes,
+            rewriters=tuple(each for each in (wasm, adapter) if each is not None),
             further_roots=further_roots(learned, CONFIGURATION),
+            own_certificate=own_certificate(secrets),
         )
     )
+    if wasm is not None:
+        wasm.on_recovered(relay.rewrite_again)
+    await stack.enter_async_context(debug_tap(relay.ask, config.status.debug_tap_port))
     envoy = await stack.enter_async_context(envoy_supervisor.running(place.applied(config.envoy)))
     stack.enter_context(listener_changes.told_to(envoy))
     stack.enter_context(reopening_access_logs(envoy))
@@ -124,6 +136,8 @@ async def _run_until_stopped(
         served=served,
         health=health,
         tokens=tokens,
+        adapter=adapter,
+        wasm=wasm,
     )
     start.endpoints.agent_started(agent_endpoints(parts, restarts))
     log.info(

@@ -13,15 +13,30 @@ import certclient
 import envoy_supervisor
 import mesh_sds
 import xds_proxy
+from istio_settings import (
+    Layer,
+    LayerError,
+    MergeError,
+    MeshFile,
+    NodeIdentity,
+    PodInfo,
+    ProxyConfig,
+    Settings,
+    excluded_interfaces,
+    is_address,
+    machine_addresses,
+    merge_layers,
+    mesh_file,
+    parse_downward_file,
+    parse_layer,
+    single_layers,
+)
 from mesh_agent._errors import ConfigError
 from mesh_agent.application._application_config import (
     ApplicationConfig,
     FollowedProcess,
     application_config,
 )
-from mesh_agent.config import _layers as layers
-from mesh_agent.config import _node as node
-from mesh_agent.config import _proxy_config as proxy_config
 from mesh_agent.config._certificate import (
     files_config,
     output_config,
@@ -36,9 +51,7 @@ from mesh_agent.config._control_plane import (
 )
 from mesh_agent.config._flags import Flags
 from mesh_agent.config._grpc import grpc_bootstrap_file, grpc_refresh
-from mesh_agent.config._machine_addresses import excluded_interfaces, machine_addresses
 from mesh_agent.config._machine_place import PlaceConfig, place_config
-from mesh_agent.config._settings import Settings, is_address
 from mesh_agent.config._sockets import gateway_credentials_socket, sds_socket
 from mesh_agent.config._status_server import StatusConfig, status_config
 from mesh_agent.config.shown._effective import EffectiveConfig, effective_config
@@ -48,10 +61,12 @@ from mesh_agent.dns._dns_config import NamesConfig, names_config
 from mesh_agent.envoy._bootstrap_files import BootstrapFiles, bootstrap_files
 from mesh_agent.envoy._envoy_config import envoy_config
 from mesh_agent.health._health_config import HealthCheckConfig, health_check_config
+from mesh_agent.state._state_config import StateConfig, state_config
 from mesh_agent.token_exchange._token_exchange_config import (
     TokenExchangeConfig,
     token_exchange_config,
 )
+from mesh_agent.wasm._wasm_config import WasmSettings, wasm_settings
 
 _MAX_FILE_BYTES = 1 << 20
 _MAX_SECRETS = 100
@@ -82,16 +97,19 @@ class AgentConfig:
     learned_roots: the file that keeps roots learned from the control plane; None to learn none.
     place: where the machine is, and which cloud is asked for it.
     core_files: whether the agent and its Envoy may leave core files, which hold keys.
+    state: what is kept on disk for an agent that is started again.
     metadata_variables: the variables that only `proxyMetadata` sets; they count for Envoy too.
     effective: every value with where it comes from, and the settings without effect.
     application: what the agent ends with, or starts itself; None if it runs until told to stop.
     health_check: how the application's health is checked, to be reported; None if it is not.
     token_exchange: where the application exchanges its token; None if it does not.
+    adapt_to_envoy: what an Envoy lacks of Istio's own extensions is taken out or translated.
+    wasm: how Wasm modules are fetched for Envoy; None if they are not.
     ready_needs_listeners: a gateway is not ready before its first listener.
     ready_poll_s: how often the stats of an Envoy that is not ready are read at first.
     """
 
-    identity: node.NodeIdentity
+    identity: NodeIdentity
     spiffe_id: certclient.SpiffeId
     authority: certclient.IstioCaConfig | None
     files: certclient.FilesConfig | None
@@ -111,11 +129,14 @@ class AgentConfig:
     learned_roots: Path | None
     place: PlaceConfig
     core_files: bool
+    state: StateConfig
     metadata_variables: Mapping[str, str]
     effective: EffectiveConfig
     application: ApplicationConfig | FollowedProcess | None = None
     health_check: HealthCheckConfig | None = None
     token_exchange: TokenExchangeConfig | None = None
+    adapt_to_envoy: bool = True
+    wasm: WasmSettings | None = None
     ready_needs_listeners: bool = False
     ready_poll_s: float = field(default=0.05)
 
@@ -166,13 +187,16 @@ def compose_config(
     secrets = mesh_sds.SdsConfig(socket_path=sds_socket(settings), max_names=_MAX_SECRETS)
     output = output_config(settings)
     trust = trust_config(settings)
+    state = state_config(settings, spiffe_id, has_authority=authority is not None)
     grpc_bootstrap = grpc_bootstrap_file(settings, relay.socket_path)
     refresh = grpc_refresh(settings)
     status = status_config(settings, proxy=proxy, identity=identity, pod=pod)
     application = application_config(settings, flags)
     health_check = health_check_config(settings, proxy, addresses=identity.addresses)
     token_exchange = token_exchange_config(settings, flags)
+    wasm = wasm_settings(settings)
     ready_needs_listeners = _ready_needs_listeners(settings, identity)
+    adapt_to_envoy = settings.flag("MESH_AGENT_ADAPT_TO_ENVOY", default=True)
     effective = effective_config(
         settings,
         flags=flags,
@@ -208,35 +232,38 @@ def compose_config(
         status=status,
         place=place,
         core_files=core_files,
+        state=state,
         metadata_variables=settings.metadata_added,
         effective=effective,
         application=application,
         health_check=health_check,
         token_exchange=token_exchange,
+        adapt_to_envoy=adapt_to_envoy,
+        wasm=wasm,
         ready_needs_listeners=ready_needs_listeners,
     )
     return config, tuple(dict.fromkeys(problems))
 
 
-def _ready_needs_listeners(settings: Settings, identity: node.NodeIdentity) -> bool:
+def _ready_needs_listeners(settings: Settings, identity: NodeIdentity) -> bool:
     without = settings.flag("MESH_AGENT_READY_WITHOUT_LISTENERS")
     return identity.role == "router" and not without
 
 
-def _pod_info(settings: Settings) -> node.PodInfo:
-    return node.PodInfo(
-        labels=node.parse_downward_file(_read_if_there(settings, _POD_LABELS)),
-        annotations=node.parse_downward_file(_read_if_there(settings, _POD_ANNOTATIONS)),
+def _pod_info(settings: Settings) -> PodInfo:
+    return PodInfo(
+        labels=parse_downward_file(_read_if_there(settings, _POD_LABELS)),
+        annotations=parse_downward_file(_read_if_there(settings, _POD_ANNOTATIONS)),
     )
 
 
-def _proxy_config(flags: Flags, settings: Settings, pod: node.PodInfo) -> proxy_config.ProxyConfig:
+def _proxy_config(flags: Flags, settings: Settings, pod: PodInfo) -> ProxyConfig:
     """Returns the merged layers; one that is wrong is a problem, and left out."""
-    mesh = layers.MeshFile(layers.Layer(name=flags.mesh_config, values={}), {})
-    found: list[layers.Layer] = []
+    mesh = MeshFile(Layer(name=flags.mesh_config, values={}), {})
+    found: list[Layer] = []
     try:
-        mesh = layers.mesh_file(flags.mesh_config, _read_if_there(settings, flags.mesh_config))
-    except layers.LayerError as error:
+        mesh = mesh_file(flags.mesh_config, _read_if_there(settings, flags.mesh_config))
+    except LayerError as error:
         settings.problems.extend(error.problems)
     settings.told.extend(mesh_fields_told(mesh, settings.text("TRUST_DOMAIN", "cluster.local")))
     for name, text in (
@@ -244,12 +271,12 @@ def _proxy_config(flags: Flags, settings: Settings, pod: node.PodInfo) -> proxy_
         ("annotation proxy.istio.io/config", pod.annotations.get("proxy.istio.io/config", "")),
     ):
         try:
-            found.append(layers.parse_layer(name, text))
-        except layers.LayerError as error:
+            found.append(parse_layer(name, text))
+        except LayerError as error:
             settings.problems.extend(error.problems)
     try:
         found.extend(
-            layers.single_layers(
+            single_layers(
                 discovery_address=pod.annotations.get("sidecar.istio.io/discoveryAddress", ""),
                 status_port=pod.annotations.get("status.sidecar.istio.io/port", ""),
                 template_file=flags.template_file,
@@ -257,16 +284,16 @@ def _proxy_config(flags: Flags, settings: Settings, pod: node.PodInfo) -> proxy_
                 concurrency=flags.concurrency,
             )
         )
-    except layers.LayerError as error:
+    except LayerError as error:
         settings.problems.extend(error.problems)
     try:
-        return proxy_config.merge_layers([mesh.layer, *found])
-    except proxy_config.MergeError as error:
+        return merge_layers([mesh.layer, *found])
+    except MergeError as error:
         settings.problems.extend(error.problems)
         return error.config
 
 
-def _identity(flags: Flags, settings: Settings, pod: node.PodInfo) -> node.NodeIdentity:
+def _identity(flags: Flags, settings: Settings, pod: PodInfo) -> NodeIdentity:
     if (why := _NO_ROLES.get(flags.role)) is not None:
         settings.problems.append(f"proxy type {flags.role!r} {why}")
     elif flags.role not in _ROLES:
@@ -278,7 +305,7 @@ def _identity(flags: Flags, settings: Settings, pod: node.PodInfo) -> node.NodeI
     addresses = _addresses(given, pod)
     if given and not is_address(given):
         settings.problems.append(f"INSTANCE_IP is {given!r}, it must be an IP address")
-    return node.NodeIdentity(
+    return NodeIdentity(
         role=flags.role,
         addresses=addresses,
         pod_name=settings.text("POD_NAME", "proxy"),
@@ -288,7 +315,7 @@ def _identity(flags: Flags, settings: Settings, pod: node.PodInfo) -> node.NodeI
     )
 
 
-def _addresses(given: str, pod: node.PodInfo) -> tuple[str, ...]:
+def _addresses(given: str, pod: PodInfo) -> tuple[str, ...]:
     """Returns INSTANCE_IP and the machine's other addresses, or the machine's.
 
     An address that is none of this machine's was given for a reason (on loopback, for many

@@ -67,6 +67,16 @@ def _servers(config: AgentConfig) -> Iterator[mesh_doctor.Server]:
         root_setting="XDS_ROOT_CA and CA_ROOT_CA" if of_both else "XDS_ROOT_CA",
         signs=of_both,
     )
+    for further in upstream.further_addresses:
+        yield mesh_doctor.Server(
+            serves="configuration",
+            address=further.address,
+            name=further.server_name or _host(further.address),
+            name_setting=upstream.server_name_setting,
+            roots=upstream.root_certificate,
+            root_setting="XDS_ROOT_CA",
+            signs=False,
+        )
     if authority is not None and not of_both:
         yield mesh_doctor.Server(
             serves="certificates",

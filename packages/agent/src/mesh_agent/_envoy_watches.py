@@ -12,6 +12,7 @@ from mesh_agent.identity._workload_secrets import ForeignSecrets, OwnSecrets
 from mesh_agent.readiness._envoy import watch_envoy
 from mesh_agent.readiness._gateway import GatewayListeners
 from mesh_agent.readiness._refusals import describe_refusals
+from mesh_agent.readiness._stale import describe_stale
 from mesh_lifecycle import Condition, Readiness, in_background
 
 
@@ -37,6 +38,7 @@ async def watching(
         spiffe_id=str(config.spiffe_id),
     )
     readiness.add_detail("configuration", lambda: describe_refusals(relay.status.types))
+    readiness.add_detail("saved_configuration", lambda: describe_stale(relay.status))
     readiness.add_detail("draining", lambda: _draining(envoy))
     readiness.add_detail("envoy_certificate", lambda: served.trouble)
     async with AsyncExitStack() as stack:

@@ -23,6 +23,7 @@ import envoy_supervisor
 import mesh_sds
 import mesh_status_server
 import xds_proxy
+from istio_settings import Told
 from mesh_agent._agent import run
 from mesh_agent._config import AgentConfig, load_config
 from mesh_agent._errors import (
@@ -36,7 +37,6 @@ from mesh_agent._errors import (
 )
 from mesh_agent._proxyless import run_without_envoy
 from mesh_agent.config._flags import Flags
-from mesh_agent.config.table._told import Told
 from mesh_agent.identity._gateway_credentials import with_gateway_credentials
 from mesh_agent.logs._reopening import survive_reopen_signal
 from mesh_agent.logs._setup import report, start_agent_logging

@@ -25,6 +25,7 @@ from mesh_agent.dns._dns_server import dns_server
 from mesh_agent.envoy._machine_place import machine_place
 from mesh_agent.health._health_reports import health_reports
 from mesh_agent.identity._learned_roots import CONFIGURATION, further_roots
+from mesh_agent.identity._own_certificate import own_certificate
 from mesh_agent.identity._workload_secrets import fresh_certificates
 from mesh_agent.readiness._certificate import watch_certificate
 from mesh_agent.readiness._grpc_files import watch_files
@@ -78,6 +79,7 @@ async def _run_until_stopped(
             config.relay,
             interceptors(config, secrets, learned, dns),
             further_roots=further_roots(learned, CONFIGURATION),
+            own_certificate=own_certificate(secrets),
         )
     )
     placed = replace(config, envoy=place.applied(config.envoy))

@@ -84,6 +84,44 @@ def test_the_control_planes_name_is_checked_as_istio_does(load: Load) -> None:
     assert authority(load({"CA_ADDR": "ca.example:15012"})).server_name == "ca.example"
 
 
+def test_further_control_planes_are_used_in_order(load: Load) -> None:
+    further = {
+        "MESH_AGENT_FURTHER_CONTROL_PLANES": "b.example:15012, localhost:15012 ,[::1]:15012,"
+    }
+    upstream = load(further).relay.upstream
+    assert upstream.further_addresses == (
+        ("b.example:15012", "b.example"),
+        ("localhost:15012", "istiod.istio-system.svc"),
+        ("[::1]:15012", "::1"),
+    )
+    assert load().relay.upstream.further_addresses == ()
+    named = load({**further, "ISTIOD_SAN": "cp.example"}).relay.upstream.further_addresses
+    assert {each.server_name for each in named} == {"cp.example"}
+
+
+@pytest.mark.parametrize(
+    ("listed", "said"),
+    [
+        ("b.example", "'b.example' is not host:port"),
+        ("b.example:70000", "port must be between 1 and 65535"),
+        ("::1:15012", "is not host:port"),
+        ("b.example:15012,b.example:15012", "is there twice"),
+        ("b.example:15010", "is Istio's plaintext port"),
+    ],
+)
+def test_further_control_planes_that_can_never_work(load: Load, listed: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=f"MESH_AGENT_FURTHER_CONTROL_PLANES: .*{said}"):
+        load({"MESH_AGENT_FURTHER_CONTROL_PLANES": listed})
+
+
+def test_what_becomes_of_envoys_stream_when_the_control_plane_goes(load: Load) -> None:
+    assert load().relay.on_disconnect is xds_proxy.OnDisconnect.RECONNECT
+    named = load({"MESH_AGENT_XDS_ON_DISCONNECT": "end"})
+    assert named.relay.on_disconnect is xds_proxy.OnDisconnect.END
+    with pytest.raises(ConfigError, match="XDS_ON_DISCONNECT is 'END': it must be reconnect or"):
+        load({"MESH_AGENT_XDS_ON_DISCONNECT": "END"})
+
+
 def test_plaintext_is_for_istios_plaintext_port_and_takes_no_root(load: Load) -> None:
     config = load({"PROXY_CONFIG": '{"discoveryAddress": "127.0.0.1:15010"}'})
     assert config.relay.upstream.root_certificate is None

@@ -8,9 +8,9 @@ import pytest
 import typer
 
 import envoy_supervisor
+from istio_settings import ISTIO_VERSION
 from mesh_agent import AgentConfig, Flags, load_config
 from mesh_agent._command import CommandWithFlags, with_flags
-from mesh_agent.config._node import ISTIO_VERSION
 
 PROXY_CONFIG_1_11 = {
     "discoveryAddress": "istiod.istio-system.svc:15012",

@@ -4,8 +4,7 @@ from pathlib import Path
 import pytest
 
 from envoy_supervisor import Address
-from mesh_agent.config._proxy_config import ProxyConfig
-from mesh_agent.config._settings import Settings
+from istio_settings import ProxyConfig, Settings
 from mesh_agent.envoy._bootstrap_files import BootstrapFiles, bootstrap_files
 
 

@@ -246,3 +246,35 @@ async def test_a_real_envoy_serves_each_renewed_certificate(
         assert json.dumps(compared), "it is JSON"
         _, metrics = await agent.ask("/metrics")
         assert "mesh_agent_envoy_certificate_matches 1" in metrics
+
+
+async def test_the_envoy_that_takes_over_in_a_hot_restart_is_the_one_that_is_compared(
+    socket_dir: Path, envoy_binary: Path
+) -> None:
+    override = socket_dir / "override.json"
+    override.write_text('{"node": {"cluster": "before"}}')
+    async with running_agent(
+        socket_dir,
+        envoy_binary,
+        proxy={"drainDuration": "1s", "parentShutdownDuration": "2s"},
+        ISTIO_BOOTSTRAP_OVERRIDE=str(override),
+    ) as agent:
+        await agent.plane.give_all(with_mutual_tls())
+        await agent.until_ready_says(200, "")
+        first = await serial_shown_to_a_peer()
+        before = await until_compared(agent, first)
+        override.with_suffix(".new").write_text('{"node": {"cluster": "after"}}')
+        override.with_suffix(".new").rename(override)
+        # The agent may have seen the change by itself.
+        assert (await agent.ask("/restart", "POST"))[0] == 200
+        assert (await agent.status())["envoy"]["epoch"] == 1
+        await agent.renew()
+
+        async def renewed() -> bool:
+            return await serial_shown_to_a_peer() != first
+
+        await until(renewed, what="the new certificate at the listener")
+        after = await until_compared(agent, await serial_shown_to_a_peer())
+        assert after["matches"] is True
+        assert after["pid"] != before["pid"]
+        assert (await agent.ask("/healthz/ready")) == (200, "")

@@ -58,7 +58,8 @@ async def test_levels_are_told_by_scope_before_the_agent_has_started() -> None:
     levels = json.loads(body)
     assert status == 200
     assert levels["default"] == levels["xdsproxy"] == levels["dns"] == "info"
-    assert "wasm" not in levels
+    assert levels["wasm"] == "info"
+    assert "gcecred" not in levels
 
 
 @pytest.mark.parametrize("query", ["dns=debug", "paths=dns:debug", "paths=sds:info,dns:debug"])
@@ -86,7 +87,7 @@ async def test_the_name_of_a_logger_is_a_scope() -> None:
     [
         ("dns=loud", "'loud' is not one of debug, info, warn, error, fatal, none"),
         ("dms=debug", "log scope 'dms': there is no such scope and no such logger; there are all"),
-        ("wasm=debug", "nothing is logged in this scope here"),
+        ("gcecred=debug", "nothing is logged in this scope here"),
         ("envoy=debug", "envoy's levels are changed at its own admin interface"),
         ("paths=envoy config:debug", "POST /logging?level=debug on port 15000"),
         ("level=", "is not one of"),

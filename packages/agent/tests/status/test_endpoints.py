@@ -42,6 +42,7 @@ class Parts:
                     configuration=dict,
                     name_table=self.names,
                     explain_dns=self.explain,
+                    control_plane_debug=self.explain,
                     envoy=commands if envoy else None,
                 )
             )

@@ -18,6 +18,12 @@ from mesh_status_server import Metric, ScrapeCounts, render
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
 
+def _plane(address: str, *, healthy: bool | None) -> xds_proxy.ControlPlaneStatus:
+    return xds_proxy.ControlPlaneStatus(
+        address=address, healthy=healthy, since=NOW, last_error=None, streams=0
+    )
+
+
 def read(metrics: Iterable[Metric]) -> dict[str, float]:
     """Samples by name and labels, as the client library reads them: it adds _total to counters."""
     found = {}
@@ -87,6 +93,11 @@ def test_the_stream_is_told_as_it_stands() -> None:
         last_error=None,
         types={"cds": known(None), "lds": known("bad")},
         streams=2,
+        control_planes=(
+            _plane("a:1", healthy=False),
+            _plane("b:1", healthy=True),
+            _plane("c:1", healthy=None),
+        ),
     )
     totals = xds_proxy.Counters(
         requests=1,
@@ -100,11 +111,18 @@ def test_the_stream_is_told_as_it_stands() -> None:
         envoy_not_reading=9,
         control_plane_not_reading=10,
         crowded_out=11,
+        passed_calls=12,
+        beyond_limit=13,
     )
     assert read(metrics.relay_metrics(status, totals)) == {
         "mesh_agent_xds_connected": 1,
+        "mesh_agent_xds_control_plane_healthy{address=a:1}": 0,
+        "mesh_agent_xds_control_plane_healthy{address=b:1}": 1,
         "mesh_agent_xds_streams": 2,
+        "mesh_agent_xds_stale_types": 0,
+        "mesh_agent_xds_stale_starts_total": 0,
         "mesh_agent_xds_types_refused": 1,
+        "mesh_agent_xds_resources_refused": 0,
         "istio_agent_xds_proxy_requests_total": 1,
         "istio_agent_xds_proxy_responses_total": 2,
         "istio_agent_istiod_connection_failures_total": 3,
@@ -115,6 +133,8 @@ def test_the_stream_is_told_as_it_stands() -> None:
         "mesh_agent_xds_not_reading_total{side=envoy}": 9,
         "mesh_agent_xds_not_reading_total{side=control_plane}": 10,
         "mesh_agent_xds_streams_crowded_out_total": 11,
+        "mesh_agent_xds_passed_calls_total": 12,
+        "mesh_agent_xds_responses_beyond_limit_total": 13,
         "mesh_agent_xds_responses_dropped_total": 8,
     }
 

@@ -80,7 +80,9 @@ async def certificates(socket_dir: Path) -> Path:
 @pytest_asyncio.fixture
 async def proxy(socket_dir: Path, certificates: Path, envoy_binary: Path) -> AsyncIterator[None]:
     async with AsyncExitStack() as stack:
-        plane = await stack.enter_async_context(control_plane())
+        plane = await stack.enter_async_context(
+            control_plane(methods=["StreamAggregatedResources"])
+        )
         await stack.enter_async_context(in_background(give_nothing(plane), name="control-plane"))
         config = configuration(socket_dir, plane.address, envoy_binary)
         assert config.files is not None, f"found below {certificates}"

@@ -32,6 +32,8 @@ from xds_proxy.testing import ControlPlane, ControlPlaneStream, control_plane
 
 IDENTITY = SpiffeId.parse("spiffe://cluster.local/ns/shop/sa/default")
 LISTENER_PORT = 18080
+SOTW = "StreamAggregatedResources"
+"""The control plane's only dialect; Envoy speaks the other, so that all tests are translated."""
 NAMED = (router_pb2, http_connection_manager_pb2, tls_pb2)
 """The messages that resources hold packed; JSON that names them is read once they are loaded."""
 
@@ -299,7 +301,7 @@ async def agent_process(
     """
     await mount(directory, FakeAuthority())
     log = directory / "agent.log"
-    async with control_plane() as plane, asyncio.TaskGroup() as group:
+    async with control_plane(methods=[SOTW]) as plane, asyncio.TaskGroup() as group:
         played = Plane(plane)
         playing = group.create_task(played.serve(), name="test control plane")
         if ready:
@@ -347,7 +349,7 @@ async def running_agent(
     """
     authority = FakeAuthority()
     await mount(directory, authority)
-    async with control_plane() as plane, asyncio.TaskGroup() as group:
+    async with control_plane(methods=[SOTW]) as plane, asyncio.TaskGroup() as group:
         played = Plane(plane)
         playing = group.create_task(played.serve(), name="test control plane")
         base = environment_of(plane, {"terminationDrainDuration": "0s", **(proxy or {})})

@@ -28,8 +28,10 @@ from certclient.files._file_secrets import FileSecrets, FileStatus, file_secrets
 from certclient.files._output_files import OutputFilesConfig, output_files, write_files
 from certclient.files._secret_names import FileSecretsConfig
 from certclient.files._secret_reader import FileState
+from certclient.files._stored_certificate import CertificateFile, StoredCertificate, stored
 from certclient.rotation._rotation import RotationConfig, keep_fresh
 from certclient.rotation._schedule import renewal_time
+from certclient.rotation._taking_up import EarlierCertificate
 from certclient.tls._trust_bundle import TrustConfig, TrustingCertificates, with_trust
 from certclient.x509._certificate import Certificate
 from certclient.x509._keys import KeyEncoding, KeyType
@@ -66,6 +68,11 @@ __all__ = [
     "RotationConfig",
     "keep_fresh",
     "renewal_time",
+    # the certificate of an earlier run
+    "CertificateFile",
+    "EarlierCertificate",
+    "StoredCertificate",
+    "stored",
     # authorities
     "SYSTEM",
     "CertificateAuthority",

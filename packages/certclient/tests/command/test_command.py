@@ -308,6 +308,21 @@ async def test_watch_stays_while_the_authority_is_away(
             assert (await event(process, "certificate"))["spiffe_id"] == CART
 
 
+async def test_watch_takes_up_its_own_files_while_the_authority_is_away(
+    tmp_path: Path, real_authority: FakeAuthority
+) -> None:
+    certs = tmp_path / "certs"
+    async with fake_istio_ca(real_authority) as ca:
+        options = (*from_ca(ca.address), "--output", certs)
+        async with watching(*options) as process:
+            first = await event(process, "certificate")
+    async with watching(*options) as process:
+        assert (await event(process, "certificate"))["serial"] == first["serial"]
+    (certs / "key.pem").write_text("damaged")
+    async with watching(*options) as process:
+        assert (await event(process, "not taken up"))["reason"] == "its key cannot be read"
+
+
 def test_the_files_of_a_directory_have_istios_names(tmp_path: Path) -> None:
     config = FilesConfig.in_directory(tmp_path)
     assert (config.certificate_path.name, config.key_path.name, config.root_path.name) == (

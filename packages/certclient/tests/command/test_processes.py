@@ -178,9 +178,11 @@ async def test_a_known_key_is_in_no_log_repr_output_argument_or_core_file(
             )
             keys += [first.private_key_pem, second.private_key_pem]
         for json_wanted in ((), ("--json",)):
+            # Of its own: a certificate that is there and valid is taken up again.
+            output = tmp_path / f"out{''.join(json_wanted)}"
             process = await asyncio.create_subprocess_exec(
                 *(*COMMAND, "watch", "--ca", ca.address, "--plaintext", *json_wanted),
-                *("--spiffe-id", CART, "--token", tmp_path / "token", "--output", tmp_path / "out"),
+                *("--spiffe-id", CART, "--token", tmp_path / "token", "--output", output),
                 *("--log-level", "debug", "--on-renew", "cat /proc/self/environ"),
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
@@ -198,7 +200,7 @@ async def test_a_known_key_is_in_no_log_repr_output_argument_or_core_file(
                 process.terminate()
                 told += await process.communicate()
             seen += [text.decode() for text in told]
-            keys.append((tmp_path / "out" / "key.pem").read_bytes())
+            keys.append((output / "key.pem").read_bytes())
     seen += [f"{record.getMessage()} {vars(record)}" for record in caplog.records]
     assert len(set(keys)) == 4
     for text in seen:

@@ -25,13 +25,14 @@ if TYPE_CHECKING:
     from mesh_configfile._problems import Problem, field_name
     from mesh_configfile._quantities import QuantityError, parse_bytes
     from mesh_configfile._reading import read_document
-    from mesh_configfile._yaml import MAX_BYTES, read_documents
+    from mesh_configfile._yaml import MAX_BYTES, document_texts, read_documents
 
 __all__ = [
     # read
     "Document",
     "FieldPath",
     "Value",
+    "document_texts",
     "read_document",
     "read_documents",
     # limits
@@ -60,6 +61,7 @@ _LOADED_WHEN_USED = {
     "MAX_VALUES": "_builder",
     "Problem": "_problems",
     "QuantityError": "_quantities",
+    "document_texts": "_yaml",
     "field_name": "_problems",
     "parse_bytes": "_quantities",
     "read_document": "_reading",

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 import yaml
 
@@ -11,6 +12,11 @@ from mesh_configfile._lines import Lines
 from mesh_configfile._problems import Problem
 
 MAX_BYTES = 8 * 1024 * 1024
+
+# No plain or quoted text of a document may have this at the beginning of a line.
+_DOCUMENT_START = re.compile(r"^---(?=[ \t\r\n]|\Z)", re.MULTILINE)
+# A directive, an alias, or a line break of another kind than the parts are counted by.
+_BINDING = re.compile(r"^%|(?:^|[\s\[{,:?-])\*[^\s]|\r(?!\n)|[\x85\u2028\u2029]", re.MULTILINE)
 
 # PyYAML without libyaml has the same events, more slowly.
 _LOADER = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
@@ -31,6 +37,30 @@ def read_documents(
     except Unreadable:
         pass
     return tuple(documents), tuple(builder.problems)
+
+
+def document_texts(source: str | bytes) -> tuple[tuple[int, str], ...]:
+    """Return the text of each document, with the line (from 1) of the file that it begins on.
+
+    Each can be read for itself, with lines counted from there, and gives what it gives in the file.
+    The whole text is one part if that is not so: it is not UTF-8, is too large, or has directives
+    or what could be an alias. Nothing is parsed.
+    """
+    try:
+        text = source.decode() if isinstance(source, bytes) else source
+    except UnicodeDecodeError:
+        return ()
+    if len(source) > MAX_BYTES or _BINDING.search(text):
+        return ((1, text),)
+    starts = [match.start() for match in _DOCUMENT_START.finditer(text)]
+    bounds = [0, *(start for start in starts if start > 0), len(text)]
+    parts = []
+    line = 1
+    for start, end in pairwise(bounds):
+        part = text[start:end]
+        parts.append((line, part))
+        line += part.count("\n")
+    return tuple(parts)
 
 
 def read_lines(text: str) -> Lines:

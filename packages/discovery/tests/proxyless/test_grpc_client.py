@@ -123,6 +123,7 @@ async def test_it_accepts_all_that_it_is_given(
         )
 
 
+@pytest.mark.slow
 async def test_what_it_refuses_and_asks_for_in_vain_is_in_the_status(
     config_dir: Path,
     tmp_path: Path,
@@ -158,6 +159,7 @@ async def test_what_it_refuses_and_asks_for_in_vain_is_in_the_status(
     assert "has no TCP port 1, but 50051" in text
 
 
+@pytest.mark.slow
 async def test_a_service_that_comes_goes_and_comes_is_followed(
     config_dir: Path, tmp_path: Path, start_plane: Start, eventually: Start
 ) -> None:

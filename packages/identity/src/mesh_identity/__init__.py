@@ -4,6 +4,12 @@ diagnosis.
 The diagnosis says why a token is not valid or why a server can't be reached.
 """
 
+from mesh_identity._addresses import HostNotResolved, fetch_addresses
+from mesh_identity._client_certificate import (
+    ClientCertificate,
+    NoClientCertificate,
+    fetch_client_certificate,
+)
 from mesh_identity._learned_roots import LearnedRoots
 from mesh_identity._presented import Validity, described_roots
 from mesh_identity._roots_context import NoUsableRoots, roots_context
@@ -46,6 +52,10 @@ __all__ = [
     "token_claims",
     "token_facts",
     "token_fault",
+    # client certificates
+    "ClientCertificate",
+    "NoClientCertificate",
+    "fetch_client_certificate",
     # the machine's roots
     "SYSTEM",
     "NoSystemRoots",
@@ -57,6 +67,9 @@ __all__ = [
     "roots_context",
     # roots that the control plane announces
     "LearnedRoots",
+    # a server's addresses
+    "HostNotResolved",
+    "fetch_addresses",
     # connection failures
     "ExpectedName",
     "Fault",

@@ -7,13 +7,13 @@ message.
 """
 
 import asyncio
-import socket
 import ssl
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
+from mesh_identity._addresses import HostNotResolved, fetch_addresses
 from mesh_identity._presented import Validity, described_issuer, described_roots, validity_of
 from mesh_identity._roots_context import roots_context
 from mesh_identity._words import listed
@@ -22,6 +22,9 @@ from mesh_identity._words import listed
 _NOT_YET_VALID, _EXPIRED = 9, 10
 _HOSTNAME_MISMATCH, _IP_ADDRESS_MISMATCH = 62, 64
 _UNTRUSTED = frozenset({2, 7, 18, 19, 20, 21, 27})
+
+
+_Failure = OSError | TimeoutError | HostNotResolved
 
 
 class TrustedRoots(NamedTuple):
@@ -143,11 +146,11 @@ class _Probe:
         self.names: tuple[str, ...] = ()
         self.unverified_chain: tuple[bytes, ...] = ()
 
-    async def failure(self, tls: ssl.SSLContext | None, name: str) -> OSError | TimeoutError | None:
+    async def failure(self, tls: ssl.SSLContext | None, name: str) -> _Failure | None:
         try:
             async with asyncio.timeout(self._timeout_s):
                 writer = await self._connect(tls, name)
-        except (OSError, TimeoutError) as error:
+        except (OSError, TimeoutError, HostNotResolved) as error:
             return error
         if tls is not None:
             self._read_certificates(writer.get_extra_info("ssl_object"), tls)
@@ -172,13 +175,11 @@ class _Probe:
 
         One by one: asyncio makes one error of several that has neither type nor code.
         """
-        loop = asyncio.get_running_loop()
-        found = await loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
         refused: OSError = ConnectionRefusedError()
-        for *_, place in found:
+        for address in await fetch_addresses(self._host, timeout_s=self._timeout_s):
             try:
                 _, writer = await asyncio.open_connection(
-                    str(place[0]), self._port, ssl=tls, server_hostname=name if tls else None
+                    address, self._port, ssl=tls, server_hostname=name if tls else None
                 )
             except ssl.SSLError:
                 raise
@@ -196,7 +197,7 @@ def _context(trusted: TrustedRoots) -> ssl.SSLContext:
     return tls
 
 
-def _connection_fault(error: OSError | TimeoutError) -> Fault:
+def _connection_fault(error: _Failure) -> Fault:
     match error:
         case ssl.SSLError() | ConnectionResetError() | ConnectionAbortedError():
             return Fault.NO_TLS
@@ -204,7 +205,7 @@ def _connection_fault(error: OSError | TimeoutError) -> Fault:
             return Fault.SILENT
         case ConnectionRefusedError():
             return Fault.REFUSED
-        case socket.gaierror():
+        case HostNotResolved():
             return Fault.UNRESOLVED
         case _:
             return Fault.OTHER
@@ -221,7 +222,7 @@ def _certificate_fault(error: ssl.SSLCertVerificationError) -> Fault:
     )
 
 
-def in_words(error: OSError | TimeoutError, *, timeout_s: float) -> str:
+def in_words(error: _Failure, *, timeout_s: float) -> str:
     """Return a connection error as part of a sentence."""
     match error:
         case ssl.SSLError():
@@ -231,8 +232,8 @@ def in_words(error: OSError | TimeoutError, *, timeout_s: float) -> str:
             return f"no answer within {timeout_s:g} s"
         case ConnectionRefusedError():
             return "connection refused"
-        case socket.gaierror():
-            return f"its host name cannot be resolved ({error.strerror})"
+        case HostNotResolved():
+            return str(error)
         case ConnectionResetError() | ConnectionAbortedError():
             return "it closed the connection before an answer: does it speak TLS on this port?"
         case _:

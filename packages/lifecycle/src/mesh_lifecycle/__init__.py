@@ -6,8 +6,9 @@ Uses the standard library only, and does not depend on the kind of service.
 from mesh_lifecycle._background import ServiceEnded, in_background
 from mesh_lifecycle._backoff import Backoff
 from mesh_lifecycle._clock import Clock, SystemClock
-from mesh_lifecycle._conditions import Condition, Readiness
 from mesh_lifecycle._drain import Draining, drain_within
+from mesh_lifecycle._memory import release_unused_memory, trim_memory
+from mesh_lifecycle._readiness import Condition, Readiness
 from mesh_lifecycle._signals import Stopping, stop_signals
 from mesh_lifecycle.logs._configure import LogSettings, configure_logging, start_logging
 from mesh_lifecycle.logs._levels import LogLevelError, LogScopes, parse_levels
@@ -25,6 +26,9 @@ __all__ = [
     # run
     "ServiceEnded",
     "in_background",
+    # memory
+    "release_unused_memory",
+    "trim_memory",
     # stop
     "Draining",
     "Stopping",

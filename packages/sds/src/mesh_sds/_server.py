@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import mesh_listening
 import xds_server
+from mesh_lifecycle import in_background
 from mesh_listening import (
     PeerCredentials,
     Port,
@@ -200,16 +201,11 @@ async def serving(
 
 @asynccontextmanager
 async def _running(pusher: Pusher, source: SecretSource) -> AsyncIterator[None]:
-    tasks = [
-        asyncio.create_task(pusher.follow(source), name="secret changes"),
-        asyncio.create_task(pusher.retry_failing(), name="secret retries"),
-    ]
-    try:
+    async with (
+        in_background(pusher.follow(source), name="secret changes"),
+        in_background(pusher.retry_failing(), name="secret retries"),
+    ):
         yield
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
 
 
 def _check_supported(config: SdsConfig) -> None:

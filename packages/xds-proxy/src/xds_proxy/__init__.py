@@ -3,21 +3,37 @@
 State of the world and delta; of each message only a few fields are read from the wire.
 """
 
-from mesh_identity import SYSTEM, SystemRoots
-from xds_proxy._config import MAX_STREAMS, RelayConfig, UpstreamConfig
+from mesh_identity import SYSTEM, ClientCertificate, SystemRoots
+from xds_proxy._config import (
+    MAX_STREAMS,
+    FurtherAddress,
+    OnDisconnect,
+    RelayConfig,
+    SavedConfig,
+    UpstreamConfig,
+    address_fault,
+)
 from xds_proxy._errors import (
     ConfigError,
     InterceptorRefused,
+    NoAnswer,
+    NotConnected,
+    RewriteRefused,
     SocketError,
     WireError,
     XdsProxyError,
 )
-from xds_proxy._relay import Relay, RelayStatus, relaying
+from xds_proxy._relay import Relay, relaying
+from xds_proxy._relay_status import HeldConfiguration, RelayStatus
 from xds_proxy.protocol._dialect import resource_bodies
-from xds_proxy.status._acks_and_nacks import TypeStatus
+from xds_proxy.session._held import Held
+from xds_proxy.status._acks_and_nacks import RefusedResource, TypeStatus
 from xds_proxy.status._counters import Counters
 from xds_proxy.streams._interception import Interceptor
+from xds_proxy.streams._learning import AcceptedResponses
 from xds_proxy.streams._response_observer import ResponseObserver
+from xds_proxy.streams._rewriting import Rewriter
+from xds_proxy.upstream._selection import ControlPlaneStatus
 
 __all__ = [
     # run
@@ -26,21 +42,37 @@ __all__ = [
     # configuration
     "MAX_STREAMS",
     "SYSTEM",
+    "ClientCertificate",
+    "FurtherAddress",
+    "OnDisconnect",
     "RelayConfig",
+    "SavedConfig",
     "SystemRoots",
     "UpstreamConfig",
+    "address_fault",
     # status
+    "ControlPlaneStatus",
     "Counters",
+    "RefusedResource",
     "RelayStatus",
     "TypeStatus",
+    # what Envoy has
+    "AcceptedResponses",
+    "Held",
+    "HeldConfiguration",
     # types that the agent consumes
     "Interceptor",
     "InterceptorRefused",
     "resource_bodies",
+    # types that the agent changes on their way to Envoy
+    "RewriteRefused",
+    "Rewriter",
     # being told of responses to Envoy
     "ResponseObserver",
     # errors
     "ConfigError",
+    "NoAnswer",
+    "NotConnected",
     "SocketError",
     "WireError",
     "XdsProxyError",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
+from typing import NamedTuple
 
 from mesh_identity import SystemRoots
 from mesh_listening import UNIX_LIMITS, ConnectionLimits
@@ -50,11 +52,34 @@ class Address:
         return cls(host=bare, port=int(port))
 
 
+def address_fault(text: str) -> str | None:
+    """Return why a text is no control plane's address; None if it is one."""
+    try:
+        Address.parse(text)
+    except ConfigError as error:
+        return str(error)
+    return None
+
+
+class FurtherAddress(NamedTuple):
+    """An address that is used while those before it can't be.
+
+    address: `host:port`; IPv6 in brackets.
+    server_name: the name that the certificate there must bear; None: the host of `address`.
+    """
+
+    address: str
+    server_name: str | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpstreamConfig:
     """How to reach the control plane.
 
-    address: `host:port`; IPv6 in brackets.
+    address: `host:port`; IPv6 in brackets. A name is resolved for each connection, and all its
+        addresses are tried, the next one a quarter of a second after the one before.
+    further_addresses: control planes of the same mesh that are used, in this order, while those
+        before can't be reached or do not answer. Roots, token and certificate are the same for all.
     root_certificate: PEM file with the roots that the control plane's certificate must chain to,
         read again for every stream; `SYSTEM` for the operating system's roots; None for plaintext.
     server_name: the name the control plane's certificate must bear; None: the host of `address`.
@@ -65,12 +90,15 @@ class UpstreamConfig:
     client_certificate_path, client_key_path: PEM files, chain leaf first, shown to the control
         plane when both exist; read again for every stream. None shows none.
     metadata: further gRPC metadata for every stream; names are lower-cased.
-    connect_timeout_s: how long Envoy's stream waits for the control plane before it ends
-        UNAVAILABLE.
+    connect_timeout_s: how long a connection may take: name, addresses and handshake together, for
+        each of `address` and `further_addresses`.
+    answer_timeout_s: a control plane that has not answered for this long after the first request
+        of a stream is given up if there is another; if not, the log says it.
     """
 
     address: str
     root_certificate: Path | SystemRoots | None
+    further_addresses: tuple[FurtherAddress, ...] = ()
     server_name: str | None = None
     token_path: Path | None = None
     client_certificate_path: Path | None = None
@@ -78,14 +106,26 @@ class UpstreamConfig:
     metadata: tuple[tuple[str, str], ...] = ()
     server_name_setting: str = "server_name"
     connect_timeout_s: float = 5.0
+    answer_timeout_s: float = 15.0
+
+    @property
+    def addresses(self) -> tuple[FurtherAddress, ...]:
+        """All addresses in the order of preference."""
+        return (FurtherAddress(self.address, self.server_name), *self.further_addresses)
 
     def check(self) -> None:
         """Raise ConfigError for a value that can never work."""
-        Address.parse(self.address)
-        if self.connect_timeout_s <= 0:
-            raise ConfigError(
-                f"connect_timeout_s must be greater than 0, not {self.connect_timeout_s}"
-            )
+        texts = [each.address for each in self.addresses]
+        for text in texts:
+            Address.parse(text)
+        if len(texts) != len(set(texts)):
+            raise ConfigError(f"a control plane address is there twice: {', '.join(texts)}")
+        for name, seconds in (
+            ("connect_timeout_s", self.connect_timeout_s),
+            ("answer_timeout_s", self.answer_timeout_s),
+        ):
+            if seconds <= 0:
+                raise ConfigError(f"{name} must be greater than 0, not {seconds}")
         for name, value in self.metadata:
             if not _HEADER_NAME.match(name.lower()):
                 raise ConfigError(
@@ -97,33 +137,83 @@ class UpstreamConfig:
                 )
 
 
+class OnDisconnect(StrEnum):
+    """The fate of Envoy's stream when the one to the control plane ends."""
+
+    RECONNECT = "reconnect"
+    """it stays, and the relay opens the next stream for as long as it takes"""
+    END = "end"
+    """it ends with the same status, as with Istio's agent"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedConfig:
+    """Where accepted configuration is saved, for an Envoy that starts without a control plane.
+
+    directory: made with mode 0700; only one relay can have it at a time.
+    owner: names and values that must be as they were when it is used, such as the workload's
+        identity. The node's id and cluster, and the control plane's address, count besides.
+    max_bytes, max_resources: of all types together; more is not saved, which is told.
+    max_age_s: how long after the control plane last answered it is still used.
+    start_after_s: how long a control plane may take to answer before an Envoy without
+        configuration gets the saved one.
+    min_interval_s: the shortest time between two writes.
+    """
+
+    directory: Path
+    owner: tuple[tuple[str, str], ...] = ()
+    max_bytes: int = 64 * 1024 * 1024
+    max_resources: int = 100_000
+    max_age_s: float = 24 * 3600.0
+    start_after_s: float = 5.0
+    min_interval_s: float = 10.0
+
+    def check(self) -> None:
+        """Raise ConfigError for a value that can never work."""
+        for name in ("max_bytes", "max_resources", "max_age_s"):
+            if getattr(self, name) <= 0:
+                raise ConfigError(f"{name} must be greater than 0, not {getattr(self, name)}")
+        for name in ("start_after_s", "min_interval_s"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"{name} must not be negative, got {getattr(self, name)}")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelayConfig:
     """The relay's two sides.
 
     socket_path: where Envoy connects. Its directory is made with mode 0700 if it does not exist.
-    hold_s: how long a stream of Envoy's is held while the control plane cannot be reached and the
-        relay tries again, about once a second; then it ends UNAVAILABLE. Envoy alone waits for up
-        to 30 s between attempts. Zero ends it at the first failure.
-    max_message_bytes: a larger message, from either side, ends the stream with RESOURCE_EXHAUSTED.
+    on_disconnect: what becomes of Envoy's stream when the one to the control plane ends or cannot
+        be opened. With END, Envoy opens the next stream itself, up to 30 s later.
+    max_message_bytes: a larger message ends the stream it is on with RESOURCE_EXHAUSTED.
     send_timeout_s: a side that has not read a message for this long does not read. Envoy's
-        connection is ended then, as a status could not be sent on it; a control plane's stream
-        ends UNAVAILABLE. None: never.
+        connection is ended then, as a status could not be sent on it; the upstream stream is ended
+        and another one opened. None: never.
     max_pending_write_bytes: the most bytes that may be pending to all Envoys, and as many to the
         control plane; beyond it, streams with a message pending for more than a second end, those
         that have waited longest first. At least `max_message_bytes`.
     max_queued_bytes: the most bytes of one stream's requests that may be queued behind the one
-        being sent; with more, the control plane counts as one that does not read.
+        being sent; with more, the control plane counts as one that does not read. Also the most
+        that the subscriptions of one of Envoy's streams may take; with more, that stream ends.
     limits: how many connections the socket accepts, from one process and in all, and how long one
         may be idle.
     max_streams: how many streams are relayed at a time. A gRPC program that takes its configuration
         itself has one for each target that it calls, and one for its server.
+    passed_services: the beginnings of the names of gRPC services whose calls pass to the control
+        plane besides ADS. Empty passes none. Others are UNIMPLEMENTED: what connects to the socket
+        shall not have certificates signed, for example, with the agent's token.
+    max_passed_calls: how many such calls pass at a time; each has a connection of its own.
+    trim_memory_after_s: when no message of a MiB or more has passed for this long, garbage is
+        collected and the C library told to give its free memory back to the system; that concerns
+        the whole process. None: never.
     socket_mode: who may connect; as it stands, the user of this process.
+    saved: where accepted configuration is saved, for an Envoy that starts while no control plane
+        answers; None if it is not. With `on_disconnect` END no Envoy waits long enough to get it.
     """
 
     socket_path: Path
     upstream: UpstreamConfig
-    hold_s: float = 30.0
+    on_disconnect: OnDisconnect = OnDisconnect.RECONNECT
     max_message_bytes: int = 256 * 1024 * 1024
     send_timeout_s: float | None = 60.0
     max_pending_write_bytes: int = 256 * 1024 * 1024
@@ -131,6 +221,10 @@ class RelayConfig:
     limits: ConnectionLimits = UNIX_LIMITS
     max_streams: int = MAX_STREAMS
     socket_mode: int = 0o600
+    passed_services: tuple[str, ...] = ("envoy.service.", "opentelemetry.proto.collector.")
+    max_passed_calls: int = 32
+    trim_memory_after_s: float | None = None
+    saved: SavedConfig | None = None
 
     def check(self) -> None:
         """Raise ConfigError for a value that can never work."""
@@ -138,8 +232,6 @@ class RelayConfig:
             raise ConfigError(
                 f"max_message_bytes must be between 1 and 2147483647, not {self.max_message_bytes}"
             )
-        if self.hold_s < 0:
-            raise ConfigError(f"hold_s must not be negative, got {self.hold_s}")
         if self.send_timeout_s is not None and self.send_timeout_s <= 0:
             raise ConfigError(f"send_timeout_s must be greater than 0, not {self.send_timeout_s}")
         if self.max_pending_write_bytes < self.max_message_bytes:
@@ -149,6 +241,10 @@ class RelayConfig:
             )
         if self.max_streams < 1:
             raise ConfigError(f"max_streams must be at least 1, not {self.max_streams}")
+        if self.saved is not None:
+            self.saved.check()
+        if self.max_passed_calls < 1:
+            raise ConfigError(f"max_passed_calls must be at least 1, not {self.max_passed_calls}")
         if self.max_queued_bytes < 1:
             raise ConfigError(f"max_queued_bytes must be at least 1, not {self.max_queued_bytes}")
         self.upstream.check()

@@ -21,8 +21,28 @@ class WireError(XdsProxyError):
     """Bytes that are no discovery message, or a message beyond the relay's bounds."""
 
 
+class TranslationError(XdsProxyError):
+    """A message that has no form in the other dialect, or too large a one."""
+
+
+class BeyondLimit(WireError):
+    """A message beyond a bound of the relay's own; the text tells which."""
+
+
 class InterceptorRefused(XdsProxyError):
     """Raised by an interceptor that cannot use a response; its text becomes the NACK's message."""
+
+
+class RewriteRefused(XdsProxyError):
+    """Raised by a rewriter that cannot use a response; its text becomes the NACK's message."""
+
+
+class NotConnected(XdsProxyError):
+    """There is no stream to the control plane that a question could be asked on."""
+
+
+class NoAnswer(XdsProxyError):
+    """The control plane has not answered a question in time."""
 
 
 class UpstreamError(XdsProxyError):

@@ -1,60 +1,50 @@
-"""The relay: a gRPC server on Envoy's socket that opens one upstream stream for each of Envoy's."""
+"""The relay: a gRPC server on Envoy's socket, and an upstream stream for each of Envoy's."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import grpc
 import grpc.aio
 
-from mesh_lifecycle import Backoff, Clock, SystemClock
+from mesh_lifecycle import Clock, SystemClock, in_background
 from mesh_listening import ListenError, LogLimiter, Port, grpc_acceptor, grpc_server, listening_at
-from xds_proxy._config import RelayConfig
+from xds_proxy._config import OnDisconnect, RelayConfig
 from xds_proxy._errors import ConfigError, SocketError, UpstreamError
+from xds_proxy._relay_status import HeldConfiguration, RelayStatus
 from xds_proxy.protocol._dialect import DIALECTS, SERVICE, Dialect
-from xds_proxy.status._acks_and_nacks import DeliveryStatus, TypeStatus
+from xds_proxy.saved._configuration import SavedConfiguration, saving
+from xds_proxy.saved._stale_start import StaleStart
+from xds_proxy.services._client_status import ClientStatusHandler
+from xds_proxy.services._pass_through import PassThrough
+from xds_proxy.status._acks_and_nacks import DeliveryStatus
 from xds_proxy.status._counters import Counters
 from xds_proxy.status._reachability import Reachability
+from xds_proxy.streams._debug_requests import DebugRequests, is_debug_type
 from xds_proxy.streams._ends import End, Side
 from xds_proxy.streams._injection import InjectedRequest, InjectedRequests
 from xds_proxy.streams._interception import Interception, Interceptor
 from xds_proxy.streams._leading_stream import EnvoyStreams
+from xds_proxy.streams._learning import AcceptedResponses
+from xds_proxy.streams._memory_release import MemoryRelease
 from xds_proxy.streams._response_observer import Observation, ResponseObserver
+from xds_proxy.streams._rewriting import Rewriter
 from xds_proxy.streams._stream import Stream, is_for_envoy
+from xds_proxy.streams._surroundings import Surroundings
 from xds_proxy.streams._writing import WriteBounds
-from xds_proxy.upstream._credentials import FurtherRoots
-from xds_proxy.upstream._dialling import dialled
+from xds_proxy.upstream._control_planes import ControlPlanes, control_planes
+from xds_proxy.upstream._credentials import FurtherRoots, OwnCertificate
 
 log = logging.getLogger("xds_proxy")
 
 _STOP_GRACE_S = 1.0
-_AGAIN = Backoff(initial_s=0.1, maximum_s=1.0, multiplier=1.5, jitter=0.2)
 _LONGEST_DETAILS = 1024
 _QUIET_S = 60.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RelayStatus:
-    """One moment of the relay.
-
-    connected: the control plane has answered on the leading stream.
-    since: when `connected` changed to what it is (UTC).
-    last_error: why it is not connected; None while it is, and before the first attempt.
-    types: the delivery status of each type on the leading stream, and of the agent's own types, by
-        type URL.
-    streams: the number of streams that Envoys have open; two during a hot restart.
-    """
-
-    connected: bool
-    since: datetime
-    last_error: str | None
-    types: Mapping[str, TypeStatus]
-    streams: int
 
 
 class Relay:
@@ -65,24 +55,53 @@ class Relay:
         config: RelayConfig,
         interceptors: Sequence[Interceptor],
         *,
+        rewriters: Sequence[Rewriter],
         observer: ResponseObserver | None,
-        further_roots: FurtherRoots | None = None,
+        accepted: AcceptedResponses | None,
+        saved: SavedConfiguration | None,
+        planes: ControlPlanes,
         clock: Clock,
     ) -> None:
-        self._further_roots = further_roots
+        self._planes = planes
         self._config = config
-        self._observation = Observation(observer)
         self._clock = clock
         self._counters = Counters()
-        self._reachability = Reachability(
-            config.upstream.address, counters=self._counters, now=self._now
-        )
-        self._interception = Interception(interceptors, now=self._now)
+        self._reachability = Reachability(planes.described, counters=self._counters, now=self._now)
+        self._interception = Interception(interceptors, now=clock.now)
         self._injection = InjectedRequests()
         self._streams: EnvoyStreams[Stream] = EnvoyStreams(most=config.max_streams)
         self._delivery_status = DeliveryStatus()
         """Of the leading stream; without one, of the last."""
-        self._bounds = WriteBounds.of(config, clock=clock)
+        self._memory = MemoryRelease(quiet_s=config.trim_memory_after_s, clock=clock)
+        self._bounds = WriteBounds.of(config, clock=clock, passed=self._memory.passed)
+        self._passed = PassThrough(
+            config, open_call=planes.call_method, bounds=self._bounds, counters=self._counters
+        )
+        self._client_status = ClientStatusHandler(lambda: self.held, bounds=self._bounds)
+        self._debug = DebugRequests()
+        self._observation = Observation(observer)
+        self._saved = saved
+        self._stale_start: StaleStart | None = None
+        if saved is not None and config.saved is not None:
+            self._stale_start = StaleStart(
+                saved,
+                self._interception,
+                start_after_s=config.saved.start_after_s,
+                clock=clock,
+            )
+        self._around = Surroundings(
+            reachability=self._reachability,
+            counters=self._counters,
+            now=clock.now,
+            interception=self._interception,
+            injection=self._injection,
+            debug=self._debug,
+            observation=self._observation,
+            bounds=self._bounds,
+            rewriters=tuple(rewriters),
+            accepted=saved if accepted is None else accepted,
+            stale_start=self._stale_start,
+        )
         self._crowding = LogLimiter(quiet_s=_QUIET_S, now=clock.monotonic)
         self._stopping = False
         self._port: Port | None = None
@@ -90,12 +109,18 @@ class Relay:
     @property
     def status(self) -> RelayStatus:
         """The status at this moment."""
+        leading = self._streams.leading
+        stale = None if leading is None else leading.stale
         return RelayStatus(
             connected=self._reachability.connected,
             since=self._reachability.since,
             last_error=self._reachability.last_error,
             types={**self._delivery_status.types, **self._interception.types},
             streams=len(self._streams.all),
+            control_planes=self._planes.statuses,
+            stale_since=None if stale is None else stale.current_at,
+            stale_types=frozenset() if stale is None else stale.types,
+            saved=None if self._saved is None else self._saved.status,
         )
 
     def inject(self, type_url: str, *, error: str | None = None) -> None:
@@ -113,6 +138,51 @@ class Relay:
         if (leading := self._streams.leading) is not None:
             leading.inject()
 
+    def rewrite_again(self, type_url: str, name: str) -> None:
+        """Have a resource rewritten once more, and given to each Envoy that has it.
+
+        For a rewriter that has changed a resource and can now do better, when the control plane has
+        nothing new to say. Envoy's answer to that does not reach the control plane.
+        """
+        for stream in self._streams.all:
+            stream.rewrite_again(type_url, name)
+
+    async def ask(
+        self, type_url: str, names: Sequence[str] = (), *, timeout_s: float = 5.0
+    ) -> bytes:
+        """Ask the control plane for a debug type, and return its answer, a `DiscoveryResponse`.
+
+        type_url: `istio.io/debug`, or one that begins with `istio.io/debug/`. One question is asked
+        at a time, on the stream that leads.
+
+        Raises:
+            NotConnected: there is no stream to a control plane that answers.
+            NoAnswer: no answer came within `timeout_s`.
+            ValueError: it is no debug type.
+        """
+        if not is_debug_type(type_url):
+            raise ValueError(f"{type_url} is no type of Istio's for debugging")
+
+        def leading() -> tuple[Dialect, Callable[[bytes], None]] | None:
+            return None if self._streams.leading is None else self._streams.leading.asks()
+
+        return await self._debug.ask(type_url, names, leading=leading, timeout_s=timeout_s)
+
+    @property
+    def held(self) -> tuple[HeldConfiguration, ...]:
+        """The resources of each Envoy, the oldest stream first; put together when it is read."""
+        return tuple(
+            HeldConfiguration(
+                node=stream.session.node,
+                process=stream.process,
+                leading=stream.leading,
+                resources=stream.session.held(),
+                requested=stream.session.requested(),
+                types=stream.session.delivery_status.types,
+            )
+            for stream in self._streams.all
+        )
+
     @property
     def port(self) -> Port:
         """The port that counts the connections to Envoy's socket."""
@@ -129,23 +199,18 @@ class Relay:
     def counters(self) -> Counters:
         """A copy of the totals since the relay started."""
         counters = self._counters
-        return replace(counters, refused=counters.refused + self._interception.refusals)
+        return replace(
+            counters,
+            refused=counters.refused + self._interception.refusals,
+            stale_starts=0 if self._stale_start is None else self._stale_start.starts,
+        )
 
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._clock.now(), tz=UTC)
 
     async def _serve(self, dialect: Dialect, envoy: grpc.aio.ServicerContext[bytes, bytes]) -> None:
         stream = Stream(
-            dialect=dialect,
-            envoy=envoy,
-            reachability=self._reachability,
-            counters=self._counters,
-            now=self._now,
-            delivery_status=DeliveryStatus(self._delivery_status.types),
-            interception=self._interception,
-            injection=self._injection,
-            observation=self._observation,
-            bounds=self._bounds,
+            dialect=dialect, envoy=envoy, known=self._delivery_status, around=self._around
         )
         async with asyncio.TaskGroup() as group:
             writing = group.create_task(stream.write_envoy(), name="xds-proxy: responses to Envoy")
@@ -162,7 +227,7 @@ class Relay:
     async def _relay_among_others(self, stream: Stream, dialect: Dialect) -> End:
         """Relay a stream, which leads until a newer one comes, and return its end."""
         crowded_out = self._streams.add(stream)
-        self._delivery_status = stream.delivery_status
+        self._delivery_status = stream.session.delivery_status
         try:
             if crowded_out is not None:
                 await self._end_crowded_out(crowded_out)
@@ -176,49 +241,45 @@ class Relay:
         finally:
             self._observation.stream_ended(stream)
             if self._streams.remove(stream) and (successor := self._streams.leading) is not None:
-                self._delivery_status = successor.delivery_status
+                self._delivery_status = successor.session.delivery_status
                 log.info("an older stream of Envoy's leads again")
             stream.closed.set()
         return end
 
     async def _relay_until_end(self, stream: Stream, dialect: Dialect) -> End:
         async with asyncio.TaskGroup() as group:
-            work = group.create_task(self._relay(stream, dialect), name="xds-proxy: stream")
+            tasks = [
+                group.create_task(stream.run(), name="xds-proxy: stream"),
+                group.create_task(self._keep_upstream(stream, dialect), name="xds-proxy: upstream"),
+            ]
             end = await stream.wait_end()
-            work.cancel()
+            for task in tasks:
+                task.cancel()
         return end
 
-    async def _relay(self, stream: Stream, dialect: Dialect) -> None:
-        give_up_at = self._clock.monotonic() + self._config.hold_s
-        for delay_s in _AGAIN.delays():
+    async def _keep_upstream(self, stream: Stream, dialect: Dialect) -> None:
+        """Open upstream streams, one after the other, as long as Envoy's stream lasts."""
+        while True:
             try:
-                async with dialled(
-                    self._config.upstream,
-                    path=dialect.path,
-                    max_message_bytes=self._config.max_message_bytes,
-                    now=self._clock.now(),
-                    further_roots=self._further_roots,
-                ) as control_plane:
-                    await stream.relay(control_plane)
+                async with self._planes.call(dialect) as control_plane:
+                    ended = await stream.relay(control_plane)
+                end = End(by=Side.CONTROL_PLANE, code=ended.code, details=ended.details)
             except UpstreamError as error:
-                self._reachability.failed(error.reason, leading=self._leads(stream))
-                if self._clock.monotonic() + delay_s > give_up_at:
-                    stream.end(self._unreachable(error))
-                    return
-            await self._clock.sleep(delay_s)
+                self._reachability.failed(error.reason, leading=stream.leading)
+                end = self._unreachable(error)
+            if self._config.on_disconnect is OnDisconnect.END:
+                await stream.end_after_responses(end)
+                return
+            await self._planes.wait_to_retry()
 
     def _unreachable(self, error: UpstreamError) -> End:
-        address = self._config.upstream.address
-        details = f"cannot reach the control plane at {address}: {error.reason}"
+        details = f"cannot reach the control plane at {self._planes.described}: {error.reason}"
         return End(by=Side.CONTROL_PLANE, code=error.code, details=details)
-
-    def _leads(self, stream: Stream) -> bool:
-        return self._streams.leading is stream
 
     def _record_end(self, stream: Stream, end: End) -> None:
         if end.by is Side.ENVOY:
             self._counters.envoy_ended += 1
-        if end.by is not Side.CONTROL_PLANE and self._leads(stream):
+        if end.by is not Side.CONTROL_PLANE and stream.leading:
             self._reachability.no_answer_yet()
         log.debug(
             "stream ended",
@@ -251,14 +312,23 @@ async def relaying(
     config: RelayConfig,
     interceptors: Sequence[Interceptor] = (),
     *,
+    rewriters: Sequence[Rewriter] = (),
     observer: ResponseObserver | None = None,
+    accepted: AcceptedResponses | None = None,
     further_roots: FurtherRoots | None = None,
+    own_certificate: OwnCertificate | None = None,
     clock: Clock | None = None,
 ) -> AsyncIterator[Relay]:
     """Serve Envoy's ADS socket for as long as the block runs; the socket file is gone afterwards.
 
+    rewriters: change resources on their way to Envoy, one after the other.
+    observer: is told of the responses to Envoy. accepted: is given those that Envoy accepted, in
+        the place of `config.saved`.
     further_roots: called for each connection with the root file's content; returns the roots that
         are trusted besides; PEM. Not called for plaintext and the system's roots.
+    own_certificate: returns the workload's own certificate, which is shown to the control plane
+        where the token is missing, has expired or was refused, and no other certificate is
+        configured.
 
     The control plane is first called when Envoy calls, so it need not be reachable at the start.
 
@@ -270,14 +340,34 @@ async def relaying(
     types = [interceptor.type_url for interceptor in interceptors]
     if len(types) != len(set(types)):
         raise ConfigError(f"two interceptors for one type: {', '.join(sorted(types))}")
-    relay = Relay(
-        config,
-        interceptors,
-        observer=observer,
-        further_roots=further_roots,
-        clock=clock or SystemClock(),
-    )
-    async with _listening(config, relay):
+    clock = clock or SystemClock()
+    async with AsyncExitStack() as stack:
+        saved: SavedConfiguration | None = None
+        if config.saved is not None:
+            addresses = tuple(each.address for each in config.upstream.addresses)
+            saved = await stack.enter_async_context(saving(config.saved, addresses, clock=clock))
+        planes = await stack.enter_async_context(
+            control_planes(
+                config.upstream,
+                max_message_bytes=config.max_message_bytes,
+                further_roots=further_roots,
+                own_certificate=own_certificate,
+                # If Envoy's stream ends with the one to the control plane, that is left as it is.
+                moves_back=config.on_disconnect is OnDisconnect.RECONNECT,
+                clock=clock,
+            )
+        )
+        relay = Relay(
+            config,
+            interceptors,
+            rewriters=rewriters,
+            observer=observer,
+            accepted=accepted,
+            saved=saved,
+            planes=planes,
+            clock=clock,
+        )
+        await stack.enter_async_context(_listening(config, relay))
         log.info("serving xDS to Envoy", extra={"socket": str(config.socket_path)})
         yield relay
 
@@ -289,6 +379,8 @@ async def _listening(config: RelayConfig, relay: Relay) -> AsyncIterator[None]:
     options = _server_options(config.max_message_bytes) + grpc_server.options(limits)
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(relay._bounds.watched())
+        releasing = in_background(relay._memory.run(), name="xds-proxy: memory of large messages")
+        await stack.enter_async_context(releasing)
         try:
             listening = stack.enter_context(listening_at(path, mode=config.socket_mode))
             acceptor = await stack.enter_async_context(
@@ -298,7 +390,9 @@ async def _listening(config: RelayConfig, relay: Relay) -> AsyncIterator[None]:
             server = grpc.aio.server(
                 interceptors=[grpc_server.OnlyThroughAcceptor()], options=options
             )
-            server.add_generic_rpc_handlers((_handlers(relay._serve),))
+            server.add_generic_rpc_handlers(
+                (_handlers(relay._serve), relay._client_status, relay._passed)
+            )
             stack.push_async_callback(server.stop, _STOP_GRACE_S)
             inside = grpc_server.listen_inside(server)
         except ListenError as error:

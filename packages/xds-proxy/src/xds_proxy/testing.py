@@ -7,7 +7,7 @@ waits until the test accepts it; then the test reads, writes and ends it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -15,6 +15,9 @@ import grpc
 import grpc.aio
 
 from xds_proxy.protocol._dialect import DIALECTS, SERVICE
+
+METHODS = tuple(dialect.method for dialect in DIALECTS)
+"""The methods of an ADS stream, one for each dialect."""
 
 _UNLIMITED = [
     ("grpc.max_receive_message_length", -1),
@@ -88,12 +91,22 @@ class ControlPlane:
 
 @asynccontextmanager
 async def control_plane(
-    *, credentials: grpc.ServerCredentials | None = None, address: str = "127.0.0.1:0"
+    *,
+    credentials: grpc.ServerCredentials | None = None,
+    address: str = "127.0.0.1:0",
+    further_paths: Collection[str] = (),
+    methods: Collection[str] = METHODS,
 ) -> AsyncIterator[ControlPlane]:
-    """Run a control plane on a free port of 127.0.0.1, in plaintext without credentials."""
+    """Run a control plane on a free port of 127.0.0.1, in plaintext without credentials.
+
+    methods: of `METHODS`, those that it has; a stream of another ends UNIMPLEMENTED.
+    further_paths: of methods besides ADS that it has; their calls arrive as streams, too.
+    """
     plane = ControlPlane()
     server = grpc.aio.server(options=_UNLIMITED)
-    server.add_generic_rpc_handlers((_handlers(plane),))
+    server.add_generic_rpc_handlers(
+        (_handlers(plane, methods), *_further_handlers(plane, further_paths))
+    )
     if credentials is None:
         port = server.add_insecure_port(address)
     else:
@@ -152,13 +165,26 @@ async def envoy_stream(
             call.cancel()
 
 
-def _handlers(plane: ControlPlane) -> grpc.GenericRpcHandler[bytes, bytes]:
-    def method(name: str) -> grpc.RpcMethodHandler[bytes, bytes]:
-        async def serve(_: object, context: grpc.aio.ServicerContext[bytes, bytes]) -> None:
-            await plane._serve(name, context)
-
-        return grpc.stream_stream_rpc_method_handler(serve)
-
+def _handlers(
+    plane: ControlPlane, methods: Collection[str]
+) -> grpc.GenericRpcHandler[bytes, bytes]:
     return grpc.method_handlers_generic_handler(
-        SERVICE, {dialect.method: method(dialect.method) for dialect in DIALECTS}
+        SERVICE, {method: _method(plane, method) for method in methods}
     )
+
+
+def _further_handlers(
+    plane: ControlPlane, paths: Collection[str]
+) -> list[grpc.GenericRpcHandler[bytes, bytes]]:
+    each = [path.removeprefix("/").partition("/") for path in paths]
+    return [
+        grpc.method_handlers_generic_handler(service, {name: _method(plane, name)})
+        for service, _, name in each
+    ]
+
+
+def _method(plane: ControlPlane, name: str) -> grpc.RpcMethodHandler[bytes, bytes]:
+    async def serve(_: object, context: grpc.aio.ServicerContext[bytes, bytes]) -> None:
+        await plane._serve(name, context)
+
+    return grpc.stream_stream_rpc_method_handler(serve)

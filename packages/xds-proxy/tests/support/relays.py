@@ -17,10 +17,14 @@ from mesh_testkit import PATIENCE_S, until
 from mesh_testkit.certificates import Authority
 from xds_proxy import (
     MAX_STREAMS,
+    AcceptedResponses,
+    FurtherAddress,
     Interceptor,
+    OnDisconnect,
     Relay,
     RelayConfig,
     ResponseObserver,
+    Rewriter,
     SystemRoots,
     UpstreamConfig,
     relaying,
@@ -155,13 +159,19 @@ class UpstreamSettings(TypedDict, total=False):
     metadata: tuple[tuple[str, str], ...]
     server_name_setting: str
     connect_timeout_s: float
+    answer_timeout_s: float
+    further_addresses: tuple[FurtherAddress, ...]
 
 
 class RelayStarter:
     """Starts relays whose socket is in a directory of the test."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(
+        self, directory: Path, *, on_disconnect: OnDisconnect = OnDisconnect.RECONNECT
+    ) -> None:
+        """on_disconnect: for relays that are started without it."""
         self._directory = directory
+        self._on_disconnect = on_disconnect
 
     @asynccontextmanager
     async def __call__(
@@ -173,9 +183,13 @@ class RelayStarter:
         send_timeout_s: float | None = 60.0,
         max_pending_write_bytes: int = 256 * 1024 * 1024,
         max_queued_bytes: int = 64 * 1024 * 1024,
-        hold_s: float = 0.0,
+        on_disconnect: OnDisconnect | None = None,
         max_streams: int = MAX_STREAMS,
+        max_passed_calls: int = 32,
+        trim_memory_after_s: float | None = None,
+        rewriters: tuple[Rewriter, ...] = (),
         observer: ResponseObserver | None = None,
+        accepted: AcceptedResponses | None = None,
         **upstream: Unpack[UpstreamSettings],
     ) -> AsyncIterator[RunningRelay]:
         """Run a relay to an address; further keywords go to its UpstreamConfig."""
@@ -186,9 +200,13 @@ class RelayStarter:
             max_pending_write_bytes=max_pending_write_bytes,
             max_queued_bytes=max_queued_bytes,
             socket_path=self._directory / "proxy" / "XDS",
-            hold_s=hold_s,
+            on_disconnect=on_disconnect or self._on_disconnect,
             max_streams=max_streams,
+            max_passed_calls=max_passed_calls,
+            trim_memory_after_s=trim_memory_after_s,
             upstream=replace(UpstreamConfig(address=address, root_certificate=None), **settings),
         )
-        async with relaying(config, interceptors, observer=observer) as relay:
+        async with relaying(
+            config, interceptors, rewriters=rewriters, observer=observer, accepted=accepted
+        ) as relay:
             yield RunningRelay(relay=relay, socket_path=config.socket_path)

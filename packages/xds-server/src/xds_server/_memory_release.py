@@ -10,55 +10,15 @@ README has figures.
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
-import sys
 from collections.abc import Awaitable, Callable
 
-from mesh_lifecycle import Clock
+from mesh_lifecycle import Clock, release_unused_memory, trim_memory
 
 log = logging.getLogger(__name__)
 
 _FEWEST_CLIENTS = 100
 """That have to be connected, or to have gone: with fewer the allocator keeps a few megabytes."""
-_CALLS_ARE_FREED_S = 0.1
-"""gRPC's own threads free the memory of calls some time after they were collected."""
-
-
-def trim() -> bool:
-    """Give back the memory that glibc has free; return whether there was any. Takes a millisecond.
-
-    Returns False where the C library is another one.
-    """
-    import ctypes  # here, for most processes never need it
-
-    try:
-        return bool(ctypes.CDLL(None).malloc_trim(0))
-    except (AttributeError, OSError):
-        return False
-
-
-async def release_unused() -> bool:
-    """Free what Python keeps for later, then `trim`; return whether any memory was given back.
-
-    Two steps of some 10 ms each, during which the event loop does nothing else.
-    """
-    _clear_method_cache()
-    gc.collect()  # gRPC leaves a small cycle for every call
-    await asyncio.sleep(_CALLS_ARE_FREED_S)
-    return trim()
-
-
-def _clear_method_cache() -> None:
-    """Forget the names that C code looked up on objects.
-
-    Each is a new string, and the cache keeps one for every connection with TLS, in a page of its
-    own, although it is never looked up again.
-    """
-    if sys.version_info >= (3, 13):
-        sys._clear_internal_caches()
-    else:
-        sys._clear_type_cache()
 
 
 class MemoryRelease:
@@ -72,8 +32,8 @@ class MemoryRelease:
         *,
         quiet_s: float | None,
         clock: Clock,
-        release: Callable[[], Awaitable[bool]] = release_unused,
-        trim: Callable[[], bool] = trim,
+        release: Callable[[], Awaitable[bool]] = release_unused_memory,
+        trim: Callable[[], bool] = trim_memory,
     ) -> None:
         self._quiet_s = quiet_s
         self._clock = clock

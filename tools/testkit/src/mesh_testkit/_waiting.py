@@ -6,8 +6,9 @@ import asyncio
 import inspect
 from collections.abc import Callable
 
-PATIENCE_S = 60.0
-"""Not a claim about speed: a busy machine may need long."""
+PATIENCE_S = 180.0
+"""Not a claim about speed: on a machine with thirty times too much to do, Python alone needs a
+minute to start."""
 _LOOK_S = 0.005
 
 

@@ -28,7 +28,7 @@ def resource_types(types: Mapping[str, object], now: datetime, out: Screen) -> I
     yield heading
     for line, each in zip(body, shown.values(), strict=True):
         yield line
-        yield from _remarks(each, out)
+        yield from _remarks(each, now, out)
     if len(known) > len(shown):
         yield f"and {len(known) - len(shown)} more"
 
@@ -56,11 +56,21 @@ def _state(entry: Mapping[str, object]) -> tuple[str, Tone]:
     return ("ACK", Tone.GOOD) if entry.get("acked") else ("sent, no answer yet", Tone.DOUBTFUL)
 
 
-def _remarks(entry: Mapping[str, object], out: Screen) -> Iterator[str]:
+def _refused(entry: Mapping[str, object], now: datetime) -> Iterator[str]:
+    """Yield each refused resource that Envoy's words tell, and since when it is."""
+    for each in sequence(entry, "refused"):
+        if isinstance(each, dict) and (name := text(each, "name")):
+            age_s = seconds_between(moment(each, "since"), now)
+            since = "" if age_s is None else f", since {span(max(0, age_s))}"
+            yield f"refused resource: {name}{since}"
+
+
+def _remarks(entry: Mapping[str, object], now: datetime, out: Screen) -> Iterator[str]:
     """Why a version was refused and what is in use meanwhile; why the last push came."""
     remarks: list[tuple[str, Tone]] = []
     if text(entry, "nack"):
         remarks.append((f"refused: {text(entry, 'nack')}", Tone.BAD))
+        remarks.extend((said, Tone.BAD) for said in _refused(entry, now))
         if "in_use" in entry:
             kept = text(entry, "in_use")
             remarks.append((f"in use: {f'version {kept}' if kept else 'none'}", Tone.PLAIN))

@@ -10,6 +10,7 @@ from mesh_agent_cli.screens._fields import (
     mapping,
     moment,
     number,
+    objects,
     seconds_between,
     sequence,
     shown_time,
@@ -18,9 +19,12 @@ from mesh_agent_cli.screens._fields import (
 )
 from mesh_agent_cli.screens._resource_types import resource_types
 from mesh_agent_cli.screens._terminal import Row, Screen, Tone, rows
+from mesh_agent_cli.screens._wasm import wasm_rows
 
 _SHORT = 60
 """An error that is longer stands on the screen once."""
+_DENYING = frozenset({"denied", "left"})
+"""What was done about an extension that Envoy lacks, if it keeps requests from being served."""
 _NEARLY_S = 600
 """An outage that is nearer than this is shown as a doubt."""
 
@@ -46,7 +50,9 @@ def _rows(status: Mapping[str, object], now: datetime) -> Iterator[Row]:
     yield Row("SPIFFE id", text(status, "spiffe_id") or "-")
     yield from _certificate(status, now)
     yield from _envoy(mapping(status, "envoy"))
+    yield from _adaptations(status)
     yield from _control_plane(status, now)
+    yield from wasm_rows(mapping(status, "wasm"), now)
     yield from _dns(mapping(status, "names"))
     yield from _health_check(mapping(status, "health_check"), now)
     yield _details("token exchange", mapping(status, "token_exchange"))
@@ -162,6 +168,21 @@ def _envoy(envoy: Mapping[str, object]) -> Iterator[Row]:
     yield Row("last refusal", text(envoy, "last_refusal"), Tone.DOUBTFUL, below=True)
 
 
+def _adaptations(status: Mapping[str, object]) -> Iterator[Row]:
+    """Extensions that Envoy lacks, by what was done about them."""
+    by_action: dict[str, dict[str, str]] = {}
+    for each in sequence(status, "adaptations"):
+        if isinstance(each, dict):
+            known = by_action.setdefault(text(each, "action"), {})
+            known[text(each, "extension")] = text(each, "lost")
+    for action, extensions in by_action.items():
+        if action in _DENYING:
+            for extension, lost in extensions.items():
+                yield Row(action, f"{extension}: {lost}", Tone.BAD, below=True)
+        else:
+            yield Row(action, ", ".join(sorted(extensions)), below=True)
+
+
 def _control_plane(status: Mapping[str, object], now: datetime) -> Iterator[Row]:
     xds, learned = mapping(status, "xds"), mapping(status, "learned_roots")
     where = text(xds, "control_plane")
@@ -175,8 +196,32 @@ def _control_plane(status: Mapping[str, object], now: datetime) -> Iterator[Row]
         reason = f": {text(xds, 'last_error')}" if text(xds, "last_error") else ""
         said = f"{where + ', ' if where else ''}NOT CONNECTED{lasting}{reason}"
         yield Row("control plane", said, Tone.BAD)
+    yield from _other_control_planes(xds, where, now)
+    if since := text(xds, "stale_since"):
+        said = f"{since}: Envoy has saved configuration, as no control plane answers"
+        yield Row("STALE SINCE", said, Tone.DOUBTFUL, below=True)
+    problem = text(mapping(xds, "saved"), "problem")
+    yield Row("NOT SAVED", problem, Tone.DOUBTFUL, below=True)
     yield Row("also trusted", text(learned, "roots"), below=True)
     yield Row("PROBLEM", text(learned, "problem"), Tone.BAD, below=True)
+
+
+def _other_control_planes(xds: Mapping[str, object], used: str, now: datetime) -> Iterator[Row]:
+    """Yield the control planes besides the one in use, where there are several."""
+    for plane in objects(xds, "control_planes"):
+        address = text(plane, "address")
+        if address == used:
+            continue
+        since_s = seconds_between(moment(plane, "since"), now)
+        lasting = "" if since_s is None else f" for {span(max(0, since_s))}"
+        match plane.get("healthy"):
+            case True:
+                yield Row("another", f"{address}, works", below=True)
+            case False:
+                said = f"{address}, FAILS{lasting}: {text(plane, 'last_error')}"
+                yield Row("another", said, Tone.DOUBTFUL, below=True)
+            case _:
+                yield Row("another", f"{address}, not tried", below=True)
 
 
 def _dns(names: Mapping[str, object]) -> Iterator[Row]:

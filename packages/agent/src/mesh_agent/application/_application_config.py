@@ -4,8 +4,8 @@ import os
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from istio_settings import Settings
 from mesh_agent.config._flags import Flags
-from mesh_agent.config._settings import Settings
 
 _VARIABLE = "MESH_AGENT_EXIT_WITH"
 _STOP_TIMEOUT = timedelta(seconds=20)

@@ -3,8 +3,7 @@
 from datetime import timedelta
 
 import certclient
-from mesh_agent.config._node import NodeIdentity
-from mesh_agent.config._settings import Settings
+from istio_settings import NodeIdentity, Settings
 
 _MOUNTED = "./etc/certs"
 _REVOCATION_LIST = "./var/run/secrets/istio/crl/ca-crl.pem"

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import certclient
 import xds_proxy
-from mesh_agent.config._proxy_config import ProxyConfig
-from mesh_agent.config._settings import Settings
+from istio_settings import ProxyConfig, Settings
 from mesh_agent.config._sockets import xds_socket
 from mesh_identity import SYSTEM, SystemRoots
 
@@ -22,6 +21,9 @@ _SEND_TIMEOUT = timedelta(seconds=60)
 _LEARNED_ROOTS = "learned-roots.json"
 _SERVER_NAME = "ISTIOD_SAN"
 _CONTROL_PLANE_NAME = "istiod.istio-system.svc"
+_TRIM_MEMORY_AFTER_S = 10.0
+_FURTHER = "MESH_AGENT_FURTHER_CONTROL_PLANES"
+_ON_DISCONNECT = "MESH_AGENT_XDS_ON_DISCONNECT"
 _GRPC_STREAMS = 256
 """Of gRPC applications, which have a stream for each target that they call."""
 
@@ -63,11 +65,14 @@ def relay_config(
     return xds_proxy.RelayConfig(
         socket_path=xds_socket(settings, proxy),
         send_timeout_s=_send_timeout_s(settings),
+        on_disconnect=_on_disconnect(settings),
+        trim_memory_after_s=_TRIM_MEMORY_AFTER_S,
         # As with the certificate's files: in a pod the application is another user.
         socket_mode=0o666 if envoy_disabled and settings.in_kubernetes else 0o600,
         max_streams=_GRPC_STREAMS if envoy_disabled else xds_proxy.MAX_STREAMS,
         upstream=xds_proxy.UpstreamConfig(
             address=proxy.discovery_address,
+            further_addresses=_further_addresses(settings, proxy, plaintext=plaintext),
             root_certificate=(
                 None if plaintext else _root_certificate(settings, "XDS_ROOT_CA", files)
             ),
@@ -82,6 +87,40 @@ def relay_config(
             ),
         ),
     )
+
+
+def _further_addresses(
+    settings: Settings, proxy: ProxyConfig, *, plaintext: bool
+) -> tuple[xds_proxy.FurtherAddress, ...]:
+    """Returns the control planes that are used while those before them fail."""
+    listed = [each.strip() for each in settings.text(_FURTHER).split(",") if each.strip()]
+    found: list[xds_proxy.FurtherAddress] = []
+    known = {proxy.discovery_address}
+    for address in listed:
+        fault = xds_proxy.address_fault(address)
+        if fault is None and address in known:
+            fault = f"{address!r} is there twice, or is discoveryAddress"
+        if fault is None and not plaintext and address.endswith(":15010"):
+            fault = f"{address!r} is Istio's plaintext port, and discoveryAddress is served by TLS"
+        if fault is not None:
+            settings.problems.append(
+                f"{_FURTHER}: {fault}: it must list further control planes as HOST:PORT, with "
+                "commas between them"
+            )
+            continue
+        known.add(address)
+        found.append(xds_proxy.FurtherAddress(address, server_name(settings, address)))
+    return tuple(found)
+
+
+def _on_disconnect(settings: Settings) -> xds_proxy.OnDisconnect:
+    said = settings.text(_ON_DISCONNECT, xds_proxy.OnDisconnect.RECONNECT.value)
+    try:
+        return xds_proxy.OnDisconnect(said)
+    except ValueError:
+        known = " or ".join(each.value for each in xds_proxy.OnDisconnect)
+        settings.problems.append(f"{_ON_DISCONNECT} is {said!r}: it must be {known}")
+        return xds_proxy.OnDisconnect.RECONNECT
 
 
 def _send_timeout_s(settings: Settings) -> float | None:

@@ -4,7 +4,7 @@ import os
 from datetime import timedelta
 from pathlib import Path
 
-from mesh_agent.config._settings import Settings
+from istio_settings import Settings
 from mesh_listening import LONGEST_SOCKET_PATH_BYTES
 
 _BOOTSTRAP = "./etc/istio/proxy/grpc-bootstrap.json"

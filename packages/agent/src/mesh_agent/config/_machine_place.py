@@ -4,8 +4,7 @@ import json
 from pathlib import Path
 from typing import NamedTuple, get_args
 
-from mesh_agent.config._proxy_config import ProxyConfig
-from mesh_agent.config._settings import Settings
+from istio_settings import ProxyConfig, Settings
 from mesh_platform import PROVIDERS, Platform, Provider, machine_provider
 
 _FILE = "platform.json"

@@ -10,10 +10,12 @@ import re
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from mesh_agent.config._node import PodInfo
-from mesh_agent.config._proxy_config import ProxyConfig
-from mesh_agent.config._settings import Settings
-from mesh_agent.config.table._told import Told
+from istio_settings import (
+    PodInfo,
+    ProxyConfig,
+    Settings,
+    Told,
+)
 from mesh_status_server import Source, application_source
 
 _VARIABLE = "ISTIO_PROMETHEUS_ANNOTATIONS"

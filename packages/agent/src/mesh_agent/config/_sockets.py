@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from mesh_agent.config._proxy_config import ProxyConfig
-from mesh_agent.config._settings import Settings
+from istio_settings import ProxyConfig, Settings
 
 _SDS_DIRECTORY = "./var/run/secrets/workload-spiffe-uds"
 _GATEWAY_CREDENTIALS = "./var/run/secrets/credential-uds/socket"

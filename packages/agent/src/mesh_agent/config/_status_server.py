@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mesh_agent.config._node import NodeIdentity, PodInfo
-from mesh_agent.config._proxy_config import ProxyConfig
+from istio_settings import (
+    NodeIdentity,
+    PodInfo,
+    ProxyConfig,
+    Settings,
+)
 from mesh_agent.config._scrape_targets import scrape_targets
-from mesh_agent.config._settings import Settings
 from mesh_listening import HTTP_LIMITS, ConnectionLimits
 from mesh_status_server import Source
 
@@ -29,6 +32,8 @@ class StatusConfig:
     scrape_targets: the application's metrics, which come after Envoy's.
     app_probes: probes of the application that the agent makes for the kubelet, by path.
     probe_host: where these probes find the application.
+    debug_tap_port: where questions to the control plane are answered as by Istio's agents; None:
+        nowhere but on the status port.
     limits: how many connections, of one address and in all.
     """
 
@@ -39,6 +44,7 @@ class StatusConfig:
     scrape_targets: tuple[Source, ...] = ()
     app_probes: "Mapping[str, Probe]" = field(default_factory=dict)
     probe_host: str = "localhost"
+    debug_tap_port: int | None = None
     limits: ConnectionLimits = HTTP_LIMITS
 
 
@@ -55,8 +61,14 @@ def status_config(
         scrape_targets=scrape_targets(settings, proxy=proxy, role=identity.role, pod=pod),
         app_probes=_app_probes(settings),
         probe_host="localhost" if localhost else identity.addresses[0],
+        debug_tap_port=_debug_tap_port(settings),
         limits=_limits(settings),
     )
+
+
+def _debug_tap_port(settings: Settings) -> int | None:
+    port = settings.port("PROXY_XDS_DEBUG_VIA_AGENT_PORT", 15004)
+    return port if settings.flag("PROXY_XDS_DEBUG_VIA_AGENT") else None
 
 
 def _app_probes(settings: Settings) -> "Mapping[str, Probe]":

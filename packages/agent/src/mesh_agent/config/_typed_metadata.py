@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 
 from envoy_supervisor import JSON
+from istio_settings import ProxyConfig, Settings
 from mesh_agent.config._control_plane import server_name
 from mesh_agent.config._flags import Flags
-from mesh_agent.config._proxy_config import ProxyConfig
-from mesh_agent.config._settings import Settings
 
 _TOLD_AS_TEXT = ("DNS_PROXY_ADDR", "PROV_CERT", "WORKLOAD_IDENTITY_SOCKET_FILE")
 _TOLD_AS_FLAGS = ("ENVOY_SKIP_DEPRECATED_LOGS", "EXIT_ON_ZERO_ACTIVE_CONNECTIONS")

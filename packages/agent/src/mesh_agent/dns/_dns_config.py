@@ -3,8 +3,7 @@
 from datetime import timedelta
 from typing import NamedTuple
 
-from mesh_agent.config._node import NodeIdentity
-from mesh_agent.config._settings import Settings, is_address
+from istio_settings import NodeIdentity, Settings, is_address
 
 _TIMEOUT = "DNS_FORWARD_TIMEOUT"
 _DEFAULT_TIMEOUT = timedelta(seconds=5)

@@ -29,6 +29,8 @@ class NameTableUpdates:
             raise xds_proxy.InterceptorRefused(f"no name table: {error}") from error
         self._server.set_table(_Tables(tables))
 
+    apply_saved = apply
+
 
 class _Tables(NamedTuple):
     """The tables of one response, read while they are compiled; of one host the last counts."""

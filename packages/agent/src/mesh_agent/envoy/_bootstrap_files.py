@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import envoy_supervisor
-from mesh_agent.config._layers import LayerError, read_mapping
-from mesh_agent.config._proxy_config import ProxyConfig
-from mesh_agent.config._settings import Settings
+from istio_settings import (
+    LayerError,
+    ProxyConfig,
+    Settings,
+    read_mapping,
+)
 
 _MAX_FILE_BYTES = 64 << 20
 _TEMPLATE_ACTION = re.compile(r"\{\{-?\s*(?:[.$/]|(?:if|else|end|range|with|toJSON)\b)")

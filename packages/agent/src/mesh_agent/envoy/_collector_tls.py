@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from envoy_supervisor import JSON, ClientTls, MeshTls, Target
-from mesh_agent.config._proxy_fields import Fields
-from mesh_agent.config._settings import Settings, is_address
+from istio_settings import Fields, Settings, is_address
 
 _MODES: Mapping[JSON, str] = {0: "DISABLE", 1: "SIMPLE", 2: "MUTUAL", 3: "ISTIO_MUTUAL"}
 _FIELDS = (

@@ -14,10 +14,13 @@ from pathlib import Path
 
 import envoy_supervisor
 from envoy_supervisor import JSON, BootstrapError, ClientTls, MeshTls, Target, Tracing
-from mesh_agent.config._layers import Place
-from mesh_agent.config._proxy_config import ProxyConfig
-from mesh_agent.config._proxy_fields import Fields
-from mesh_agent.config._settings import Settings, is_address
+from istio_settings import (
+    Fields,
+    Place,
+    ProxyConfig,
+    Settings,
+    is_address,
+)
 from mesh_agent.envoy._collector_tls import client_tls
 
 log = logging.getLogger(__name__)

@@ -9,13 +9,21 @@ from datetime import timedelta
 from pathlib import Path
 
 import envoy_supervisor
-from mesh_agent.config import _node as node
+from istio_settings import (
+    NodeIdentity,
+    PodInfo,
+    ProxyConfig,
+    Settings,
+    Told,
+    cluster_name,
+    is_address,
+    locality,
+    node_metadata,
+    workload_labels,
+)
 from mesh_agent.config._flags import Flags
-from mesh_agent.config._proxy_config import ProxyConfig
-from mesh_agent.config._settings import Settings, is_address
 from mesh_agent.config._sockets import sds_socket, xds_socket
 from mesh_agent.config._typed_metadata import typed_metadata
-from mesh_agent.config.table._told import Told
 from mesh_agent.envoy._binary_flags import has_flag
 from mesh_agent.envoy._bootstrap_files import BootstrapFiles
 from mesh_agent.envoy._collectors import collectors, without_own_tracer
@@ -30,8 +38,8 @@ def envoy_config(
     *,
     flags: Flags,
     proxy: ProxyConfig,
-    identity: node.NodeIdentity,
-    pod: node.PodInfo,
+    identity: NodeIdentity,
+    pod: PodInfo,
     version: str,
     files: BootstrapFiles,
 ) -> envoy_supervisor.EnvoyConfig:
@@ -89,27 +97,27 @@ def _bootstrap(
     settings: Settings,
     *,
     proxy: ProxyConfig,
-    identity: node.NodeIdentity,
-    pod: node.PodInfo,
+    identity: NodeIdentity,
+    pod: PodInfo,
     typed: Mapping[str, envoy_supervisor.JSON],
 ) -> _Bootstrap:
     listen = _listen_addresses(settings, identity)
-    metadata = node.node_metadata(
+    metadata = node_metadata(
         identity,
         environ=settings.environ,
         proxy_config=without_own_tracer(proxy.merged),
         pod=pod,
         typed=typed,
     )
-    labels = node.workload_labels(settings.environ, pod)
-    cluster = node.cluster_name(
+    labels = workload_labels(settings.environ, pod)
+    cluster = cluster_name(
         identity,
         service_cluster=proxy.service_cluster,
         labels=labels,
         workload=settings.text("ISTIO_META_WORKLOAD_NAME"),
         naming=proxy.service_naming,
     )
-    region, zone, sub_zone = node.locality(labels)
+    region, zone, sub_zone = locality(labels)
     listeners = _own_listeners(settings, proxy, listen)
     sinks = collectors(settings, proxy, service_name=cluster, metadata=metadata)
     config = envoy_supervisor.BootstrapConfig(
@@ -126,7 +134,7 @@ def _bootstrap(
         prometheus_listener=listeners["ENVOY_PROMETHEUS_PORT"],
         secure_prometheus_listener=listeners.get("ENVOY_SECURE_METRICS_PORT"),
         secure_metrics_listener=listeners.get("ENVOY_SECURE_MERGED_METRICS_PORT"),
-        delta_xds=settings.flag("ISTIO_DELTA_XDS"),
+        delta_xds=settings.flag("ISTIO_DELTA_XDS", default=True),
         dual_stack=settings.flag("ISTIO_DUAL_STACK"),
         runtime=runtime_values(proxy, settings.problems),
         max_connections=max_connections(proxy, metadata, settings.problems),
@@ -191,7 +199,7 @@ class _ListenAddresses:
     everyone: str
 
 
-def _listen_addresses(settings: Settings, identity: node.NodeIdentity) -> _ListenAddresses:
+def _listen_addresses(settings: Settings, identity: NodeIdentity) -> _ListenAddresses:
     loopback, wildcard = (
         ("::1", "::") if _is_ipv6(identity) else ("127.0.0.1", "0.0.0.0")  # noqa: S104
     )
@@ -238,7 +246,7 @@ def _optional_flag(settings: Settings, name: str, binary: Path, flag: str) -> bo
     return True
 
 
-def _is_ipv6(identity: node.NodeIdentity) -> bool:
+def _is_ipv6(identity: NodeIdentity) -> bool:
     return all(":" in address for address in identity.addresses)
 
 

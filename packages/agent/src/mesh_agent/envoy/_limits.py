@@ -5,9 +5,7 @@ from collections.abc import Mapping
 
 import envoy_supervisor
 from envoy_supervisor import JSON
-from mesh_agent.config._proxy_config import ProxyConfig
-from mesh_agent.config._proxy_fields import Fields
-from mesh_agent.config._settings import Settings
+from istio_settings import Fields, ProxyConfig, Settings
 from mesh_configfile import QuantityError, parse_bytes
 
 log = logging.getLogger(__name__)

@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import envoy_supervisor
-from mesh_agent.config import _node as node
-from mesh_agent.config._proxy_config import ProxyConfig
-from mesh_agent.config._proxy_fields import Fields
+from istio_settings import Fields, PodInfo, ProxyConfig
 from mesh_configfile import parse_duration
 
 _ANNOTATION = "sidecar.istio.io/"
@@ -17,7 +15,7 @@ _ENVOYS_FLUSH_S = 5.0
 
 
 def stats_settings(
-    proxy: ProxyConfig, pod: node.PodInfo, *, addresses: Sequence[str], problems: list[str]
+    proxy: ProxyConfig, pod: PodInfo, *, addresses: Sequence[str], problems: list[str]
 ) -> envoy_supervisor.StatsConfig:
     """Returns the settings of Envoy's statistics; names and precedence are Istio's.
 
@@ -45,7 +43,7 @@ def stats_settings(
     )
 
 
-def _listed(pod: node.PodInfo, name: str) -> tuple[str, ...]:
+def _listed(pod: PodInfo, name: str) -> tuple[str, ...]:
     text = pod.annotations.get(_ANNOTATION + name, "")
     return tuple(item for item in (part.strip() for part in text.split(",")) if item)
 
@@ -69,7 +67,7 @@ def _extra_tags(proxy: ProxyConfig, problems: list[str]) -> tuple[str, ...]:
     return tuple(str(tag) for tag in values)
 
 
-def _seconds(pod: node.PodInfo, name: str, problems: list[str]) -> float | None:
+def _seconds(pod: PodInfo, name: str, problems: list[str]) -> float | None:
     text = pod.annotations.get(_ANNOTATION + name, "")
     if not text:
         return None
@@ -85,7 +83,7 @@ def _seconds(pod: node.PodInfo, name: str, problems: list[str]) -> float | None:
     return seconds
 
 
-def _eviction_s(pod: node.PodInfo, flush_s: float | None, problems: list[str]) -> float | None:
+def _eviction_s(pod: PodInfo, flush_s: float | None, problems: list[str]) -> float | None:
     name = f"{_ANNOTATION}statsEvictionInterval"
     text = pod.annotations.get(name, "")
     if not text:
@@ -106,7 +104,7 @@ def _eviction_s(pod: node.PodInfo, flush_s: float | None, problems: list[str]) -
     return seconds
 
 
-def _histogram_buckets(pod: node.PodInfo, problems: list[str]) -> dict[str, tuple[float, ...]]:
+def _histogram_buckets(pod: PodInfo, problems: list[str]) -> dict[str, tuple[float, ...]]:
     name = f"{_ANNOTATION}statsHistogramBuckets"
     text = pod.annotations.get(name, "")
     if not text:

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mesh_agent.config._proxy_config import ProxyConfig
-from mesh_agent.config._settings import Settings
+from istio_settings import ProxyConfig, Settings
 
 if TYPE_CHECKING:
     from mesh_probes import Probe, Thresholds

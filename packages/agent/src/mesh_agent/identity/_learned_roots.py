@@ -31,6 +31,7 @@ def further_roots(learned: LearnedRoots | None, connection: str) -> Callable[[by
 async def learn_from_answers(certificates: certclient.Certificates, learned: LearnedRoots) -> None:
     """Learn the root that each certificate came with; returns when rotation stops."""
     async for certificate in certificates.changes():
-        if certificate is not None:
+        # One of an earlier run came over no connection of this one.
+        if certificate is not None and not certificates.status.taken_up:
             # Only the root that signs now: the bundle may have others, of past or future.
             learned.learn(CERTIFICATE_AUTHORITY, certificate.trust_bundle_pem, complete=False)

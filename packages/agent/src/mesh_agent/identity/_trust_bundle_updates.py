@@ -30,9 +30,7 @@ class TrustBundleUpdates:
     def apply(self, response: bytes) -> None:
         """Trust the roots in a response; raises `InterceptorRefused` if one is no certificate."""
         try:
-            configs = [ProxyConfig.FromString(body) for body in xds_proxy.resource_bodies(response)]
-            pems = "\n".join(pem for config in configs for pem in config.ca_certificates_pem)
-            roots = pems.encode()
+            roots = _roots_in(response)
             if roots != self._announced and (self._announced or not self._is_known(roots)):
                 self._certificates.set_anchors(roots)
                 # Another order of the same roots is a change: the first is the one that signs.
@@ -43,11 +41,28 @@ class TrustBundleUpdates:
         if self._learned is not None:
             self._learned.learn(CONFIGURATION, roots, complete=True)
 
+    def apply_saved(self, response: bytes) -> None:
+        """Trust the roots of an earlier run for peers, and learn none: these came from the disk.
+
+        Raises `InterceptorRefused`.
+        """
+        try:
+            roots = _roots_in(response)
+            if not self._announced and not self._is_known(roots):
+                self._certificates.set_anchors(roots)
+        except (DecodeError, certclient.InvalidPem) as error:
+            raise xds_proxy.InterceptorRefused(str(error)) from error
+
     def _is_known(self, roots_pem: bytes) -> bool:
         """Returns whether these are the roots that came with the certificate, in any order."""
         certificate = self._certificates.latest
         known = certificate.trust_bundle_pem if certificate is not None else b""
         return _each(roots_pem) == _each(known)
+
+
+def _roots_in(response: bytes) -> bytes:
+    configs = [ProxyConfig.FromString(body) for body in xds_proxy.resource_bodies(response)]
+    return "\n".join(pem for config in configs for pem in config.ca_certificates_pem).encode()
 
 
 def _each(pem: bytes) -> frozenset[bytes]:

@@ -5,6 +5,7 @@ import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import certclient
 import mesh_sds
@@ -18,6 +19,7 @@ from mesh_agent.identity._learned_roots import (
     further_roots,
     learn_from_answers,
 )
+from mesh_agent.identity._stored_certificate import TrustedOnly
 from mesh_identity import LearnedRoots
 from mesh_lifecycle import in_background
 
@@ -47,12 +49,14 @@ class OwnSecrets:
                 "not_after": latest.not_after.isoformat(),
                 "outage_at": outage_at(latest).isoformat(),
                 "renews_at": self.certificates.status.renews_at,
+                "taken_up": self.certificates.status.taken_up,
                 "chain": described_chain(latest.chain_pem),
                 "roots": described_chain(latest.trust_bundle_pem),
             }
         return {
             **held,
             "last_error": self.certificates.last_error,
+            "not_taken_up": self.certificates.status.not_taken_up,
             "in_use": sorted(self.serials_in_use()),
         }
 
@@ -143,13 +147,43 @@ async def _kept_certificates(
             )
         )
         counted = CountedAuthority(authority, requests)
+        file = await _certificate_file(config)
         certificates = await stack.enter_async_context(
-            certclient.keep_fresh(config.rotation, counted, depends_on=config.authority.files)
+            certclient.keep_fresh(
+                config.rotation,
+                counted,
+                depends_on=config.authority.files,
+                earlier=None if file is None else _earlier(config, file, learned),
+            )
         )
+        if file is not None:
+            await stack.enter_async_context(certclient.stored(file, certificates))
         if learned is not None:
             learning = _learn(certificates, learned)
             await stack.enter_async_context(in_background(learning, name="learned roots"))
         yield certificates
+
+
+async def _certificate_file(config: AgentConfig) -> certclient.CertificateFile | None:
+    """Returns the file that keeps the certificate; None, and there is no file, if none is to."""
+    file = certclient.CertificateFile(config.state.certificate)
+    if config.state.keeps_certificate:
+        return file
+    try:
+        await file.remove()
+    except OSError as error:
+        facts = {"file": str(file.path), "reason": error.strerror}
+        log.warning("the certificate of an earlier run can't be removed", extra=facts)
+    return None
+
+
+def _earlier(
+    config: AgentConfig, file: certclient.CertificateFile, learned: LearnedRoots | None
+) -> certclient.EarlierCertificate:
+    source = None if config.authority is None else config.authority.root_certificate
+    if learned is None or not isinstance(source, Path):
+        return file  # the root file is not of the mesh: it says nothing of the mesh's roots
+    return TrustedOnly(file, source, learned)
 
 
 async def _learn(certificates: certclient.Certificates, learned: LearnedRoots) -> None:

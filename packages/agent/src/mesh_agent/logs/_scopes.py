@@ -7,7 +7,7 @@ ENVOY = "envoy_supervisor.envoy"
 
 # The name of a logger is a scope too, so what Istio has no scope for is named by its package.
 _SCOPES = {
-    "agent": ("mesh_agent", "mesh_lifecycle", "mesh_listening"),
+    "agent": ("mesh_agent", "istio_settings", "mesh_lifecycle", "mesh_listening"),
     "ca": ("certclient.authorities",),
     "cache": ("certclient.rotation", "certclient.feed", "certclient.files"),
     "citadelclient": ("certclient.authorities",),
@@ -20,11 +20,11 @@ _SCOPES = {
     "security": ("certclient", "mesh_identity"),
     "stsserver": ("mesh_token_exchange", "mesh_agent.token_exchange"),
     "token": ("mesh_token_exchange", "mesh_agent.token_exchange", "mesh_identity"),
-    "xdsproxy": ("xds_proxy",),
+    "wasm": ("wasm_modules", "mesh_agent.wasm"),
+    "xdsproxy": ("xds_proxy", "xds_adapter"),
     # Scopes of Istio's agent for what this one does not do.
     "gcecred": (),
     "googleca": (),
-    "wasm": (),
 }
 
 SCOPES = LogScopes(_SCOPES, fixed=(ENVOY,))

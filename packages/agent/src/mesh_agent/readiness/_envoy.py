@@ -18,6 +18,7 @@ import envoy_supervisor
 import xds_proxy
 from mesh_agent.readiness._gateway import DumpsConfiguration, active_listeners
 from mesh_agent.readiness._refusals import refusals
+from mesh_agent.readiness._stale import describe_unusable
 from mesh_lifecycle import Condition
 from mesh_protos import type_urls
 
@@ -113,7 +114,9 @@ def describe_control_plane(status: xds_proxy.RelayStatus) -> str:
     """Returns in words whether the control plane answers, for an Envoy without configuration."""
     if status.connected:
         return "it answers, and has sent none that is complete"
-    return status.last_error or "it has not answered yet"
+    reason = status.last_error or "it has not answered yet"
+    unusable = describe_unusable(status)
+    return f"{reason}; saved configuration is not used: {unusable}" if unusable else reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,8 @@ _NAMES = {
     type_urls.NAME_TABLE: "the name table (NDS)",
 }
 _LONGEST = 500
+_LONGEST_NAME = 100
+_MOST_NAMES = 3
 
 
 def name_of_type(type_url: str) -> str:
@@ -31,7 +33,18 @@ def refusals(types: Mapping[str, xds_proxy.TypeStatus]) -> Iterator[tuple[str, s
         if known.nack is not None:
             said = " ".join(known.nack.split())[:_LONGEST] or "no reason was given"
             version = " ".join(known.version.split())[:64]
-            yield type_url, f"{name_of_type(type_url)}, version {version!r}: {said}"
+            yield type_url, f"{name_of_type(type_url)}, version {version!r}: {said}{_which(known)}"
+
+
+def _which(known: xds_proxy.TypeStatus) -> str:
+    """Returns which resources are refused, where Envoy's words tell, and since when."""
+    if not known.refused:
+        return ""
+    since = min(each.since for each in known.refused).isoformat(timespec="seconds")
+    names = [" ".join(each.name.split())[:_LONGEST_NAME] for each in known.refused if each.name]
+    shown = ", ".join(names[:_MOST_NAMES])
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return f" ({shown}{more}{', ' if shown else ''}since {since})"
 
 
 def describe_refusals(types: Mapping[str, xds_proxy.TypeStatus]) -> str | None:

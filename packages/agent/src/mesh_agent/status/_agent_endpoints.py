@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import envoy_supervisor
 from mesh_agent.envoy._restarts import Restarts
+from mesh_agent.status._control_plane_debug import control_plane_debug
 from mesh_agent.status._description import describe
-from mesh_agent.status._endpoints import AgentEndpoints, EnvoyCommands
+from mesh_agent.status._endpoints import CONTROL_PLANE_PATH, AgentEndpoints, EnvoyCommands
 from mesh_agent.status._explain_dns import explain_dns
 from mesh_agent.status._metrics import agent_metrics, scrape_metrics
 from mesh_agent.status._parts import AgentParts
@@ -51,6 +52,7 @@ def agent_endpoints(parts: AgentParts, restarts: Restarts | None) -> AgentEndpoi
         configuration=parts.config.effective.as_json,
         name_table=partial(name_table, parts.dns),
         explain_dns=partial(explain_dns, parts.dns),
+        control_plane_debug=control_plane_debug(parts.relay.ask, path=CONTROL_PLANE_PATH),
         envoy=commands,
     )
 

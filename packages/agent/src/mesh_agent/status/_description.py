@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from mesh_dnsproxy import DnsServer
 
 
+_MOST_REFUSED = 32
+
+
 async def describe(parts: AgentParts) -> Mapping[str, object]:
     """Returns everything that the agent knows of itself; values are JSON or have a `str` form."""
     config, readiness, learned = parts.config, parts.readiness, parts.learned_roots
@@ -35,9 +38,11 @@ async def describe(parts: AgentParts) -> Mapping[str, object]:
         "learned_roots": {} if learned is None else learned.describe(),
         "token": await describe_token(config.authority),
         "xds": _describe_xds(config.relay.upstream.address, parts.relay.status),
+        "adaptations": [] if parts.adapter is None else parts.adapter.describe(),
         "envoy": _describe_envoy(parts),
         "health_check": {} if parts.health is None else parts.health.describe(),
         "token_exchange": {} if parts.tokens is None else parts.tokens.describe(),
+        "wasm": {} if parts.wasm is None else parts.wasm.describe(),
         "names": {} if parts.dns is None else describe_dns(parts.dns),
     }
 
@@ -90,12 +95,18 @@ def describe_dns(server: "DnsServer") -> Mapping[str, object]:
 
 
 def _describe_xds(address: str, status: xds_proxy.RelayStatus) -> Mapping[str, object]:
+    """Returns the relay's status; `control_plane` is the address in use, or the first."""
+    used = [each.address for each in status.control_planes if each.streams]
     return {
-        "control_plane": address,
+        "control_plane": used[0] if used else address,
+        "control_planes": [dataclasses.asdict(each) for each in status.control_planes],
         "connected": status.connected,
         "since": status.since,
         "last_error": status.last_error,
         "streams": status.streams,
+        "stale_since": status.stale_since,
+        "stale_types": sorted(status.stale_types),
+        "saved": {} if status.saved is None else dataclasses.asdict(status.saved),
         "types": {type_url: describe_type(known) for type_url, known in status.types.items()},
     }
 
@@ -103,6 +114,7 @@ def _describe_xds(address: str, status: xds_proxy.RelayStatus) -> Mapping[str, o
 def describe_type(known: xds_proxy.TypeStatus) -> Mapping[str, object]:
     """Returns the delivery status of one resource type.
 
+    `refused` is there if resources of it are refused.
     `push_reasons` is there if the newest response came with a push that gives its reasons.
     """
     described: dict[str, object] = {
@@ -112,6 +124,8 @@ def describe_type(known: xds_proxy.TypeStatus) -> Mapping[str, object]:
         "in_use": known.in_use,
         "at": known.at,
     }
+    if known.refused:
+        described["refused"] = [each._asdict() for each in known.refused[:_MOST_REFUSED]]
     if reasons := push_reasons(known.control_plane):
         described["push_reasons"] = reasons
     return described

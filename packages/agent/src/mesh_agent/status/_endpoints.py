@@ -15,6 +15,8 @@ from mesh_status_server import AppProbes, Endpoint, Endpoints, Handler, Reply, R
 
 log = logging.getLogger(__name__)
 
+CONTROL_PLANE_PATH = "/debug/control-plane"
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class EnvoyCommands:
@@ -39,6 +41,7 @@ class AgentEndpoints:
     configuration: returns the effective configuration, each value with where it comes from.
     name_table: returns the name table as JSON, None if the agent answers no DNS queries.
     explain_dns: tells how a DNS query is answered.
+    control_plane_debug: asks the control plane.
     envoy: None if the agent runs no Envoy.
     """
 
@@ -47,6 +50,7 @@ class AgentEndpoints:
     configuration: Callable[[], Mapping[str, object]]
     name_table: Callable[[], Awaitable[bytes | None]]
     explain_dns: Handler
+    control_plane_debug: Handler
     envoy: EnvoyCommands | None
 
 
@@ -71,6 +75,7 @@ class StatusEndpoints:
         self._logged_reasons = ""
         scrape = Endpoint(self._scrape, loopback_only=metrics_local_only)
         probe = Endpoint(app_probes.answer)
+        control_plane = Endpoint(self._control_plane, loopback_only=True)
         self._endpoints = Endpoints(
             {
                 "/healthz/ready": Endpoint(self._ready),
@@ -81,6 +86,7 @@ class StatusEndpoints:
                 "/debug/config": Endpoint(self._configuration, loopback_only=True),
                 "/debug/ndsz": Endpoint(self._name_table, loopback_only=True),
                 "/debug/dns": Endpoint(self._explain_dns, loopback_only=True),
+                CONTROL_PLANE_PATH: control_plane,
                 "/debug/config_dump": Endpoint(self._config_dump, loopback_only=True),
                 "/quitquitquit": Endpoint(self._quit, ("POST",), loopback_only=True),
                 "/drain": Endpoint(self._drain, ("POST",), loopback_only=True),
@@ -90,6 +96,7 @@ class StatusEndpoints:
                 "/app-health/": probe,
                 "/app-lifecycle/": probe,
                 "/debug/pprof/": Endpoint(_no_profiles),
+                f"{CONTROL_PLANE_PATH}/": control_plane,
             },
         )
 
@@ -155,6 +162,9 @@ class StatusEndpoints:
 
     async def _explain_dns(self, request: Request) -> Reply:
         return await self._started().explain_dns(request)
+
+    async def _control_plane(self, request: Request) -> Reply:
+        return await self._started().control_plane_debug(request)
 
     async def _config_dump(self, request: Request) -> Reply:
         envoy = self._started().envoy

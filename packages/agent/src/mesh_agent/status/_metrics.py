@@ -15,6 +15,7 @@ from pathlib import Path
 import certclient
 import envoy_supervisor
 import xds_proxy
+from mesh_agent.envoy._adaptation import EnvoyAdapter
 from mesh_agent.identity._authority_requests import AuthorityRequests
 from mesh_agent.identity._described_certificates import outage_at
 from mesh_agent.identity._workload_secrets import OwnSecrets
@@ -48,6 +49,13 @@ def agent_metrics(parts: AgentParts) -> Iterator[Metric]:
         if parts.secrets.server is not None:
             ports.insert(1, parts.secrets.server.port)
     yield from relay_metrics(parts.relay.status, parts.relay.counters)
+    yield gauge(
+        "mesh_agent_xds_pending_write_bytes",
+        "Bytes of messages that Envoys and the control plane have not read yet.",
+        parts.relay.pending_write_bytes,
+    )
+    if parts.adapter is not None and parts.adapter.adaptations:
+        yield adaptation_metric(parts.adapter)
     if parts.envoy is not None:
         yield from envoy_metrics(parts.envoy.status)
     yield from application_metrics(parts)
@@ -57,6 +65,10 @@ def agent_metrics(parts: AgentParts) -> Iterator[Metric]:
         from mesh_agent.status._dns_metrics import dns_metrics  # brings the DNS server
 
         yield from dns_metrics(parts.dns.counts)
+    if parts.wasm is not None and (wasm := parts.wasm.counters) is not None:
+        from mesh_agent.status._wasm_metrics import wasm_metrics  # brings what rewrites filters
+
+        yield from wasm_metrics(wasm)
     yield from listener_metrics(port.counts() for port in ports)
     yield from process_metrics(this_process())
 
@@ -152,12 +164,50 @@ def relay_metrics(status: xds_proxy.RelayStatus, totals: xds_proxy.Counters) -> 
     yield gauge(
         "mesh_agent_xds_connected", "1 if the control plane answers.", float(status.connected)
     )
+    tried = [each for each in status.control_planes if each.healthy is not None]
+    if tried:
+        yield Metric(
+            name="mesh_agent_xds_control_plane_healthy",
+            kind=Kind.GAUGE,
+            text="1 if the control plane at the address works, 0 if it fails; none if not tried.",
+            samples=tuple(
+                Sample(value=float(each.healthy is True), labels={"address": each.address})
+                for each in tried
+            ),
+        )
     yield gauge("mesh_agent_xds_streams", "Envoy's streams; two in a hot restart.", status.streams)
     yield gauge(
         "mesh_agent_xds_types_refused",
         "Resource types whose newest version was refused.",
         sum(known.nack is not None for known in status.types.values()),
     )
+    yield gauge(
+        "mesh_agent_xds_resources_refused",
+        "Resources whose newest version was refused, and refusals that name no resource.",
+        sum(len(known.refused) for known in status.types.values()),
+    )
+    yield gauge(
+        "mesh_agent_xds_stale_types",
+        "Resource types of which Envoy has saved configuration, as no control plane answered.",
+        len(status.stale_types),
+    )
+    yield counter(
+        "mesh_agent_xds_stale_starts_total",
+        "Envoys that were given saved configuration.",
+        totals.stale_starts,
+    )
+    if status.saved is not None:
+        yield gauge(
+            "mesh_agent_xds_saved_bytes",
+            "Size of the saved configuration.",
+            sum(each.bytes for each in status.saved.types.values()),
+        )
+        if status.saved.current_at is not None:
+            yield gauge(
+                "mesh_agent_xds_saved_timestamp_seconds",
+                "Until when the saved configuration is known to have been the newest.",
+                status.saved.current_at.timestamp(),
+            )
     yield counter(
         "istio_agent_xds_proxy_requests", "Requests to the control plane.", totals.requests
     )
@@ -180,6 +230,16 @@ def relay_metrics(status: xds_proxy.RelayStatus, totals: xds_proxy.Counters) -> 
         "mesh_agent_xds_streams_crowded_out_total",
         "Streams of Envoy's ended because there were too many at once.",
         totals.crowded_out,
+    )
+    yield counter(
+        "mesh_agent_xds_responses_beyond_limit_total",
+        "Responses that ended a stream because they were larger than the relay takes.",
+        totals.beyond_limit,
+    )
+    yield counter(
+        "mesh_agent_xds_passed_calls_total",
+        "Calls of other services, such as load reports, that passed to the control plane.",
+        totals.passed_calls,
     )
     yield counter(
         "mesh_agent_xds_responses_dropped_total",
@@ -205,6 +265,21 @@ def relay_metrics(status: xds_proxy.RelayStatus, totals: xds_proxy.Counters) -> 
         "Streams that Envoy ended.",
         totals.envoy_ended,
         {"type": "cancelled"},
+    )
+
+
+def adaptation_metric(adapter: EnvoyAdapter) -> Metric:
+    """The metric of what was adapted because Envoy lacks an extension."""
+    return Metric(
+        name="mesh_agent_xds_adaptations_total",
+        kind=Kind.COUNTER,
+        text="Places in resources that were adapted, as Envoy lacks an extension of Istio's.",
+        samples=tuple(
+            Sample(
+                value=each.times, labels={"extension": each.extension, "action": str(each.action)}
+            )
+            for each in adapter.adaptations
+        ),
     )
 
 

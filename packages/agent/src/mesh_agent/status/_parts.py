@@ -14,7 +14,9 @@ from mesh_lifecycle import Readiness
 from mesh_listening import Port
 
 if TYPE_CHECKING:
+    from mesh_agent.envoy._adaptation import EnvoyAdapter
     from mesh_agent.token_exchange._token_server import TokenServer
+    from mesh_agent.wasm._wasm_filters import WasmFilters
     from mesh_dnsproxy import DnsServer
 
 
@@ -29,6 +31,8 @@ class AgentParts:
     served: None where there is no Envoy.
     health: None where the application's health is not reported.
     tokens: None where the application exchanges no tokens.
+    adapter: None where resources go to Envoy as the control plane made them.
+    wasm: None where Envoy fetches its Wasm modules itself.
     """
 
     config: AgentConfig
@@ -42,3 +46,5 @@ class AgentParts:
     served: ServedCertificate | None
     health: HealthReports | None
     tokens: "TokenServer | None"
+    adapter: "EnvoyAdapter | None" = None
+    wasm: "WasmFilters | None" = None

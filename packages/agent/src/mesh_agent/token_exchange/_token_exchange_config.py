@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from istio_settings import Settings
 from mesh_agent.config._flags import Flags
-from mesh_agent.config._settings import Settings
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

@@ -18,15 +18,17 @@ import grpc.aio
 
 from certclient._errors import AuthorityUnavailable, InvalidConfig, SigningRefused
 from certclient.authorities._authority import CertificateAuthority, RetryingAuthority
-from certclient.authorities._client_certificate import fetch_client_certificate
 from certclient.x509._acceptance import MAX_ANSWER_BYTES
 from mesh_filewatch import fetch_bytes
 from mesh_identity import (
+    ClientCertificate,
     ExpectedName,
+    NoClientCertificate,
     NoSystemRoots,
     SystemRoots,
     TokenFileError,
     TrustedRoots,
+    fetch_client_certificate,
     fetch_system_roots,
     fetch_token,
     system_root_files,
@@ -289,13 +291,11 @@ async def _new_channel(
     trusted = await _trusted(config.root_certificate, further_roots)
     if trusted is None:
         return grpc.aio.insecure_channel(config.address, options=options)
-    key, chain = await fetch_client_certificate(
-        config.client_certificate_path, config.client_key_path
-    )
+    shown = await _client_certificate(config)
     credentials = grpc.ssl_channel_credentials(
         root_certificates=trusted.roots_pem,
-        private_key=key,
-        certificate_chain=chain,
+        private_key=None if shown is None else shown.key_pem,
+        certificate_chain=None if shown is None else shown.chain_pem,
     )
     if config.server_name is not None:
         options += [
@@ -303,6 +303,17 @@ async def _new_channel(
             ("grpc.default_authority", config.server_name),
         ]
     return grpc.aio.secure_channel(config.address, credentials, options=options)
+
+
+async def _client_certificate(config: IstioCaConfig) -> ClientCertificate | None:
+    """Return the certificate that is shown; without one, the token says who the caller is."""
+    chain_path, key_path = config.client_certificate_path, config.client_key_path
+    if chain_path is None or key_path is None:
+        return None
+    try:
+        return await fetch_client_certificate(chain_path, key_path)
+    except NoClientCertificate:
+        return None
 
 
 async def _trusted(

@@ -19,7 +19,9 @@ from certclient.command._options import AuthoritySource, CommandConfig, Source, 
 from certclient.feed._certificates import Certificates, RotationStatus
 from certclient.files._file_certificates import FilesConfig, follow_files
 from certclient.files._output_files import write_files_in_thread, write_until_done
+from certclient.files._stored_certificate import OutputFiles
 from certclient.rotation._rotation import keep_fresh
+from certclient.rotation._taking_up import EarlierCertificate
 from certclient.tls._trust_bundle import TrustConfig, TrustingCertificates, with_trust
 from certclient.x509._certificate import Certificate
 from mesh_lifecycle import Clock, SystemClock, configure_logging, in_background, stop_signals
@@ -143,8 +145,12 @@ async def _deliver(config: CommandConfig, certificates: Certificates, clock: Clo
 
 
 async def _print_errors(config: CommandConfig, certificates: Certificates) -> None:
-    printed: str | None = None
+    printed = not_taken_up = None
     async for status in certificates.statuses():
+        if status.not_taken_up is not None and status.not_taken_up != not_taken_up:
+            not_taken_up = status.not_taken_up
+            said = f"the files of an earlier run are not used: {not_taken_up}"
+            _print(config, {"event": "not taken up", "reason": not_taken_up}, said)
         if status.last_error is not None and status.last_error != printed:
             _print(config, {"event": "error", "reason": status.last_error}, status.last_error)
         printed = status.last_error
@@ -175,7 +181,9 @@ async def _opened(
 ) -> AsyncIterator[tuple[Certificates, _FailedTries]]:
     failed_tries = _FailedTries()
     async with AsyncExitStack() as stack:
-        certificates = await _issuer(stack, config.source, clock, failed_tries)
+        certificates = await _issuer(
+            stack, config.source, clock, failed_tries, earlier=_earlier(config)
+        )
         if config.trust != TrustConfig():
             certificates = await stack.enter_async_context(
                 with_trust(certificates, config.trust, clock=clock)
@@ -183,8 +191,21 @@ async def _opened(
         yield certificates, failed_tries
 
 
+def _earlier(config: CommandConfig) -> EarlierCertificate | None:
+    """Return the files that an earlier `watch` wrote; `get` always asks for a certificate."""
+    if config.once or config.output is None:
+        return None
+    # Roots of the user's own are in the files too, and may have been taken back since.
+    return OutputFiles(config.output, is_current=config.trust.anchors_path is None)
+
+
 async def _issuer(
-    stack: AsyncExitStack, source: Source, clock: Clock, failed_tries: _FailedTries
+    stack: AsyncExitStack,
+    source: Source,
+    clock: Clock,
+    failed_tries: _FailedTries,
+    *,
+    earlier: EarlierCertificate | None,
 ) -> Certificates:
     enter = stack.enter_async_context
     match source:
@@ -194,7 +215,11 @@ async def _issuer(
             )
             return await enter(
                 keep_fresh(
-                    source.rotation, authority, clock=clock, depends_on=source.authority.files
+                    source.rotation,
+                    authority,
+                    clock=clock,
+                    depends_on=source.authority.files,
+                    earlier=earlier,
                 )
             )
         case FilesConfig():

@@ -22,6 +22,9 @@ class RotationStatus:
         will probably fail again.
     attempts: the number of attempts so far.
     failed_attempts: the number of failures since the last success.
+    taken_up: the certificate is of an earlier run of the program.
+    not_taken_up: why the certificate of an earlier run is not used; None if it is, or there was
+        none.
     """
 
     certificate: Certificate | None = None
@@ -30,6 +33,8 @@ class RotationStatus:
     refused: bool = False
     attempts: int = 0
     failed_attempts: int = 0
+    taken_up: bool = False
+    not_taken_up: str | None = None
 
 
 class Certificates:

@@ -33,11 +33,13 @@ from certclient.rotation._schedule import (
     after_expiry,
     after_failure,
     after_success,
+    after_taking_up,
     answer_timeout,
     renewal_time,
     retry_delay,
     seconds_until_due,
 )
+from certclient.rotation._taking_up import EarlierCertificate, taken_up
 from certclient.x509._acceptance import accept
 from certclient.x509._certificate import Certificate
 from certclient.x509._keys import KeyEncoding, KeyType, PrivateKey, new_private_key, signing_request
@@ -91,6 +93,7 @@ async def keep_fresh(
     clock: Clock | None = None,
     rng: random.Random | None = None,
     depends_on: Collection[Path] = (),
+    earlier: EarlierCertificate | None = None,
 ) -> AsyncIterator[Certificates]:
     """Request a certificate, and a new one before each expires, for as long as the block runs.
 
@@ -98,9 +101,11 @@ async def keep_fresh(
     `Certificates.wait_for_first` and `last_error`.
     depends_on: files that an attempt may fail for, as `IstioCaConfig.files`. While attempts fail
         these are watched, and a change to one starts the next attempt at once.
+    earlier: where the certificate of an earlier run may be. One that is still good is taken up, and
+        renewed when its lifetime says so.
     """
     rotation = _Rotation(
-        config, authority, clock=clock or SystemClock(), rng=rng or random.Random()
+        config, authority, clock=clock or SystemClock(), rng=rng or random.Random(), earlier=earlier
     )
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(in_background(rotation.run(), name="certificate rotation"))
@@ -123,7 +128,9 @@ class _Rotation:
         *,
         clock: Clock,
         rng: random.Random,
+        earlier: EarlierCertificate | None,
     ) -> None:
+        self._earlier = earlier
         self._config = config
         self._authority = authority
         self._clock = clock
@@ -139,6 +146,8 @@ class _Rotation:
         self.certificates = Certificates(self._feed, on_request=self._request)
 
     async def run(self) -> None:
+        if self._earlier is not None:
+            await self._take_up(self._earlier)
         async with asyncio.TaskGroup() as attempts:
             while True:
                 self._withdraw_if_expired()
@@ -165,6 +174,59 @@ class _Rotation:
             self._retry_after_attempt = True
         else:
             self._request()
+
+    async def _take_up(self, earlier: EarlierCertificate) -> None:
+        """Go on with the certificate of an earlier run, if it is still good."""
+        config, now = self._config, datetime.fromtimestamp(self._clock.now(), UTC)
+        try:
+            found = await earlier.fetch()
+            if found is None:
+                return
+            certificate = taken_up(
+                found,
+                spiffe_id=config.spiffe_id,
+                key_type=config.key_type,
+                key_encoding=config.key_encoding,
+                now=now,
+            )
+        except CertClientError as error:
+            self._not_taken_up(str(error))
+        except Exception as error:
+            # Whatever a file may do to a parser, the program gets another certificate.
+            log.exception("the certificate of an earlier run cannot be checked")
+            self._not_taken_up(f"unexpected {type(error).__name__}")
+        else:
+            self._publish_taken_up(certificate, is_current=found.is_current)
+
+    def _not_taken_up(self, reason: str) -> None:
+        log.warning(
+            "the certificate of an earlier run is not used, another one is requested",
+            extra={"spiffe_id": str(self._config.spiffe_id), "reason": reason},
+        )
+        self._feed.publish(replace(self._feed.value, not_taken_up=reason))
+
+    def _publish_taken_up(self, certificate: Certificate, *, is_current: bool) -> None:
+        now, config = self._clock.now(), self._config
+        # A lifetime that has been shortened since counts from now on.
+        ends = min(certificate.not_after, certificate.not_before + config.lifetime)
+        renews_at = renewal_time(
+            certificate.not_before, ends, config.grace_ratio, config.jitter, self._rng
+        )
+        if not is_current:
+            renews_at = datetime.fromtimestamp(now, UTC)
+        self._schedule = after_taking_up(now=now, renews_at=renews_at)
+        self._feed.publish(
+            RotationStatus(certificate=certificate, renews_at=renews_at, taken_up=True)
+        )
+        log.info(
+            "certificate of an earlier run taken up",
+            extra={
+                "spiffe_id": str(certificate.spiffe_id),
+                "serial": f"{certificate.serial:x}",
+                "expires_in_s": round(certificate.not_after.timestamp() - now, 1),
+                "renews_in_s": round(renews_at.timestamp() - now, 1),
+            },
+        )
 
     def _start_attempt(self, attempts: asyncio.TaskGroup) -> None:
         self._attempting = True
@@ -324,7 +386,9 @@ class _Rotation:
 
     def _withdraw(self, certificate: Certificate) -> None:
         self._schedule = after_expiry(self._schedule)
-        self._feed.publish(replace(self._feed.value, certificate=None, renews_at=None))
+        self._feed.publish(
+            replace(self._feed.value, certificate=None, renews_at=None, taken_up=False)
+        )
         log_expired(certificate, reason=self._feed.value.last_error)
 
 

@@ -79,6 +79,14 @@ def after_success(*, now: float, monotonic: float, renews_at: datetime) -> Sched
     )
 
 
+def after_taking_up(*, now: float, renews_at: datetime) -> Schedule:
+    """Return the schedule of a certificate that was issued to an earlier run of the program.
+
+    A renewal that is due starts at once.
+    """
+    return Schedule(issued_at=now, renew_at=renews_at.timestamp())
+
+
 def after_failure(schedule: Schedule, *, monotonic: float, delay_s: float) -> Schedule:
     """Return the schedule after a failed attempt, with the delay that `retry_delay` gave.
 

@@ -1,9 +1,13 @@
-"""The objects in one file, and every mistake in it: a pure function of its path and bytes."""
+"""The objects in one file, and every mistake in it: a pure function of its path and bytes.
+
+A `FileReader` does not parse and check a document again whose text it has read in the file before.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 
-from mesh_configfile import Problem, read_documents
+from mesh_configfile import Document, Problem, document_texts, read_documents
 from mesh_discovery.config._objects import ConfigObject, Read, read_mesh_config, read_object
 from mesh_discovery.config.kinds._mesh_config import MeshConfigSpec
 
@@ -21,13 +25,67 @@ class FileContent:
     """Objects and fields that are accepted and have no effect."""
 
 
+class FileReader:
+    """Reads one file again and again."""
+
+    def __init__(
+        self, file: str, *, is_mesh_config: bool = False, allow_unsupported: bool = False
+    ) -> None:
+        """file: its name in problems and objects."""
+        self._file = file
+        self._is_mesh_config = is_mesh_config
+        self._allow_unsupported = allow_unsupported
+        self._known: dict[bytes, _Part] = {}
+
+    def read(self, data: bytes) -> FileContent:
+        """Return the content of the file when it has these bytes."""
+        known, found = self._known, list[_Part]()
+        self._known = {}
+        texts = document_texts(data)
+        for line, text in texts if len(texts) > 1 else ():
+            key = blake2b(text.encode(), digest_size=16).digest()
+            part = known.get(key)
+            if part is None:
+                documents, problems = read_documents(text, file=self._file)
+                if problems:  # a mistake may concern what follows: all is read as one
+                    break
+                part = _Part(1, self._reads(documents))
+            self._known[key] = part = part.moved_to(line)
+            found.append(part)
+        else:
+            if found:
+                return _content([each for part in found for each in part.reads], ())
+        documents, problems = read_documents(data, file=self._file)
+        return _content(self._reads(documents), problems)
+
+    def _reads(self, documents: Sequence[Document]) -> tuple[Read, ...]:
+        read = read_mesh_config if self._is_mesh_config else read_object
+        return tuple(read(each, allow_unsupported=self._allow_unsupported) for each in documents)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The results of reading a text that begins on a line of the file."""
+
+    line: int
+    reads: tuple[Read, ...]
+
+    def moved_to(self, line: int) -> "_Part":
+        by = line - self.line
+        if by == 0:
+            return self
+        return _Part(line, tuple(each.moved(by) for each in self.reads))
+
+
 def read_content(
     data: bytes, *, file: str, is_mesh_config: bool = False, allow_unsupported: bool = False
 ) -> FileContent:
     """Read a file's bytes; problems call the file `file`."""
-    documents, problems = read_documents(data, file=file)
-    read = read_mesh_config if is_mesh_config else read_object
-    reads: list[Read] = [read(each, allow_unsupported=allow_unsupported) for each in documents]
+    reader = FileReader(file, is_mesh_config=is_mesh_config, allow_unsupported=allow_unsupported)
+    return reader.read(data)
+
+
+def _content(reads: Sequence[Read], problems: Sequence[Problem]) -> FileContent:
     objects = tuple(each.item for each in reads if each.item is not None)
     return FileContent(
         objects=objects,

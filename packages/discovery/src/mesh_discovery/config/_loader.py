@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mesh_configfile import MAX_BYTES, Problem
-from mesh_discovery.config._file_content import FileContent, read_content, unreadable
+from mesh_discovery.config._file_content import FileContent, FileReader, unreadable
 from mesh_discovery.config._last_good import FoundFile, ServedFiles, WrongFile, serve_last_good
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config.kinds._mesh_config import MeshConfigSpec
@@ -61,6 +61,7 @@ class _File:
     seen: FoundFile
     stamp: _Stamp | None
     """Differs when the file changed; None while a change might not show in it."""
+    reader: FileReader
 
 
 def _read(path: Path) -> bytes:
@@ -146,6 +147,7 @@ class ConfigLoader:
 
     def _look(self, path: Path) -> _File:
         known = self._known.get(path)
+        reader = known.reader if known is not None else self._reader(path)
         began_s = self._clock()
         self._reach(path)
         try:
@@ -155,18 +157,19 @@ class ConfigLoader:
             data = self._read(path)
         except OSError as error:
             content = unreadable(str(path), f"can't be read: {error.strerror}")
-            return _File(FoundFile(content=content), None)
+            return _File(FoundFile(content=content), None, reader)
         lasting = stamp if began_s - max(stamp[3:]) / 1e9 > _STAMPED_S else None
         digest = hashlib.sha256(data).digest()
         if known is not None and known.seen.digest == digest:
-            return _File(known.seen, lasting)
-        content = read_content(
-            data,
-            file=str(path),
+            return _File(known.seen, lasting, reader)
+        return _File(FoundFile(content=reader.read(data), digest=digest), lasting, reader)
+
+    def _reader(self, path: Path) -> FileReader:
+        return FileReader(
+            str(path),
             is_mesh_config=path == self.mesh_config,
             allow_unsupported=self._allow_unsupported,
         )
-        return _File(FoundFile(content=content, digest=digest), lasting)
 
 
 def _stamp(status: os.stat_result) -> _Stamp:

@@ -1,6 +1,6 @@
 """Reads one YAML document as a typed configuration object, or names every mistake in it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mesh_configfile import Document, FieldPath, Problem, Value, field_name, suggestion
 from mesh_configfile.shapes import Finding
@@ -46,6 +46,11 @@ class ConfigObject:
             message=message,
         )
 
+    def moved(self, by: int) -> "ConfigObject":
+        """Return the object as it is when its text is that many lines further down."""
+        lines = tuple((path, line + by) for path, line in self.lines)
+        return replace(self, line=self.line + by, lines=lines)
+
     @property
     def key(self) -> tuple[str, str, str]:
         """Kind, namespace and name, which must be unique."""
@@ -59,6 +64,14 @@ class Read:
     item: ConfigObject | None
     problems: tuple[Problem, ...] = ()
     notes: tuple[Problem, ...] = ()
+
+    def moved(self, by: int) -> "Read":
+        """Return what the document gives when it is that many lines further down."""
+        return Read(
+            item=self.item.moved(by) if self.item is not None else None,
+            problems=tuple(replace(each, line=each.line + by) for each in self.problems),
+            notes=tuple(replace(each, line=each.line + by) for each in self.notes),
+        )
 
 
 def read_object(document: Document, *, allow_unsupported: bool = False) -> Read:

@@ -10,15 +10,14 @@ from functools import cached_property
 from typing import NamedTuple
 
 from mesh_discovery.config._loader import Snapshot
+from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config.kinds._mesh_config import MeshConfigSpec
 from mesh_discovery.config.kinds._peer_authentication import PeerAuthenticationSpec
 from mesh_discovery.config.kinds._service_entry import ServiceEntrySpec
 from mesh_discovery.config.kinds._workload_entry import WorkloadEntrySpec
-from mesh_discovery.model._auto_addresses import (
-    Key,
-)
+from mesh_discovery.model._auto_addresses import Key
 from mesh_discovery.model._peer_authentication import PeerPolicies, Policy
-from mesh_discovery.model._service_entries import allocated_addresses, services_of
+from mesh_discovery.model._service_entries import MadeServices, allocated_addresses
 from mesh_discovery.model._services import Endpoint, Service
 
 
@@ -33,6 +32,8 @@ class MeshModel:
     policies: PeerPolicies
     auto_allocated: Mapping[Key, int] = field(default_factory=dict)
     """The place of each service in the range of auto-allocated addresses."""
+    made: MadeServices = field(default_factory=MadeServices, compare=False, repr=False)
+    """The services by the objects that they were made of, for the model that replaces this one."""
 
     @cached_property
     def by_key(self) -> dict[tuple[str, str], Service]:
@@ -66,22 +67,33 @@ def build_model(
 
     before: the model that this one replaces; services keep the addresses allocated for them there.
     """
-    workloads = [
-        (each, each.spec) for each in snapshot.objects if isinstance(each.spec, WorkloadEntrySpec)
-    ]
     entries = [
         (each, each.spec) for each in snapshot.objects if isinstance(each.spec, ServiceEntrySpec)
     ]
     allocated = allocated_addresses(entries, before.auto_allocated if before is not None else None)
+    workloads: dict[str, list[tuple[ConfigObject, WorkloadEntrySpec]]] = {}
+    for each in snapshot.objects:
+        if isinstance(each.spec, WorkloadEntrySpec):
+            workloads.setdefault(each.namespace, []).append((each, each.spec))
+    of_namespace = {namespace: tuple(found) for namespace, found in workloads.items()}
+    made, earlier = MadeServices(), before.made if before is not None else MadeServices()
     services: dict[Key, Service] = {}
     for each, spec in entries:
-        for service in services_of(each, spec, workloads, snapshot.mesh_config, allocated):
+        for service in made.make(
+            each,
+            spec,
+            of_namespace.get(each.namespace, ()),
+            snapshot.mesh_config,
+            allocated,
+            earlier=earlier,
+        ):
             services.setdefault((service.namespace, service.host), service)
     return MeshModel(
         mesh_config=snapshot.mesh_config,
         trust_domain=snapshot.mesh_config.trust_domain or default_trust_domain,
         services=tuple(services.values()),
         auto_allocated=allocated,
+        made=made,
         policies=PeerPolicies(
             root_namespace=snapshot.mesh_config.root_namespace,
             policies=tuple(
@@ -111,7 +123,7 @@ def same_names(old: MeshModel, new: MeshModel) -> SameNames:
     endpoints = True
     for key, service in new.by_key.items():
         before = old.by_key[key]
-        if before == service:
+        if before is service or before == service:
             continue
         if before.for_names() != service.for_names():
             return SameNames(addresses=False, endpoints=False)

@@ -1,6 +1,7 @@
 """Makes services of ServiceEntries and of the WorkloadEntries that they select."""
 
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config.kinds._mesh_config import MeshConfigSpec
@@ -41,6 +42,60 @@ def _wants_address(item: ConfigObject, spec: ServiceEntrySpec, host: str) -> boo
         and not host.startswith("*")
         and (NO_AUTO_ADDRESS_LABEL, "false") not in item.labels
     )
+
+
+class _Source(NamedTuple):
+    """Everything that the services of a ServiceEntry depend on."""
+
+    spec: ServiceEntrySpec
+    labels: Labels
+    places: tuple[int | None, ...]
+    workloads: tuple[tuple[ConfigObject, WorkloadEntrySpec], ...]
+    export_to: tuple[str, ...]
+
+
+class MadeServices:
+    """The services of ServiceEntries, each made anew only if what it is made of changed.
+
+    The others are the same objects as in the model before, so that comparing two models costs
+    little where nothing changed.
+    """
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[str, str], tuple[_Source, tuple[Service, ...]]] = {}
+
+    def __len__(self) -> int:
+        """Return of how many ServiceEntries there are services."""
+        return len(self._made)
+
+    def make(
+        self,
+        item: ConfigObject,
+        spec: ServiceEntrySpec,
+        workloads: tuple[tuple[ConfigObject, WorkloadEntrySpec], ...],
+        mesh_config: MeshConfigSpec,
+        allocated: Mapping[Key, int],
+        *,
+        earlier: "MadeServices",
+    ) -> tuple[Service, ...]:
+        """Return the services of a ServiceEntry, one a host.
+
+        workloads: those of its namespace. earlier: the services of the model before.
+        """
+        source = _Source(
+            spec=spec,
+            labels=item.labels,
+            places=tuple(allocated.get((item.namespace, each.lower())) for each in spec.hosts),
+            workloads=workloads if spec.workload_selector is not None else (),
+            export_to=mesh_config.default_service_export_to,
+        )
+        key = item.namespace, item.name
+        known = earlier._made.get(key)
+        if known is None or known[0] != source:
+            services = services_of(item, spec, source.workloads, mesh_config, allocated)
+            known = source, tuple(services)
+        self._made[key] = known
+        return known[1]
 
 
 def services_of(

@@ -26,7 +26,7 @@ def difference(old: MeshModel | None, new: MeshModel) -> PushRequest | None:
     incremental = True
     for key in old.by_key.keys() | new.by_key.keys():
         before, after = old.by_key.get(key), new.by_key.get(key)
-        if before == after:
+        if before is after or before == after:
             continue
         services.add(ConfigKey(SERVICE, key[1], key[0]))
         addresses |= _changed_addresses(before, after)

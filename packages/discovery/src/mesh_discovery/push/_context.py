@@ -70,6 +70,7 @@ class PushContext:
         self._outbound = Cache[OutboundShape, OutboundPlan]()
         self._clusters = Cache[ClusterShape, Generated]()
         self._endpoints = Cache[EndpointShape, Generated]()
+        self._clusters_of = Cache[tuple[frozenset[str], frozenset[str]], frozenset[str]]()
         self._listeners = Cache[ListenerShape, Generated]()
         self._routes = Cache[RouteShape, Generated]()
         self._name_tables = Cache[NameTableShape, Generated]()
@@ -95,6 +96,10 @@ class PushContext:
     def endpoints(self, proxy: Proxy, wanted: frozenset[str]) -> Generated:
         """Return the load assignments of these clusters; an unknown one's is empty."""
         return self._endpoints.get(EndpointShape(proxy.namespace, wanted), self._make_endpoints)
+
+    def clusters_of(self, hosts: frozenset[str], wanted: frozenset[str]) -> frozenset[str]:
+        """Return those of the wanted clusters that lead to one of the hosts."""
+        return self._clusters_of.get((hosts, wanted), _clusters_of)
 
     def listeners(self, proxy: Proxy) -> Generated:
         """Return all listeners of a proxy."""
@@ -278,14 +283,13 @@ class PushContext:
             return
 
         def same_service(key: tuple[str, str]) -> bool:
-            service = new.by_key.get(key)
-            return service is not None and service == old.by_key[key]
+            before, after = old.by_key[key], new.by_key.get(key)
+            return after is before or after == before
 
         def same_clusters(key: tuple[str, str]) -> bool:
-            service = new.by_key.get(key)
-            return (
-                service is not None
-                and service.without_endpoints() == old.by_key[key].without_endpoints()
+            before, after = old.by_key[key], new.by_key.get(key)
+            return after is before or (
+                after is not None and after.without_endpoints() == before.without_endpoints()
             )
 
         self._service_clusters.adopt(before._service_clusters, where=same_clusters)
@@ -296,6 +300,12 @@ class PushContext:
 
 def _named(message: "Cluster | Listener | RouteConfiguration") -> Resource:
     return Resource.pack(message, name=message.name)
+
+
+def _clusters_of(key: tuple[frozenset[str], frozenset[str]]) -> frozenset[str]:
+    hosts, wanted = key
+    parsed = ((name, names.parse_outbound_cluster(name)) for name in wanted)
+    return frozenset(name for name, each in parsed if each is not None and each.host in hosts)
 
 
 def _same_rules(old: MeshModel, new: MeshModel) -> bool:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 
-from mesh_discovery.plan._envoy_names import parse_outbound_cluster
 from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push._affected import changed_hosts, touches_own_endpoints, touches_services
 from mesh_discovery.push._context import PushContext
@@ -74,11 +73,7 @@ class _Endpoints:
     ) -> Generated | None:
         names = watch.names
         if push is not None and (hosts := changed_hosts(push)) is not None:
-            names = frozenset(
-                name
-                for name in names
-                if (parsed := parse_outbound_cluster(name)) is not None and parsed.host in hosts
-            )
+            names = self._served.current.clusters_of(hosts, names)
             if not names:
                 return None
         return self._served.current.endpoints(client.context, names)

@@ -5,24 +5,24 @@ request for a certificate that has no CSR: the authority says whether it takes t
 and can sign nothing.
 """
 
-import socket
 import ssl
 import time
 from pathlib import Path
 
 from mesh_doctor._config import Server
 from mesh_doctor._observed import SeenServer, TokenTrial
-from mesh_doctor.observing._addresses import addresses_of
 from mesh_filewatch import fetch_bytes
 from mesh_identity import (
     SYSTEM,
     ExpectedName,
     Fault,
+    HostNotResolved,
     LearnedRoots,
     NoSystemRoots,
     NoUsableRoots,
     TrustedRoots,
     Unreachable,
+    fetch_addresses,
     fetch_system_roots,
     find_fault,
     roots_context,
@@ -49,10 +49,9 @@ async def seen_server(
     except _NoRoots as error:
         return SeenServer(server=server, roots_problem=str(error))
     try:
-        addresses = await addresses_of(host.strip("[]"))
-    except socket.gaierror as error:
-        reason = f"its host name cannot be resolved ({error.strerror})"
-        return SeenServer(server=server, unreachable=Unreachable(Fault.UNRESOLVED, reason))
+        addresses = await fetch_addresses(host.strip("[]"))
+    except HostNotResolved as error:
+        return SeenServer(server=server, unreachable=Unreachable(Fault.UNRESOLVED, str(error)))
     unreachable: Unreachable | None = None
     for address in addresses:
         unreachable = await find_fault(

@@ -11,7 +11,7 @@ import h11
 
 from mesh_doctor._config import HttpPlace
 from mesh_doctor._observed import SeenClock, SeenPage
-from mesh_doctor.observing._addresses import addresses_of
+from mesh_identity import HostNotResolved, fetch_addresses
 
 _READ_BYTES = 64 << 10
 _MAX_BODY_BYTES = 8 << 20
@@ -46,12 +46,14 @@ async def fetch_page(place: HttpPlace, *, timeout_s: float, with_body: bool = Tr
         raise NoPage("connection refused", refused=True) from None
     except h11.RemoteProtocolError:
         raise NoPage("it does not answer in HTTP", answered=True) from None
+    except HostNotResolved as error:
+        raise NoPage(str(error)) from None
     except OSError as error:
         raise NoPage(error.strerror or str(error) or type(error).__name__) from None
 
 
 async def _fetched(place: HttpPlace, *, with_body: bool) -> Page:
-    host, *_ = await addresses_of(place.host)
+    host, *_ = await fetch_addresses(place.host)
     reader, writer = await asyncio.open_connection(host, place.port)
     try:
         connection = h11.Connection(our_role=h11.CLIENT)

@@ -45,7 +45,7 @@ class Pusher:
         """How often certificates were sent though a subscriber had not answered a bundle."""
 
     async def follow(self, source: SecretSource) -> None:
-        """Push the source's changes; a source that fails is subscribed to again.
+        """Push the source's changes; never returns. A source that fails is subscribed to again.
 
         Subscribing anew loses nothing: a source begins with what it has.
         """
@@ -58,7 +58,7 @@ class Pusher:
                     async for names in changes:
                         await self.push(names)
                 log.warning("secret source ended, secrets stay as they are")
-                return
+                await asyncio.Event().wait()
             except Exception:
                 log.exception("secret source failed, subscribing again")
             await asyncio.sleep(_AGAIN_AFTER_S)

@@ -7,7 +7,9 @@ Field numbers: envoy/service/discovery/v3/discovery.proto; google/rpc/status.pro
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from xds_proxy._errors import WireError
 from xds_proxy.protocol._wire import Span, bytes_field, scan, string_field, text, varint_field
@@ -21,6 +23,7 @@ _DELTA_RESOURCE_BODY = 2
 
 _CONTROL_PLANE_IDENTIFIER = 1
 
+_NOTHING: Mapping[str, str] = {}
 _LONGEST_ERROR = 4096
 _LONGEST_IDENTIFIER_BYTES = 4096
 
@@ -31,12 +34,17 @@ class Request:
 
     error: a NACK's message, else None.
     names_versions: it names versions of resources that Envoy has.
+    node: the serialised node; empty without one.
+    changes: positions of the names that a delta request subscribes to or unsubscribes from, by
+        field number, and of the versions that it names.
     """
 
     type_url: str
     nonce: str
     error: str | None
     names_versions: bool
+    node: bytes
+    changes: Mapping[int, Sequence[Span]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,14 +61,20 @@ class Response:
     control_plane: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Dialect:
-    """One dialect. A field number of 0 means that its messages have no such field."""
+    """One dialect. A field number of 0 means that its messages have no such field.
+
+    request_subscribe: the names that a request subscribes to; in state of the world, all of them.
+    """
 
     name: str
     method: str
+    request_node: int
     request_type_url: int
     request_version: int
+    request_subscribe: int
+    request_unsubscribe: int
     request_held_versions: int
     request_nonce: int
     request_error: int
@@ -70,6 +84,32 @@ class Dialect:
     response_control_plane: int
     resources_are_wrapped: bool
 
+    @cached_property
+    def _of_request(self) -> frozenset[int]:
+        """The fields of a request that are read."""
+        read = {
+            self.request_node,
+            self.request_type_url,
+            self.request_held_versions,
+            self.request_nonce,
+            self.request_error,
+        }
+        if self.request_unsubscribe:
+            read |= {self.request_subscribe, self.request_unsubscribe}
+        return frozenset(read)
+
+    @cached_property
+    def _of_response(self) -> frozenset[int]:
+        """The fields of a response that are read."""
+        return frozenset(
+            {
+                self.response_type_url,
+                self.response_version,
+                self.response_nonce,
+                self.response_control_plane,
+            }
+        )
+
     @property
     def path(self) -> str:
         """The gRPC method's path."""
@@ -77,30 +117,21 @@ class Dialect:
 
     def read_request(self, data: bytes) -> Request:
         """Read a few fields of a request. Raises WireError."""
-        wanted = {
-            self.request_type_url,
-            self.request_held_versions,
-            self.request_nonce,
-            self.request_error,
-        }
-        found = scan(data, wanted)
+        found = scan(data, self._of_request)
         held_versions = found.get(self.request_held_versions, ())
+        node = found.get(self.request_node)
         return Request(
             type_url=text(data, found.get(self.request_type_url)),
             nonce=text(data, found.get(self.request_nonce)),
             error=_error_message(data, found.get(self.request_error)),
             names_versions=any(start < end for start, end in held_versions),
+            node=_merged(data, node) if node else b"",
+            changes=found,
         )
 
     def read_response(self, data: bytes) -> Response:
         """Read a few fields of a response. Raises WireError."""
-        wanted = {
-            self.response_type_url,
-            self.response_version,
-            self.response_nonce,
-            self.response_control_plane,
-        }
-        found = scan(data, wanted)
+        found = scan(data, self._of_response)
         return Response(
             type_url=text(data, found.get(self.response_type_url)),
             version=text(data, found.get(self.response_version)),
@@ -109,17 +140,38 @@ class Dialect:
         )
 
     def write_request(
-        self, *, type_url: str, version: str = "", nonce: str = "", error: str | None = None
+        self,
+        *,
+        type_url: str,
+        names: Sequence[str] = (),
+        version: str = "",
+        nonce: str = "",
+        error: str | None = None,
+        held: Mapping[str, str] = _NOTHING,
     ) -> bytes:
         """Return a request of the agent's own: a subscription, an ACK, or with `error` a NACK.
 
         It needs no node, as Envoy's first request on the stream had one.
+
+        names: that are subscribed to; without any, all resources of the type.
+        version: in use, for state of the world. held: version by name of each resource that is in
+        use, for delta's first request.
         """
         request = string_field(self.request_type_url, type_url) + string_field(
             self.request_nonce, nonce
         )
+        # A repeated field has its empty strings too.
+        request += b"".join(bytes_field(self.request_subscribe, name.encode()) for name in names)
         if self.request_version:
             request += string_field(self.request_version, version)
+        else:
+            request += b"".join(
+                bytes_field(
+                    self.request_held_versions,
+                    bytes_field(1, name.encode()) + bytes_field(2, held_version.encode()),
+                )
+                for name, held_version in held.items()
+            )
         if error is not None:
             status = varint_field(_STATUS_CODE, _INTERNAL) + string_field(
                 _STATUS_MESSAGE, error[:_LONGEST_ERROR]
@@ -146,6 +198,9 @@ class Dialect:
 STATE_OF_THE_WORLD = Dialect(
     name="state of the world",
     method="StreamAggregatedResources",
+    request_node=2,
+    request_subscribe=3,
+    request_unsubscribe=0,
     request_version=1,
     request_held_versions=1,
     request_type_url=4,
@@ -161,6 +216,9 @@ STATE_OF_THE_WORLD = Dialect(
 DELTA = Dialect(
     name="delta",
     method="DeltaAggregatedResources",
+    request_node=1,
+    request_subscribe=3,
+    request_unsubscribe=4,
     request_version=0,
     request_held_versions=5,
     request_type_url=2,

@@ -7,36 +7,56 @@ Format: https://protobuf.dev/programming-guides/encoding/
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from typing import NamedTuple
 
-from xds_proxy._errors import WireError
+from xds_proxy._errors import BeyondLimit, WireError
 
 MAX_FIELDS = 1_000_000
 """The most top-level fields in one message; a message with more is refused."""
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_FIXED = {_FIXED64: 8, _FIXED32: 4}
 
 Span = tuple[int, int]
 
 
+class Field(NamedTuple):
+    """The position of one top-level field.
+
+    start: of its tag. body: of its content, behind the length if it has one. end: behind it.
+    delimited: its content has a length: it is a string, bytes or a message.
+    """
+
+    number: int
+    start: int
+    body: int
+    end: int
+    delimited: bool
+
+
 def scan(  # noqa: C901, PLR0912 - one loop without calls: it runs once for each resource
-    data: bytes, wanted: AbstractSet[int]
+    data: bytes, wanted: AbstractSet[int], start: int = 0, end: int | None = None
 ) -> Mapping[int, list[Span]]:
     """Return the positions of the length-delimited fields in `wanted`, by number and in order.
 
     A wanted field of another wire type is skipped, as protobuf's own parsers do.
 
+    start, end: where in `data` the message is; all of it if they are not given.
+
     Raises:
         WireError: the bytes are cut short, not protobuf, or hold more than MAX_FIELDS fields.
     """
     found: dict[int, list[Span]] = {}
-    position, end, budget = 0, len(data), MAX_FIELDS
+    position, budget = start, MAX_FIELDS
+    if end is None:
+        end = len(data)
     try:
         while position < end:
             budget -= 1
             if budget < 0:
-                raise WireError(f"message has more than {MAX_FIELDS} fields")
+                raise BeyondLimit(f"it has more than {MAX_FIELDS} fields")
             tag = data[position]
             position += 1
             if tag > 0x7F:
@@ -51,13 +71,13 @@ def scan(  # noqa: C901, PLR0912 - one loop without calls: it runs once for each
                 position += 1
                 if length > 0x7F:
                     length, position = _varint(data, position - 1)
-                start = position
+                body = position
                 position += length
                 if position > end:
                     raise WireError("message is cut short")
                 number = tag >> 3
                 if number in wanted:
-                    found.setdefault(number, []).append((start, position))
+                    found.setdefault(number, []).append((body, position))
             elif kind == _VARINT:
                 _, position = _varint(data, position)
             elif kind == _FIXED64:
@@ -73,6 +93,64 @@ def scan(  # noqa: C901, PLR0912 - one loop without calls: it runs once for each
     if position != end:
         raise WireError("message is cut short")
     return found
+
+
+def fields(data: bytes, start: int = 0, end: int | None = None) -> Iterator[Field]:
+    """Yield every top-level field in order; slower than `scan`.
+
+    Raises:
+        WireError: as `scan`.
+    """
+    position, budget = start, MAX_FIELDS
+    if end is None:
+        end = len(data)
+    while position < end:
+        budget -= 1
+        if budget < 0:
+            raise BeyondLimit(f"it has more than {MAX_FIELDS} fields")
+        first = position
+        try:
+            tag, position = _varint(data, position)
+            kind = tag & 7
+            if tag < 8 or tag > 0xFFFFFFFF:
+                raise WireError(f"field tag {tag} is not allowed")
+            body = position
+            if kind == _BYTES:
+                length, body = _varint(data, position)
+                position = body + length
+            elif kind == _VARINT:
+                _, position = _varint(data, position)
+            elif kind in _FIXED:
+                position += _FIXED[kind]
+            else:
+                raise WireError(
+                    f"field {tag >> 3} has wire type {kind}, which discovery messages do not use"
+                )
+        except IndexError:
+            raise WireError("message is cut short") from None
+        if position > end:
+            raise WireError("message is cut short")
+        yield Field(tag >> 3, first, body, position, kind == _BYTES)
+
+
+def without(data: bytes, numbers: AbstractSet[int]) -> bytes:
+    """Return a message without some of its fields; the same object if it has none of them.
+
+    Fields of these numbers that have no length are of no known meaning, and stay.
+
+    Raises:
+        WireError: as `scan`.
+    """
+    kept = []
+    copied = 0
+    for found in fields(data):
+        if found.delimited and found.number in numbers:
+            kept.append(data[copied : found.start])
+            copied = found.end
+    if not copied:
+        return data
+    kept.append(data[copied:])
+    return b"".join(kept)
 
 
 def text(data: bytes, spans: list[Span] | None) -> str:

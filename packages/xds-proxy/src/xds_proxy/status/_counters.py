@@ -29,5 +29,11 @@ class Counters:
     """streams that Envoy ended"""
     refused: int = 0
     """responses that Envoy refused, or that an interceptor did"""
+    stale_starts: int = 0
+    """Envoys that were given saved configuration, as no control plane answered"""
+    passed_calls: int = 0
+    """calls of other services that Envoy began, and that passed to the control plane"""
+    beyond_limit: int = 0
+    """streams that the relay ended for a response that is larger than it takes"""
     dropped: int = 0
     """responses of a type that neither Envoy nor the agent understands"""

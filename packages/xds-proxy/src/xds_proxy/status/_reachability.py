@@ -1,14 +1,16 @@
 """Whether the control plane can be reached; each change is logged once.
 
-While it cannot be reached, the relay tries again about every second. The log has one line when
-that begins, another when the reason changes, and one when the control plane answers again.
+While it cannot be reached, the relay tries again and again. The log has one line when that begins,
+another when the reason changes, and one when the control plane answers again. Control planes end
+streams in the ordinary run of things, and the next one is answered within a moment: that is no
+change.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import grpc
 
@@ -26,6 +28,10 @@ _ORDINARY_ENDS = frozenset(
 )
 
 
+_MOMENT = timedelta(seconds=1.5)
+"""A control plane that answers again within this has been connected all along."""
+
+
 class Reachability:
     """Whether the control plane can be reached, as the leading stream finds it.
 
@@ -40,38 +46,54 @@ class Reachability:
         self._address = address
         self._counters = counters
         self._now = now
-        self.connected = False
-        self.since = now()
-        self.last_error: str | None = None
+        self._connected = False
+        self._since = now()
+        self._lost_at: datetime | None = None
+        """When the last stream with an answer ended; None while there is one."""
+        self._reason: str | None = None
+        self._logged: str | None = None
         self._has_answered_before = False
+
+    @property
+    def connected(self) -> bool:
+        """Whether it answers, or did a moment ago."""
+        self._settle()
+        return self._connected
+
+    @property
+    def since(self) -> datetime:
+        """When `connected` became what it is."""
+        self._settle()
+        return self._since
+
+    @property
+    def last_error(self) -> str | None:
+        """Why it is not connected; None while it is."""
+        self._settle()
+        return None if self._connected else self._reason
 
     def answered(self) -> None:
         """The control plane sent a response on the leading stream."""
-        if self.connected:
+        self._settle()
+        self._lost_at = None
+        self._reason = None
+        if self._connected and self._logged is None:
             return
         facts: dict[str, object] = {"address": self._address}
         message = "connected to the control plane"
-        if self.last_error is not None:
+        if self._logged is not None:
             if self._has_answered_before:
                 message = "connected to the control plane again"
-            facts["after_s"] = round((self._now() - self.since).total_seconds(), 1)
+            facts["after_s"] = round((self._now() - self._since).total_seconds(), 1)
         log.info(message, extra=facts)
         self._has_answered_before = True
-        self.last_error = None
-        self._change(connected=True)
+        self._logged = None
+        self._change(connected=True, at=self._now())
 
     def failed(self, reason: str, *, leading: bool) -> None:
         """A stream ended before the control plane's first answer."""
         self._counters.connection_failures += 1
-        if not leading:
-            return
-        if reason != self.last_error:
-            log.warning(
-                "cannot reach the control plane",
-                extra={"address": self._address, "reason": reason, "next": "trying again"},
-            )
-        self.last_error = reason
-        self._change(connected=False)
+        self._fails(reason, "cannot reach the control plane", leading=leading)
 
     def ended(self, code: grpc.StatusCode, details: str, *, leading: bool) -> None:
         """The control plane, or the connection to it, ended a stream after its first answer."""
@@ -85,29 +107,58 @@ class Reachability:
             return
         if ordinary:
             log.info("the control plane ended the stream", extra=facts)
+            self._lose()
         else:
-            log.warning("the control plane ended the stream with an error", extra=facts)
-            self.last_error = f"{code.name}: {details}" if details else code.name
-        self._change(connected=False)
+            self._lose()
+            reason = f"{code.name}: {details}" if details else code.name
+            message = "the control plane ended the stream with an error"
+            self._fails(reason, message, leading=True, at_once=True)
 
     def not_reading(self, reason: str, *, leading: bool) -> None:
-        """The relay ended a stream because the control plane does not read its requests."""
+        """The relay ended a stream that the control plane does not read."""
         self._counters.control_plane_not_reading += 1
-        if not leading:
-            return
-        if reason != self.last_error:
-            log.warning(
-                "the control plane does not read, its stream is ended",
-                extra={"address": self._address, "reason": reason},
-            )
-        self.last_error = reason
-        self._change(connected=False)
+        message = "the control plane does not read, its stream is ended"
+        self._fails(reason, message, leading=leading, at_once=True)
+
+    def malformed(self, reason: str, *, leading: bool) -> None:
+        """The relay ended a stream for a response that it could not read."""
+        self._counters.control_plane_failed += 1
+        message = "the control plane sent a malformed response, its stream is ended"
+        self._fails(reason, message, leading=leading, at_once=True)
+
+    def beyond_limit(self, reason: str, *, leading: bool) -> None:
+        """The relay ended a stream for a response that is larger than the relay takes."""
+        self._counters.beyond_limit += 1
+        message = "a response is beyond a limit of the relay, its stream is ended"
+        self._fails(reason, message, leading=leading, at_once=True)
 
     def no_answer_yet(self) -> None:
         """The leading stream is new, or was ended by Envoy or the relay: no error of either."""
-        self._change(connected=False)
+        self._lose()
 
-    def _change(self, *, connected: bool) -> None:
-        if connected is not self.connected:
-            self.connected = connected
-            self.since = self._now()
+    def _fails(self, reason: str, message: str, *, leading: bool, at_once: bool = False) -> None:
+        if not leading:
+            return
+        self._settle()
+        self._lose()
+        self._reason = reason
+        if reason == self._logged or (self._connected and not at_once):
+            return  # a control plane that restarts is not away before a moment has passed
+        self._logged = reason
+        facts = {"address": self._address, "reason": reason, "next": "trying again"}
+        log.warning(message, extra=facts)
+
+    def _lose(self) -> None:
+        if self._lost_at is None:
+            self._lost_at = self._now()
+
+    def _settle(self) -> None:
+        """Take the control plane for away if it has been for longer than a moment."""
+        lost_at = self._lost_at
+        if self._connected and lost_at is not None and self._now() - lost_at >= _MOMENT:
+            self._change(connected=False, at=lost_at)
+
+    def _change(self, *, connected: bool, at: datetime) -> None:
+        if connected is not self._connected:
+            self._connected = connected
+            self._since = at

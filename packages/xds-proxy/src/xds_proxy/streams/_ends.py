@@ -1,13 +1,13 @@
-"""How a relayed stream ended, and the words for it."""
+"""How the streams of Envoy and to the control plane end, and the words for it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, auto
 
 import grpc
 
-from xds_proxy._errors import WireError
+from xds_proxy._errors import BeyondLimit, WireError
 
 
 class Side(Enum):
@@ -20,34 +20,44 @@ class Side(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """How a stream ended, and the status that Envoy gets."""
+    """How a stream of Envoy's ended, and the status that Envoy gets."""
 
     by: Side
     code: grpc.StatusCode
     details: str = ""
 
 
+class Cause(Enum):
+    """Why an upstream stream ended, or was never opened."""
+
+    ENDED = auto()
+    """by the control plane, or with the connection to it"""
+    UNREACHABLE = auto()
+    NOT_READING = auto()
+    MALFORMED = auto()
+    BEYOND_LIMIT = auto()
+    """by the relay, for a response that is larger than it takes"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpstreamEnd:
+    """How an upstream stream ended.
+
+    code, details: the status that Envoy gets if its stream ends too.
+    failure: why this is not an end that control planes make in the ordinary run of things.
+    """
+
+    cause: Cause
+    code: grpc.StatusCode
+    details: str
+    failure: str | None = None
+
+
 def malformed(what: str, error: WireError) -> End:
     """Return the end of a stream on which a message could not be read."""
+    if isinstance(error, BeyondLimit):
+        details = f"{what} is beyond a limit of the agent's relay: {error}"
+        return End(by=Side.RELAY, code=grpc.StatusCode.RESOURCE_EXHAUSTED, details=details)
     return End(
         by=Side.RELAY, code=grpc.StatusCode.INTERNAL, details=f"{what} is malformed: {error}"
     )
-
-
-def refusal(code: grpc.StatusCode, details: str, *, shown: str) -> str:
-    """Return in words why the control plane ended a stream before its first answer.
-
-    shown: the credentials that the relay presented, in words.
-    """
-    credentials = f" ({shown})"
-    match code:
-        case grpc.StatusCode.UNAUTHENTICATED:
-            said = "unauthenticated: it does not accept the credentials of this workload"
-        case grpc.StatusCode.PERMISSION_DENIED:
-            said = "permission denied: it does not serve this workload's identity"
-        case grpc.StatusCode.UNIMPLEMENTED:
-            said, credentials = "it does not serve this kind of xDS stream", ""
-        case _:
-            said = f"it ended the stream before its first answer ({code.name})"
-            credentials = ""
-    return f"{said}: {details}{credentials}" if details else f"{said}{credentials}"

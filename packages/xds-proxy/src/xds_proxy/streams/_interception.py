@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from xds_proxy._errors import InterceptorRefused
-from xds_proxy.protocol._dialect import Dialect, Response, resource_bodies
+from xds_proxy.protocol._dialect import (
+    STATE_OF_THE_WORLD,
+    Dialect,
+    Response,
+    resource_bodies,
+)
+from xds_proxy.protocol._resources import Resource, write_response
+from xds_proxy.session._held import HeldResources, contents_of
 from xds_proxy.status._acks_and_nacks import DeliveryStatus, TypeStatus
 
 log = logging.getLogger("xds_proxy")
@@ -32,12 +38,22 @@ class Interceptor(Protocol):
         """
 
 
+@runtime_checkable
+class TakesSaved(Protocol):
+    """An interceptor that can begin with what it accepted in an earlier run."""
+
+    def apply_saved(self, response: bytes) -> None:
+        """Use a response of an earlier run, as no control plane answers. As `Interceptor.apply`."""
+
+
 class Interception:
     """All interceptors and the delivery status of their types, for all streams of the relay."""
 
-    def __init__(self, interceptors: Sequence[Interceptor], *, now: Callable[[], datetime]) -> None:
+    def __init__(self, interceptors: Sequence[Interceptor], *, now: Callable[[], float]) -> None:
+        """now: the Unix time."""
         self._interceptors = {interceptor.type_url: interceptor for interceptor in interceptors}
         self._now = now
+        self._held = {type_url: HeldResources() for type_url in self._interceptors}
         self._delivery_status = DeliveryStatus()
         self.refusals = 0
 
@@ -51,32 +67,71 @@ class Interception:
         return type_url in self._interceptors
 
     def subscriptions(self, dialect: Dialect) -> tuple[bytes, ...]:
-        """Return the requests that subscribe to the intercepted types."""
-        return tuple(dialect.write_request(type_url=type_url) for type_url in self._interceptors)
+        """Return the requests that subscribe to the intercepted types on a new upstream stream.
+
+        They name the versions that the agent has.
+        """
+        return tuple(
+            dialect.write_request(
+                type_url=type_url,
+                version=self._delivery_status.version_in_use(type_url),
+                held=held.versions,
+            )
+            for type_url, held in self._held.items()
+        )
+
+    def types_to_save(self) -> tuple[str, ...]:
+        """Return the types whose interceptors can begin with saved resources."""
+        every = self._interceptors.items()
+        return tuple(name for name, each in every if isinstance(each, TakesSaved))
+
+    def has_accepted(self, peeked: Response) -> bool:
+        """Say whether a response was accepted by an interceptor that can begin with it later."""
+        known = self._delivery_status.types.get(peeked.type_url)
+        takes = isinstance(self._interceptors.get(peeked.type_url), TakesSaved)
+        return takes and known is not None and known.acked and known.version == peeked.version
+
+    def apply_saved(self, type_url: str, bodies: tuple[bytes, ...]) -> None:
+        """Have an interceptor use saved resources; each one is a serialised Any."""
+        interceptor = self._interceptors[type_url]
+        if not bodies or not isinstance(interceptor, TakesSaved):
+            return
+        response = write_response(
+            STATE_OF_THE_WORLD,
+            type_url=type_url,
+            version="",
+            nonce="",
+            resources=[Resource("", "", body) for body in bodies],
+        )
+        try:
+            interceptor.apply_saved(response)
+        except InterceptorRefused as error:
+            facts = {"type_url": type_url, "reason": str(error)}
+            log.warning("saved resources of the agent's own are not used", extra=facts)
+        except Exception:
+            log.exception("an interceptor failed", extra={"type_url": type_url})
 
     def answer(self, dialect: Dialect, response: bytes, peeked: Response) -> bytes:
         """Give a response to its interceptor. Returns the ACK or NACK. Raises WireError."""
-        type_url, now = peeked.type_url, self._now()
+        type_url, version, now = peeked.type_url, peeked.version, self._now()
+        contents = contents_of(dialect, response, version)
         self._delivery_status.response_sent(
-            type_url=type_url,
-            version=peeked.version,
-            nonce=peeked.nonce,
-            at=now,
-            control_plane=peeked.control_plane,
+            type_url, version, at=now, control_plane=peeked.control_plane
         )
         error = _refusal(self._interceptors[type_url], dialect.state_of_the_world(response))
-        self._delivery_status.response_answered(
-            type_url=type_url, nonce=peeked.nonce, error=error, at=now
-        )
         if error is not None:
             self.refusals += 1
+            self._delivery_status.refused(type_url, version, error, at=now)
             log.warning(
                 "the agent refused a configuration and keeps the last good one",
-                extra={"type_url": type_url, "version": peeked.version, "reason": error},
+                extra={"type_url": type_url, "version": version, "reason": error},
             )
             version = self._delivery_status.version_in_use(type_url)
         else:
-            version = peeked.version
+            self._delivery_status.accepted(type_url, version, at=now)
+            self._delivery_status.resources_accepted(type_url, None)
+            self._held[type_url].discard(contents.removed)
+            self._held[type_url].add(contents.versions, at=now)
         return dialect.write_request(
             type_url=type_url,
             version=version,

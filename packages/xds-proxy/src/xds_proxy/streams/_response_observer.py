@@ -36,20 +36,20 @@ class Observation:
 
     def __init__(self, observer: ResponseObserver | None) -> None:
         self._observer = observer
-        self._unanswered: dict[str, dict[object, str]] = {}
+        self._unanswered: dict[str, dict[object, object]] = {}
 
-    def response_arrived(self, stream: object, type_url: str, nonce: str) -> None:
-        """A response is about to be sent to Envoy."""
+    def response_arrived(self, stream: object, type_url: str, response: object) -> None:
+        """A response is about to be sent to Envoy. response: any object that is this one alone."""
         if self._observer is None:
             return
         if type_url in self._unanswered or len(self._unanswered) < _MAX_TYPES:
-            self._unanswered.setdefault(type_url, {})[stream] = nonce
+            self._unanswered.setdefault(type_url, {})[stream] = response
         _call(self._observer.response_arrived, type_url)
 
-    def request_arrived(self, stream: object, type_url: str, nonce: str) -> None:
-        """Envoy sent a request with this nonce."""
+    def response_answered(self, stream: object, type_url: str, response: object) -> None:
+        """Envoy answered a response."""
         unanswered = self._unanswered.get(type_url)
-        if self._observer is None or unanswered is None or unanswered.get(stream) != nonce:
+        if self._observer is None or unanswered is None or unanswered.get(stream) != response:
             return
         del unanswered[stream]
         if not unanswered:

@@ -1,33 +1,33 @@
-"""One stream of Envoy and its upstream stream: tasks that relay messages until either side ends.
+"""One stream of Envoy's: tasks that read its requests and write its responses until it ends.
 
-Requests wait in a queue, responses are relayed one at a time. A queue that made Envoy wait could
-deadlock with a control plane that does not read while it writes
-(https://github.com/istio/istio/issues/39209), so the stream ends when the queue grows too long. In
-the other direction, back-pressure reaches the control plane through HTTP/2 flow control.
+Upstream streams come and go meanwhile; the session knows what each of them has to be told. Envoy's
+requests are always read, and back-pressure to the control plane comes through HTTP/2 flow control.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from datetime import datetime
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import NamedTuple, Protocol
 
 import grpc
 import grpc.aio
 
 from mesh_listening import accepted_peer, disconnect
 from xds_proxy._errors import WireError
-from xds_proxy.protocol._dialect import Dialect, Request, Response
+from xds_proxy.protocol._dialect import Dialect, Response
+from xds_proxy.saved._stale_start import Feeding
+from xds_proxy.session._held import WHOLE_STATE
+from xds_proxy.session._session import Answered, Session, TooMuchError
 from xds_proxy.status._acks_and_nacks import DeliveryStatus
-from xds_proxy.status._counters import Counters
-from xds_proxy.status._reachability import Reachability
-from xds_proxy.streams._ends import End, Side, malformed, refusal
-from xds_proxy.streams._injection import InjectedRequest, InjectedRequests
-from xds_proxy.streams._interception import Interception
-from xds_proxy.streams._response_observer import Observation
-from xds_proxy.streams._writing import MessageWriter, WriteBounds
+from xds_proxy.streams._ends import Cause, End, Side, UpstreamEnd, malformed
+from xds_proxy.streams._learning import Learning
+from xds_proxy.streams._rewriting import Rewrite, Rewriting
+from xds_proxy.streams._surroundings import Surroundings
+from xds_proxy.streams._upstream_stream import UpstreamStream
+from xds_proxy.streams._writing import MessageWriter
 from xds_proxy.upstream._call import ControlPlaneCall
 
 log = logging.getLogger("xds_proxy")
@@ -35,7 +35,17 @@ log = logging.getLogger("xds_proxy")
 _LISTENER = "type.googleapis.com/envoy.config.listener.v3.Listener"
 _RESPONSES_AHEAD = 1
 _MAX_DROPPED_TYPES = 100
+_MAX_NAMES_LOGGED = 10
 _FORWARDED = ("envoy.", "istio.workload.Workload")
+
+
+class _ToEnvoy(NamedTuple):
+    """A response that Envoy gets next. shown: as Envoy gets it, but for its nonce."""
+
+    raw: bytes
+    peeked: Response
+    generation: int
+    shown: bytes
 
 
 class Stream:
@@ -49,37 +59,32 @@ class Stream:
         *,
         dialect: Dialect,
         envoy: grpc.aio.ServicerContext[bytes, bytes],
-        reachability: Reachability,
-        counters: Counters,
-        now: Callable[[], datetime],
-        delivery_status: DeliveryStatus,
-        interception: Interception,
-        injection: InjectedRequests,
-        observation: Observation,
-        bounds: WriteBounds,
+        known: DeliveryStatus,
+        around: Surroundings,
     ) -> None:
-        self.delivery_status = delivery_status
-        self._leading = False
+        """known: the delivery status of the stream that led before."""
+        self.session = Session(
+            dialect,
+            delivery_status=DeliveryStatus(known),
+            now=around.now,
+            max_subscription_bytes=around.bounds.max_queued_bytes,
+            max_unanswered_bytes=around.bounds.max_message_bytes,
+        )
         self._dialect = dialect
         self._envoy = envoy
-        self._reachability = reachability
-        self._counters = counters
-        self._now = now
-        self._interception = interception
-        self._injection = injection
-        self._injected: dict[str, InjectedRequest] = {}
-        self._observation = observation
-        self._requests: asyncio.Queue[bytes] = asyncio.Queue()
-        self._queued_bytes = 0
-        self._max_queued_bytes = bounds.max_queued_bytes
-        self._to_control_plane = MessageWriter(bounds.to_control_plane, self._control_plane_overdue)
-        self._to_envoy = MessageWriter(bounds.to_envoys, self._envoy_overdue)
-        self._responses: asyncio.Queue[bytes | End] = asyncio.Queue(maxsize=_RESPONSES_AHEAD)
-        self._has_answer = False
-        self._listeners_requested = False
-        self._subscribed = False
-        self._unanswered: dict[str, tuple[bytes, Response]] = {}
-        """While another stream leads: the newest response of each intercepted type."""
+        self._around = around
+        self._leading = False
+        self._upstream: UpstreamStream | None = None
+        self._learning = Learning(self.session, self._learned)
+        self._rewriting = Rewriting(
+            around.rewriters,
+            dialect=dialect,
+            rewritten=self._rewritten,
+            refused=self._rewrite_refused,
+        )
+        self._feeding = self._feeding_of(around, dialect)
+        self._to_envoy = MessageWriter(around.bounds.to_envoys, self._envoy_overdue)
+        self._responses: asyncio.Queue[_ToEnvoy | End] = asyncio.Queue(maxsize=_RESPONSES_AHEAD)
         self._dropped_types: set[str] = set()
         self._ended: asyncio.Future[End] = asyncio.get_running_loop().create_future()
         self.closed = asyncio.Event()
@@ -90,57 +95,111 @@ class Stream:
         known = accepted_peer(self._envoy.peer())
         return known.credentials.pid if known is not None and known.credentials else None
 
+    @property
+    def leading(self) -> bool:
+        """Whether the relay's status is this stream's."""
+        return self._leading
+
     def start_leading(self) -> None:
         """From now on, the relay's status is this stream's, and the agent's types come from it.
 
         Responses of these types that came while another stream led are answered now.
         """
         self._leading = True
-        if self._has_answer and not self._ended.done():
-            self._reachability.answered()
+        upstream = self._upstream
+        if upstream is None or not upstream.has_answer or self._ended.done():
+            self._around.reachability.no_answer_yet()
         else:
-            self._reachability.no_answer_yet()
-        self._subscribe()
-        unanswered, self._unanswered = self._unanswered, {}
-        for response, peeked in unanswered.values():
-            self._intercept(response, peeked)
+            self._around.reachability.answered()
+        self._send_own()
+        if upstream is not None:
+            not_answered, upstream.not_answered = upstream.not_answered, {}
+            for response, peeked in not_answered.values():
+                try:
+                    self._intercept(upstream, response, peeked)
+                except WireError as error:
+                    upstream.end_for_malformed(error)
 
     def stop_leading(self) -> None:
         """Another stream leads from now on."""
         self._leading = False
 
     def inject(self) -> None:
-        """Send the agent's own requests that this stream has not sent, if it leads.
+        """Send the agent's own requests that the upstream stream has not had, if this one leads.
 
         Before Envoy's first request for listeners they wait for it: no request of the agent's own
         goes before Envoy has said which node it is.
         """
-        if self._leading and self._listeners_requested:
-            for request in self._injection.to_send(self._dialect, self._injected):
-                self._queue(request)
+        upstream = self._upstream
+        if upstream is not None and self._leading and self.session.subscribed(_LISTENER):
+            for request in self._around.injection.to_send(self._dialect, upstream.injected):
+                upstream.send(request)
+
+    def rewrite_again(self, type_url: str, name: str) -> None:
+        """Have a resource rewritten once more, if a rewriter had changed it."""
+        if self._around.rewriters:
+            self._rewriting.again(type_url, name)
+
+    def asks(self) -> tuple[Dialect, Callable[[bytes], None]] | None:
+        """Return the dialect, and what sends a request of the agent's own; None if nothing does."""
+        upstream = self._upstream
+        if upstream is None or not upstream.has_answer:
+            return None
+        return self._dialect, upstream.send
 
     def end(self, end: End) -> None:
         """End the stream; of several ends the first one counts."""
         if not self._ended.done():
             self._ended.set_result(end)
 
+    async def end_after_responses(self, end: End) -> None:
+        """End the stream once Envoy has the responses that came before."""
+        await self._responses.put(end)
+
     async def wait_end(self) -> End:
         """Wait for the end of the stream and return it."""
         return await asyncio.shield(self._ended)
 
-    async def relay(self, control_plane: ControlPlaneCall) -> None:
-        """Relay messages until cancelled; the caller does that when `wait_end` returns."""
+    async def run(self) -> None:
+        """Read requests, and do what responses need beside the stream; runs until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._read_envoy(), name="xds-proxy: requests from Envoy")
+            group.create_task(self._learning.run(), name="xds-proxy: large responses")
+            if self._feeding is not None:
+                group.create_task(self._feeding.run(), name="xds-proxy: saved configuration")
+            if self._around.rewriters:
+                group.create_task(
+                    self._rewriting.run(lambda: self.session.node), name="xds-proxy: rewriters"
+                )
+
+    async def relay(self, control_plane: ControlPlaneCall) -> UpstreamEnd:
+        """Relay messages to and from an upstream stream until that ends; returns how."""
+        if self._feeding is not None:
+            await self._feeding.settled()
+        await self._learning.settled()  # the new stream is told what Envoy has
+        subscriptions = self.session.upstream_opened()
+        upstream = self._upstream = UpstreamStream(
+            control_plane,
+            dialect=self._dialect,
+            generation=self.session.generation,
+            bounds=self._around.bounds,
+            receiver=self,
+        )
+        if self._feeding is not None:
+            self._feeding.upstream_opened()
         try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self._read_envoy(), name="xds-proxy: requests from Envoy")
-                group.create_task(
-                    self._write_control_plane(control_plane), name="xds-proxy: requests on"
-                )
-                group.create_task(
-                    self._read_control_plane(control_plane), name="xds-proxy: responses"
-                )
+            for type_url, request in subscriptions:
+                upstream.send(request)
+                if type_url == _LISTENER:
+                    self._send_own()
+            end = await upstream.run()
         finally:
-            self._to_control_plane.forget()
+            self._upstream = None
+            self.session.upstream_ended()
+            if self._feeding is not None:
+                self._feeding.upstream_ended()
+        self._record_upstream_end(end)
+        return end
 
     async def write_envoy(self) -> None:
         """Write responses until the stream has ended, and then until a pending one is taken.
@@ -154,8 +213,14 @@ class Stream:
                 self.end(response)
                 return
             if not self._ended.done():
+                raw, peeked, generation, shown = response
+                if self._feeding is not None and generation:
+                    self._feeding.sent(peeked.type_url)
+                message = self.session.response(raw, peeked, generation=generation, shown=shown)
+                newest = self.session.newest_sent(peeked.type_url)
+                self._around.observation.response_arrived(self, peeked.type_url, newest)
                 try:
-                    await self._to_envoy.write(self._envoy, response)
+                    await self._to_envoy.write(self._envoy, message)
                 except grpc.aio.InternalError:
                     self.end(End(by=Side.ENVOY, code=grpc.StatusCode.CANCELLED))
 
@@ -168,145 +233,202 @@ class Stream:
         """The call is over, and its pending response with it."""
         self._to_envoy.forget()
 
+    # From Envoy
+
     async def _read_envoy(self) -> None:
+        session, counters = self.session, self._around.counters
         while True:
-            request = await _next(self._envoy)
-            if request is None:
+            raw = await _next(self._envoy)
+            if raw is None:
                 self.end(End(by=Side.ENVOY, code=grpc.StatusCode.OK))
                 return
             try:
-                peeked = self._dialect.read_request(request)
+                requested = session.request(raw)
             except WireError as error:
                 self.end(malformed("Envoy's request", error))
                 return
-            self._note_request(peeked)
-            self._counters.requests += 1
-            self._queue(request)
-            if peeked.type_url == _LISTENER:
-                self._listeners_requested = True
-                self._subscribe()
-
-    async def _write_control_plane(self, control_plane: ControlPlaneCall) -> None:
-        while True:
-            request = await self._requests.get()
-            self._queued_bytes -= len(request)
-            try:
-                await self._to_control_plane.write(control_plane, request)
-            except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
-                return  # the call has ended; the reading loop learns how
-
-    async def _read_control_plane(self, control_plane: ControlPlaneCall) -> None:
-        while (response := await _next_response(control_plane)) is not None:
-            if not self._has_answer:
-                self._has_answer = True
-                if self._leading:
-                    self._reachability.answered()
-            try:
-                forward = self._note_response(response)
-            except WireError as error:
-                self._end_for_malformed_response(error)
+            except TooMuchError as error:
+                code = grpc.StatusCode.RESOURCE_EXHAUSTED
+                self.end(End(by=Side.RELAY, code=code, details=str(error)))
                 return
-            if forward:
-                await self._responses.put(response)
-        code, details = await control_plane.code(), await control_plane.details() or ""
-        if self._has_answer or code is grpc.StatusCode.OK:
-            self._reachability.ended(code, details, leading=self._leading)
-        else:
-            reason = refusal(code, details, shown=control_plane.shown)
-            self._reachability.failed(reason, leading=self._leading)
-        await self._responses.put(End(by=Side.CONTROL_PLANE, code=code, details=details))
+            counters.requests += 1
+            for answered in requested.answered:
+                self._answered(answered)
+            if self._feeding is not None:
+                self._feeding.requested(requested.type_url, names_versions=requested.names_versions)
+            if requested.upstream is not None and self._upstream is not None:
+                self._upstream.send(requested.upstream)
+            if requested.type_url == _LISTENER:
+                self._send_own()
 
-    def _note_response(self, response: bytes) -> bool:
-        """Record a response. Returns whether it is forwarded to Envoy. Raises WireError."""
-        peeked = self._dialect.read_response(response)
-        type_url, counters = peeked.type_url, self._counters
-        if self._interception.intercepts(type_url):
-            counters.responses += 1
-            self._intercept(response, peeked)
-            return False
-        if type_url in self._injection:
-            counters.responses += 1  # an answer to a report needs none
-            return False
-        if is_for_envoy(type_url):
-            counters.responses += 1
-            self.delivery_status.response_sent(
-                type_url=type_url,
-                version=peeked.version,
-                nonce=peeked.nonce,
-                at=self._now(),
-                control_plane=peeked.control_plane,
+    def _answered(self, answered: Answered) -> None:
+        if answered.error is not None:
+            self._around.counters.refused += 1
+        self._around.observation.response_answered(self, answered.sent.type_url, answered.sent)
+        if self._feeding is not None and not answered.sent.generation:
+            self._feeding.answered()
+        self._learning.add(answered)
+
+    def _learned(self, answered: Answered, reasons: Mapping[str, str]) -> None:
+        """The contents of an answered response are known. reasons: of the resources refused."""
+        sent, accepted = answered.sent, self._around.accepted
+        if answered.error is not None:
+            names = sorted(reasons)
+            log.warning(
+                "Envoy refused a configuration and keeps the last good one",
+                extra={
+                    "type_url": sent.type_url,
+                    "version": sent.version,
+                    **({"resources": names[:_MAX_NAMES_LOGGED]} if names else {}),
+                    "reason": answered.error,
+                },
             )
-            self._observation.response_arrived(self, type_url, peeked.nonce)
-            return True
-        counters.dropped += 1
+            if sent.type_url not in WHOLE_STATE or not reasons:
+                return
+        if accepted is None or not self._leading or sent.response is None or not sent.generation:
+            return
+        try:
+            accepted.accepted(
+                node=self.session.node,
+                dialect=self._dialect,
+                type_url=sent.type_url,
+                response=sent.response,
+                keep=partial(self.session.worth_keeping, sent.type_url),
+                whole=not self._dialect.resources_are_wrapped and sent.type_url in WHOLE_STATE,
+                refused_names=frozenset(reasons),
+            )
+        except Exception:
+            # The boundary to what keeps responses: Envoy's stream does not depend on it.
+            log.exception("an accepted response could not be kept")
+
+    # From the control plane
+
+    def upstream_answered(self) -> None:
+        """The first response has come on an upstream stream."""
+        if self._feeding is not None:
+            self._feeding.upstream_answered()
+        if self._leading:
+            self._around.reachability.answered()
+
+    async def take(self, upstream: UpstreamStream, response: bytes, peeked: Response) -> None:
+        """Take a response from an upstream stream. Raises WireError."""
+        if self._feeding is not None and self._feeding.told_less:
+            # This stream takes Envoy for one that has nothing: it would not say what is gone.
+            upstream.begin_anew()
+            return
+        type_url, counters = peeked.type_url, self._around.counters
+        counters.responses += 1
+        if self._around.interception.intercepts(type_url):
+            self._intercept(upstream, response, peeked)
+        elif type_url in self._around.injection:
+            pass  # an answer to a report needs none
+        elif self._around.debug.arrived(type_url, response):
+            pass  # or it came too late
+        elif not is_for_envoy(type_url):
+            counters.responses -= 1
+            self._drop(peeked)
+        elif self._rewriting.concerns(self.session.node, type_url):
+            rewrite = Rewrite(response, peeked, generation=upstream.generation)
+            await self._rewriting.add(self.session.node, rewrite)
+        else:
+            await self._responses.put(_ToEnvoy(response, peeked, upstream.generation, response))
+
+    def _record_upstream_end(self, end: UpstreamEnd) -> None:
+        reachability, leading = self._around.reachability, self._leading
+        reason = end.failure or end.details
+        if end.cause is Cause.NOT_READING:
+            reachability.not_reading(reason, leading=leading)
+        elif end.cause is Cause.MALFORMED:
+            reachability.malformed(reason, leading=leading)
+        elif end.cause is Cause.BEYOND_LIMIT:
+            reachability.beyond_limit(reason, leading=leading)
+        elif end.failure is None or end.code is grpc.StatusCode.OK:
+            reachability.ended(end.code, end.details, leading=leading)
+        else:
+            reachability.failed(end.failure, leading=leading)
+
+    def _drop(self, peeked: Response) -> None:
+        self._around.counters.dropped += 1
+        type_url = peeked.type_url
         if type_url not in self._dropped_types and len(self._dropped_types) < _MAX_DROPPED_TYPES:
             self._dropped_types.add(type_url)
             log.error(
                 "dropped a response of a type that Envoy does not know",
                 extra={"type_url": type_url[:256], "nonce": peeked.nonce[:256]},
             )
-        return False
 
-    def _note_request(self, peeked: Request) -> None:
-        type_url, error = peeked.type_url, peeked.error
-        self.delivery_status.type_requested(type_url, names_versions=peeked.names_versions)
-        answered = self.delivery_status.response_answered(
-            type_url=type_url, nonce=peeked.nonce, error=error, at=self._now()
+    async def _rewritten(self, rewrite: Rewrite, shown: bytes) -> None:
+        await self._responses.put(_ToEnvoy(rewrite.raw, rewrite.peeked, rewrite.generation, shown))
+
+    def _rewrite_refused(self, rewrite: Rewrite, reason: str) -> None:
+        """Refuse a response in Envoy's place, which keeps what it has."""
+        peeked = rewrite.peeked
+        self._around.counters.refused += 1
+        log.warning(
+            "the agent refused a configuration and keeps the last good one",
+            extra={"type_url": peeked.type_url, "version": peeked.version, "reason": reason},
         )
-        if answered is not None and error is not None:
-            self._counters.refused += 1
-            log.warning(
-                "Envoy refused a configuration and keeps the last good one",
-                extra={"type_url": type_url, "version": answered, "reason": error},
-            )
-        self._observation.request_arrived(self, type_url, peeked.nonce)
+        if self._feeding is not None and not rewrite.generation:
+            self._feeding.answered()
+        nack = self.session.refusal(peeked, reason, generation=rewrite.generation)
+        if nack is not None and self._upstream is not None:
+            self._upstream.send(nack)
 
-    def _subscribe(self) -> None:
+    # From saved configuration
+
+    @property
+    def stale(self) -> Feeding | None:
+        """The saved configuration that Envoy got and that nothing has replaced; None without."""
+        feeding = self._feeding
+        return feeding if feeding is not None and feeding.types else None
+
+    def _feeding_of(self, around: Surroundings, dialect: Dialect) -> Feeding | None:
+        if around.stale_start is None:
+            return None
+        return Feeding(
+            around.stale_start,
+            dialect,
+            node=lambda: self.session.node,
+            subscription=self.session.asked_for,
+            put=self._put_saved,
+        )
+
+    async def _put_saved(self, type_url: str, response: bytes) -> None:
+        peeked = self._dialect.read_response(response)
+        if self._rewriting.concerns(self.session.node, type_url):
+            await self._rewriting.add(self.session.node, Rewrite(response, peeked, generation=0))
+        else:
+            await self._responses.put(_ToEnvoy(response, peeked, 0, response))
+
+    # The agent's own types
+
+    def _send_own(self) -> None:
         """Send the agent's own requests, right after Envoy's first request for listeners."""
-        if self._leading and self._listeners_requested and not self._subscribed:
-            self._subscribed = True
-            for request in self._interception.subscriptions(self._dialect):
-                self._queue(request)
+        upstream = self._upstream
+        if upstream is None or not self._leading or not self.session.subscribed(_LISTENER):
+            return
+        if not upstream.subscribed:
+            upstream.subscribed = True
+            for request in self._around.interception.subscriptions(self._dialect):
+                upstream.send(request)
         self.inject()
 
-    def _intercept(self, response: bytes, peeked: Response) -> None:
+    def _intercept(self, upstream: UpstreamStream, response: bytes, peeked: Response) -> None:
         """Give a response to its interceptor and answer it, now or when this stream leads."""
-        if not self._leading:
-            self._unanswered[peeked.type_url] = response, peeked
-            return
-        try:
-            answer = self._interception.answer(self._dialect, response, peeked)
-        except WireError as error:
-            self._end_for_malformed_response(error)
+        if self._leading:
+            upstream.send(self._around.interception.answer(self._dialect, response, peeked))
+            self._save_own(response, peeked)
         else:
-            self._queue(answer)
+            upstream.not_answered[peeked.type_url] = response, peeked
 
-    def _queue(self, request: bytes) -> None:
-        """Queue a request to the control plane."""
-        self._queued_bytes += len(request)
-        self._requests.put_nowait(request)
-        if self._queued_bytes > self._max_queued_bytes:
-            self._control_plane_does_not_read(
-                f"more than {self._max_queued_bytes} bytes of requests wait for it"
-            )
-
-    def _control_plane_overdue(self, waited_s: float, size: int, reason: str) -> None:
-        log.debug(
-            "a request was not taken",
-            extra={"waited_s": round(waited_s, 1), "bytes": size, "reason": reason},
-        )
-        self._control_plane_does_not_read(f"it has not taken a request for {waited_s:.0f} s")
-
-    def _control_plane_does_not_read(self, reason: str) -> None:
-        if self._ended.done():
-            return
-        self._reachability.not_reading(reason, leading=self._leading)
-        details = f"the control plane does not read: {reason}"
-        self.end(End(by=Side.CONTROL_PLANE, code=grpc.StatusCode.UNAVAILABLE, details=details))
+    def _save_own(self, response: bytes, peeked: Response) -> None:
+        stale_start = self._around.stale_start
+        if stale_start is not None and self._around.interception.has_accepted(peeked):
+            stale_start.saved.own_accepted(peeked.type_url, self._dialect, response)
 
     def _envoy_overdue(self, waited_s: float, size: int, reason: str) -> None:
         """End the connection; a status could not be sent behind the response that is not read."""
-        self._counters.envoy_not_reading += 1
+        self._around.counters.envoy_not_reading += 1
         log.warning(
             "Envoy's connection is ended, it does not read",
             extra={
@@ -319,10 +441,6 @@ class Stream:
         details = f"a response of {size} bytes was not read for {waited_s:.0f} s: {reason}"
         self.end(End(by=Side.RELAY, code=grpc.StatusCode.DEADLINE_EXCEEDED, details=details))
         disconnect(self._envoy.peer())
-
-    def _end_for_malformed_response(self, error: WireError) -> None:
-        log.error("the control plane sent a malformed response", extra={"reason": str(error)})
-        self.end(malformed("the control plane's response", error))
 
 
 def is_for_envoy(type_url: str) -> bool:
@@ -338,11 +456,3 @@ async def _next(side: _Readable) -> bytes | None:
     """Return the next message, None at the end (gRPC then returns an object of its own)."""
     message = await side.read()
     return message if isinstance(message, bytes) else None
-
-
-async def _next_response(control_plane: ControlPlaneCall) -> bytes | None:
-    """Return the next response, None once the call has ended; it then knows its status."""
-    try:
-        return await _next(control_plane)
-    except grpc.aio.AioRpcError:
-        return None

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from mesh_lifecycle import Clock, in_background
-from mesh_listening import PendingWrites
+from mesh_listening import PendingWrites, Reader
 from xds_proxy._config import RelayConfig
 
 _SLOW_S = 1.0
@@ -55,6 +55,26 @@ class MessageWriter:
         self._overdue(waited_s, size, reason)
 
 
+class _ToldWrites(PendingWrites):
+    """Pending writes that tell of the size of each message."""
+
+    def __init__(
+        self,
+        passed: Callable[[int], None],
+        *,
+        longest_s: float | None,
+        max_bytes: int,
+        slow_s: float,
+        clock: Clock,
+    ) -> None:
+        super().__init__(longest_s=longest_s, max_bytes=max_bytes, slow_s=slow_s, clock=clock)
+        self._passed = passed
+
+    def begin(self, reader: Reader, size: int) -> None:
+        self._passed(size)
+        super().begin(reader, size)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteBounds:
     """The pending writes of all streams together, and how much may be queued in one of them."""
@@ -62,13 +82,18 @@ class WriteBounds:
     to_envoys: PendingWrites
     to_control_plane: PendingWrites
     max_queued_bytes: int
+    max_message_bytes: int
 
     @classmethod
-    def of(cls, config: RelayConfig, *, clock: Clock) -> WriteBounds:
-        """Return the bounds of a relay before it has written anything."""
+    def of(cls, config: RelayConfig, *, clock: Clock, passed: Callable[[int], None]) -> WriteBounds:
+        """Return the bounds of a relay before it has written anything.
+
+        passed: called with the bytes of each message that is written.
+        """
 
         def pending_writes() -> PendingWrites:
-            return PendingWrites(
+            return _ToldWrites(
+                passed,
                 longest_s=config.send_timeout_s,
                 max_bytes=config.max_pending_write_bytes,
                 slow_s=_SLOW_S,
@@ -79,6 +104,7 @@ class WriteBounds:
             to_envoys=pending_writes(),
             to_control_plane=pending_writes(),
             max_queued_bytes=config.max_queued_bytes,
+            max_message_bytes=config.max_message_bytes,
         )
 
     @asynccontextmanager

@@ -87,8 +87,9 @@ class DeltaState(StreamState[DeltaRequest]):
                 type_url=request.type_url,
                 watch=subscription.watch,
                 requested=True,
-                # Envoy's start waits for the first response to a wildcard, even an empty one.
-                even_if_empty=subscription.wildcard and not request.initial_versions,
+                # Envoy's start waits for the first response to a wildcard, even an empty one; and a
+                # client that comes back with everything learns that it was heard.
+                even_if_empty=subscription.wildcard,
             ),
         )
 

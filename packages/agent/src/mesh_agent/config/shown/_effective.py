@@ -7,10 +7,8 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from envoy_supervisor import JSON
+from istio_settings import ProxyConfig, Settings, Told
 from mesh_agent.config._flags import Flags
-from mesh_agent.config._proxy_config import ProxyConfig
-from mesh_agent.config._settings import Settings
-from mesh_agent.config.table._told import Told
 from mesh_configfile import spell_duration
 
 HIDDEN = "(hidden)"

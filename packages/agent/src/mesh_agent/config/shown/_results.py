@@ -7,7 +7,7 @@ import certclient
 import envoy_supervisor
 import xds_proxy
 from envoy_supervisor import JSON
-from mesh_agent.config._node import NodeIdentity
+from istio_settings import NodeIdentity
 
 
 def results(

@@ -6,32 +6,18 @@ A variable or flag that is set, and does nothing, is a line in the log that name
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from envoy_supervisor import JSON
+from istio_settings import Told
 
 if TYPE_CHECKING:
-    from mesh_agent.config._layers import MeshFile
-    from mesh_agent.config._proxy_config import ProxyConfig
+    from istio_settings import MeshFile, ProxyConfig
 
 _OURS = ("ISTIO_", "ISTIOD_", "PILOT_", "MESH_AGENT_")
 _PREFIXES = ("ISTIO_META_", "ISTIO_METAJSON_", "CA_HEADER_", "XDS_HEADER_")
 _SERVICE_HOST = "_SERVICE_HOST"
 _NEAREST = 0.8
-
-
-class Told(NamedTuple):
-    """A setting without effect, and the reason.
-
-    quiet: every pod has it, so that it is not worth a warning.
-    """
-
-    setting: str
-    reason: str
-    quiet: bool = False
-
-    def __str__(self) -> str:
-        return f"{self.setting} has no effect: {self.reason}"
 
 
 def variables_told(environ: Mapping[str, str]) -> tuple[tuple[Told, ...], tuple[str, ...]]:

@@ -4,8 +4,8 @@ from mesh_agent.config.table._setting import HONOURED, REFUSED, TOLD, Setting
 
 _INJECTION = "it is read by the start script and the rules that capture traffic, not by the agent"
 _KEY_TOKEN = "mount a token, or name a provisioned certificate in PROV_CERT"  # noqa: S105 - a text
-_WASM = "the agent fetches no Wasm modules, Envoy fetches them as it is configured"
 _LIMITS = "the limits of the agent's own sockets are fixed"
+_STATE = "whether it is kept on disk for the agent's next start"
 _STATUS = "the status port's"
 _STS = "with --stsPort: the authorization server's"
 
@@ -139,12 +139,16 @@ CONFIGURATION = (
     ),
     Setting(
         "PROXY_XDS_DEBUG_VIA_AGENT",
-        TOLD,
-        "nothing is served on port 15004; `mesh-agent status` and /debug/status "
-        "on the status port tell how configuration stands",
-        silent=("false",),
+        HONOURED,
+        "ask the control plane on port 15004, besides /debug/control-plane on the status port",
     ),
-    Setting("ISTIO_DELTA_XDS", HONOURED, "Envoy asks for changes only; else for all of each type"),
+    Setting("PROXY_XDS_DEBUG_VIA_AGENT_PORT", HONOURED, "another port than 15004 for that"),
+    Setting(
+        "ISTIO_DELTA_XDS",
+        HONOURED,
+        "true, the default: Envoy asks for changes only; false: for all of each type. With a"
+        " control plane that serves one of them alone, messages are translated",
+    ),
     Setting("PROXY_CONFIG_XDS_AGENT", HONOURED, "whether roots come from the control plane"),
     Setting(
         "BOOTSTRAP_XDS_AGENT",
@@ -184,14 +188,22 @@ CONFIGURATION = (
         HONOURED,
         "how long a side may not read before its stream ends, 60 s unless given; 0: for ever",
     ),
-    Setting("WASM_INSECURE_REGISTRIES", TOLD, _WASM),
-    Setting("WASM_MODULE_EXPIRY", TOLD, _WASM, silent=("24h", "24h0m0s")),
-    Setting("WASM_PURGE_INTERVAL", TOLD, _WASM, silent=("1h", "1h0m0s", "10m", "10m0s")),
-    Setting("WASM_HTTP_REQUEST_TIMEOUT", TOLD, _WASM, silent=("15s",)),
-    Setting("WASM_HTTP_REQUEST_MAX_RETRIES", TOLD, _WASM, silent=("5",)),
-    Setting("ISTIO_AGENT_ENABLE_WASM_REMOTE_LOAD_CONVERSION", TOLD, _WASM, silent=("false",)),
-    Setting("ISTIO_WASM_MAX_BINARY_SIZE_BYTES", TOLD, _WASM, silent=("268435456",)),
-    Setting("BLOCKED_CIDRS_IN_WASM_FETCH", TOLD, _WASM),
+    Setting(
+        "WASM_INSECURE_REGISTRIES",
+        HONOURED,
+        "hosts of Wasm modules whose certificate is not verified, or that have none",
+    ),
+    Setting("WASM_MODULE_EXPIRY", HONOURED, "when a Wasm module that nothing uses is removed"),
+    Setting("WASM_PURGE_INTERVAL", HONOURED, "how often such modules are looked for"),
+    Setting("WASM_HTTP_REQUEST_TIMEOUT", HONOURED, "of one request for a Wasm module"),
+    Setting("WASM_HTTP_REQUEST_MAX_RETRIES", HONOURED, "further requests after a failed one"),
+    Setting(
+        "ISTIO_AGENT_ENABLE_WASM_REMOTE_LOAD_CONVERSION",
+        HONOURED,
+        "whether the agent fetches Envoy's Wasm modules",
+    ),
+    Setting("ISTIO_WASM_MAX_BINARY_SIZE_BYTES", HONOURED, "how large a Wasm module may be"),
+    Setting("BLOCKED_CIDRS_IN_WASM_FETCH", HONOURED, "where no Wasm module is fetched from"),
     Setting("PEER_METADATA_DISCOVERY", HONOURED, "node metadata METADATA_DISCOVERY"),
 )
 
@@ -279,14 +291,31 @@ OUR_OWN = (
     Setting("AWS_EC2_METADATA_DISABLED", HONOURED, "AWS is not asked where the machine is"),
     Setting("AWS_EC2_METADATA_SERVICE_ENDPOINT", HONOURED, "where AWS is asked that"),
     Setting("GCE_METADATA_HOST", HONOURED, "where GCP is asked that"),
+    Setting("MESH_AGENT_ADAPT_TO_ENVOY", HONOURED, "what Envoy lacks of Istio's own is translated"),
     Setting("MESH_AGENT_APPLICATION_STOP_TIMEOUT", HONOURED, "how long the application may end"),
     Setting("MESH_AGENT_BIND_ADDRESS", HONOURED, "one address for all that listens"),
     Setting("MESH_AGENT_ENVOY_MAX_HEAP", HONOURED, "how large Envoy's heap may get"),
     Setting("MESH_AGENT_EXIT_WITH", HONOURED, "the process that the agent ends with"),
+    Setting(
+        "MESH_AGENT_XDS_ON_DISCONNECT",
+        HONOURED,
+        "`end` ends Envoy's stream with the one to the control plane; else it stays open",
+    ),
+    Setting(
+        "MESH_AGENT_FURTHER_CONTROL_PLANES",
+        HONOURED,
+        "control planes that are used, in this order, while `discoveryAddress` fails",
+    ),
     Setting("MESH_AGENT_GRPC_REFRESH_INTERVAL", HONOURED, "how often gRPC reads certificates"),
     Setting("MESH_AGENT_HOT_RESTART", HONOURED, "whether an Envoy may take over from another"),
     Setting("MESH_AGENT_READY_WITHOUT_LISTENERS", HONOURED, "a gateway is ready without listeners"),
     Setting("MESH_AGENT_RESTART_ENVOY", HONOURED, "whether a crashed Envoy is started again"),
+    Setting("MESH_AGENT_SAVE_CERTIFICATE", HONOURED, f"{_STATE}: the certificate, with its key"),
+    Setting("MESH_AGENT_SAVE_CONFIGURATION", HONOURED, f"{_STATE}: Envoy's configuration"),
+    Setting("MESH_AGENT_SAVED_MAX_AGE", HONOURED, "how long saved configuration counts"),
+    Setting("MESH_AGENT_SAVED_MAX_BYTES", HONOURED, "how much configuration is saved"),
+    Setting("MESH_AGENT_STALE_START_AFTER", HONOURED, "when Envoy gets saved configuration"),
+    Setting("MESH_AGENT_STATE_DIRECTORY", HONOURED, "where state is kept over restarts"),
     Setting("MESH_AGENT_STATUS_CONNECTIONS", HONOURED, f"{_STATUS} connections"),
     Setting("MESH_AGENT_STATUS_CONNECTIONS_PER_PEER", HONOURED, f"{_STATUS} of one address"),
     Setting("MESH_AGENT_STS_URL", HONOURED, f"{_STS} token endpoint"),
@@ -296,6 +325,7 @@ OUR_OWN = (
     Setting("MESH_AGENT_STS_CLIENT_ID", HONOURED, f"{_STS} name for this client"),
     Setting("MESH_AGENT_STS_CLIENT_SECRET_FILE", HONOURED, f"{_STS} secret of this client"),
     Setting("MESH_AGENT_STS_ROOT_FILE", HONOURED, f"{_STS} roots"),
+    Setting("MESH_AGENT_WASM_CACHE", HONOURED, "directory of Wasm modules"),
 )
 
 VARIABLES = (*IDENTITY, *SECURITY, *CONFIGURATION, *ENVOY, *SURROUNDINGS, *OUR_OWN)

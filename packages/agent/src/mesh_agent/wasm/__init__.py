@@ -1,0 +1,1 @@
+"""Envoy's filters of remote Wasm modules, which the agent fetches for it."""

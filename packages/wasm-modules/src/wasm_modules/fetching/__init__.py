@@ -1,0 +1,1 @@
+"""HTTP requests to hosts that a configuration names: which addresses, over which TLS, how much."""

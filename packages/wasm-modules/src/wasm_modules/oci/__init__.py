@@ -1,0 +1,4 @@
+"""Images and artifacts of OCI registries: references, pull secrets, manifests, layers.
+
+https://github.com/opencontainers/distribution-spec/blob/main/spec.md
+"""

@@ -1,0 +1,108 @@
+"""The resources of one type that Envoy has: the index that reconnects, status and CSDS read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from xds_proxy.protocol._dialect import Dialect
+from xds_proxy.protocol._resources import names_of, removed_of
+
+WHOLE_STATE = frozenset(
+    {
+        "type.googleapis.com/envoy.config.listener.v3.Listener",
+        "type.googleapis.com/envoy.config.cluster.v3.Cluster",
+    }
+)
+"""In state of the world, a response of these types has all resources: others are gone.
+
+They are also the types of which Envoy tries each resource of a response by itself, and so has the
+others when it refuses some.
+"""
+
+_FEW = 64
+
+
+class Contents(NamedTuple):
+    """Names and versions in one response. In state of the world the version is the response's."""
+
+    versions: Mapping[str, str]
+    removed: tuple[str, ...]
+
+
+def contents_of(dialect: Dialect, response: bytes, version: str) -> Contents:
+    """Read a response; in a thread if it is large. Raises WireError."""
+    if dialect.resources_are_wrapped:
+        return Contents(dict(names_of(dialect, response)), removed_of(dialect, response))
+    return Contents(dict.fromkeys((name for name, _ in names_of(dialect, response)), version), ())
+
+
+class Held(NamedTuple):
+    """The version of a resource that Envoy has, and when it accepted it (Unix time)."""
+
+    version: str
+    at: float
+
+
+class HeldResources:
+    """The resources of one type by name. Objects are shared, as there may be 100 000 of them."""
+
+    __slots__ = ("_named", "_prune_at")
+
+    def __init__(self) -> None:
+        self._named: dict[str, Held] = {}
+        self._prune_at = _FEW
+
+    def __len__(self) -> int:
+        return len(self._named)
+
+    @property
+    def versions(self) -> Mapping[str, str]:
+        """Version by name."""
+        return {name: held.version for name, held in self._named.items()}
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names."""
+        return frozenset(self._named)
+
+    def snapshot(self) -> Mapping[str, Held]:
+        """Return what is held at this moment."""
+        return dict(self._named)
+
+    def replace(
+        self, versions: Mapping[str, str], *, besides: Iterable[str] = (), at: float
+    ) -> None:
+        """Envoy has these resources and no others, but as before those named `besides`."""
+        before = self._named
+        self._named = {name: before[name] for name in besides if name in before}
+        self.add(versions, at=at)
+
+    def add(self, versions: Mapping[str, str], *, at: float) -> None:
+        """Envoy has these resources too."""
+        known: dict[str, Held] = {}
+        for name, version in versions.items():
+            held = known.get(version)
+            if held is None:
+                held = known[version] = Held(version, at)
+            self._named[name] = held
+
+    def discard(self, names: Iterable[str]) -> None:
+        """Envoy no longer has these resources."""
+        for name in names:
+            self._named.pop(name, None)
+
+    def filter(self, keeps: Callable[[str], bool]) -> None:
+        """Keep only some resources, by their names."""
+        self._named = {name: held for name, held in self._named.items() if keeps(name)}
+
+    def prune(self, names: Callable[[], frozenset[str]]) -> None:
+        """Keep only these names, if there are many more than after the last time."""
+        if len(self._named) > self._prune_at:
+            self.keep(names())
+            self._prune_at = max(_FEW, 2 * len(self._named))
+
+    def keep(self, names: frozenset[str]) -> None:
+        """Keep only these names; with none of them, all."""
+        if names and "*" not in names:
+            self._named = {name: held for name, held in self._named.items() if name in names}

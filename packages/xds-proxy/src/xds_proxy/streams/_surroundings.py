@@ -1,0 +1,33 @@
+"""The parts that the streams of one relay share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from xds_proxy.saved._stale_start import StaleStart
+from xds_proxy.status._counters import Counters
+from xds_proxy.status._reachability import Reachability
+from xds_proxy.streams._debug_requests import DebugRequests
+from xds_proxy.streams._injection import InjectedRequests
+from xds_proxy.streams._interception import Interception
+from xds_proxy.streams._learning import AcceptedResponses
+from xds_proxy.streams._response_observer import Observation
+from xds_proxy.streams._rewriting import Rewriter
+from xds_proxy.streams._writing import WriteBounds
+
+
+class Surroundings(NamedTuple):
+    """The parts that the streams of one relay share. now: the Unix time."""
+
+    reachability: Reachability
+    counters: Counters
+    now: Callable[[], float]
+    interception: Interception
+    injection: InjectedRequests
+    debug: DebugRequests
+    observation: Observation
+    bounds: WriteBounds
+    rewriters: Sequence[Rewriter]
+    accepted: AcceptedResponses | None
+    stale_start: StaleStart | None
