@@ -276,7 +276,7 @@ _CLIENTS = pytest.mark.parametrize(
 
 @_CLIENTS
 @given(actions=_histories, all_or_nothing=st.booleans())
-@settings(max_examples=50)
+@settings(max_examples=30)
 def test_a_client_has_what_the_control_plane_of_the_other_dialect_has(
     *, delta_client: bool, actions: list[Action], all_or_nothing: bool
 ) -> None:
@@ -286,7 +286,7 @@ def test_a_client_has_what_the_control_plane_of_the_other_dialect_has(
 @pytest.mark.slow
 @_CLIENTS
 @given(actions=_histories, all_or_nothing=st.booleans())
-@settings(max_examples=1500)
+@settings(max_examples=300)
 def test_a_client_has_what_the_control_plane_has_after_many_more_histories(
     *, delta_client: bool, actions: list[Action], all_or_nothing: bool
 ) -> None:

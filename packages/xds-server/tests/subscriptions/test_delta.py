@@ -73,16 +73,16 @@ def test_reconnect_sends_the_difference_only(
     assert list(reply.removed_resources) == ["gone"]
 
 
-def test_reconnect_with_nothing_changed_is_not_answered(
+def test_reconnect_with_nothing_changed_is_answered_without_resources_if_it_asks_for_all(
     delta: Core, state: State, make: Make
 ) -> None:
     state.set(make.listener("a"), make.route("r"))
     (listeners,) = delta.delta(LDS)
     (routes,) = delta.delta(RDS, subscribe=["r"])
     delta.reset()
-    for type_url, reply, subscribe in ((LDS, listeners, []), (RDS, routes, ["r"])):
-        versions = {resource.name: resource.version for resource in reply.resources}
-        assert delta.delta(type_url, subscribe=subscribe, initial_versions=versions) == []
+    (reply,) = delta.delta(LDS, initial_versions=versions_in(listeners))
+    assert (list(reply.resources), list(reply.removed_resources)) == ([], [])
+    assert delta.delta(RDS, subscribe=["r"], initial_versions=versions_in(routes)) == []
 
 
 def test_reconnect_with_a_name_that_vanished_removes_it(delta: Core) -> None:
@@ -314,7 +314,8 @@ def test_endpoints_a_client_says_it_has_are_not_sent_after_a_reconnect(
     delta.ack(endpoints)
     delta.reset()
     state.set(make.endpoints("b", change=1))
-    assert delta.delta(CDS, initial_versions=versions_in(clusters)) == []
+    (reply,) = delta.delta(CDS, initial_versions=versions_in(clusters))
+    assert list(reply.resources) == []
     (reply,) = delta.delta(EDS, subscribe=["a", "b"], initial_versions=versions_in(endpoints))
     assert names(reply) == ["b"]
     delta.reset()
@@ -339,7 +340,8 @@ def test_endpoints_that_a_broken_stream_may_have_lost_are_sent_on_the_next(
         next(pushed)
     delta.reset()
     versions = versions_in(clusters) | {"a": state.resources[CDS]["a"].version}
-    assert delta.delta(CDS, initial_versions=versions) == []
+    (reply,) = delta.delta(CDS, initial_versions=versions)
+    assert list(reply.resources) == []
     (reply,) = delta.delta(EDS, subscribe=["a", "b"], initial_versions=versions_in(endpoints))
     assert names(reply) == ["a"]
 
