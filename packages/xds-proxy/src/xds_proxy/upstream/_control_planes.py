@@ -38,6 +38,7 @@ from xds_proxy.upstream._credentials import (
     credential_files,
     fetch_credentials,
 )
+from xds_proxy.upstream._outcomes import AnyOutcome, StreamOutcome
 from xds_proxy.upstream._selection import LOOK, ControlPlaneStatus, Place, Selection
 from xds_proxy.upstream._spoken_dialects import SpokenDialects
 from xds_proxy.upstream._translated_call import TranslatedCall
@@ -133,7 +134,7 @@ class ControlPlanes:
     ) -> ControlPlaneCall:
         """Open an ADS stream, in the other dialect if the control plane does not serve Envoy's."""
         spoken = self._spoken.dialect(place.address, dialect)
-        outcome = _StreamOutcome(self, place, spoken)
+        outcome = StreamOutcome(self, place, spoken)
         timeout_s = self._config.answer_timeout_s
         # No variable here may hold gRPC's call, see ControlPlaneCall.
         if spoken is dialect:
@@ -167,7 +168,7 @@ class ControlPlanes:
                 channel.stream_stream(path, None, None)(None, metadata=credentials.metadata),
                 address=place.address,
                 shown=credentials.shown,
-                outcome=_AnyOutcome(),
+                outcome=AnyOutcome(),
                 answer_timeout_s=None,
             )
             with self._counted(call, place):
@@ -229,7 +230,10 @@ class ControlPlanes:
 
         return self._connectors[place.address].connected(open_channel, trusted=credentials.trusted)
 
-    def _answered(self, place: Place) -> None:
+    # Told by the streams
+
+    def answered(self, place: Place) -> None:
+        """A stream to a place has its first response."""
         self._selection.answered(place)
         if place.address != self._used:
             self._log_change(self._used, place.address)
@@ -237,7 +241,7 @@ class ControlPlanes:
         self._tell_change()
         self._move_calls()
 
-    def _not_served(self, place: Place, dialect: Dialect) -> str | None:
+    def not_served(self, place: Place, dialect: Dialect) -> str | None:
         """Return why the next stream is translated; None if the other dialect is not served too."""
         instead = self._spoken.not_served(place.address, dialect)
         if instead is None:
@@ -252,17 +256,19 @@ class ControlPlanes:
         self._selection.failed(place, reason)
         self._tell_change()
 
-    def _refused(self, place: Place, reason: str, code: grpc.StatusCode) -> None:
+    def refused(self, place: Place, reason: str, code: grpc.StatusCode) -> None:
+        """A stream to a place has failed before its first response."""
         if code is grpc.StatusCode.UNAUTHENTICATED:
             # Again without it, if it was refused with it: the one may be renewed, or the other.
             self._token_refused ^= {place.address}
         self._failed(place, reason)
 
-    def _ended(self, place: Place, *, lasted_s: float) -> None:
+    def ended(self, place: Place, *, lasted_s: float) -> None:
+        """A stream to a place has ended as streams do."""
         self._selection.ended(place, lasted_s=lasted_s)
         self._tell_change()
 
-    def _not_answered(self, place: Place, waited_s: float) -> str | None:
+    def not_answered(self, place: Place, waited_s: float) -> str | None:
         """Return why a stream to it is given up; None if there is no other to go to."""
         reason = f"it takes streams but has not answered one for {waited_s:g} s"
         if not self._selection.has_other(place) and place.last_error != reason:
@@ -342,46 +348,6 @@ class ControlPlanes:
 
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._clock.now(), tz=UTC)
-
-
-class _StreamOutcome:
-    """Tells of one stream to one place."""
-
-    def __init__(self, planes: ControlPlanes, place: Place, spoken: Dialect) -> None:
-        self._planes = planes
-        self._place = place
-        self._spoken = spoken
-
-    def answered(self) -> None:
-        self._planes._answered(self._place)
-
-    def ended(self, failure: str | None, *, code: grpc.StatusCode, lasted_s: float) -> None:
-        if failure is None:
-            self._planes._ended(self._place, lasted_s=lasted_s)
-        else:
-            self._planes._refused(self._place, failure, code)
-
-    def not_served(self) -> str | None:
-        return self._planes._not_served(self._place, self._spoken)
-
-    def not_answered(self, waited_s: float) -> str | None:
-        return self._planes._not_answered(self._place, waited_s)
-
-
-class _AnyOutcome:
-    """Of a stream that tells nothing of its control plane."""
-
-    def answered(self) -> None:
-        pass
-
-    def not_served(self) -> str | None:
-        return None
-
-    def ended(self, failure: str | None, *, code: grpc.StatusCode, lasted_s: float) -> None:
-        pass
-
-    def not_answered(self, waited_s: float) -> str | None:  # noqa: ARG002
-        return None
 
 
 @asynccontextmanager
