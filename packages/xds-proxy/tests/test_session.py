@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -217,4 +218,11 @@ class SessionMachine(RuleBasedStateMachine):
 
 
 TestSession = SessionMachine.TestCase
-TestSession.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+TestSession.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)
+
+
+@pytest.mark.slow
+class TestManyMoreSessions(SessionMachine.TestCase):
+    """The same, with as many sessions as find what thirty do not."""
+
+    settings = settings(max_examples=300, stateful_step_count=40, deadline=None)

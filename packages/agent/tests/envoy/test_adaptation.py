@@ -7,7 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from mesh_agent import AgentConfig
 from mesh_agent.envoy._adaptation import EnvoyAdapter
-from mesh_agent.status._metrics import adaptation_metric
+from mesh_agent.status._relay_metrics import adaptation_metric
 from mesh_status_server import render
 
 LISTENER = "type.googleapis.com/envoy.config.listener.v3.Listener"

@@ -13,6 +13,8 @@ import xds_proxy
 from envoy_supervisor import EnvoyState, EnvoyStatus
 from mesh_agent.identity._authority_requests import AuthorityRequests, CountedAuthority
 from mesh_agent.status import _metrics as metrics
+from mesh_agent.status import _process_metrics as process_metrics
+from mesh_agent.status import _relay_metrics as relay_metrics
 from mesh_status_server import Metric, ScrapeCounts, render
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -114,7 +116,7 @@ def test_the_stream_is_told_as_it_stands() -> None:
         passed_calls=12,
         beyond_limit=13,
     )
-    assert read(metrics.relay_metrics(status, totals)) == {
+    assert read(relay_metrics.relay_metrics(status, totals)) == {
         "mesh_agent_xds_connected": 1,
         "mesh_agent_xds_control_plane_healthy{address=a:1}": 0,
         "mesh_agent_xds_control_plane_healthy{address=b:1}": 1,
@@ -170,11 +172,11 @@ def test_envoy_is_in_one_state() -> None:
 
 
 def test_the_process_is_told_by_the_kernel() -> None:
-    found = read(metrics.process_metrics(metrics.this_process()))
+    found = read(process_metrics.process_metrics(process_metrics.this_process()))
     assert found["istio_agent_process_resident_memory_bytes"] > 1_000_000
     assert found["istio_agent_process_cpu_seconds_total"] > 0
     assert found["istio_agent_process_open_fds"] > 2
-    assert 0 < metrics.process_age_s() < 86_400
+    assert 0 < process_metrics.process_age_s() < 86_400
 
 
 class Authority:

@@ -29,7 +29,8 @@ from certclient.files._output_files import OutputFilesConfig, output_files, writ
 from certclient.files._secret_names import FileSecretsConfig
 from certclient.files._secret_reader import FileState
 from certclient.files._stored_certificate import CertificateFile, StoredCertificate, stored
-from certclient.rotation._rotation import RotationConfig, keep_fresh
+from certclient.rotation._rotation import keep_fresh
+from certclient.rotation._rotation_config import RotationConfig
 from certclient.rotation._schedule import renewal_time
 from certclient.rotation._taking_up import EarlierCertificate
 from certclient.tls._trust_bundle import TrustConfig, TrustingCertificates, with_trust

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import envoy_supervisor
 import xds_proxy
 from mesh_agent.identity._token import describe_token
-from mesh_agent.status._metrics import process_age_s
 from mesh_agent.status._parts import AgentParts
+from mesh_agent.status._process_metrics import process_age_s
 
 if TYPE_CHECKING:
     from mesh_dnsproxy import DnsServer

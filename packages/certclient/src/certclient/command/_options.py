@@ -15,7 +15,7 @@ from certclient.authorities._workload_api import WorkloadApiConfig
 from certclient.command._hooks import HookConfig
 from certclient.files._file_certificates import FilesConfig
 from certclient.files._output_files import OutputFilesConfig
-from certclient.rotation._rotation import RotationConfig
+from certclient.rotation._rotation_config import RotationConfig
 from certclient.tls._trust_bundle import TrustConfig
 from certclient.x509._keys import KeyEncoding, KeyType
 from mesh_configfile import DurationError, parse_duration

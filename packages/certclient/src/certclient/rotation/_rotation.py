@@ -1,31 +1,27 @@
 """The loop that renews a certificate and publishes it to all subscribers.
 
 The loop reads the clock and decides, by the functions of `_schedule`, when an attempt starts. Each
-attempt is a task of its own, so that an authority that never answers can't keep an expired
-certificate in use.
+attempt (`_request`) is a task of its own, so that an authority that never answers can't keep an
+expired certificate in use.
 """
 
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator, Collection, Coroutine
+from collections.abc import AsyncIterator, Collection
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
 
-from certclient._errors import (
-    CertClientError,
-    CertificateRejected,
-    InvalidConfig,
-    SigningRefused,
-)
+from certclient._errors import CertClientError
 from certclient.authorities._authority import CertificateAuthority
 from certclient.feed._certificates import Certificates, RotationStatus
 from certclient.feed._expiry import CHECK_INTERVAL_S, log_expired, remaining_s
 from certclient.feed._feed import Feed
+from certclient.rotation._request import CertificateRequests, Failure
 from certclient.rotation._retry_on_change import retry_on_change
+from certclient.rotation._rotation_config import RotationConfig
 from certclient.rotation._schedule import (
     CLOCK_STEP_S,
     Schedule,
@@ -34,55 +30,16 @@ from certclient.rotation._schedule import (
     after_failure,
     after_success,
     after_taking_up,
-    answer_timeout,
     renewal_time,
     retry_delay,
     seconds_until_due,
 )
 from certclient.rotation._taking_up import EarlierCertificate, taken_up
-from certclient.x509._acceptance import accept
+from certclient.rotation._timeout import within
 from certclient.x509._certificate import Certificate
-from certclient.x509._keys import KeyEncoding, KeyType, PrivateKey, new_private_key, signing_request
-from mesh_identity import SpiffeId
-from mesh_lifecycle import Backoff, Clock, SystemClock, in_background
+from mesh_lifecycle import Clock, SystemClock, in_background
 
 log = logging.getLogger("certclient.rotation")
-
-T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RotationConfig:
-    """Which certificate to request, and when to renew it.
-
-    lifetime: requested of the authority, which may give less. Below ten seconds no time is left for
-        a second attempt.
-    grace_ratio: the part of the lifetime that is left when renewal starts, 0 to 1.
-    jitter: renewal starts up to this part of the lifetime earlier or later, so that workloads that
-        started together do not renew together.
-    backoff: the delays between failed attempts; shortened when the certificate's end is near.
-    answer_timeout_s: the longest one attempt may take, the authority's own retries included.
-    """
-
-    spiffe_id: SpiffeId
-    key_type: KeyType = KeyType.P256
-    key_encoding: KeyEncoding = KeyEncoding.PKCS8
-    lifetime: timedelta = timedelta(hours=24)
-    grace_ratio: float = 0.5
-    jitter: float = 0.01
-    backoff: Backoff = field(default_factory=Backoff)
-    answer_timeout_s: float = 60.0
-
-    def __post_init__(self) -> None:
-        if self.lifetime < timedelta(seconds=1):
-            raise InvalidConfig(f"lifetime must be at least 1 s, got {self.lifetime}")
-        if not 0 <= self.grace_ratio <= 1 or not 0 <= self.jitter <= 1:
-            raise InvalidConfig(
-                "grace_ratio and jitter must lie between 0 and 1, "
-                f"got {self.grace_ratio} and {self.jitter}"
-            )
-        if self.answer_timeout_s <= 0:
-            raise InvalidConfig(f"answer_timeout_s must be above 0, got {self.answer_timeout_s}")
 
 
 @asynccontextmanager
@@ -132,13 +89,12 @@ class _Rotation:
     ) -> None:
         self._earlier = earlier
         self._config = config
-        self._authority = authority
+        self._requests = CertificateRequests(config, authority, clock)
         self._clock = clock
         self._rng = rng
         self._feed = Feed(RotationStatus())
         self._schedule = Schedule()
         self._delays = config.backoff.delays(rng)
-        self._pending_key: PrivateKey | None = None
         self._attempting = False
         self._requested = False
         self._retry_after_attempt = False
@@ -264,7 +220,7 @@ class _Rotation:
             await self._clock.sleep(seconds)
         else:
             with suppress(TimeoutError):
-                await _within(self._clock, seconds, self._wake.wait(), name="renewal request")
+                await within(self._clock, seconds, self._wake.wait(), name="renewal request")
             self._wake.clear()
         step = self._clock.now() - self._clock.monotonic() - offset
         if abs(step) > CLOCK_STEP_S:
@@ -277,45 +233,12 @@ class _Rotation:
             self._withdraw(certificate)
 
     async def _renew(self) -> None:
-        config = self._config
         remaining = remaining_s(self._feed.value.certificate, self._clock)
-        timeout_s = answer_timeout(config.answer_timeout_s, remaining_s=remaining)
-        try:
-            # A key without a certificate is used for the next attempt too: generating an RSA key
-            # every few seconds of an outage would cost too much.
-            key = self._pending_key or await new_private_key(config.key_type)
-            self._pending_key = key
-            request = signing_request(key, config.spiffe_id)
-            chain = await _within(
-                self._clock,
-                timeout_s,
-                self._authority.sign(request, lifetime=config.lifetime),
-                name="certificate signing",
-            )
-            certificate = accept(
-                chain,
-                key=key,
-                spiffe_id=config.spiffe_id,
-                now=datetime.fromtimestamp(self._clock.now(), UTC),
-                key_encoding=config.key_encoding,
-            )
-        except TimeoutError as error:
-            reason = f"no answer within {timeout_s:.1f} s"
-            if isinstance(error.__cause__, CertClientError):
-                reason += f", and the try before failed: {error.__cause__}"
-            self._failed(reason, refused=False)
-        except (SigningRefused, CertificateRejected) as error:
-            self._pending_key = None
-            self._failed(str(error), refused=True)
-        except CertClientError as error:
-            self._failed(str(error), refused=False)
-        except Exception as error:
-            # The authority is the caller's object, and a bug in it must not end rotation.
-            log.exception("certificate authority client failed unexpectedly")
-            self._failed(f"unexpected {type(error).__name__}", refused=True)
+        outcome = await self._requests.make(remaining_s=remaining)
+        if isinstance(outcome, Failure):
+            self._failed(outcome)
         else:
-            self._pending_key = None
-            self._succeeded(certificate)
+            self._succeeded(outcome)
 
     def _succeeded(self, certificate: Certificate) -> None:
         now, monotonic = self._clock.now(), self._clock.monotonic()
@@ -347,14 +270,14 @@ class _Rotation:
             },
         )
 
-    def _failed(self, reason: str, *, refused: bool) -> None:
+    def _failed(self, failure: Failure) -> None:
         status = self._feed.value
         monotonic = self._clock.monotonic()
         remaining = remaining_s(status.certificate, self._clock)
         delay = retry_delay(
             next(self._delays),
             remaining_s=remaining,
-            refused=refused,
+            refused=failure.refused,
             spread=self._rng.random(),
         )
         self._schedule = after_failure(self._schedule, monotonic=monotonic, delay_s=delay)
@@ -362,8 +285,8 @@ class _Rotation:
         self._feed.publish(
             replace(
                 status,
-                last_error=reason,
-                refused=refused,
+                last_error=failure.reason,
+                refused=failure.refused,
                 attempts=status.attempts + 1,
                 failed_attempts=attempt,
             )
@@ -378,7 +301,7 @@ class _Rotation:
             extra={
                 "spiffe_id": str(self._config.spiffe_id),
                 "attempt": attempt,
-                "reason": reason,
+                "reason": failure.reason,
                 "next_attempt_in_s": round(delay, 2),
                 "expires_in_s": round(remaining, 1),
             },
@@ -390,40 +313,3 @@ class _Rotation:
             replace(self._feed.value, certificate=None, renews_at=None, taken_up=False)
         )
         log_expired(certificate, reason=self._feed.value.last_error)
-
-
-async def _within(
-    clock: Clock, seconds: float, work: Coroutine[object, object, T], *, name: str
-) -> T:
-    """Return the result of `work`; raises TimeoutError after `seconds` of `clock`.
-
-    asyncio.timeout does the same on the event loop's clock, which tests can't control. The
-    TimeoutError has the cause that `work` gave its CancelledError.
-    """
-    task = asyncio.create_task(work, name=name)
-    timer = asyncio.create_task(clock.sleep(seconds), name=f"timer of {name}")
-    try:
-        await asyncio.wait((task, timer), return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
-            task.cancel()
-            await asyncio.wait((task,))
-            raise TimeoutError from _cause_of_end(task)
-        if task.cancelled():
-            # Raised as it is, it would look like a cancellation of the caller.
-            raise RuntimeError(f"{name} was cancelled from within")
-        return task.result()
-    finally:
-        task.cancel()
-        timer.cancel()
-        await asyncio.gather(task, timer, return_exceptions=True)
-
-
-def _cause_of_end(task: asyncio.Task[T]) -> BaseException | None:
-    """Return the cause of a task's cancellation, or its error; None without either."""
-    try:
-        task.result()
-    except asyncio.CancelledError as cancelled:
-        return cancelled.__cause__
-    except Exception as error:  # noqa: BLE001 - it is the cause of another
-        return error
-    return None
