@@ -29,7 +29,7 @@ from mesh_agent.identity._learned_roots import CONFIGURATION, further_roots
 from mesh_agent.identity._own_certificate import own_certificate
 from mesh_agent.identity._workload_secrets import OwnSecrets, workload_secrets
 from mesh_agent.logs._reopening import reopening_access_logs
-from mesh_agent.readiness._certificate import watch_certificate
+from mesh_agent.readiness._certificate import certificate_condition
 from mesh_agent.status._agent_endpoints import agent_endpoints
 from mesh_agent.status._control_plane_debug import debug_tap
 from mesh_agent.status._parts import AgentParts
@@ -74,12 +74,8 @@ async def _run_until_stopped(
     envoy_ready = start.readiness.register("envoy")
     learned = start.learned_roots
     secrets = await stack.enter_async_context(workload_secrets(config, learned))
-    if isinstance(secrets, OwnSecrets):
-        certificate = watch_certificate(secrets.certificates, start.certificate_ready)
-        await stack.enter_async_context(in_background(certificate, name="certificate"))
-    else:
-        # Envoy does not get its configuration without a certificate, and that is watched.
-        start.certificate_ready.set()
+    certificates = secrets.certificates if isinstance(secrets, OwnSecrets) else None
+    await stack.enter_async_context(certificate_condition(certificates, start.certificate_ready))
     dns = await stack.enter_async_context(dns_server(config.names, start.readiness))
     wasm = await stack.enter_async_context(wasm_filters(config.wasm))
     listener_changes = ListenerChanges()

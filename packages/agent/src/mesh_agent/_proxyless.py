@@ -27,7 +27,7 @@ from mesh_agent.health._health_reports import health_reports
 from mesh_agent.identity._learned_roots import CONFIGURATION, further_roots
 from mesh_agent.identity._own_certificate import own_certificate
 from mesh_agent.identity._workload_secrets import fresh_certificates
-from mesh_agent.readiness._certificate import watch_certificate
+from mesh_agent.readiness._certificate import certificate_condition
 from mesh_agent.readiness._grpc_files import watch_files
 from mesh_agent.status._agent_endpoints import agent_endpoints
 from mesh_agent.status._parts import AgentParts
@@ -71,8 +71,9 @@ async def _run_until_stopped(
     files_ready = start.readiness.register("files")
     learned = start.learned_roots
     secrets = await stack.enter_async_context(fresh_certificates(config, learned))
-    watching = watch_certificate(secrets.certificates, start.certificate_ready)
-    await stack.enter_async_context(in_background(watching, name="certificate"))
+    await stack.enter_async_context(
+        certificate_condition(secrets.certificates, start.certificate_ready)
+    )
     dns = await stack.enter_async_context(dns_server(config.names, start.readiness))
     relay = await stack.enter_async_context(
         xds_proxy.relaying(

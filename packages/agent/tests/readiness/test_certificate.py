@@ -7,8 +7,8 @@ import pytest
 
 import certclient
 from certclient.testing import FakeAuthority
-from mesh_agent.readiness._certificate import watch_certificate
-from mesh_lifecycle import Condition, Readiness, in_background
+from mesh_agent.readiness._certificate import certificate_condition
+from mesh_lifecycle import Condition, Readiness
 from mesh_lifecycle.testing import ManualClock
 
 LIFETIME = timedelta(hours=1)
@@ -44,7 +44,7 @@ async def certificates(
     async with (
         certclient.keep_fresh(config, authority, clock=clock) as kept,
         certclient.with_trust(kept, clock=clock) as certificates,
-        in_background(watch_certificate(certificates, condition), name="certificate"),
+        certificate_condition(certificates, condition),
     ):
         yield certificates
 

@@ -1,11 +1,21 @@
 """The conditions for the agent to be ready; ready is when all are set and no stop was requested.
 
-Every agent has `certificate` (`_certificate.py`): there is a valid one, or another process serves
-it. `dns` (`_dns.py`), where the agent answers DNS queries: there has been a name table. With an
-Envoy, `envoy` (`_envoy.py`): it has its clusters and listeners and is live; remembered until it
-ends; of a gateway, that it has a listener (`_gateway.py`). For a gRPC application that runs
-without one, `files` (`_grpc_files.py`): those that it starts from are there.
+| condition | is set when | where |
+|---|---|---|
+| `certificate` | there is a valid one, or another process serves it | `_certificate.py` |
+| `envoy` | Envoy has clusters and listeners and is live; remembered until it ends | `_envoy.py` |
+| (of a gateway) | besides, it has a listener; part of `envoy` | `_gateway.py` |
+| `dns` | where the agent answers DNS: there has been a name table | `_dns.py` |
+| `files` | without Envoy: those that a gRPC application starts from are there | `_grpc_files.py` |
+| of any name | what the caller of `mesh_agent.run(conditions=...)` says | `../_common_start.py` |
 
-`mesh_lifecycle.Readiness` combines them, and `status/_endpoints.py` tells the result at
-`/healthz/ready`.
+An Envoy that starts from saved configuration meets `envoy` like any other, and the agent is ready.
+That it is stale is a detail: trouble told with readiness that does not decide it. Details are added
+in `../_envoy_watches.py`: `configuration` (refused, in the words of `_refusals.py`),
+`saved_configuration` (stale since; `_stale.py`, which also says for `envoy` why nothing saved could
+be used), `gateway` (its last listener is gone; `_gateway.py`), `draining`, `envoy_certificate`
+(`identity/_served_certificate.py`).
+
+`mesh_lifecycle.Readiness` combines all of them, `status/_endpoints.py` tells the result at
+`/healthz/ready`, and `status/_description.py` for `mesh-agent status`.
 """

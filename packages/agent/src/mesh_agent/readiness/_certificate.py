@@ -4,8 +4,28 @@ Istio's agent stays ready then, and its workload takes requests that none of its
 makes none that they take. Here the platform is told, so that it sends requests elsewhere.
 """
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 import certclient
-from mesh_lifecycle import Condition
+from mesh_lifecycle import Condition, in_background
+
+
+@asynccontextmanager
+async def certificate_condition(
+    certificates: certclient.Certificates | None, ready: Condition
+) -> AsyncIterator[None]:
+    """Keep `ready` true or false while the block runs.
+
+    certificates: None where another process serves Envoy its certificate. Then it is true: Envoy
+    does not get its configuration without a certificate, and that is watched.
+    """
+    if certificates is None:
+        ready.set()
+        yield
+        return
+    async with in_background(watch_certificate(certificates, ready), name="certificate"):
+        yield
 
 
 async def watch_certificate(certificates: certclient.Certificates, ready: Condition) -> None:

@@ -16,7 +16,7 @@ from typing import Protocol
 
 import envoy_supervisor
 import xds_proxy
-from mesh_agent.readiness._gateway import DumpsConfiguration, active_listeners
+from mesh_agent.readiness._gateway import DumpsConfiguration, no_listener_yet
 from mesh_agent.readiness._refusals import refusals
 from mesh_agent.readiness._stale import describe_unusable
 from mesh_lifecycle import Condition
@@ -32,8 +32,6 @@ STATS_FILTER = (
 _SLOWEST_POLL_S = 1.0
 _SLOWER = 1.05
 """Of each wait for the next reading: about a twentieth of the time that Envoy has taken so far."""
-
-NO_LISTENER = "the gateway has no listener yet"
 
 _STATES = {0: "LIVE", 1: "DRAINING", 2: "PRE_INITIALIZING", 3: "INITIALIZING"}
 
@@ -97,15 +95,17 @@ async def _until_good(
 ) -> None:
     seen = EnvoyHealth()
     while True:
+        fault: str | None
         try:
             stats = await envoy.admin.stats(STATS_FILTER)
             seen, fault = judge(seen, stats, relay=relay.status)
-            if seen.good and (not needs_listeners or await active_listeners(envoy.admin)):
-                return
+            if fault is None and needs_listeners:
+                fault = await no_listener_yet(envoy.admin)
         except envoy_supervisor.AdminError as error:
-            ready.unset(str(error))
-        else:
-            ready.unset(fault or NO_LISTENER)
+            fault = str(error)
+        if fault is None:
+            return
+        ready.unset(fault)
         await asyncio.sleep(poll_s)
         poll_s = min(_SLOWEST_POLL_S, poll_s * _SLOWER)
 

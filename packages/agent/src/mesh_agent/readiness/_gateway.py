@@ -1,4 +1,8 @@
-"""How many listeners a gateway has from the control plane: without any it takes no requests."""
+"""Readiness of a gateway by its listeners: without any from the control plane it takes no requests.
+
+A gateway is not ready before its first listener (see docs/decisions/0022); `_envoy.py` asks for
+that once Envoy is configured. A gateway that loses its last one stays ready, and says so.
+"""
 
 import asyncio
 import logging
@@ -33,6 +37,11 @@ async def active_listeners(admin: DumpsConfiguration) -> int:
     if not isinstance(configs, list):
         return 0
     return sum(isinstance(each, dict) and "active_state" in each for each in configs)
+
+
+async def no_listener_yet(admin: DumpsConfiguration) -> str | None:
+    """Returns why a gateway is not ready, None once it has a listener; raises `AdminError`."""
+    return None if await active_listeners(admin) else "the gateway has no listener yet"
 
 
 class GatewayListeners:
