@@ -197,9 +197,9 @@ def protos(session: nox.Session) -> None:
     session.run("python", "tools/generate_protos.py", *session.posargs)
 
 
-@nox.session
+@nox.session(python=newest_python() or sys.executable)
 def slow(session: nox.Session) -> None:
-    """The slow tests of everything: outages that are sat out, long loads, mounts that hang."""
+    """The slow tests of everything, on the newest Python found: outages, long loads, hung mounts."""
     run_all_tests(session, "slow")
 
 

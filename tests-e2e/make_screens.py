@@ -66,10 +66,11 @@ def settled(text: str) -> str:
     )
     text = re.sub(r"(?<!until )(?<!to )\b20\d\d-\d\d-\d\d", "2030-01-01", text)
     text = re.sub(r"((?:until|to) )20\d\d-\d\d-\d\d", r"\g<1>2030-01-02", text)
-    text = re.sub(r"\b\d\d:\d\d:\d\d(?:\.\d+)?", "12:00:00", text)
+    text = re.sub(r"(?:\b|(?<=T))\d\d:\d\d:\d\d(?:\.\d+)?", "12:00:00", text)
     text = re.sub(r"\b(pid|process) \d+", r"\g<1> 4711", text)
     text = re.sub(r"\b\d+ s ago", "5 s ago", text)
-    text = re.sub(r"\b(connected|CONNECTED|plane) for \d+ s", r"\g<1> for 5 s", text)
+    text = re.sub(r"\b(connected|CONNECTED|FAILS|plane) for \d+ s", r"\g<1> for 5 s", text)
+    text = re.sub(r"\bsince \d+ s\b", "since 5 s", text)
     return re.sub(r"\(86\d\d\d s\)", "(86397 s)", text).rstrip()
 
 

@@ -114,6 +114,26 @@ def test_the_table_of_an_agent_in_trouble(golden: Callable[[str, object], None])
     golden("trouble.txt", render_status(status, now=NOW) + "\n")
 
 
+def test_an_agent_that_started_while_the_control_plane_was_away(
+    golden: Callable[[str, object], None],
+) -> None:
+    xds = {
+        "connected": False,
+        "last_error": "refused",
+        "stale_since": "2030-01-01T09:30:00.5+00:00",
+        "saved": {"problem": "it cannot be written: No space left on device"},
+    }
+    certificate = {"serial": "4d2", "not_after": "2030-01-02T00:00:00+00:00", "taken_up": True}
+    status = {**STATUS, "certificate": certificate, "xds": xds}
+    golden("stale.txt", render_status(status, now=NOW) + "\n")
+
+
+def test_the_certificate_of_an_earlier_run_that_is_not_used_is_told() -> None:
+    reason = "its key is of type rsa-2048, and p256 is wanted now"
+    screen = render_status({**STATUS, "certificate": {"not_taken_up": reason}}, now=NOW)
+    assert f"NOT TAKEN UP  {reason}" in screen
+
+
 def test_several_control_planes(golden: Callable[[str, object], None]) -> None:
     since = "2030-01-01T11:57:00+00:00"
     planes = [

@@ -273,6 +273,47 @@ async def plane_down(plane: Plane, directory: Path, address: str) -> AsyncIterat
 
 
 @asynccontextmanager
+async def stale_start(plane: Plane, directory: Path, address: str) -> AsyncIterator[Workload]:
+    """The agent was killed and started again while the control plane is down."""
+    with own_plane(directory / "plane", plane.address) as mortal:
+        own = workload(mortal, directory, address)
+        async with running_agent(directory, own.environment) as agent:
+            await _status(agent, _is_saved, "an agent whose configuration is saved")
+            mortal.process.kill()
+            mortal.process.wait()
+        async with running_agent(directory, own.environment) as agent:
+            await _status(
+                agent,
+                lambda status: status["ready"] and status["xds"]["stale_since"],
+                "an agent that is ready with saved configuration",
+            )
+            yield own
+
+
+def _is_saved(status: Mapping[str, Any]) -> bool:
+    saved = status["xds"]["saved"]
+    return _is_well(status) and len(saved["types"]) >= 2 and not saved["waiting_bytes"]
+
+
+@asynccontextmanager
+async def another_plane(plane: Plane, directory: Path, address: str) -> AsyncIterator[Workload]:
+    """The first of two control planes is down, and the agent works with the second."""
+    head, _, last = plane.address.rpartition(".")
+    dead = f"{head}.{int(last) + 1}:15012"
+    own = workload(
+        plane,
+        directory,
+        address,
+        PROXY_CONFIG=json.dumps({"discoveryAddress": dead}),
+        CA_ADDR=f"{plane.address}:15012",
+        MESH_AGENT_FURTHER_CONTROL_PLANES=f"{plane.address}:15012",
+    )
+    async with running_agent(directory, own.environment) as agent:
+        await _status(agent, _is_well, "an agent that is well")
+        yield own
+
+
+@asynccontextmanager
 async def nack(plane: Plane, directory: Path, address: str) -> AsyncIterator[Workload]:
     """Envoy refuses a listener: another program has the address that it is to listen at."""
     own = workload(plane, directory, address)
@@ -437,6 +478,21 @@ TROUBLES = (
         cause="control-plane-refuses-connections",
         said=("connection refused",),
         slow=True,
+    ),
+    Case(
+        name="stale",
+        title="The agent starts while the control plane is down",
+        trouble=stale_start,
+        cause="control-plane-refuses-connections",
+        said=("connection refused",),
+        slow=True,
+    ),
+    Case(
+        name="another-control-plane",
+        title="The first of two control planes is down",
+        trouble=another_plane,
+        cause="control-plane-refuses-connections",
+        said=("connection refused",),
     ),
     Case(
         name="nack",

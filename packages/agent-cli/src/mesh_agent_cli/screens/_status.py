@@ -99,6 +99,9 @@ def _certificate(status: Mapping[str, object], now: datetime) -> Iterator[Row]:
     else:
         yield _held_certificate(held, now)
         yield _autonomy(held, now)
+        if held.get("taken_up") is True:
+            yield Row("taken up", "an earlier run of the agent saved it", below=True)
+    yield Row("NOT TAKEN UP", text(held, "not_taken_up"), Tone.DOUBTFUL, below=True)
     if error:
         yield Row("last attempt", f"FAILED, trying again: {error}", Tone.BAD, below=True)
     if text(token, "fault"):
@@ -197,9 +200,10 @@ def _control_plane(status: Mapping[str, object], now: datetime) -> Iterator[Row]
         said = f"{where + ', ' if where else ''}NOT CONNECTED{lasting}{reason}"
         yield Row("control plane", said, Tone.BAD)
     yield from _other_control_planes(xds, where, now)
-    if since := text(xds, "stale_since"):
-        said = f"{since}: Envoy has saved configuration, as no control plane answers"
-        yield Row("STALE SINCE", said, Tone.DOUBTFUL, below=True)
+    if (stale_since := moment(xds, "stale_since")) is not None:
+        said = "Envoy has saved configuration, as no control plane answers"
+        row = f"{shown_time(stale_since)}: {said}"
+        yield Row("STALE SINCE", row, Tone.DOUBTFUL, below=True)
     problem = text(mapping(xds, "saved"), "problem")
     yield Row("NOT SAVED", problem, Tone.DOUBTFUL, below=True)
     yield Row("also trusted", text(learned, "roots"), below=True)
