@@ -221,8 +221,9 @@ TestSession = SessionMachine.TestCase
 TestSession.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)
 
 
-@pytest.mark.slow
-class TestManyMoreSessions(SessionMachine.TestCase):
+class ManyMoreSessions(SessionMachine):
     """The same, with as many sessions as find what thirty do not."""
 
-    settings = settings(max_examples=300, stateful_step_count=40, deadline=None)
+
+TestManyMoreSessions = pytest.mark.slow(ManyMoreSessions.TestCase)
+TestManyMoreSessions.settings = settings(max_examples=300, stateful_step_count=40, deadline=None)
