@@ -199,7 +199,7 @@ def protos(session: nox.Session) -> None:
 
 @nox.session(python=newest_python() or sys.executable)
 def slow(session: nox.Session) -> None:
-    """The slow tests of everything, on the newest Python found: outages, long loads, hung mounts."""
+    """The slow tests, on the newest Python found: outages, long loads, mounts that hang."""
     run_all_tests(session, "slow")
 
 
