@@ -70,9 +70,11 @@ class SnapshotPlane:
 
 
 @asynccontextmanager
-async def snapshot_plane(*methods: str) -> AsyncIterator[SnapshotPlane]:
+async def snapshot_plane(
+    *methods: str, address: str = "127.0.0.1:0"
+) -> AsyncIterator[SnapshotPlane]:
     """Run a control plane with these methods, of `SOTW_METHOD` and `DELTA_METHOD`."""
-    async with control_plane(methods=methods) as plane:
+    async with control_plane(methods=methods, address=address) as plane:
         made = SnapshotPlane(plane)
         async with made.server.running():
             serving = asyncio.create_task(made._serve(), name="streams of the control plane")

@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 import grpc
 import grpc.aio
 
+from xds_proxy.upstream._end_status import EndStatus
 from xds_proxy.upstream._refusal import refusal
 
 
@@ -61,6 +62,7 @@ class ControlPlaneCall:
             None for a stream that need not be answered.
         """
         self._call: grpc.aio.StreamStreamCall[bytes, bytes] | None = call
+        self._end_status = EndStatus(call)
         self.address = address
         self.shown = shown
         self._outcome = outcome
@@ -77,8 +79,8 @@ class ControlPlaneCall:
         message: object = None
         try:
             message = await self._open.read()
-        except grpc.aio.AioRpcError as error:
-            self._has_ended(error.code(), error.details() or "")
+        except grpc.aio.AioRpcError:
+            self._has_ended(*await self._end_status.of(self._open))
             raise
         except asyncio.CancelledError:
             # gRPC raises it for the status CANCELLED as well, whichever side that comes from.
@@ -95,6 +97,9 @@ class ControlPlaneCall:
         """Send a message; raises AioRpcError or InvalidStateError if the stream has ended."""
         try:
             await self._open.write(message)
+        except grpc.aio.AioRpcError:
+            self._end_status.write_failed = True
+            raise
         except asyncio.CancelledError:
             if _is_cancelled():
                 raise
@@ -114,12 +119,12 @@ class ControlPlaneCall:
 
     async def code(self) -> grpc.StatusCode:
         """Wait for the end of the call and return its status."""
-        code = await self._open.code()
+        code, _ = await self._end_status.of(self._open)
         return code if self._given_up is None else self._given_up.code
 
     async def details(self) -> str | None:
         """Wait for the end of the call and return its status text."""
-        details = await self._open.details()
+        _, details = await self._end_status.of(self._open)
         return details if self._given_up is None else self._given_up.details
 
     def move(self, details: str) -> None:
