@@ -65,11 +65,13 @@ class End(asyncio.Protocol):
         if self._transport.get_write_buffer_size() == 0 and not self._transport.is_closing():
             if self._descriptor < 0:
                 self._descriptor = self._transport.get_extra_info("socket").fileno()
-            with suppress(OSError):  # full or broken: the transport handles both
+            try:
                 sent = os.write(self._descriptor, data)
-                if sent == len(data):
-                    return
-                rest = memoryview(data)[sent:]
+            except OSError:
+                sent = 0  # full or broken: the transport handles both
+            if sent == len(data):
+                return
+            rest = memoryview(data)[sent:]
         self._transport.write(rest)
 
     def close(self) -> None:

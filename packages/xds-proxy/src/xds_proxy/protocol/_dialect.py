@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 from xds_proxy._errors import WireError
 from xds_proxy.protocol._wire import Span, bytes_field, scan, string_field, text, varint_field
@@ -28,8 +29,7 @@ _LONGEST_ERROR = 4096
 _LONGEST_IDENTIFIER_BYTES = 4096
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(NamedTuple):
     """The fields of a discovery request that the relay reads.
 
     error: a NACK's message, else None.
@@ -47,8 +47,7 @@ class Request:
     changes: Mapping[int, Sequence[Span]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Response:
+class Response(NamedTuple):
     """The fields of a discovery response that the relay reads.
 
     control_plane: the identifier by which the control plane describes itself; empty if it sent
@@ -124,7 +123,9 @@ class Dialect:
             type_url=text(data, found.get(self.request_type_url)),
             nonce=text(data, found.get(self.request_nonce)),
             error=_error_message(data, found.get(self.request_error)),
-            names_versions=any(start < end for start, end in held_versions),
+            names_versions=any(start < end for start, end in held_versions)
+            if held_versions
+            else False,
             node=_merged(data, node) if node else b"",
             changes=found,
         )
@@ -266,7 +267,11 @@ def _identifier(data: bytes, spans: list[Span] | None) -> str:
     # A little more than the identifier alone, for its tag and length.
     if sum(end - start for start, end in spans) > 2 * _LONGEST_IDENTIFIER_BYTES:
         return ""
-    message = _merged(data, spans)
+    return _identifier_in(_merged(data, spans))
+
+
+@lru_cache(maxsize=4)  # each response of a control plane has the same
+def _identifier_in(message: bytes) -> str:
     try:
         found = scan(message, {_CONTROL_PLANE_IDENTIFIER}).get(_CONTROL_PLANE_IDENTIFIER)
         if not found or found[-1][1] - found[-1][0] > _LONGEST_IDENTIFIER_BYTES:

@@ -12,7 +12,7 @@ Field numbers: envoy/service/discovery/v3/discovery.proto; google/protobuf/any.p
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from xds_proxy._errors import WireError
@@ -21,6 +21,7 @@ from xds_proxy.protocol._wire import (
     Span,
     bytes_field,
     fields,
+    read_varint,
     scan,
     string_field,
     text,
@@ -33,15 +34,18 @@ _REMOVED_RESOURCE_NAMES = 8
 _RESOURCE_NAME_NAME = 1
 
 _ANY_TYPE_URL, _ANY_VALUE = 1, 2
-_FIRST_STRING, _SECOND_STRING = 1 << 3 | 2, 2 << 3 | 2
+_FIRST_STRING, _SECOND_STRING, _THIRD_STRING = 1 << 3 | 2, 2 << 3 | 2, 3 << 3 | 2
 _IN_ANY = frozenset({_ANY_TYPE_URL, _ANY_VALUE})
 _BODY_NAME = 1
 _WRAPPED_VERSION, _WRAPPED_BODY, _WRAPPED_NAME = 1, 2, 3
 _IN_WRAPPED = frozenset({_WRAPPED_VERSION, _WRAPPED_BODY, _WRAPPED_NAME})
 _JUST_RESOURCES = frozenset({_RESOURCES})
 _JUST_REMOVED = frozenset({_REMOVED, _REMOVED_RESOURCE_NAMES})
+_RESOURCES_AND_REMOVED = _JUST_RESOURCES | _JUST_REMOVED
 _IN_BODY = frozenset({_BODY_NAME})
-_NO_SPANS = [(0, 0)]
+_LONGEST_VARINT = 10
+_NO_SPAN = (0, 0)
+_NO_SPANS = [_NO_SPAN]
 _WRAPPER = b"/envoy.service.discovery.v3.Resource"
 
 
@@ -75,21 +79,36 @@ def resources_of(dialect: Dialect, response: bytes) -> tuple[Resource, ...]:
     )
 
 
-def names_of(dialect: Dialect, response: bytes) -> Iterator[tuple[str, str]]:
-    """Yield name and version of each resource of a response, without copying its body.
+def names_of(dialect: Dialect, response: bytes) -> list[tuple[str, str]]:
+    """Return name and version of each resource of a response, without copying its body.
 
     Raises:
         WireError: the bytes are not a response.
     """
-    for span in scan(response, _JUST_RESOURCES).get(_RESOURCES, ()):
-        if dialect.resources_are_wrapped:
-            found = scan(response, _IN_WRAPPED, *span)
-            yield (
-                text(response, found.get(_WRAPPED_NAME)),
-                text(response, found.get(_WRAPPED_VERSION)),
-            )
+    if dialect.resources_are_wrapped:
+        spans = scan(response, _JUST_RESOURCES).get(_RESOURCES, ())
+        return [_name_and_version(response, span) for span in spans]
+    return [(name, "") for name in names_of_whole_state(response)]
+
+
+def names_of_whole_state(response: bytes) -> list[str]:
+    """Return the name of each resource of a response in state of the world.
+
+    Raises:
+        WireError: the bytes are not a response.
+    """
+    names = []
+    usual = b""
+    for start, end in scan(response, _JUST_RESOURCES).get(_RESOURCES, ()):
+        # All are of one type, and the bytes before the value's length are the same in each.
+        if usual and response.startswith(usual, start, end):
+            at = start + len(usual)
         else:
-            yield _name_in_any(response, span), ""
+            at = _value_length_at(response, start, end)
+            usual = response[start:at]
+        name = _first_string(response, at, end) if usual else None
+        names.append(_name_in_any(response, (start, end)) if name is None else name)
+    return names
 
 
 def removed_of(dialect: Dialect, response: bytes) -> tuple[str, ...]:
@@ -100,7 +119,21 @@ def removed_of(dialect: Dialect, response: bytes) -> tuple[str, ...]:
     """
     if not dialect.resources_are_wrapped:
         return ()
-    found = scan(response, _JUST_REMOVED)
+    return _removed(response, scan(response, _JUST_REMOVED))
+
+
+def names_and_removed_of(response: bytes) -> tuple[list[tuple[str, str]], tuple[str, ...]]:
+    """Return `names_of` and `removed_of` of a delta response; reads it once.
+
+    Raises:
+        WireError: the bytes are not a response.
+    """
+    found = scan(response, _RESOURCES_AND_REMOVED)
+    names = [_name_and_version(response, span) for span in found.get(_RESOURCES, ())]
+    return names, _removed(response, found)
+
+
+def _removed(response: bytes, found: Mapping[int, Sequence[Span]]) -> tuple[str, ...]:
     removed = [text(response, [span]) for span in found.get(_REMOVED, ())]
     for start, end in found.get(_REMOVED_RESOURCE_NAMES, ()):
         name = scan(response, frozenset({_RESOURCE_NAME_NAME}), start, end)
@@ -210,27 +243,65 @@ def _joined(data: bytes, spans: list[Span] | None) -> bytes:
     return b"".join(data[start:end] for start, end in spans or ())
 
 
+def _name_and_version(data: bytes, span: Span) -> tuple[str, str]:
+    """Return the name and the version in delta's `Resource`. Raises WireError."""
+    start, end = span
+    # As every serialiser writes it: a short version or none, the body, and a short name at the end.
+    at, version = start, _NO_SPAN
+    if end - at > 1 and data[at] == _FIRST_STRING and data[at + 1] < 0x80:
+        version = at + 2, at + 2 + data[at + 1]
+        at = version[1]
+    if end - at > _LONGEST_VARINT + 1 and data[at] == _SECOND_STRING:
+        length, at = read_varint(data, at + 1)
+        at += length
+        if end - at > 1 and data[at] == _THIRD_STRING and data[at + 1] == end - at - 2 < 0x80:
+            try:
+                return data[at + 2 : end].decode(), data[version[0] : version[1]].decode()
+            except UnicodeDecodeError:
+                pass  # below it is told
+    found = scan(data, _IN_WRAPPED, start, end)
+    return text(data, found.get(_WRAPPED_NAME)), text(data, found.get(_WRAPPED_VERSION))
+
+
+def _value_length_at(data: bytes, start: int, end: int) -> int:
+    """Return where the length of an `Any`'s value stands, if that is as every serialiser writes it.
+
+    That is: a short type URL, then the value. Else, and for a `Resource` in the `Any`, `start`.
+    """
+    if end - start > 4 and data[start] == _FIRST_STRING and data[start + 1] < 0x80:
+        at = start + 2 + data[start + 1]
+        if at < end and data[at] == _SECOND_STRING and not data[start + 2 : at].endswith(_WRAPPER):
+            return at + 1
+    return start
+
+
+def _first_string(data: bytes, at: int, end: int) -> str | None:
+    """Return a short string that a message begins with, which is its name; None without one.
+
+    at: where the length of the message stands.
+    """
+    while at < end and data[at] >= 0x80:
+        at += 1
+    at += 1
+    if at + 1 < end and data[at] == _FIRST_STRING and data[at + 1] < 0x80:
+        name = at + 2 + data[at + 1]
+        if name <= end:
+            try:
+                return data[at + 2 : name].decode()
+            except UnicodeDecodeError:
+                return ""
+    return None
+
+
 def _name_in_any(data: bytes, span: Span) -> str:
     """Return the name in an `Any`; empty if what it holds has none, or is damaged.
 
     Whether a resource is valid is for Envoy to say.
     """
     start, end = span
-    # As every serialiser writes it: a short type URL, the value, and the name first in that.
-    if end - start > 4 and data[start] == _FIRST_STRING and data[start + 1] < 0x80:
-        at = start + 2 + data[start + 1]
-        if at < end and data[at] == _SECOND_STRING and not data[start + 2 : at].endswith(_WRAPPER):
-            at += 1
-            while at < end and data[at] >= 0x80:
-                at += 1
-            at += 1
-            if at + 1 < end and data[at] == _FIRST_STRING and data[at + 1] < 0x80:
-                name = at + 2 + data[at + 1]
-                if name <= end:
-                    try:
-                        return data[at + 2 : name].decode()
-                    except UnicodeDecodeError:
-                        return ""
+    at = _value_length_at(data, start, end)
+    if at > start and (name := _first_string(data, at, end)) is not None:
+        return name
     found = scan(data, _IN_ANY, *span)
     values = found.get(_ANY_VALUE)
     if not values:

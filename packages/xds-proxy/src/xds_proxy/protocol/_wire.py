@@ -49,18 +49,19 @@ def scan(  # noqa: C901, PLR0912 - one loop without calls: it runs once for each
         WireError: the bytes are cut short, not protobuf, or hold more than MAX_FIELDS fields.
     """
     found: dict[int, list[Span]] = {}
-    position, budget = start, MAX_FIELDS
+    position = start
     if end is None:
         end = len(data)
     try:
-        while position < end:
-            budget -= 1
-            if budget < 0:
+        for count in range(MAX_FIELDS + 1):
+            if position >= end:
+                break
+            if count == MAX_FIELDS:
                 raise BeyondLimit(f"it has more than {MAX_FIELDS} fields")
             tag = data[position]
             position += 1
             if tag > 0x7F:
-                tag, position = _varint(data, position - 1)
+                tag, position = read_varint(data, position - 1)
                 if tag > 0xFFFFFFFF:
                     raise WireError("field tag does not fit 32 bits")
             kind = tag & 7
@@ -70,7 +71,12 @@ def scan(  # noqa: C901, PLR0912 - one loop without calls: it runs once for each
                 length = data[position]
                 position += 1
                 if length > 0x7F:
-                    length, position = _varint(data, position - 1)
+                    high = data[position]
+                    if high < 0x80:  # two bytes, as resources have; a call costs more than this
+                        length = length & 0x7F | high << 7
+                        position += 1
+                    else:
+                        length, position = read_varint(data, position - 1)
                 body = position
                 position += length
                 if position > end:
@@ -79,7 +85,7 @@ def scan(  # noqa: C901, PLR0912 - one loop without calls: it runs once for each
                 if number in wanted:
                     found.setdefault(number, []).append((body, position))
             elif kind == _VARINT:
-                _, position = _varint(data, position)
+                _, position = read_varint(data, position)
             elif kind == _FIXED64:
                 position += 8
             elif kind == _FIXED32:
@@ -110,16 +116,16 @@ def fields(data: bytes, start: int = 0, end: int | None = None) -> Iterator[Fiel
             raise BeyondLimit(f"it has more than {MAX_FIELDS} fields")
         first = position
         try:
-            tag, position = _varint(data, position)
+            tag, position = read_varint(data, position)
             kind = tag & 7
             if tag < 8 or tag > 0xFFFFFFFF:
                 raise WireError(f"field tag {tag} is not allowed")
             body = position
             if kind == _BYTES:
-                length, body = _varint(data, position)
+                length, body = read_varint(data, position)
                 position = body + length
             elif kind == _VARINT:
-                _, position = _varint(data, position)
+                _, position = read_varint(data, position)
             elif kind in _FIXED:
                 position += _FIXED[kind]
             else:
@@ -179,7 +185,8 @@ def varint_field(number: int, value: int) -> bytes:
     return _encode_varint(number << 3 | _VARINT) + _encode_varint(value)
 
 
-def _varint(data: bytes, position: int) -> tuple[int, int]:
+def read_varint(data: bytes, position: int) -> tuple[int, int]:
+    """Return the number at a position, and where it ends. Raises WireError, and IndexError."""
     value = shift = 0
     while True:
         byte = data[position]

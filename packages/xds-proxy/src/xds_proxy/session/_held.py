@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from xds_proxy.protocol._dialect import Dialect
-from xds_proxy.protocol._resources import names_of, removed_of
+from xds_proxy.protocol._resources import names_and_removed_of, names_of_whole_state
 
 WHOLE_STATE = frozenset(
     {
@@ -33,8 +33,9 @@ class Contents(NamedTuple):
 def contents_of(dialect: Dialect, response: bytes, version: str) -> Contents:
     """Read a response; in a thread if it is large. Raises WireError."""
     if dialect.resources_are_wrapped:
-        return Contents(dict(names_of(dialect, response)), removed_of(dialect, response))
-    return Contents(dict.fromkeys((name for name, _ in names_of(dialect, response)), version), ())
+        names, removed = names_and_removed_of(response)
+        return Contents(dict(names), removed)
+    return Contents(dict.fromkeys(names_of_whole_state(response), version), ())
 
 
 class Held(NamedTuple):

@@ -371,11 +371,8 @@ class Session:
         """
         if self.dialect is DELTA or not peeked.nonce:
             return peeked.nonce
-        taken = {
-            sent.shown
-            for sent in self._unanswered.of(peeked.type_url)
-            if sent.generation != generation
-        }
+        unanswered = self._unanswered.of(peeked.type_url)
+        taken = {sent.shown for sent in unanswered if sent.generation != generation}
         current = known.current if known is not None else None
         if current is not None and current.generation != generation:
             taken.add(current.shown)

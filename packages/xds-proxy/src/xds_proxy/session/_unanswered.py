@@ -71,7 +71,9 @@ class Unanswered:
         Of several responses in a row, state of the world allows to answer the last one alone.
         """
         of_type = self._types.get(type_url)
-        if not of_type or not any(sent.shown == nonce for sent in of_type):
+        if not of_type:
+            return []
+        if of_type[0].shown != nonce and not any(sent.shown == nonce for sent in of_type):
             return []
         found = []
         while True:

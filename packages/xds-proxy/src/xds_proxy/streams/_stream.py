@@ -320,13 +320,13 @@ class Stream:
         counters.responses += 1
         if self._around.interception.intercepts(type_url):
             self._intercept(upstream, response, peeked)
-        elif type_url in self._around.injection:
-            pass  # an answer to a report needs none
-        elif self._around.debug.arrived(type_url, response):
-            pass  # or it came too late
         elif not is_for_envoy(type_url):
-            counters.responses -= 1
-            self._drop(peeked)
+            # An answer to a report needs none; one to a question may come too late.
+            if type_url not in self._around.injection and not self._around.debug.arrived(
+                type_url, response
+            ):
+                counters.responses -= 1
+                self._drop(peeked)
         elif self._rewriting.concerns(self.session.node, type_url):
             rewrite = Rewrite(response, peeked, generation=upstream.generation)
             await self._rewriting.add(self.session.node, rewrite)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
@@ -64,7 +65,9 @@ class UpstreamStream:
         self._call = call
         self._dialect = dialect
         self._receiver = receiver
-        self._requests: asyncio.Queue[bytes] = asyncio.Queue()
+        self._requests: deque[bytes] = deque()
+        self._next_request: asyncio.Future[None] | None = None
+        """Done when a request comes; None while requests are being sent."""
         self._queued_bytes = 0
         self._max_queued_bytes = bounds.max_queued_bytes
         self._max_message_bytes = bounds.max_message_bytes
@@ -74,7 +77,9 @@ class UpstreamStream:
     def send(self, request: bytes) -> None:
         """Queue a request."""
         self._queued_bytes += len(request)
-        self._requests.put_nowait(request)
+        self._requests.append(request)
+        if self._next_request is not None and not self._next_request.done():
+            self._next_request.set_result(None)
         if self._queued_bytes > self._max_queued_bytes:
             self._does_not_read(f"more than {self._max_queued_bytes} bytes of requests wait for it")
 
@@ -108,8 +113,13 @@ class UpstreamStream:
         return end
 
     async def _write(self) -> None:
+        loop = asyncio.get_running_loop()
         while True:
-            request = await self._requests.get()
+            if not self._requests:
+                self._next_request = loop.create_future()
+                await self._next_request
+                self._next_request = None
+            request = self._requests.popleft()
             self._queued_bytes -= len(request)
             try:
                 await self._writer.write(self._call, request)

@@ -14,6 +14,7 @@ from typing import Protocol
 from mesh_lifecycle import Clock, in_background
 from mesh_listening import PendingWrites, Reader
 from xds_proxy._config import RelayConfig
+from xds_proxy.streams._memory_release import LARGE_BYTES
 
 _SLOW_S = 1.0
 """A stream with a message pending for longer may be ended when too much is pending in all."""
@@ -56,7 +57,7 @@ class MessageWriter:
 
 
 class _ToldWrites(PendingWrites):
-    """Pending writes that tell of the size of each message."""
+    """Pending writes that tell of the size of each large message."""
 
     def __init__(
         self,
@@ -71,7 +72,8 @@ class _ToldWrites(PendingWrites):
         self._passed = passed
 
     def begin(self, reader: Reader, size: int) -> None:
-        self._passed(size)
+        if size >= LARGE_BYTES:
+            self._passed(size)
         super().begin(reader, size)
 
 
@@ -88,7 +90,7 @@ class WriteBounds:
     def of(cls, config: RelayConfig, *, clock: Clock, passed: Callable[[int], None]) -> WriteBounds:
         """Return the bounds of a relay before it has written anything.
 
-        passed: called with the bytes of each message that is written.
+        passed: called with the bytes of each large message that is written.
         """
 
         def pending_writes() -> PendingWrites:
