@@ -4,8 +4,8 @@
 //	peers client -target ADDRESS ...   runs one pattern over one stream and prints its figures
 //
 // Messages are raw bytes on both sides, so that nothing but the transport and the relay between
-// them is measured. The client tells the control plane what to do in the version of its request:
-// "echo SIZE", one response for each request, or "push SIZE COUNT".
+// them is measured. The client tells the control plane what to do in the cluster of its node:
+// "echo SIZE RESOURCES", one response for each request, or "push SIZE RESOURCES COUNT".
 package main
 
 import (
@@ -28,13 +28,23 @@ import (
 
 const (
 	service = "envoy.service.discovery.v3.AggregatedDiscoveryService"
-	method  = "StreamAggregatedResources"
 	cluster = "type.googleapis.com/envoy.config.cluster.v3.Cluster"
-	// Ten resources a response, as the sizes are of a few services' configuration.
-	resources = 10
-	// Field numbers of DiscoveryRequest and DiscoveryResponse.
-	version, node, resource, names, typeURL, nonce = 1, 2, 2, 3, 4, 5
+	// Field numbers in both dialects' responses.
+	version, resource, typeURL, nonce = 1, 2, 4, 5
+	nodeID, nodeCluster               = 1, 2
 )
+
+// dialect has the field numbers of a request, and how a resource is put into a response.
+type dialect struct {
+	method                        string
+	node, version, typeURL, nonce protowire.Number
+	wrapped                       bool
+}
+
+var dialects = map[string]dialect{
+	"sotw":  {method: "StreamAggregatedResources", version: 1, node: 2, typeURL: 4, nonce: 5},
+	"delta": {method: "DeltaAggregatedResources", node: 1, typeURL: 2, nonce: 6, wrapped: true},
+}
 
 // raw passes messages as bytes.
 type raw struct{}
@@ -46,7 +56,10 @@ func (raw) Unmarshal(data []byte, v any) error {
 	return nil
 }
 
-var stream = grpc.StreamDesc{StreamName: method, ServerStreams: true, ClientStreams: true, Handler: serve}
+func (of dialect) stream() grpc.StreamDesc {
+	handle := func(_ any, stream grpc.ServerStream) error { return of.serve(stream) }
+	return grpc.StreamDesc{StreamName: of.method, ServerStreams: true, ClientStreams: true, Handler: handle}
+}
 
 func field(to []byte, number protowire.Number, value []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(to, number, protowire.BytesType), value)
@@ -69,27 +82,43 @@ func find(message []byte, wanted protowire.Number) string {
 	return string(found)
 }
 
-func response(size int) []byte {
+// response has resources of equal size, each with a name as a serialiser would write it.
+func (of dialect) response(size, resources int) []byte {
 	head := field(nil, version, []byte("v1"))
 	tail := field(field(nil, typeURL, []byte(cluster)), nonce, []byte("nonce"))
-	each := max(1, (size-len(head)-len(tail))/resources-len(cluster)-12)
-	body := field(field(nil, 1, []byte(cluster)), 2, make([]byte, each))
-	for range resources {
-		head = field(head, resource, body)
+	for number := range resources {
+		name := []byte(fmt.Sprintf("outbound|80||s%d.default.svc", number))
+		filling := max(1, (size-len(head)-len(tail))/(resources-number)-len(cluster)-len(name)-12)
+		if of.wrapped {
+			filling = max(1, filling-len(name)-8)
+		}
+		body := field(field(nil, 1, name), 4, make([]byte, filling))
+		packed := field(field(nil, 1, []byte(cluster)), 2, body)
+		if of.wrapped {
+			packed = field(field(field(nil, 1, []byte("v1")), 2, packed), 3, name)
+		}
+		head = field(head, resource, packed)
 	}
 	return append(head, tail...)
 }
 
-func request(what string) []byte {
-	id := field(nil, 1, []byte("sidecar~10.0.0.1~bench.default~default.svc.cluster.local"))
-	message := field(field(nil, version, []byte(what)), node, id)
-	return field(field(message, typeURL, []byte(cluster)), nonce, []byte("nonce"))
+// request without an order is an ACK.
+func (of dialect) request(order string) []byte {
+	var message []byte
+	if order != "" {
+		id := field(nil, nodeID, []byte("sidecar~10.0.0.1~bench.default~default.svc.cluster.local"))
+		message = field(message, of.node, field(id, nodeCluster, []byte(order)))
+	}
+	if of.version != 0 {
+		message = field(message, of.version, []byte("v1"))
+	}
+	return field(field(message, of.typeURL, []byte(cluster)), of.nonce, []byte("nonce"))
 }
 
 // serve reads while it writes: a control plane that did not would wait for ever with a client that
 // waits with its ACKs.
-func serve(_ any, stream grpc.ServerStream) error {
-	type order struct{ size, count int }
+func (of dialect) serve(stream grpc.ServerStream) error {
+	type order struct{ size, resources, count int }
 	orders, ended := make(chan order, 16), make(chan error, 1)
 	go func() {
 		for {
@@ -99,13 +128,15 @@ func serve(_ any, stream grpc.ServerStream) error {
 				return
 			}
 			what, next := "", order{count: 1}
-			words := find(message, version)
-			if n, _ := fmt.Sscanf(words, "%s %d %d", &what, &next.size, &next.count); n >= 2 {
+			words := find([]byte(find(message, of.node)), nodeCluster)
+			n, _ := fmt.Sscanf(words, "%s %d %d %d", &what, &next.size, &next.resources, &next.count)
+			if n >= 3 {
 				orders <- next
 			} // else it is an ACK
 		}
 	}()
-	made := map[int][]byte{}
+	type kind struct{ size, resources int }
+	made := map[kind][]byte{}
 	for {
 		select {
 		case err := <-ended:
@@ -114,12 +145,13 @@ func serve(_ any, stream grpc.ServerStream) error {
 			}
 			return err
 		case next := <-orders:
-			if made[next.size] == nil {
+			wanted := kind{next.size, next.resources}
+			if made[wanted] == nil {
 				clear(made) // one of 100 MiB at a time
-				made[next.size] = response(next.size)
+				made[wanted] = of.response(next.size, next.resources)
 			}
 			for range next.count {
-				if err := stream.SendMsg(made[next.size]); err != nil {
+				if err := stream.SendMsg(made[wanted]); err != nil {
 					return err
 				}
 			}
@@ -136,9 +168,11 @@ func controlPlane() {
 		grpc.ForceServerCodec(raw{}),
 		grpc.MaxRecvMsgSize(math.MaxInt32), grpc.MaxSendMsgSize(math.MaxInt32),
 	)
-	server.RegisterService(&grpc.ServiceDesc{
-		ServiceName: service, HandlerType: (*any)(nil), Streams: []grpc.StreamDesc{stream},
-	}, nil)
+	described := grpc.ServiceDesc{ServiceName: service, HandlerType: (*any)(nil)}
+	for _, each := range dialects {
+		described.Streams = append(described.Streams, each.stream())
+	}
+	server.RegisterService(&described, nil)
 	fmt.Println(listener.Addr().(*net.TCPAddr).Port)
 	log.Fatal(server.Serve(listener))
 }
@@ -155,7 +189,9 @@ func client(arguments []string) {
 	flags := flag.NewFlagSet("client", flag.ExitOnError)
 	target := flags.String("target", "", "unix:PATH or HOST:PORT")
 	pattern := flags.String("pattern", "echo", "echo, push, or acked: pushed, and each one answered")
+	name := flags.String("dialect", "sotw", "sotw or delta")
 	size := flags.Int("size", 1000, "bytes of a response")
+	resources := flags.Int("resources", 1, "in a response")
 	count := flags.Int("count", 100, "responses that are measured")
 	warm := flags.Int("warm", 0, "responses before that, one by one")
 	_ = flags.Parse(arguments)
@@ -164,8 +200,10 @@ func client(arguments []string) {
 	if err != nil {
 		log.Fatal(err)
 	}
+	of := dialects[*name]
+	described := of.stream()
 	call, err := channel.NewStream(
-		context.Background(), &stream, "/"+service+"/"+method,
+		context.Background(), &described, "/"+service+"/"+of.method,
 		grpc.ForceCodec(raw{}), grpc.MaxCallRecvMsgSize(math.MaxInt32),
 	)
 	if err != nil {
@@ -185,7 +223,7 @@ func client(arguments []string) {
 		got = len(message)
 	}
 
-	echo, ack := request(fmt.Sprintf("echo %d", *size)), request("v1")
+	echo, ack := of.request(fmt.Sprintf("echo %d %d", *size, *resources)), of.request("")
 	for range *warm {
 		send(echo)
 		receive()
@@ -200,7 +238,7 @@ func client(arguments []string) {
 			taken = append(taken, float64(time.Since(sent).Nanoseconds())/1e6)
 		}
 	} else {
-		send(request(fmt.Sprintf("push %d %d", *size, *count)))
+		send(of.request(fmt.Sprintf("push %d %d %d", *size, *resources, *count)))
 		for range *count {
 			receive()
 			if *pattern == "acked" {
