@@ -1,11 +1,13 @@
 """What the relay costs, beside a direct connection and a bare gRPC pass-through in the same run.
 
-    python packages/xds-proxy/bench/bench_relay.py [--rounds 5] [--rest-s 60] [--json FILE]
+    python packages/xds-proxy/bench/bench_relay.py [--rounds 9] [--rest-s 60] [--json FILE]
 
 The control plane and the client that plays Envoy are Go programs (`peers/`, needs `go`). Between
-them are, in turn: nothing; a few lines of `grpc.aio` that pass messages on; the relay. The last two
-are processes of their own on uvloop. Rounds of the three alternate, so that the machine's speed
-cancels out; what counts are the ratios. CPU is of the process between, from /proc/PID/stat.
+them are, in turn: nothing; a few lines of `grpc.aio` that pass messages on; the same lines behind
+the acceptor that the relay has; the relay. The last three are processes of their own on uvloop.
+Rounds of the four alternate, and every other one runs backwards, so that the machine's speed
+cancels out. What counts are the ratios: each is of two runs of one round, and the median of all
+rounds is shown with its quartiles. CPU is of all threads of the process between.
 """
 
 from __future__ import annotations
@@ -13,7 +15,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import shutil
 import statistics
 import subprocess
@@ -22,7 +23,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Awaitable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AsyncExitStack, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -31,15 +32,50 @@ import grpc
 import grpc.aio
 import uvloop
 
+from mesh_listening import UNIX_LIMITS, grpc_acceptor, grpc_server, listening_at
 from xds_proxy import RelayConfig, UpstreamConfig, relaying
 
-METHOD = "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources"
+SERVICE = "envoy.service.discovery.v3.AggregatedDiscoveryService"
+METHODS = ("StreamAggregatedResources", "DeltaAggregatedResources")
 OPTIONS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
-TICKS = os.sysconf("SC_CLK_TCK")
 KB, MIB = 1000, 1024 * 1024
-SIZES = {1 * KB: 2000, 10 * KB: 2000, 100 * KB: 500}
-"""Of responses, and how many round trips are measured at that size in a round."""
-PUSHES = {1 * KB: 20_000, 10 * KB: 10_000, 100 * KB: 3_000, 10 * MIB: 10, 100 * MIB: 2}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """What the client does. resources: in a response."""
+
+    pattern: str
+    dialect: str
+    size: int
+    resources: int
+    count: int
+
+    @property
+    def name(self) -> str:
+        done = {"echo": "round trip", "push": "pushed", "acked": "pushed and ACKed"}[self.pattern]
+        of = "" if self.resources == 1 else f" of {self.resources}"
+        return f"{self.dialect} {in_words(self.size)}{of} {done}"
+
+
+CASES = (
+    *(
+        Case(pattern="echo", dialect=dialect, size=size, resources=resources, count=count)
+        for dialect in ("sotw", "delta")
+        for size, resources, count in (
+            (1 * KB, 1, 300),
+            (10 * KB, 1, 300),
+            (10 * KB, 100, 200),
+            (100 * KB, 100, 100),
+        )
+    ),
+    *(
+        Case(pattern="push", dialect="sotw", size=size, resources=1, count=count)
+        for size, count in ((KB, 2000), (10 * KB, 1000), (100 * KB, 300), (10 * MIB, 2))
+    ),
+    Case(pattern="acked", dialect="sotw", size=KB, resources=1, count=1000),
+    Case(pattern="acked", dialect="delta", size=KB, resources=1, count=1000),
+)
 LARGE = (
     ("one of 10 MiB", 10 * MIB, 1),
     ("one of 100 MiB", 100 * MIB, 1),
@@ -55,34 +91,56 @@ async def read(side: _Side) -> object:
     return await side.read()
 
 
-async def pass_through(address: str, path: Path) -> None:
+def passing_on(address: str) -> grpc.GenericRpcHandler[bytes, bytes]:
     """The floor of any relay in Python: messages are passed on, and nothing else is done."""
 
-    async def serve(_: object, envoy: grpc.aio.ServicerContext[bytes, bytes]) -> None:
-        async with grpc.aio.insecure_channel(address, options=OPTIONS) as channel:
-            call: grpc.aio.StreamStreamCall[bytes, bytes]
-            call = channel.stream_stream(METHOD, None, None)(None)
+    def of(method: str) -> grpc.RpcMethodHandler[bytes, bytes]:
+        async def serve(_: object, envoy: grpc.aio.ServicerContext[bytes, bytes]) -> None:
+            async with grpc.aio.insecure_channel(address, options=OPTIONS) as channel:
+                call: grpc.aio.StreamStreamCall[bytes, bytes]
+                call = channel.stream_stream(f"/{SERVICE}/{method}", None, None)(None)
 
-            async def requests() -> None:
-                while isinstance(message := await read(envoy), bytes):  # else gRPC's EOF
-                    await call.write(message)
-                await call.done_writing()
+                async def requests() -> None:
+                    while isinstance(message := await read(envoy), bytes):  # else gRPC's EOF
+                        await call.write(message)
+                    await call.done_writing()
 
-            upwards = asyncio.create_task(requests())
-            while isinstance(message := await read(call), bytes):
-                await envoy.write(message)
-            upwards.cancel()
+                upwards = asyncio.create_task(requests())
+                while isinstance(message := await read(call), bytes):
+                    await envoy.write(message)
+                upwards.cancel()
 
+        return grpc.stream_stream_rpc_method_handler(serve)
+
+    return grpc.method_handlers_generic_handler(SERVICE, {each: of(each) for each in METHODS})
+
+
+async def pass_through(address: str, path: Path) -> None:
     server = grpc.aio.server(options=OPTIONS)
-    service, _, name = METHOD[1:].rpartition("/")
-    handler = grpc.stream_stream_rpc_method_handler(serve)
-    server.add_generic_rpc_handlers(
-        (grpc.method_handlers_generic_handler(service, {name: handler}),)
-    )
+    server.add_generic_rpc_handlers((passing_on(address),))
     server.add_insecure_port(f"unix:{path}")
     await server.start()
     print("ready", flush=True)
     await server.wait_for_termination()
+
+
+async def behind_acceptor(address: str, path: Path) -> None:
+    """A pass-through with the relay's limits on connections and the client's credentials."""
+    async with AsyncExitStack() as stack:
+        listening = stack.enter_context(listening_at(path, mode=0o600))
+        acceptor = await stack.enter_async_context(
+            grpc_acceptor([listening], name=f"unix:{path}", limits=UNIX_LIMITS)
+        )
+        server = grpc.aio.server(
+            interceptors=[grpc_server.OnlyThroughAcceptor()],
+            options=[*OPTIONS, *grpc_server.options(UNIX_LIMITS)],
+        )
+        server.add_generic_rpc_handlers((passing_on(address),))
+        inside = grpc_server.listen_inside(server)
+        await server.start()
+        stack.enter_context(acceptor.forwarding(inside))
+        print("ready", flush=True)
+        await server.wait_for_termination()
 
 
 async def relay(address: str, path: Path) -> None:
@@ -96,13 +154,13 @@ async def relay(address: str, path: Path) -> None:
         await asyncio.get_running_loop().create_future()
 
 
-ROLES = {"pass-through": pass_through, "relay": relay}
+ROLES = {"pass-through": pass_through, "acceptor": behind_acceptor, "relay": relay}
 
 
 def cpu_s(pid: int) -> float:
-    """User and system time of a process."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
+    """CPU time of all threads of a process."""
+    threads = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(each.read_text().split()[0]) for each in threads) / 1e9
 
 
 def memory_mib(pid: int) -> dict[str, float]:
@@ -143,60 +201,45 @@ class Target:
     pid: int | None
     peers: Path
 
-    def run(self, pattern: str, size: int, count: int, *, warm: int = 0) -> dict[str, float]:
+    def run(self, case: Case, *, warm: int) -> dict[str, float]:
         """Run the client once. Returns its figures, and the CPU of the process between."""
-        words = ("client", "-target", self.address, "-pattern", pattern)
-        numbers = ("-size", str(size), "-count", str(count), "-warm", str(warm))
+        words = ("-target", self.address, "-pattern", case.pattern, "-dialect", case.dialect)
+        numbers = {
+            "size": case.size,
+            "resources": case.resources,
+            "count": case.count,
+            "warm": warm,
+        }
+        command: list[str | Path] = [self.peers, "client", *words]
+        for name, number in numbers.items():
+            command += (f"-{name}", str(number))
         before = cpu_s(self.pid) if self.pid else 0.0
-        done = subprocess.run(
-            [self.peers, *words, *numbers], stdout=subprocess.PIPE, check=True, timeout=120
-        )
+        done = subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=120)
         figures: dict[str, float] = json.loads(done.stdout)
         used = cpu_s(self.pid) - before if self.pid else 0.0
-        figures["cpu_us"] = used / (count + warm) * 1e6
-        figures["per_s"] = count / figures["seconds"]
+        figures["cpu_us"] = used / (case.count + warm) * 1e6
+        figures["per_s"] = case.count / figures["seconds"]
         figures["mb_per_s"] = figures["per_s"] * figures["bytes"] / 1e6
         return figures
 
 
-class Rounds:
-    """The figures of all rounds; a figure is the median of its rounds."""
-
-    def __init__(self) -> None:
-        self._taken: dict[tuple[str, str, int], list[dict[str, float]]] = {}
-
-    def run(self, target: Target, pattern: str, size: int, count: int, *, warm: int) -> None:
-        taken = self._taken.setdefault((target.name, pattern, size), [])
-        taken.append(target.run(pattern, size, count, warm=warm))
-
-    def figures(self) -> dict[str, float]:
-        """Return every figure by the name of its target, pattern and size."""
-        return {
-            f"{target} {pattern} {in_words(size)} {name}": round(
-                statistics.median(each[name] for each in taken), 4
-            )
-            for (target, pattern, size), taken in self._taken.items()
-            for name in taken[0]
-        }
+Taken = dict[str, list[dict[str, float]]]
+"""The figures of each round, by the name of the target."""
 
 
 def in_words(size: int) -> str:
     return f"{size // MIB} MiB" if size >= MIB else f"{size // KB} kB"
 
 
-def measure_speed(targets: Sequence[Target], count_of_rounds: int) -> dict[str, float]:
-    rounds = Rounds()
+def measure_speed(targets: Sequence[Target], count_of_rounds: int) -> dict[Case, Taken]:
+    found: dict[Case, Taken] = {case: {each.name: [] for each in targets} for case in CASES}
     for number in range(count_of_rounds):
         print(f"round {number + 1} of {count_of_rounds}", file=sys.stderr)
-        for size, count in SIZES.items():
-            for target in targets:
-                rounds.run(target, "echo", size, count, warm=200)
-        for size, count in PUSHES.items():
-            for target in targets:
-                rounds.run(target, "push", size, count, warm=2)
-        for target in targets:
-            rounds.run(target, "acked", KB, PUSHES[KB], warm=2)
-    return rounds.figures()
+        for case, taken in found.items():
+            for target in targets if number % 2 else reversed(targets):
+                warm = 2 if case.size >= MIB else 20
+                taken[target.name].append(target.run(case, warm=warm))
+    return found
 
 
 def measure_memory(targets: Sequence[Target], rest_s: float) -> dict[str, dict[str, float]]:
@@ -205,13 +248,15 @@ def measure_memory(targets: Sequence[Target], rest_s: float) -> dict[str, dict[s
     between = [target for target in targets if target.pid]
     for target in between:
         assert target.pid
-        target.run("echo", KB, 100)
+        first = Case(pattern="echo", dialect="sotw", size=KB, resources=1, count=100)
+        target.run(first, warm=0)
         found[f"{target.name} before"] = memory_mib(target.pid)
     for what, size, count in LARGE:
+        case = Case(pattern="push", dialect="sotw", size=size, resources=10, count=count)
         for target in between:
             assert target.pid
             with peak_of(target.pid) as most:
-                target.run("push", size, count)
+                target.run(case, warm=0)
             found[f"{target.name} {what}, peak"] = dict(most)
         print(f"resting for {rest_s:.0f} s", file=sys.stderr)
         time.sleep(rest_s)
@@ -221,41 +266,64 @@ def measure_memory(targets: Sequence[Target], rest_s: float) -> dict[str, dict[s
     return found
 
 
-def row(*cells: object) -> None:
-    print("".join(f"{cell!s:>15}" if n else f"{cell!s:40}" for n, cell in enumerate(cells)))
+def row(what: str, *cells: str) -> None:
+    print(f"{what:48}" + "".join(f"{cell:>19}" for cell in cells))
 
 
-def tell_line(what: str, three: Sequence[float], digits: int) -> None:
-    """One figure of the three targets, and that of the relay with the pass-through's as 1."""
-    ratio = f"{three[2] / three[1]:.2f}" if three[1] > 0 else "-"
-    row(what, *("-" if each == 0 else f"{each:.{digits}f}" for each in three), ratio)
+def median_of(taken: Taken, target: str, name: str) -> float:
+    return statistics.median(each[name] for each in taken[target])
 
 
-def tell_speed(speed: dict[str, float]) -> None:
-    def of(pattern: str, size: int, name: str) -> list[float]:
-        targets = ("direct", "pass-through", "relay")
-        return [speed[f"{target} {pattern} {in_words(size)} {name}"] for target in targets]
+def ratio_of(taken: Taken, name: str, target: str, floor: str, *, less: str | None = None) -> str:
+    """The median ratio of two targets' figure in one round, and its quartiles.
 
-    row("", "direct", "pass-through", "relay", "relay/pass.")
-    for size in SIZES:
-        for name in ("p50", "p99"):
-            three = of("echo", size, f"{name}_ms")
-            tell_line(f"{in_words(size)} round trip, {name} [ms]", three, 3)
-            added = [each - three[0] for each in three]
-            tell_line(f"{in_words(size)} added, {name} [ms]", added, 3)
-        tell_line(f"{in_words(size)} CPU a round trip [us]", of("echo", size, "cpu_us"), 0)
-    for pattern, size in (*(("push", size) for size in PUSHES), ("acked", KB)):
-        what = f"{in_words(size)} {'pushed' if pattern == 'push' else 'pushed and ACKed'}"
-        if size < MIB:
-            tell_line(f"{what} [messages/s]", of(pattern, size, "per_s"), 0)
-        tell_line(f"{what} [MB/s]", of(pattern, size, "mb_per_s"), 1)
-        tell_line(f"{what}, CPU a message [us]", of(pattern, size, "cpu_us"), 0)
+    less: a target whose figure is taken off both.
+    """
+
+    def figures(of: str) -> list[float]:
+        if less is None:
+            return [each[name] for each in taken[of]]
+        return [a[name] - b[name] for a, b in zip(taken[of], taken[less], strict=True)]
+
+    pairs = zip(figures(target), figures(floor), strict=True)
+    ratios = [each / of for each, of in pairs if of > 0]
+    if len(ratios) < 2:
+        return "-"
+    low, _, high = statistics.quantiles(ratios, n=4, method="inclusive")
+    return f"{statistics.median(ratios):.2f} ({low:.2f}-{high:.2f})"
+
+
+def tell_line(taken: Taken, what: str, name: str, digits: int, *, less: str | None = None) -> None:
+    """One figure of all targets, and that of the relay with the pass-throughs' as 1."""
+    taken_off = 0.0 if less is None else median_of(taken, less, name)
+    shown = [median_of(taken, target, name) - taken_off for target in taken]
+    row(
+        what,
+        *(f"{each:.{digits}f}" if each > 0 else "-" for each in shown),
+        *(
+            ratio_of(taken, name, "relay", floor, less=less)
+            for floor in ("pass-through", "acceptor")
+        ),
+    )
+
+
+def tell_speed(speed: dict[Case, Taken]) -> None:
+    row("", "direct", "pass-through", "behind acceptor", "relay", "relay/pass.", "relay/acceptor")
+    for case, taken in speed.items():
+        if case.pattern == "echo":
+            tell_line(taken, f"{case.name}, added p50 [ms]", "p50_ms", 3, less="direct")
+            tell_line(taken, f"{case.name}, p99 [ms]", "p99_ms", 3)
+        else:
+            if case.size < MIB:
+                tell_line(taken, f"{case.name} [messages/s]", "per_s", 0)
+            tell_line(taken, f"{case.name} [MB/s]", "mb_per_s", 1)
+        tell_line(taken, f"{case.name}, CPU [us]", "cpu_us", 0)
 
 
 def tell_memory(memory: dict[str, dict[str, float]]) -> None:
     row("memory [MiB]", "RSS", "PSS", "unique")
     for name, each in memory.items():
-        row(name, each["rss"], each["pss"], each["unique"])
+        row(name, str(each["rss"]), str(each["pss"]), str(each["unique"]))
 
 
 def build_peers(directory: Path) -> Path:
@@ -299,7 +367,7 @@ def all_targets(directory: Path, peers: Path) -> Iterator[list[Target]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure the xDS relay.")
-    parser.add_argument("--rounds", type=int, default=5, help="of speed; 0 for none")
+    parser.add_argument("--rounds", type=int, default=9, help="of speed; 0 for none")
     parser.add_argument("--rest-s", type=float, default=60.0, help="after large responses")
     parser.add_argument("--no-memory", action="store_true", help="leave out large responses")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
@@ -309,7 +377,7 @@ def main() -> None:
         role, address, path = options.role
         uvloop.run(ROLES[role](address, Path(path)))
         return
-    speed: dict[str, float] = {}
+    speed: dict[Case, Taken] = {}
     memory: dict[str, dict[str, float]] = {}
     with tempfile.TemporaryDirectory(prefix="mesh-") as name:
         peers = build_peers(Path(name))
@@ -326,7 +394,8 @@ def main() -> None:
     if memory:
         tell_memory(memory)
     if options.json:
-        options.json.write_text(json.dumps({**speed, "memory": memory}, indent=2) + "\n")
+        named = {case.name: taken for case, taken in speed.items()}
+        options.json.write_text(json.dumps({"speed": named, "memory": memory}, indent=2) + "\n")
 
 
 if __name__ == "__main__":
