@@ -17,7 +17,7 @@ DNS = f"{own_address()}:15053"
 PARTS = {
     "certificates": "certificate files",
     "SDS server": "secret changes",
-    "SDS server's responses": "xds pushes",
+    "SDS server's responses": "xds untaken responses",
     "DNS server": "name tables",
     "DNS server's upstreams": "resolv.conf",
     "relay": "xds-proxy: pending writes to Envoy",

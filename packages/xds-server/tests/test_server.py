@@ -460,8 +460,10 @@ async def test_metrics_bear_istios_names(running: Running, state: State, make: M
 async def test_the_end_of_the_server_ends_its_tasks(running: Running) -> None:
     async with running():
         before = {task.get_name() for task in asyncio.all_tasks()}
-        assert {"xds debounce", "xds pushes"} <= before
-    assert not {"xds debounce", "xds pushes"} & {task.get_name() for task in asyncio.all_tasks()}
+        assert {"xds debounce", "xds untaken responses"} <= before
+    assert not {"xds debounce", "xds untaken responses"} & {
+        task.get_name() for task in asyncio.all_tasks()
+    }
 
 
 class Notes(NullObserver):

@@ -25,9 +25,9 @@ from xds_server.protocol._node import Node
 from xds_server.protocol._resource import Resource
 from xds_server.protocol._watch import Watch
 from xds_server.pushing._debounce import Debounce, Debouncer, Gathered
-from xds_server.pushing._push_queue import PushQueue
+from xds_server.pushing._push_dispatch import PushDispatch
 from xds_server.pushing._push_request import PushRequest, Updates
-from xds_server.pushing._push_throttle import PushThrottle
+from xds_server.pushing._push_throttle import PushPermit
 from xds_server.sources._generated import Generated
 from xds_server.sources._generator import Client, Generator
 from xds_server.streams._admission import Admit, Peer
@@ -102,8 +102,12 @@ class XdsServer(Generic[C]):
         self._build = build
         self._clock = clock
         self._connections: dict[str, Connection[C]] = {}
-        self._queue: PushQueue[Connection[C]] = PushQueue()
-        self._throttle = PushThrottle(config.concurrent_pushes)
+        self._pushes_waiting: PushDispatch[Connection[C]] = PushDispatch(
+            self._start_push,
+            reads_slowly=lambda connection: connection.reads_slowly,
+            concurrent=config.concurrent_pushes,
+            longest_s=config.slow_client_s,
+        )
         self._debouncer = _debouncer(config, config.debounce_maximum_s, clock)
         self._incremental_debouncer = _debouncer(
             config, config.debounce_incremental_maximum_s, clock
@@ -117,7 +121,7 @@ class XdsServer(Generic[C]):
         self._memory = MemoryRelease(quiet_s=config.trim_memory_after_s, clock=clock)
         self._metrics = _instruments(
             registry,
-            queue_length=self._queue.__len__,
+            queue_length=self._pushes_waiting.__len__,
             pending_writes=lambda: self._pending_writes.bytes,
         )
         self._needs_push = NeedsPush(needs_push, metrics=self._metrics)
@@ -178,12 +182,12 @@ class XdsServer(Generic[C]):
             for service, name in (
                 (self._debouncer.run(self._push_gathered), "xds debounce"),
                 (self._incremental_debouncer.run(self._push_gathered), "xds incremental debounce"),
-                (self._send_pushes(), "xds pushes"),
                 (self._pending_writes.run(), "xds untaken responses"),
                 (self._opener.last_clusters.run(), "xds clusters of clients that have gone"),
                 (self._memory.run(), "xds memory"),
             ):
                 await stack.enter_async_context(in_background(service, name=name))
+            stack.enter_context(self._pushes_waiting.running())
             yield
 
     async def serve_stream(
@@ -230,7 +234,7 @@ class XdsServer(Generic[C]):
             gauge.dec()
             del self._connections[connection.client.id]
             self._memory.count(len(self._connections))
-            self._queue.discard(connection)
+            self._pushes_waiting.discard(connection)
             self._opener.closed(connection)
             log.info("client disconnected", extra=connection.log_facts())
             self._push_to_watchers(self._client_observers.disconnected(connection.client))
@@ -314,12 +318,12 @@ class XdsServer(Generic[C]):
         self._memory.pushed()
         concerned = [c for c in self._connections.values() if self._needs_push(c, request)]
         for connection in concerned:
-            self._queue.enqueue(connection, request)
+            self._pushes_waiting.enqueue(connection, request)
         return len(concerned)
 
     def _is_behind(self, connection: Connection[C], /, *, pushing: bool) -> bool:
         """Return whether there may be something newer than a connection was sent."""
-        if self._queue.is_behind(connection, taken=pushing):
+        if self._pushes_waiting.is_behind(connection, taken=pushing):
             return True
         gathered = (self._debouncer.waiting, self._incremental_debouncer.waiting)
         return any(r is not None and self._needs_push(connection, r) for r in gathered)
@@ -331,24 +335,10 @@ class XdsServer(Generic[C]):
         self._next_version()
         for connection in self._connections.values():
             if connection.watches(self._client_observers.type_urls):
-                self._queue.enqueue(connection, request)
+                self._pushes_waiting.enqueue(connection, request)
 
-    async def _send_pushes(self) -> None:
-        while True:
-            taken = await self._queue.dequeue()
-            if taken is None:
-                return  # It was shut down, which this server never does.
-            connection, request = taken
-            permit = (
-                self._throttle.unlimited()
-                if connection.reads_slowly
-                else await self._throttle.acquire()
-            )
-            if connection.client.id in self._connections:
-                permit.release_after(self.config.slow_client_s)
-                done = partial(self._queue.mark_done, connection)
-                connection.start_push(Push(request=request, permit=permit, done=done))
-                del done
-            else:
-                permit.release()
-            del connection, request, permit, taken  # not kept until the next push
+    def _start_push(
+        self, connection: Connection[C], request: PushRequest, permit: PushPermit
+    ) -> None:
+        done = partial(self._pushes_waiting.mark_done, connection)
+        connection.start_push(Push(request=request, permit=permit, done=done))

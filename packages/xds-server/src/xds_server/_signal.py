@@ -8,11 +8,13 @@ import asyncio
 class Signal:
     """Set by any task, and waited for by one task at a time."""
 
-    __slots__ = ("_set", "_waiter")
+    __slots__ = ("_loop", "_set", "_waiter")
 
     def __init__(self) -> None:
         self._set = False
         self._waiter: asyncio.Future[None] | None = None
+        # Asking for the running loop is a system call (`getpid`) until Python 3.12.
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     def set(self) -> None:
         """Wake the task that waits, or the next one to wait before it is cleared."""
@@ -30,7 +32,9 @@ class Signal:
 
     def wait(self) -> asyncio.Future[None]:
         """Return a future that is done when it is set; a coroutine's frame would cost memory."""
-        self._waiter = asyncio.get_running_loop().create_future()
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+        self._waiter = self._loop.create_future()
         if self._set:
             self._waiter.set_result(None)
         return self._waiter

@@ -163,6 +163,13 @@ class Metrics:
         ):
             registry.register(count)
 
+    def sent(self, short: str, *, size: int, push_s: float, send_s: float) -> None:
+        """Count a response of a type that went out."""
+        self.push_time.labels(short).observe(push_s)
+        self.send_time.observe(send_s)
+        self.size.labels(short).observe(size)
+        self.pushes.inc(short)
+
     def rejected(self, short: str) -> None:
         self.rejects.inc(short)
         if short in self.rejects_of:

@@ -25,11 +25,16 @@ class _Silent:
     def observe(self, _: float) -> None: ...
 
 
+_SILENT = _Silent()
+
+
 class _NoMetrics:
     def __getattr__(self, _: str) -> _Silent:
-        return _Silent()
+        return _SILENT
 
     def rejected(self, _: str) -> None: ...
+
+    def sent(self, _: str, **_measured: float) -> None: ...
 
 
 def no_metrics() -> Metrics:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from sys import intern
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import grpc
 from envoy.service.discovery.v3 import discovery_pb2
@@ -58,8 +58,7 @@ class DeltaRequest:
     error: ClientError | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parsed:
+class Parsed(NamedTuple):
     """A request, and its node, which a client need send in the first request only."""
 
     request: SotwRequest | DeltaRequest

@@ -8,9 +8,7 @@ anything for a while, the next clients get permits.
 from __future__ import annotations
 
 import asyncio
-from functools import partial
-
-from xds_server._signal import Signal
+from collections.abc import Callable
 
 _PATIENCE_S = 0.25
 """With all permits given, the others wait no longer than this without one being released.
@@ -24,51 +22,65 @@ really does not read is waited for once: it needs no permit while a response to 
 class PushPermit:
     """The permission to write to one client; it can be released many times, and counts once."""
 
-    __throttle__ = ("_throttle", "_timer")
+    __slots__ = ("_throttle",)
 
     def __init__(self, throttle: PushThrottle | None) -> None:
         self._throttle = throttle
-        self._timer: asyncio.TimerHandle | None = None
-
-    def release_after(self, seconds: float) -> None:
-        """Release it after so many seconds at the latest."""
-        if self._throttle is not None:
-            self._timer = asyncio.get_running_loop().call_later(seconds, self.release)
 
     def release(self) -> None:
         """Give the permit back."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
         if self._throttle is not None:
             throttle, self._throttle = self._throttle, None
             throttle._released(self)
 
 
 class PushThrottle:
-    """A bounded number of permits, for one task to give out."""
+    """A bounded number of permits, each given back after `longest_s` at the latest.
 
-    def __init__(self, number: int, *, patience_s: float = _PATIENCE_S) -> None:
+    There are two timers at most, however many permits are given: a timer for each would cost more
+    than the permit.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        *,
+        longest_s: float,
+        room: Callable[[], None],
+        patience_s: float = _PATIENCE_S,
+    ) -> None:
+        """`room` is called when `take` found no permit and one may be free again."""
         self._number = self._allowed = number
+        self._longest_s = longest_s
         self._patience_s = patience_s
-        # Permits of clients that are expected to read; those of clients that don't are dropped.
-        self._held: set[PushPermit] = set()
+        self._room = room
+        # Permits of clients that are expected to read, and when each is given back at the latest,
+        # the first to be given back first. Those of clients that don't read are dropped.
+        self._held: dict[PushPermit, float] = {}
         self._holders_ignored = False
-        self._freed = Signal()
-        self._timer: asyncio.TimerHandle | None = None
+        self._blocked_since: float | None = None
+        self._looked_again = False
+        self._patience: asyncio.TimerHandle | None = None
+        self._expiry: asyncio.TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
 
-    async def acquire(self) -> PushPermit:
-        """Return a permit, as soon as one is free or the clients that have them do not read."""
-        while len(self._held) >= self._allowed:
-            self._freed.clear()
-            self._watch()
-            try:
-                await self._freed.wait()
-            finally:
-                if self._timer is not None:
-                    self._timer.cancel()
+    def take(self) -> PushPermit | None:
+        """Return a permit, or None if none is free and the clients that have them may yet read."""
+        loop = self._loop
+        if loop is None:
+            loop = self._loop = asyncio.get_running_loop()
+        if len(self._held) >= self._allowed:
+            if self._blocked_since is None:
+                self._blocked_since = loop.time()
+                self._looked_again = False
+            if self._patience is None:
+                at = self._blocked_since + self._patience_s
+                self._patience = loop.call_at(at, self._lose_patience, loop)
+            return None
         permit = PushPermit(self)
-        self._held.add(permit)
+        self._held[permit] = at = loop.time() + self._longest_s
+        if self._expiry is None:
+            self._expiry = loop.call_at(at, self._expire, loop)
         return permit
 
     @staticmethod
@@ -76,30 +88,54 @@ class PushThrottle:
         """Return a permit that does not count, for a client that is not written to just now."""
         return PushPermit(None)
 
-    def _watch(self, *, again: bool = False) -> None:
-        loop = asyncio.get_running_loop()
-        due_at = loop.time() + self._patience_s
-        self._timer = loop.call_at(
-            due_at, partial(self._stop_counting_holders, due_at, again=again)
-        )
+    def close(self) -> None:
+        """Forget all permits and stop the timers; it may be used again, in another loop too."""
+        for timer in (self._patience, self._expiry):
+            if timer is not None:
+                timer.cancel()
+        self._patience = self._expiry = self._blocked_since = self._loop = None
+        self._held.clear()
 
-    def _stop_counting_holders(self, due_at: float, *, again: bool) -> None:
-        late_s = asyncio.get_running_loop().time() - due_at
-        if late_s > self._patience_s and not self._holders_ignored and not again:
+    def _expire(self, loop: asyncio.AbstractEventLoop) -> None:
+        now = loop.time()
+        self._expiry = None
+        while self._held:
+            permit, at = next(iter(self._held.items()))
+            if at > now:
+                self._expiry = loop.call_at(at, self._expire, loop)
+                return
+            permit.release()
+
+    def _lose_patience(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Stop counting the clients that have permits, if none was released for a while."""
+        self._patience = None
+        if self._blocked_since is None:
+            return
+        due_at = self._blocked_since + self._patience_s
+        late_s = loop.time() - due_at
+        if late_s < 0:  # A permit was released since the timer was set.
+            self._patience = loop.call_at(due_at, self._lose_patience, loop)
+            return
+        if late_s > self._patience_s and not self._holders_ignored and not self._looked_again:
             # The loop was busy, so that no client could be seen to read: look again, once. A loop
             # that is always busy is no reason to hold up the others for ever.
-            self._watch(again=True)
+            self._looked_again = True
+            self._blocked_since = loop.time()
+            at = self._blocked_since + self._patience_s
+            self._patience = loop.call_at(at, self._lose_patience, loop)
             return
         self._held.clear()
         if self._holders_ignored:
             # More each time, so that a thousand clients that do not read cost a few waits, not ten.
             self._allowed *= 2
         self._holders_ignored = True
-        self._freed.set()
+        self._blocked_since = None
+        self._room()
 
     def _released(self, permit: PushPermit) -> None:
-        if permit in self._held:
-            self._held.discard(permit)
+        if self._held.pop(permit, None) is not None:
             self._allowed = self._number
             self._holders_ignored = False
-            self._freed.set()
+            if self._blocked_since is not None:
+                self._blocked_since = None
+                self._room()

@@ -10,16 +10,15 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import grpc
 
 from mesh_lifecycle import in_background
 from xds_server._errors import NotRead, Refused, StreamRefused
 from xds_server._signal import Signal
-from xds_server.monitoring._status import ClientStatus, Nack, PushStatus
+from xds_server.monitoring._status import ClientStatus, Nack
 from xds_server.protocol._request import DeltaRequest, SotwRequest
 from xds_server.protocol._resource import Resource
 from xds_server.protocol._response import Response
@@ -30,7 +29,7 @@ from xds_server.sources._generated import Generated
 from xds_server.sources._generator import Client
 from xds_server.streams._dependencies import Dependencies
 from xds_server.streams._inbox import Inbox, Parse, Read
-from xds_server.streams._last_push import PushCounts
+from xds_server.streams._last_push import LastPush, PushCounts
 from xds_server.streams._limits import check_names, check_response
 from xds_server.streams._stream_log import log_not_read, log_refusal, log_sent, log_too_large
 from xds_server.streams._unserved import MAX_A_STREAM as MAX_UNSERVED
@@ -45,8 +44,7 @@ C = TypeVar("C")
 Write = Callable[[bytes], Awaitable[None]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Push:
+class Push(NamedTuple):
     """A push for one connection: its request, its permit, and what to call when it is over."""
 
     request: PushRequest
@@ -63,12 +61,14 @@ class Connection(Generic[C]):
         "_closed_because",
         "_connected_since",
         "_delta",
+        "_idle",
         "_inbox",
         "_last_push",
         "_push",
         "_push_counts",
         "_push_stuck",
         "_pushing",
+        "_queries",
         "_server",
         "_state",
         "_wake",
@@ -98,9 +98,11 @@ class Connection(Generic[C]):
         self._push: Push | None = None
         self._pushing: Iterator[Response | None] | None = None
         self._push_counts: PushCounts | None = None
-        self._last_push: PushStatus | None = None
+        self._last_push: LastPush | None = None
         self._push_stuck = False
         self._catching_up = False
+        self._idle = False
+        self._queries: tuple[Query, ...] = ()
         self._writing = self._was_slow = False
         self._worker: asyncio.Task[object] | None = None
         self._closed_because: Refused | None = None
@@ -162,7 +164,7 @@ class Connection(Generic[C]):
                 type_url: subscription.status(wall_offset=wall_offset)
                 for type_url, subscription in self._state.subscriptions.items()
             },
-            last_push=self._last_push,
+            last_push=None if self._last_push is None else self._last_push.status(),
         )
 
     def sent_resources(self) -> Mapping[str, tuple[Resource, ...]]:
@@ -179,7 +181,7 @@ class Connection(Generic[C]):
             # A TaskGroup would leave every stream that is cancelled to the garbage collector: until
             # Python 3.13 its frame and the error in it hold each other.
             async with in_background(
-                self._inbox.receive(read), name=f"xds reader {self.client.id}"
+                self._inbox.receive(read, self._take_in_idle), name=f"xds reader {self.client.id}"
             ):
                 await self._work(write)
         except asyncio.CancelledError:
@@ -199,8 +201,13 @@ class Connection(Generic[C]):
     async def _work(self, write: Write) -> None:
         while True:
             # Requests before pushes: their clients wait, and a push may wait for a request.
-            if (request := self._inbox.pop()) is not None:
-                await self._handle_request(request, write)
+            if self._queries:
+                queries, self._queries = self._queries, ()
+                await self._send_answers(queries, write)
+            elif (request := self._inbox.pop()) is not None:
+                asked = self._take_in(request)
+                if asked is not None and (asked or self._state.has_pending()):
+                    await self._send_answers(asked, write)
                 self._push_stuck = False
             elif self._inbox.ended:
                 return
@@ -209,10 +216,12 @@ class Connection(Generic[C]):
             elif not self._state.has_pending() or not await self._send_answers((), write):
                 self._wake.clear()
                 next_due_at = self._state.next_due_at()
+                self._idle = True
                 if next_due_at is None:
                     await self._wake.wait()
                 else:
                     await self._wait_until(next_due_at)
+                self._idle = False
 
     async def _wait_until(self, next_due_at: float) -> None:
         """Wait for something to do, or for the time at which a push goes on without the client."""
@@ -225,11 +234,25 @@ class Connection(Generic[C]):
         self._wake.set()
         await asyncio.get_running_loop().create_future()  # It wakes the worker once.
 
-    async def _handle_request(self, request: SotwRequest | DeltaRequest, write: Write) -> None:
+    def _take_in_idle(self, request: SotwRequest | DeltaRequest) -> bool:
+        """Take in a request if the worker waits, and wake it if there is anything to do now.
+
+        Between two steps of the worker it is left to it: the state must not change meanwhile.
+        """
+        if not self._idle or self._wake.is_set():
+            return False
+        self._queries = self._take_in(request) or ()
+        self._push_stuck = False
+        if self._queries or self._push_is_due() or self._state.is_waiting():
+            self._wake.set()
+        return True
+
+    def _take_in(self, request: SotwRequest | DeltaRequest) -> tuple[Query, ...] | None:
+        """Take in a request; return the queries to answer now, None if no answer may be made."""
         self._server.observer.received(self.client, request)
         type_url = request.type_url
         if type_url not in self._server.generators and not self._answers_unserved(type_url):
-            return
+            return None
         before = self._nack_of(type_url)
         received = self._state.receive(request)
         check_names(self._state.subscriptions.get(type_url), config=self._server.config)
@@ -240,8 +263,8 @@ class Connection(Generic[C]):
             self._server.metrics.expired_nonces.inc(short_name(type_url))
         if received.queries and self._must_catch_up(received.queries):
             self._state.defer(received.queries)
-        elif received.queries or self._state.has_pending():
-            await self._send_answers(received.queries, write)
+            return None
+        return received.queries
 
     async def _send_answers(self, queries: tuple[Query, ...], write: Write) -> bool:
         """Answer queries, and send responses that are due; return whether any was sent."""
@@ -303,7 +326,7 @@ class Connection(Generic[C]):
             if self._push is not None:
                 metrics.convergence_time.observe(monotonic() - self._push.request.started)
             if self._push_counts is not None:
-                self._last_push = self._push_counts.status(
+                self._last_push = self._push_counts.finished(
                     self._state.subscriptions,
                     reasons=described.reasons,
                     at=self._server.clock.now(),
@@ -327,35 +350,41 @@ class Connection(Generic[C]):
             if response is None:
                 self._push_stuck = True
                 break
-            made = monotonic()
-            await self._write(response, write)
+            took_s = await self._write(response, write)
             sent = monotonic()
-            short = short_name(response.type_url)
-            metrics.push_time.labels(short).observe(sent - started)
-            metrics.send_time.observe(sent - made)
-            metrics.size.labels(short).observe(len(response.data))
-            metrics.pushes.inc(short)
+            metrics.sent(
+                short_name(response.type_url),
+                size=len(response.data),
+                push_s=sent - started,
+                send_s=took_s,
+            )
             if counts is not None:
                 counts.add(response)
             self._server.observer.sent(self.client, response)
             log_sent(response, client=self.client.id)
             any_sent = True
-            started = monotonic()
+            started = sent
         return any_sent
 
-    async def _write(self, response: Response, write: Write) -> None:
-        self._check_response(response)
+    async def _write(self, response: Response, write: Write) -> float:
+        """Write a response, and return the seconds it took the client to read it."""
+        config, data = self._server.config, response.data
+        if len(data) > config.max_message_bytes:
+            self._refuse_response(response)
         pending_writes = self._server.pending_writes
-        pending_writes.begin(self, len(response.data))
+        pending_writes.begin(self, len(data))
         self._writing = True
+        took_s = 0.0
         try:
-            await write(response.data)
+            await write(data)
         finally:
             self._writing = False
-            self._was_slow = pending_writes.end(self) > self._server.config.slow_client_s
+            took_s = pending_writes.end(self)
+            self._was_slow = took_s > config.slow_client_s
+        return took_s
 
-    def _check_response(self, response: Response) -> None:
-        """Raise `StreamRefused` if gRPC would end the stream, as it does without the reason."""
+    def _refuse_response(self, response: Response) -> None:
+        """Raise `StreamRefused`, as gRPC would end the stream without telling the reason."""
         try:
             check_response(response, config=self._server.config)
         except StreamRefused:

@@ -17,6 +17,8 @@ _MOST_WAITING = 8
 Read = Callable[[], Awaitable[object]]
 """Returns the next message of a client, or anything but bytes when there are no more."""
 Parse = Callable[[bytes], SotwRequest | DeltaRequest]
+TakeIn = Callable[[SotwRequest | DeltaRequest], bool]
+"""Takes in a request at once, or returns False if the worker has to."""
 
 
 class Inbox:
@@ -52,10 +54,12 @@ class Inbox:
         self._space.set()
         return self._requests.pop(0)
 
-    async def receive(self, read: Read) -> None:
+    async def receive(self, read: Read, take_in: TakeIn) -> None:
         """Receive until the client sends no more, then wait to be cancelled.
 
-        Raises `BadRequest`.
+        With no other request before it, a request goes to `take_in` first: most are ACKs, which
+        need no worker, and waking it takes longer than all else. Raises `Refused`, as `take_in`
+        does, and `BadRequest`.
         """
         while isinstance(data := await read(), bytes):
             while len(self._requests) >= _MOST_WAITING:
@@ -63,8 +67,10 @@ class Inbox:
                 await self._space.wait()
             if self._rate is not None:
                 await self._rate.admit()
-            self._requests.append(self._parse(data))
-            self._wake.set()
+            request = self._parse(data)
+            if self._requests or not take_in(request):
+                self._requests.append(request)
+                self._wake.set()
         self.ended = True
         self._wake.set()
         await asyncio.get_running_loop().create_future()  # The worker ends when it has handled all.

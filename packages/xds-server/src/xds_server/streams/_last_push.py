@@ -5,11 +5,29 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
+from types import MappingProxyType
+from typing import NamedTuple, TypeAlias
 
 from xds_server.monitoring._status import PushStatus, TypePush
 from xds_server.protocol._resources_by_name import NO_NAMES
 from xds_server.protocol._response import Response
 from xds_server.subscriptions._subscription import Subscription
+
+_Counts: TypeAlias = tuple[tuple[str, int, int, int], ...]
+"""By type: the numbers of resources that were sent, were removed, and are unchanged."""
+
+
+class LastPush(NamedTuple):
+    """The last push to one client; the times of a thousand of them are made plain when asked."""
+
+    reasons: tuple[str, ...]
+    at: float
+    types: Mapping[str, TypePush]
+
+    def status(self) -> PushStatus:
+        """Return the push as operators are told of it."""
+        at = datetime.fromtimestamp(self.at, tz=UTC)
+        return PushStatus(reasons=self.reasons, at=at, types=self.types)
 
 
 class PushCounts:
@@ -32,30 +50,25 @@ class PushCounts:
         if response.removed:
             self._removed[type_url] = self._removed.get(type_url, NO_NAMES) | response.removed
 
-    def status(
+    def finished(
         self, subscriptions: Mapping[str, Subscription], *, reasons: tuple[str, ...], at: float
-    ) -> PushStatus:
-        """Return the status of the push when it was sent completely, `at` (Unix seconds)."""
-        return PushStatus(
-            reasons=reasons,
-            at=datetime.fromtimestamp(at, tz=UTC),
-            types=self._types(subscriptions),
-        )
-
-    def _types(self, subscriptions: Mapping[str, Subscription]) -> dict[str, TypePush]:
-        """Return the counts of every type that the client watches."""
-        return {
-            type_url: self._count(type_url, subscription)
-            for type_url, subscription in subscriptions.items()
-        }
-
-    def _count(self, type_url: str, subscription: Subscription) -> TypePush:
-        sent = len(self._sent.get(type_url, ()))
-        removed = len(self._removed.get(type_url, ()))
-        return _type_push(sent, removed, max(0, len(subscription.client_has) - sent))
+    ) -> LastPush:
+        """Return the push when it was sent completely, `at` (Unix seconds), with all types."""
+        counts: list[tuple[str, int, int, int]] = []
+        for type_url, subscription in subscriptions.items():
+            sent = len(self._sent.get(type_url, ()))
+            removed = len(self._removed.get(type_url, ()))
+            unchanged = max(0, len(subscription.client_has) - sent)
+            counts.append((type_url, sent, removed, unchanged))
+        return LastPush(reasons, at, _types(tuple(counts)))
 
 
 @lru_cache(maxsize=1024)
-def _type_push(sent: int, removed: int, unchanged: int) -> TypePush:
-    """One object for all clients of which the numbers are the same."""
-    return TypePush(sent=sent, removed=removed, unchanged=unchanged)
+def _types(counts: _Counts) -> Mapping[str, TypePush]:
+    """Return one mapping for all clients of which the numbers are the same."""
+    return MappingProxyType(
+        {
+            type_url: TypePush(sent=sent, removed=removed, unchanged=unchanged)
+            for type_url, sent, removed, unchanged in counts
+        }
+    )

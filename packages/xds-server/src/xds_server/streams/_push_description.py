@@ -31,8 +31,18 @@ class PushDescriptions:
     def __init__(self, config: ServerConfig, *, metrics: Metrics) -> None:
         self._config = config
         self._metrics = metrics
-        self.of = lru_cache(maxsize=_PUSHES_UNDER_WAY)(self._describe)
-        """Returns the description of a push request; of None: of an answer to a request."""
+        self._described = lru_cache(maxsize=_PUSHES_UNDER_WAY)(self._describe)
+        self._last: tuple[PushRequest, PushDescription] | None = None
+
+    def of(self, push: PushRequest | None) -> PushDescription:
+        """Return the description of a push request; of None: of an answer to a request."""
+        last = self._last
+        if last is not None and last[0] is push:
+            return last[1]  # A request is hashed with all of its keys, for each client anew.
+        description = self._described(push)
+        if push is not None:
+            self._last = (push, description)
+        return description
 
     def _describe(self, push: PushRequest | None) -> PushDescription:
         reasons = () if push is None else push.described_reasons()

@@ -27,7 +27,13 @@ from xds_server.protocol._type_urls import (
 from xds_server.protocol._watch import Watch
 from xds_server.sources._generated import Generated
 from xds_server.subscriptions._stream_state import StreamState
-from xds_server.subscriptions._subscription import WILDCARD, Query, RequestOutcome, Subscription
+from xds_server.subscriptions._subscription import (
+    NO_OUTCOME,
+    WILDCARD,
+    Query,
+    RequestOutcome,
+    Subscription,
+)
 
 
 class DeltaState(StreamState[DeltaRequest]):
@@ -58,6 +64,8 @@ class DeltaState(StreamState[DeltaRequest]):
         if request.type_url == ENDPOINT and subscription.is_answered:
             self.warming.endpoints_confirmed()
         queries = self._resubscribe(subscription, request)
+        if not queries and not stale and request.error is None:
+            return NO_OUTCOME
         return RequestOutcome(queries=queries, refused=request.error, stale=stale)
 
     def _subscribe(self, request: DeltaRequest) -> tuple[Query, ...]:
@@ -134,10 +142,11 @@ class DeltaState(StreamState[DeltaRequest]):
         state = generated.wanted_by(query.watch)
         complete = _complete(query, generated)
         new, gone = client_has.difference(state, complete=complete)
-        if len(new) != len(state) and (resend := self._names_to_resend(query, state)) - new.keys():
+        resend = self._names_to_resend(query, state)
+        if resend and len(new) != len(state) and resend - new.keys():
             new = {name: r for name, r in state.items() if name in new or name in resend}
         gone = _gone(query, generated, state, client_has, vanished=gone)
-        unused = self._without_endpoints(subscription, gone)
+        unused = self._without_endpoints(subscription, gone) if gone else NO_NAMES
         self._record_sent(query.type_url, new)
         if query.requested and (
             not query.watch.wildcard or query.type_url not in {CLUSTER, ENDPOINT}

@@ -24,7 +24,13 @@ from xds_server.protocol._type_urls import CLUSTER, FULL_STATE, NAMED_ONLY
 from xds_server.protocol._watch import Watch
 from xds_server.sources._generated import Generated
 from xds_server.subscriptions._stream_state import StreamState
-from xds_server.subscriptions._subscription import WILDCARD, Query, RequestOutcome, Subscription
+from xds_server.subscriptions._subscription import (
+    NO_OUTCOME,
+    WILDCARD,
+    Query,
+    RequestOutcome,
+    Subscription,
+)
 
 
 class ClientClusters(NamedTuple):
@@ -77,7 +83,7 @@ class SotwState(StreamState[SotwRequest]):
             return RequestOutcome(queries=queries, refused=request.error)
         if not request.names and request.type_url in NAMED_ONLY:
             self.subscriptions.pop(request.type_url, None)
-            return RequestOutcome()
+            return NO_OUTCOME
         if subscription is None or not request.nonce or not subscription.nonce_sent:
             # Without a nonce, or with one of an older stream, it is not known what the client has.
             return RequestOutcome(queries=self._subscribe(request))
@@ -92,7 +98,8 @@ class SotwState(StreamState[SotwRequest]):
             subscription.record_ack(now=self._now())
             if request.type_url == CLUSTER:
                 self._unconfirmed = NO_NAMES
-        return RequestOutcome(queries=self._resubscribe(subscription, request))
+        queries = self._resubscribe(subscription, request)
+        return RequestOutcome(queries=queries) if queries else NO_OUTCOME
 
     def _subscribe(self, request: SotwRequest) -> tuple[Query, ...]:
         subscription = self.subscriptions.get(request.type_url)
@@ -215,7 +222,8 @@ class SotwState(StreamState[SotwRequest]):
             subscription.forget(filter(query.watch.covers, gone))
         elif generated.removed:
             subscription.forget(generated.removed.difference(state))
-        if len(new) != len(state) and (resend := self._names_to_resend(query, state)) - new.keys():
+        resend = self._names_to_resend(query, state)
+        if resend and len(new) != len(state) and resend - new.keys():
             new = {name: r for name, r in state.items() if name in new or name in resend}
         if not new:
             return None

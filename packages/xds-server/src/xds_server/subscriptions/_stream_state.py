@@ -129,6 +129,14 @@ class StreamState(ABC, Generic[R]):
                 return True
         return False
 
+    def is_waiting(self) -> bool:
+        """Return whether time or the client may bring on a response: else `next_due_at` is None."""
+        return (
+            self._hold_until_ack_s is not None
+            or self._waiting_since is not None
+            or self.has_pending()
+        )
+
     def can_answer(self, query: Query) -> bool:
         """Return whether the answer is sure not to be newer than the clusters of the client."""
         if query.type_url not in _REFER:
@@ -150,7 +158,7 @@ class StreamState(ABC, Generic[R]):
         All resources are generated when it begins. It yields None where it has to wait: the push
         then goes on when the client has sent another request, or at `next_due_at`.
         """
-        while any(self._must_wait_for_ack(type_url) for type_url in self.subscriptions):
+        while self._must_wait_for_acks():
             yield None
         contents = self._contents = self._generate_push(generate)
         for type_url in in_push_order(self.subscriptions):
@@ -171,14 +179,15 @@ class StreamState(ABC, Generic[R]):
         while self._must_wait_for_routes():
             yield None
         self._contents = None
-        yield from self.answers((), generate)
+        if self.has_pending():
+            yield from self.answers((), generate)
 
     def _generate_push(self, generate: Generate) -> PushContents:
         """Generate everything the client watches, as it is now; deferred queries come first."""
         deferred, self._deferred = self._deferred, ()
         watched = [
-            Query(type_url=type_url, watch=subscription.watch)
-            for type_url, subscription in self.subscriptions.items()
+            subscription.query
+            for subscription in self.subscriptions.values()
             if subscription.wildcard or subscription.names
         ]
         contents = PushContents([*deferred, *watched], generate)
@@ -249,6 +258,12 @@ class StreamState(ABC, Generic[R]):
             return True
         self._waiting_since = None
         return False
+
+    def _must_wait_for_acks(self) -> bool:
+        """Return whether the client still has time to answer the last response of any type."""
+        return self._hold_until_ack_s is not None and any(
+            map(self._must_wait_for_ack, self.subscriptions)
+        )
 
     def _must_wait_for_ack(self, type_url: str) -> bool:
         """Return whether the client still has time to answer the last response of a type."""
@@ -328,11 +343,7 @@ class StreamState(ABC, Generic[R]):
 
     def next_due_at(self) -> float | None:
         """Return when the responses that wait for the client go on without it."""
-        if (
-            self._hold_until_ack_s is None
-            and self._waiting_since is None
-            and not self.has_pending()
-        ):
+        if not self.is_waiting():
             return None
         times: list[float] = []
         if self._contents is None:
@@ -366,12 +377,12 @@ class StreamState(ABC, Generic[R]):
         subscription.forget(names)
         self.removals.set_pending(subscription, left)
 
-    def _names_to_resend(self, query: Query, state: Mapping[str, Resource]) -> set[str]:
+    def _names_to_resend(self, query: Query, state: Mapping[str, Resource]) -> frozenset[str]:
         """Return the names in `state` that are sent even if the client has them."""
         awaited = self.warming.awaited
-        resend = set(awaited & state.keys()) if awaited and query.type_url == ENDPOINT else set()
+        resend = awaited & state.keys() if awaited and query.type_url == ENDPOINT else NO_NAMES
         if query.force:
-            resend |= set(filter(query.watch.covers, state))
+            resend = resend.union(filter(query.watch.covers, state))
         return resend
 
     def _next_nonce(self) -> str:

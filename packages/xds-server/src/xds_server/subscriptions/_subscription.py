@@ -42,6 +42,10 @@ class RequestOutcome:
     stale: bool = False
 
 
+NO_OUTCOME = RequestOutcome()
+"""The outcome of an ACK."""
+
+
 class RemovalTime(NamedTuple):
     """When a resource that may still be referred to was removed, and when to tell, if known."""
 
@@ -85,6 +89,7 @@ class Subscription:
     nacks: int = 0
 
     _watch: Watch | None = None
+    _query: Query | None = None
 
     @property
     def watch(self) -> Watch:
@@ -94,6 +99,14 @@ class Subscription:
             watch = Watch(type_url=self.type_url, names=self.names, wildcard=self.wildcard)
             self._watch = watch
         return watch
+
+    @property
+    def query(self) -> Query:
+        """The query of a push; the same object until the names change."""
+        watch, query = self.watch, self._query
+        if query is None or query.watch is not watch:
+            query = self._query = Query(type_url=self.type_url, watch=watch)
+        return query
 
     @property
     def heartbeat_at(self) -> float | None:
