@@ -57,6 +57,27 @@ def test_each_module_that_contributors_are_sent_to_is_there(module: str) -> None
     assert (ROOT / module).is_file()
 
 
+AGENT = ROOT / "packages" / "agent"
+
+
+def variables_of_ours() -> list[str]:
+    """The names of the agent's own variables."""
+    table = AGENT / "src" / "mesh_agent" / "config" / "table" / "_variables.py"
+    return sorted(set(re.findall(r'"(MESH_AGENT_\w+)"', table.read_text())))
+
+
+def metrics_of_ours() -> list[str]:
+    """The names of the agent's own metrics."""
+    sources = (AGENT / "src" / "mesh_agent" / "status").glob("_*metrics.py")
+    found = (re.findall(r'"mesh_agent_(\w+)"', source.read_text()) for source in sources)
+    return sorted({name for names in found for name in names})
+
+
+@pytest.mark.parametrize("name", [*variables_of_ours(), *metrics_of_ours()])
+def test_each_variable_and_metric_of_the_agent_s_own_is_in_its_readme(name: str) -> None:
+    assert re.search(rf"`(?:mesh_agent_)?{name}\b", (AGENT / "README.md").read_text())
+
+
 @pytest.mark.parametrize("package", packages(), ids=lambda each: each.name)
 def test_each_readme_says_how_to_install_by_name_from_a_checkout_and_from_wheels(
     package: Package,

@@ -120,7 +120,7 @@ async def test_an_envoy_that_does_not_read_is_closed_logged_once_and_counted(
     start_relay: RelayStarter, caplog: pytest.LogCaptureFixture, responses: int
 ) -> None:
     first = Messages.response(Messages.cluster, version="1", nonce="1", bodies=(b"x",))
-    async with control_plane() as plane, start_relay(plane.address, send_timeout_s=2.0) as running:
+    async with control_plane() as plane, start_relay(plane.address, send_timeout_s=1.0) as running:
         async with (
             envoy_stream(running.socket_path) as envoy,
             connected(f"unix:{running.socket_path}", window=responses * (len(first) + 5)) as deaf,

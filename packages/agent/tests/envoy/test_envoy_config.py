@@ -193,6 +193,19 @@ def test_loads_are_reported_to_the_service_that_is_named(load: Load) -> None:
         assert bootstrap(load(environ)).load_reporting == expected
 
 
+@pytest.mark.parametrize(
+    "service",
+    [
+        {"envoy_grpc": {"cluster_name": "xds-grpc"}},
+        {"envoyGrpc": {"clusterName": "xds-grpc"}},
+    ],
+)
+def test_loads_are_reported_to_the_control_plane_by_the_relay(load: Load, service: JSON) -> None:
+    source = json.dumps({"api_type": "GRPC", "grpc_services": [service]})
+    config = load({"ISTIO_META_LOAD_STATS_CONFIG_JSON": source})
+    assert bootstrap(config).load_reporting == envoy_supervisor.LoadReportingService()
+
+
 def test_statistics_to_keep_come_from_the_proxy_config(load: Load) -> None:
     matcher = {
         "inclusionPrefixes": ["http.{pod_ip}_"],
@@ -392,7 +405,7 @@ def test_the_layer_a_field_came_from_is_named(load: Load, workload: Path) -> Non
         (
             {
                 "ISTIO_META_LOAD_STATS_CONFIG_JSON": json.dumps(
-                    {"grpc_services": [{"envoy_grpc": {"cluster_name": "xds-grpc"}}]}
+                    {"grpc_services": [{"envoy_grpc": {"cluster_name": "another"}}]}
                 )
             },
             "can't be carried; it must name one service by its address",

@@ -120,7 +120,18 @@ async def test_a_drain_that_envoy_does_not_hear_of_says_so() -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["/quitquitquit", "/drain", "/restart", "/debug/status", "/debug/config", "/debug/config_dump"],
+    [
+        "/quitquitquit",
+        "/drain",
+        "/restart",
+        "/debug/status",
+        "/debug/config",
+        "/debug/config_dump",
+        "/debug/dns",
+        "/debug/logging",
+        "/debug/control-plane",
+        "/debug/control-plane/syncz",
+    ],
 )
 @pytest.mark.parametrize("peer", ["10.0.0.1", "fe80::1%eth0", "2001:db8::1"])
 async def test_others_machines_are_refused(path: str, peer: str) -> None:

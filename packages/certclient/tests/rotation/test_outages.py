@@ -190,6 +190,10 @@ class Outage:
     longest_s: float
     attempts: int
 
+    @property
+    def lasts_s(self) -> float:
+        return 7200.0 if self.certificate else 1800.0
+
     def __str__(self) -> str:
         return f"{self.trouble.__name__}, with{'' if self.certificate else 'out'} a certificate"
 
@@ -201,11 +205,11 @@ class Outage:
     "outage",
     [
         Outage(trouble=away, certificate=True, longest_s=60, attempts=140),
-        Outage(trouble=away, certificate=False, longest_s=3, attempts=2220),
+        Outage(trouble=away, certificate=False, longest_s=3, attempts=560),
         Outage(trouble=silent, certificate=True, longest_s=60, attempts=75),
-        Outage(trouble=silent, certificate=False, longest_s=3, attempts=125),
+        Outage(trouble=silent, certificate=False, longest_s=3, attempts=36),
         Outage(trouble=denied, certificate=True, longest_s=60, attempts=140),
-        Outage(trouble=denied, certificate=False, longest_s=5, attempts=2420),
+        Outage(trouble=denied, certificate=False, longest_s=5, attempts=620),
     ],
     ids=str,
 )
@@ -217,7 +221,7 @@ async def test_the_pauses_of_a_long_outage_grow_and_are_bounded(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     authority = FakeAuthority(clock=clock)
-    config = replace(config, lifetime=timedelta(days=2), backoff=Backoff(jitter=0))
+    config = replace(config, lifetime=timedelta(hours=6), backoff=Backoff(jitter=0))
     tries = Backoff(initial_s=0.1, maximum_s=2.0, multiplier=2.0, jitter=0)
     retrying = RetryingAuthority(authority, backoff=tries, clock=clock)
     if not outage.certificate:
@@ -225,14 +229,14 @@ async def test_the_pauses_of_a_long_outage_grow_and_are_bounded(
     async with keep_fresh(config, retrying, clock=clock) as certificates:
         await clock.settle()
         outage.trouble(authority)
-        await clock.advance(86400 if outage.certificate else 0)
+        await clock.advance(3 * 3600 if outage.certificate else 0)
         caplog.clear()
-        await clock.advance(2 * 3600)
+        await clock.advance(outage.lasts_s)
         assert (certificates.latest is not None) is outage.certificate
     pauses = [
         vars(line)["next_attempt_in_s"] for line in caplog.records if "failed" in line.message
     ]
-    record(f"{outage}: {len(pauses)} attempts in 2 h", written(pauses))
+    record(f"{outage}: {len(pauses)} attempts in {outage.lasts_s / 60:g} min", written(pauses))
     # Without a certificate the longest pauses vary.
     shortest_s = outage.longest_s if outage.certificate else outage.longest_s * 0.6
     growing = list(takewhile(lambda pause: pause < shortest_s, pauses))

@@ -195,10 +195,10 @@ def _resolved(host: str) -> str | None:
 def _load_reporting(
     metadata: Mapping[str, JSON], problems: list[str]
 ) -> envoy_supervisor.LoadReportingService | None:
-    """Returns the service in an ApiConfigSource, which must name one by its address, without TLS.
+    """Returns the service in an ApiConfigSource: one named by its address, or the control plane.
 
-    A service named by a cluster would need one that the bootstrap does not have, and the relay
-    carries no load reports to the control plane.
+    `xds-grpc` is the cluster of the relay's socket, through which load reports pass. Another
+    cluster would be one that the bootstrap does not have.
     """
     value = metadata.get(_LOADS)
     if value is None or value == "":
@@ -219,11 +219,16 @@ def _load_reporting(
             rest.keys() - {"statPrefix"}
         ):
             pass
+        case {"envoy_grpc": {"cluster_name": "xds-grpc"}} | {
+            "envoyGrpc": {"clusterName": "xds-grpc"}
+        }:
+            return envoy_supervisor.LoadReportingService()
         case _:
             problems.append(
                 f"{where} can't be carried; it must name one service by its address, as in "
-                '{"grpc_services": [{"google_grpc": {"target_uri": "loads.example:443"}}]}; put '
-                "others into the file that ISTIO_BOOTSTRAP_OVERRIDE names"
+                '{"grpc_services": [{"google_grpc": {"target_uri": "loads.example:443"}}]}, or the '
+                'control plane by {"envoy_grpc": {"cluster_name": "xds-grpc"}}; '
+                "put others into the file that ISTIO_BOOTSTRAP_OVERRIDE names"
             )
             return None
     try:
