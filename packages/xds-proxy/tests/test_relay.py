@@ -249,6 +249,33 @@ async def test_a_refused_response_is_nacked_with_the_last_accepted_version(
                 assert recorder.taken == [b"good", b"better"]
 
 
+async def test_an_empty_response_is_acked_and_the_next_one_is_taken(
+    start_relay: RelayStarter,
+) -> None:
+    recorder = RecordingInterceptor()
+    async with (
+        control_plane() as plane,
+        start_relay(plane.address, interceptors=(recorder,)) as running,
+        envoy_stream(running.socket_path) as envoy,
+    ):
+        await envoy.send(Messages.request(Messages.listener))
+        upstream = await plane.accept()
+        for _ in range(2):
+            await upstream.receive()
+        each: tuple[tuple[bytes, ...], ...] = ((), (b"one",), (), (b"two",))
+        for number, bodies in enumerate(each):
+            version = f"v{number}"
+            await upstream.send(
+                Messages.response(
+                    Messages.name_table, version=version, nonce=version, bodies=bodies
+                )
+            )
+            ack = Messages.read_request(await upstream.receive())
+            assert (ack.version_info, ack.response_nonce) == (version, version)
+            assert not ack.HasField("error_detail")
+        assert recorder.taken == [b"one", b"two"]
+
+
 async def test_interceptors_read_delta_responses_in_the_one_shape(
     start_relay: RelayStarter,
 ) -> None:
