@@ -34,6 +34,13 @@ class Configured(NamedTuple):
     number: int
 
 
+class InSync(NamedTuple):
+    """Seconds from a control plane's start until Envoy had accepted all, and until it used it."""
+
+    accepted_s: float
+    in_use_s: float
+
+
 def _listener(configured: Configured) -> bytes:
     manager = hcm_pb2.HttpConnectionManager(stat_prefix="in")
     json_format.ParseDict(
@@ -79,15 +86,24 @@ async def _received(stream: ControlPlaneStream) -> bytes | None:
 
 
 async def _serve_stream(
-    stream: ControlPlaneStream, configured: Callable[[], Configured], *, delta: bool
+    stream: ControlPlaneStream,
+    configured: Callable[[], Configured],
+    accepted: set[str],
+    *,
+    delta: bool,
 ) -> None:
-    """Answer each first request with the configuration; fail on a nonce of another stream."""
+    """Answer each first request with the configuration; fail on a nonce of another stream.
+
+    accepted: is given the types that Envoy has accepted.
+    """
     request_type = discovery_pb2.DeltaDiscoveryRequest if delta else discovery_pb2.DiscoveryRequest
     known: set[str] = set()
     nonces: set[str] = set()
     while (raw := await _received(stream)) is not None:
         request = request_type.FromString(raw)
         assert not request.response_nonce or request.response_nonce in nonces
+        if request.response_nonce and not request.HasField("error_detail"):
+            accepted.add(request.type_url)
         if request.type_url in known:
             continue
         known.add(request.type_url)
@@ -158,27 +174,34 @@ async def test_a_flapping_control_plane_costs_no_request_and_no_stream_of_envoys
 ) -> None:
     address, configured = f"127.0.0.1:{free_port()}", Configured(free_port(), 0)
     results: list[bytes | None] = []
+    loop = asyncio.get_running_loop()
 
-    async def flap(relay_streams: Callable[[], int]) -> None:
+    async def flap(relay_streams: Callable[[], int]) -> InSync:
+        accepted: set[str] = set()
         async with asyncio.TaskGroup() as group, control_plane(address=address) as plane:
+            began = loop.time()
 
             async def accept() -> None:
                 while True:
                     stream = await plane.accept()
                     serving = _serve_stream(
-                        stream, lambda: configured, delta=api_type == "DELTA_GRPC"
+                        stream, lambda: configured, accepted, delta=api_type == "DELTA_GRPC"
                     )
                     group.create_task(serving, name="control plane")
 
             accepting = group.create_task(accept(), name="accepting")
+            await until(lambda: len(accepted) == 2, what="Envoy's answers")
+            accepted_s = loop.time() - began
             number = str(configured.number).encode()
             await until(
                 lambda: bool(results) and results[-1] == number,
                 what=f"configuration {number!r} in Envoy",
             )
+            in_use_s = loop.time() - began
             assert relay_streams() == 1
             await asyncio.sleep(half_s)
             accepting.cancel()
+        return InSync(accepted_s, in_use_s)
 
     async with (
         start_relay(address) as running,
@@ -193,10 +216,13 @@ async def test_a_flapping_control_plane_costs_no_request_and_no_stream_of_envoys
             results.clear()
             descriptors: list[int] = []
             memory: list[int] = []
+            tasks: list[int] = []
+            in_sync: list[InSync] = []
             for number in range(1, flaps + 1):
                 configured = configured._replace(number=number)
                 await asyncio.sleep(half_s)
-                await flap(streams)
+                in_sync.append(await flap(streams))
+                tasks.append(len(asyncio.all_tasks()))
                 gc.collect()
                 descriptors.append(len(os.listdir("/proc/self/fd")))  # noqa: PTH208
                 memory.append(_unique_bytes())
@@ -205,5 +231,8 @@ async def test_a_flapping_control_plane_costs_no_request_and_no_stream_of_envoys
             counters = running.relay.counters
             assert (counters.envoy_ended, streams()) == (0, 1)
             print("descriptors", descriptors, "unique", [each >> 10 for each in memory])  # noqa: T201
+            print("tasks", tasks, "requests", len(results), "failed", results.count(None))  # noqa: T201
+            print("after the last flap:", in_sync[-1], "at most:", max(in_sync))  # noqa: T201
             assert descriptors[-1] <= descriptors[0] + 2
+            assert tasks[-1] <= tasks[0] + 2
     assert counters.connection_failures >= flaps

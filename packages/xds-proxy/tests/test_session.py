@@ -61,9 +61,14 @@ class SessionMachine(RuleBasedStateMachine):
 
     # The control plane
 
-    @rule(type_url=TYPE_URLS, name=NAMES, bad=st.sampled_from([False, False, False, True]))
-    def change(self, type_url: str, name: str, *, bad: bool) -> None:
-        self.configuration.put(type_url, name, bad=bad and type_url == CLUSTER)
+    @rule(
+        type_url=TYPE_URLS,
+        name=NAMES,
+        content=st.integers(1, 3),
+        bad=st.sampled_from([False, False, False, True]),
+    )
+    def change(self, type_url: str, name: str, content: int, *, bad: bool) -> None:
+        self.configuration.put(type_url, name, content, bad=bad and type_url == CLUSTER)
         self._push(type_url)
 
     @rule(type_url=TYPE_URLS, name=NAMES)
@@ -77,8 +82,17 @@ class SessionMachine(RuleBasedStateMachine):
         plane_type = DeltaPlane if self.delta else SotwPlane
         self.plane = plane_type(self.configuration)
         self.streams += 1
-        for _, request in self.session.upstream_opened():
+        for _, request in self.session.upstream_opened(self._on_the_way()):
             self.upward.append(request)
+
+    def _on_the_way(self) -> dict[str, frozenset[str] | None]:
+        dialect, names = self.session.dialect, dict[str, frozenset[str] | None]()
+        raws = [(sent.type_url, sent.response) for sent in self.session.unanswered()]
+        for type_url, raw in [*raws, *((each.peeked.type_url, each.raw) for each in self.taken)]:
+            assert raw is not None
+            versions, removed = contents_of(dialect, raw, "")
+            names[type_url] = frozenset({*(names.get(type_url) or ()), *versions, *removed})
+        return names
 
     @precondition(lambda self: self.plane is not None)
     @rule()
@@ -166,6 +180,25 @@ class SessionMachine(RuleBasedStateMachine):
             }
             assert plane.resources_sent == len(sent | {again} - {None})
 
+    @rule(type_url=TYPE_URLS, name=NAMES, content=st.integers(1, 3), written=st.booleans())
+    def take_back(self, type_url: str, name: str, content: int, *, written: bool) -> None:
+        """A change is taken back while Envoy has not answered it and no stream is open."""
+        self.settle()
+        resources = self.configuration.resources[type_url]
+        before = dict(resources)
+        if resources.get(name) == 2 * content:
+            self.remove(type_url, name)
+        else:
+            self.change(type_url, name, content, bad=False)
+        while self.downward:
+            self.relay_reads()
+        while written and self.taken:
+            self.relay_writes()
+        self.disconnect()
+        resources.clear()
+        resources.update(before)
+        self.settle()
+
     @invariant()
     def envoy_is_known(self) -> None:
         if "envoy" in self.__dict__ and not self.taken and not self.envoy.inbox:
@@ -173,7 +206,7 @@ class SessionMachine(RuleBasedStateMachine):
                 held = self.session.held().get(type_url, {})
                 if self.delta:
                     assert {name: int(each.version) for name, each in held.items()} == has
-                elif not any(map(is_bad, self.configuration.resources[type_url].values())):
+                elif isinstance(self.envoy, SotwEnvoy) and not self.envoy.refused[type_url]:
                     assert set(has) <= set(held)
 
     def _check(self, type_url: str) -> None:
@@ -186,7 +219,8 @@ class SessionMachine(RuleBasedStateMachine):
         }
         has = self.envoy.has.get(type_url, {})
         if self.delta:
-            assert {k: v for k, v in has.items() if k in good} == good
+            bad_names = {name for name, number in there.items() if is_bad(number)}
+            assert {k: v for k, v in has.items() if k not in bad_names} == good
             refused = self.session.delivery_status.types.get(type_url)
             if refused is not None:
                 bad = {n for n, number in there.items() if is_bad(number)}

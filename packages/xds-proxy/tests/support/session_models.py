@@ -22,16 +22,19 @@ NODE = "sidecar~10.0.0.1~web.default~default.svc.cluster.local"
 
 @dataclass
 class Configuration:
-    """What the control planes have: a number by type and name. Odd hundreds are refused."""
+    """What the control planes have: a number by type and name. Odd numbers are refused.
+
+    The number is the version too, which so may come back, as that of a hash of the content does.
+    """
 
     resources: dict[str, dict[str, int]] = field(
         default_factory=lambda: {type_url: {} for type_url in TYPES}
     )
     version: int = 0
 
-    def put(self, type_url: str, name: str, *, bad: bool) -> None:
+    def put(self, type_url: str, name: str, content: int, *, bad: bool) -> None:
         self.version += 1
-        self.resources[type_url][name] = self.version * 2 + bad
+        self.resources[type_url][name] = content * 2 + bad
 
     def remove(self, type_url: str, name: str) -> None:
         self.version += 1
@@ -166,6 +169,8 @@ class SotwEnvoy:
         self.wanted: dict[str, set[str]] = {}
         self._version: dict[str, str] = {}
         self._nonce: dict[str, str] = {}
+        self.refused: dict[str, bool] = {}
+        """Whether it refused the newest response, and so has what it had before, of all names."""
         self._first = True
 
     def subscribe(self, type_url: str, names: set[str]) -> list[bytes]:
@@ -183,6 +188,7 @@ class SotwEnvoy:
         found = {name: int(number) for name, number in pairs}
         self._nonce[type_url] = message.nonce
         bad = [name for name, number in found.items() if is_bad(number)]
+        self.refused[type_url] = bool(bad)
         if bad:
             return [self._request(type_url, error=f"Error adding/updating cluster(s) {bad[0]}: x")]
         self._version[type_url] = message.version_info

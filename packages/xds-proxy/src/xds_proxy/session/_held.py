@@ -93,6 +93,13 @@ class HeldResources:
         for name in names:
             self._named.pop(name, None)
 
+    def forget_versions(self, names: Iterable[str], *, at: float) -> None:
+        """Envoy has each of these resources that it had before, but it is not known which."""
+        unknown = Held("", at)
+        for name in names:
+            if name in self._named:
+                self._named[name] = unknown
+
     def filter(self, keeps: Callable[[str], bool]) -> None:
         """Keep only some resources, by their names."""
         self._named = {name: held for name, held in self._named.items() if keeps(name)}

@@ -12,21 +12,18 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from xds_proxy._errors import WireError
-from xds_proxy.protocol._dialect import DELTA, Dialect, Request, Response
+from xds_proxy.protocol._dialect import DELTA, STATE_OF_THE_WORLD, Dialect, Request, Response
 from xds_proxy.protocol._wire import bytes_field, string_field, without
-from xds_proxy.session._held import WHOLE_STATE, Contents, Held, HeldResources
+from xds_proxy.session._held import WHOLE_STATE, Contents, Held
 from xds_proxy.session._refused_resources import refused_resources
-from xds_proxy.session._subscription import (
-    DeltaSubscription,
-    SotwSubscription,
-    Subscription,
-    held_versions,
-    subscription,
-)
+from xds_proxy.session._requested_type import OnTheWay, RequestedType
+from xds_proxy.session._subscription import DeltaSubscription, SotwSubscription, held_versions
 from xds_proxy.session._unanswered import Sent, Unanswered
 from xds_proxy.status._acks_and_nacks import DeliveryStatus
 
 _MAX_TYPES = 1024
+_SOTW_VERSION = frozenset({STATE_OF_THE_WORLD.request_version})
+_NOTHING: OnTheWay = {}
 
 
 class TooMuchError(Exception):
@@ -60,18 +57,6 @@ class Requested(NamedTuple):
     answered: list[Answered]
 
 
-class _Type:
-    """One type on Envoy's stream."""
-
-    __slots__ = ("current", "held", "subscription")
-
-    def __init__(self, dialect: Dialect, type_url: str) -> None:
-        self.subscription: Subscription = subscription(dialect, type_url)
-        self.held = HeldResources()
-        self.current: Sent | None = None
-        """The response that Envoy answered last: state of the world repeats its nonce."""
-
-
 class Session:
     """One stream of Envoy; synchronous, does no I/O.
 
@@ -99,7 +84,7 @@ class Session:
         """Whether there is an upstream stream."""
         self._now = now
         self._max_subscription_bytes = max_subscription_bytes
-        self._types: dict[str, _Type] = {}
+        self._types: dict[str, RequestedType] = {}
         self._unanswered = Unanswered(max_unanswered_bytes)
         self._subscription_bytes = 0
 
@@ -125,6 +110,9 @@ class Session:
             known = self._new_type(type_url, raw, request)
         self._note_subscription(known, raw, request)
         answered = self._unanswered.answered(type_url, request.nonce) if request.nonce else []
+        if self.dialect is DELTA:
+            # Each has an answer of its own, but for those that came before Envoy asked for any.
+            answered = answered[-1:]
         upstream = self._upstream_request(known, raw, request, answered)
         if answered:
             known.current = answered[-1]
@@ -152,7 +140,10 @@ class Session:
             if not self._comes_again(answered.sent):
                 self.delivery_status.resources_refused(type_url, reasons, versions, at=at)
             if type_url not in WHOLE_STATE or not reasons:
-                # Which of the others Envoy has got to is not known: it has what it had before.
+                # Envoy has got to some of the others, or to none, and does not tell.
+                if self.dialect is DELTA:
+                    others = [name for name in versions if name not in reasons]
+                    known.held.forget_versions(others, at=at)
                 return reasons
             versions = {name: each for name, each in versions.items() if name not in reasons}
         self._take(known, type_url, versions, removed, refused=reasons, at=at)
@@ -160,13 +151,16 @@ class Session:
 
     # From upstream
 
-    def upstream_opened(self) -> list[tuple[str, bytes]]:
+    def upstream_opened(self, on_the_way: OnTheWay = _NOTHING) -> list[tuple[str, bytes]]:
         """There is a new upstream stream.
 
         Returns the requests that subscribe anew, each with its type URL, in Envoy's order.
 
         In delta they name what Envoy has with its versions, one resource without its version: a
         control plane that has nothing new to say would otherwise look like one that hangs.
+
+        on_the_way: what is in the responses that Envoy has not answered. It is named without a
+        version, or it would stay with Envoy if the control plane has another or none by now.
         """
         self.generation += 1
         self.is_open = True
@@ -175,11 +169,13 @@ class Session:
         requests: list[tuple[str, bytes]] = []
         answer_is_sure = False
         for type_url, known in self._types.items():
-            held = known.held.versions if self.dialect is DELTA else _NOTHING
+            held = known.versions(on_the_way)
             if held and not answer_is_sure:
                 held = {**held, next(iter(held)): ""}
                 answer_is_sure = True
             if (again := known.subscription.again(held)) is not None:
+                if self.dialect is not DELTA and type_url in on_the_way:
+                    again = without(again, _SOTW_VERSION)
                 requests.append((type_url, again))
         if requests and self.node:
             type_url, first = requests[0]
@@ -212,6 +208,10 @@ class Session:
             return shown
         # The last occurrence of a field is the one that counts.
         return shown + string_field(self.dialect.response_nonce, nonce)
+
+    def unanswered(self) -> list[Sent]:
+        """Return the responses that Envoy has not answered, of each type the oldest first."""
+        return self._unanswered.all()
 
     def newest_sent(self, type_url: str) -> Sent | None:
         """Return the newest response of a type that Envoy has not answered."""
@@ -267,7 +267,7 @@ class Session:
         """Return the names that Envoy asks for, by type URL."""
         return {type_url: known.subscription.names() for type_url, known in self._types.items()}
 
-    def _note_subscription(self, known: _Type, raw: bytes, request: Request) -> None:
+    def _note_subscription(self, known: RequestedType, raw: bytes, request: Request) -> None:
         asked = known.subscription
         before = asked.size
         if isinstance(asked, DeltaSubscription):
@@ -285,10 +285,10 @@ class Session:
                 f" {self._max_subscription_bytes} bytes"
             )
 
-    def _new_type(self, type_url: str, raw: bytes, request: Request) -> _Type:
+    def _new_type(self, type_url: str, raw: bytes, request: Request) -> RequestedType:
         if len(self._types) >= _MAX_TYPES:
             raise TooMuchError(f"one stream asks for more than {_MAX_TYPES} types of resources")
-        known = self._types[type_url] = _Type(self.dialect, type_url)
+        known = self._types[type_url] = RequestedType(self.dialect, type_url)
         self.delivery_status.type_requested(type_url, names_versions=request.names_versions)
         if self.dialect is DELTA and request.names_versions:
             known.held.add(held_versions(raw, request), at=self._now())
@@ -312,7 +312,7 @@ class Session:
 
     def _take(
         self,
-        known: _Type,
+        known: RequestedType,
         type_url: str,
         versions: Mapping[str, str],
         removed: tuple[str, ...],
@@ -337,7 +337,7 @@ class Session:
             self.delivery_status.resources_accepted(type_url, (*versions, ""))
 
     def _upstream_request(
-        self, known: _Type, raw: bytes, request: Request, answered: list[Sent]
+        self, known: RequestedType, raw: bytes, request: Request, answered: list[Sent]
     ) -> bytes | None:
         """Return what the upstream stream gets of a request."""
         if not self.is_open:
@@ -358,12 +358,14 @@ class Session:
             return raw
         return raw + bytes_field(self.dialect.request_nonce, meant.nonce.encode())
 
-    def _repeated(self, known: _Type, nonce: str) -> Sent | None:
+    def _repeated(self, known: RequestedType, nonce: str) -> Sent | None:
         """Return the answered response whose nonce a changed subscription repeats."""
         current = known.current
         return current if current is not None and nonce and current.shown == nonce else None
 
-    def _distinct_nonce(self, known: _Type | None, peeked: Response, generation: int) -> str:
+    def _distinct_nonce(
+        self, known: RequestedType | None, peeked: Response, generation: int
+    ) -> str:
         """Return a nonce that Envoy cannot mean an earlier upstream stream's response by.
 
         In delta, each answer has its response's nonce, and the order tells which one is meant. In
@@ -391,6 +393,3 @@ class Session:
             return request
         number = self.dialect.request_node
         return bytes_field(number, self.node) + without(request, frozenset({number}))
-
-
-_NOTHING: Mapping[str, str] = {}

@@ -7,6 +7,7 @@ from collections import deque
 from xds_proxy.protocol._dialect import Response
 
 _MOST_OF_A_TYPE = 256
+_MOST_TYPES = 2048
 _OLDER_BYTES = 8 * 1024 * 1024
 
 
@@ -52,10 +53,16 @@ class Unanswered:
         """Return those of a type, the oldest first."""
         return self._types.get(type_url) or deque()
 
+    def all(self) -> list[Sent]:
+        """Return those of all types."""
+        return [sent for of_type in self._types.values() for sent in of_type]
+
     def add(self, sent: Sent) -> None:
         """A response goes to Envoy."""
         of_type = self._types.get(sent.type_url)
         if of_type is None:
+            if len(self._types) >= _MOST_TYPES:
+                return  # Envoy asks for fewer, and answers nothing that it has not asked for
             of_type = self._types[sent.type_url] = deque()
         of_type.append(sent)
         if len(of_type) > _MOST_OF_A_TYPE:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Protocol
 
 from xds_proxy._errors import WireError
@@ -44,6 +45,35 @@ class AcceptedResponses(Protocol):
             text of the refusal tells. A response that was refused is given only if it tells them,
             and Envoy has the others.
         """
+
+
+async def names_on_the_way(
+    dialect: Dialect, responses: Sequence[tuple[str, bytes | None]]
+) -> Mapping[str, AbstractSet[str] | None]:
+    """Return the resources in responses, by type URL; None for a type that can't be read.
+
+    responses: the type of each one and its content, None if it is not known any more.
+    """
+    if sum(len(content or b"") for _, content in responses) > _SMALL_BYTES:
+        return await asyncio.to_thread(_names, dialect, responses)
+    return _names(dialect, responses)
+
+
+def _names(
+    dialect: Dialect, responses: Sequence[tuple[str, bytes | None]]
+) -> Mapping[str, AbstractSet[str] | None]:
+    names: dict[str, set[str] | None] = {}
+    for type_url, content in responses:
+        of_type = names.setdefault(type_url, set())
+        try:
+            if content is None or of_type is None:
+                names[type_url] = None
+            else:
+                versions, removed = contents_of(dialect, content, "")
+                of_type.update(versions, removed)
+        except WireError:
+            names[type_url] = None
+    return names
 
 
 class Learning:

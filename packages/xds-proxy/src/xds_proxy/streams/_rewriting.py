@@ -115,6 +115,10 @@ class Rewriting:
         waiting.append(rewrite)
         await asyncio.wait([rewrite.finished], timeout=_QUICK_S)
 
+    def under_way(self) -> list[Rewrite]:
+        """Return the responses that have not been passed on."""
+        return [each for one in self._of_type.values() for each in one if not each.superseded]
+
     def again(self, type_url: str, name: str) -> None:
         """Rewrite a resource once more, and give it to Envoy, if a rewriter had changed it."""
         self._again.put_nowait((type_url, name))

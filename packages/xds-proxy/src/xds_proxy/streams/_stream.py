@@ -23,7 +23,7 @@ from xds_proxy.session._held import WHOLE_STATE
 from xds_proxy.session._session import Answered, Session, TooMuchError
 from xds_proxy.status._acks_and_nacks import DeliveryStatus
 from xds_proxy.streams._ends import Cause, End, Side, UpstreamEnd, malformed
-from xds_proxy.streams._learning import Learning
+from xds_proxy.streams._learning import Learning, names_on_the_way
 from xds_proxy.streams._rewriting import Rewrite, Rewriting
 from xds_proxy.streams._surroundings import Surroundings
 from xds_proxy.streams._upstream_stream import UpstreamStream
@@ -85,6 +85,8 @@ class Stream:
         self._feeding = self._feeding_of(around, dialect)
         self._to_envoy = MessageWriter(around.bounds.to_envoys, self._envoy_overdue)
         self._responses: asyncio.Queue[_ToEnvoy | End] = asyncio.Queue(maxsize=_RESPONSES_AHEAD)
+        self._ahead: dict[int, _ToEnvoy] = {}
+        """The responses in the queue, and those that wait for room in it."""
         self._dropped_types: set[str] = set()
         self._ended: asyncio.Future[End] = asyncio.get_running_loop().create_future()
         self.closed = asyncio.Event()
@@ -177,7 +179,8 @@ class Stream:
         if self._feeding is not None:
             await self._feeding.settled()
         await self._learning.settled()  # the new stream is told what Envoy has
-        subscriptions = self.session.upstream_opened()
+        on_the_way = await names_on_the_way(self._dialect, self._on_the_way())
+        subscriptions = self.session.upstream_opened(on_the_way)
         upstream = self._upstream = UpstreamStream(
             control_plane,
             dialect=self._dialect,
@@ -209,6 +212,7 @@ class Stream:
         """
         while not self._ended.done():
             response = await self._responses.get()
+            self._ahead.pop(id(response), None)
             if isinstance(response, End):
                 self.end(response)
                 return
@@ -331,7 +335,23 @@ class Stream:
             rewrite = Rewrite(response, peeked, generation=upstream.generation)
             await self._rewriting.add(self.session.node, rewrite)
         else:
-            await self._responses.put(_ToEnvoy(response, peeked, upstream.generation, response))
+            await self._pass_on(_ToEnvoy(response, peeked, upstream.generation, response))
+
+    async def _pass_on(self, response: _ToEnvoy) -> None:
+        self._ahead[id(response)] = response
+        try:
+            await self._responses.put(response)
+        except asyncio.CancelledError:
+            self._ahead.pop(id(response), None)
+            raise
+
+    def _on_the_way(self) -> list[tuple[str, bytes | None]]:
+        """Return type and content of the responses that Envoy has not answered."""
+        return [
+            *((sent.type_url, sent.response) for sent in self.session.unanswered()),
+            *((each.peeked.type_url, each.raw) for each in self._ahead.values()),
+            *((each.peeked.type_url, each.raw) for each in self._rewriting.under_way()),
+        ]
 
     def _record_upstream_end(self, end: UpstreamEnd) -> None:
         reachability, leading = self._around.reachability, self._leading
@@ -358,7 +378,7 @@ class Stream:
             )
 
     async def _rewritten(self, rewrite: Rewrite, shown: bytes) -> None:
-        await self._responses.put(_ToEnvoy(rewrite.raw, rewrite.peeked, rewrite.generation, shown))
+        await self._pass_on(_ToEnvoy(rewrite.raw, rewrite.peeked, rewrite.generation, shown))
 
     def _rewrite_refused(self, rewrite: Rewrite, reason: str) -> None:
         """Refuse a response in Envoy's place, which keeps what it has."""
@@ -398,7 +418,7 @@ class Stream:
         if self._rewriting.concerns(self.session.node, type_url):
             await self._rewriting.add(self.session.node, Rewrite(response, peeked, generation=0))
         else:
-            await self._responses.put(_ToEnvoy(response, peeked, 0, response))
+            await self._pass_on(_ToEnvoy(response, peeked, 0, response))
 
     # The agent's own types
 
