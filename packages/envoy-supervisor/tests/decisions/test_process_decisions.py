@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -442,7 +443,15 @@ class AnyHistory(RuleBasedStateMachine):
 
 
 TestAnyHistory = AnyHistory.TestCase
-TestAnyHistory.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestAnyHistory.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+
+
+class ManyMoreHistories(AnyHistory):
+    """The same, with as many histories as find what few do not."""
+
+
+TestManyMoreHistories = pytest.mark.slow(ManyMoreHistories.TestCase)
+TestManyMoreHistories.settings = settings(max_examples=300, stateful_step_count=40, deadline=None)
 
 
 def test_a_child_whose_parent_dies_is_not_waited_for() -> None:

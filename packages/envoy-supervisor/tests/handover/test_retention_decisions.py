@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -315,4 +316,12 @@ class AnyHistory(RuleBasedStateMachine):
 
 
 TestAnyHistory = AnyHistory.TestCase
-TestAnyHistory.settings = settings(max_examples=300, stateful_step_count=40, deadline=None)
+TestAnyHistory.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+class ManyMoreHistories(AnyHistory):
+    """The same, with as many histories as find what few do not."""
+
+
+TestManyMoreHistories = pytest.mark.slow(ManyMoreHistories.TestCase)
+TestManyMoreHistories.settings = settings(max_examples=600, stateful_step_count=40, deadline=None)
