@@ -47,7 +47,7 @@ def _labelled(name: str, text: str, label: str, values: dict[str, int]) -> Metri
 
 
 def _durations(counts: Counts) -> Metric:
-    bounds = [*(str(bound) for bound in mesh_dnsproxy.DURATION_BUCKETS_S), "+Inf"]
+    bounds = [*(f"{bound:g}" for bound in mesh_dnsproxy.DURATION_BUCKETS_S), "+Inf"]
     total, samples = 0, []
     for bound, number in zip(bounds, counts.duration_buckets, strict=True):
         total += number
