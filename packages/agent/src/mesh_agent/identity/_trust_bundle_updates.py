@@ -1,13 +1,13 @@
 """Takes the roots that the control plane announces out of the configuration stream."""
 
-from google.protobuf.message import DecodeError
-
 import certclient
 import xds_proxy
 from mesh_agent.identity._learned_roots import CONFIGURATION
 from mesh_identity import LearnedRoots
 from mesh_protos import type_urls
-from mesh_protos.proxy_config_pb2 import ProxyConfig
+from mesh_protowire import WireError, values_of
+
+_CA_CERTIFICATES_PEM = 34  # of istio.mesh.v1alpha1.ProxyConfig
 
 
 class TrustBundleUpdates:
@@ -35,7 +35,7 @@ class TrustBundleUpdates:
                 self._certificates.set_anchors(roots)
                 # Another order of the same roots is a change: the first is the one that signs.
                 self._certificates.request_renewal()
-        except (DecodeError, certclient.InvalidPem) as error:
+        except (WireError, certclient.InvalidPem) as error:
             raise xds_proxy.InterceptorRefused(str(error)) from error
         self._announced = roots
         if self._learned is not None:
@@ -50,7 +50,7 @@ class TrustBundleUpdates:
             roots = _roots_in(response)
             if not self._announced and not self._is_known(roots):
                 self._certificates.set_anchors(roots)
-        except (DecodeError, certclient.InvalidPem) as error:
+        except (WireError, certclient.InvalidPem) as error:
             raise xds_proxy.InterceptorRefused(str(error)) from error
 
     def _is_known(self, roots_pem: bytes) -> bool:
@@ -61,8 +61,8 @@ class TrustBundleUpdates:
 
 
 def _roots_in(response: bytes) -> bytes:
-    configs = [ProxyConfig.FromString(body) for body in xds_proxy.resource_bodies(response)]
-    return "\n".join(pem for config in configs for pem in config.ca_certificates_pem).encode()
+    bodies = xds_proxy.resource_bodies(response)
+    return b"\n".join(pem for body in bodies for pem in values_of(body, _CA_CERTIFICATES_PEM))
 
 
 def _each(pem: bytes) -> frozenset[bytes]:

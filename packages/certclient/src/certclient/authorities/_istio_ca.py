@@ -38,7 +38,7 @@ from mesh_identity import (
 )
 from mesh_lifecycle import Backoff, Clock, SystemClock
 from mesh_protos import CREATE_CERTIFICATE
-from mesh_protos.ca_pb2 import IstioCertificateRequest, IstioCertificateResponse
+from mesh_protowire import WireError, bytes_field, encode_struct, values_of, varint_field
 
 log = logging.getLogger("certclient.authorities")
 
@@ -63,6 +63,9 @@ _MAX_FILE_BYTES = 1 << 20
 _MAX_REASON = 300
 _MAX_RESPONSE_BYTES = MAX_ANSWER_BYTES + (64 << 10)
 """Longer answers are not read. The 64 KiB are for protobuf's encoding around the chain."""
+
+_CSR, _VALIDITY_DURATION, _METADATA = 1, 3, 4  # of IstioCertificateRequest
+_CERT_CHAIN = 1  # of IstioCertificateResponse
 
 _HEADER_NAME = re.compile(r"[a-z0-9_.-]+")
 _HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
@@ -208,26 +211,24 @@ class _IstioCa:
         self._token_fault_logged = False
 
     async def sign(self, csr_pem: bytes, *, lifetime: timedelta) -> tuple[bytes, ...]:
-        request = IstioCertificateRequest(
-            csr=csr_pem.decode("ascii"), validity_duration=int(lifetime.total_seconds())
-        )
-        request.metadata["CertSigner"] = self._config.cert_signer
+        request = _request(csr_pem, lifetime, cert_signer=self._config.cert_signer)
         token = await _token(self._config.token_path)
         self._log_token_fault(token)
         metadata = _call_metadata(self._config, token)
         async with await _new_channel(self._config, self._further_roots) as channel:
-            create_certificate = channel.unary_unary(
-                CREATE_CERTIFICATE,
-                request_serializer=IstioCertificateRequest.SerializeToString,
-                response_deserializer=IstioCertificateResponse.FromString,
-            )
+            create_certificate = channel.unary_unary(CREATE_CERTIFICATE)
             try:
                 response = await create_certificate(
                     request, metadata=metadata, timeout=self._config.timeout_s
                 )
             except grpc.aio.AioRpcError as error:
                 raise self._translated(error, token) from error
-        chain = tuple(part.encode() for part in response.cert_chain)
+        try:
+            chain = values_of(response, _CERT_CHAIN)
+        except WireError as error:
+            raise SigningRefused(
+                f"{self._config.address} answered with no certificate response: {error}"
+            ) from error
         if len(chain) < 2:
             raise SigningRefused(
                 f"{self._config.address} answered with a chain of {len(chain)} certificates, "
@@ -274,6 +275,15 @@ class _IstioCa:
             said = f"token {path} {token_facts(token, now=self._clock.now())}"
         certificate = self._config.client_certificate_path
         return said if certificate is None else f"{said}; client certificate {certificate}"
+
+
+def _request(csr_pem: bytes, lifetime: timedelta, *, cert_signer: str) -> bytes:
+    """Return a serialised `IstioCertificateRequest`; security/v1alpha1/ca.proto has the numbers."""
+    return (
+        bytes_field(_CSR, csr_pem)
+        + varint_field(_VALIDITY_DURATION, int(lifetime.total_seconds()))
+        + bytes_field(_METADATA, encode_struct({"CertSigner": cert_signer}))
+    )
 
 
 async def _new_channel(

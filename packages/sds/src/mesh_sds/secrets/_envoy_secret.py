@@ -1,17 +1,25 @@
-"""A secret in the form in which Envoy reads it, packed as an xDS resource."""
+"""A secret in the form in which Envoy reads it, packed as an xDS resource.
+
+https://www.envoyproxy.io/docs/envoy/latest/api-v3/extensions/transport_sockets/tls/v3/secret.proto
+
+The few fields are written one by one: the library with all of Envoy's messages would stay in the
+memory of each workload's agent.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from mesh_protowire import bytes_field, string_field, varint_field
 from mesh_sds.secrets._leaf_serial import leaf_serial
-from mesh_sds.secrets._private_key_provider import PrivateKeyProvider, write_provider
+from mesh_sds.secrets._private_key_provider import PrivateKeyProvider, provider_message
 from mesh_sds.secrets._secrets import Secret, TlsCertificate, TrustBundle
-from xds_server import Resource
+from xds_server import Resource, content_version, type_urls
 
-if TYPE_CHECKING:
-    from envoy.extensions.transport_sockets.tls.v3 import secret_pb2
+_INLINE_BYTES = 2  # of DataSource
+_NAME, _TLS_CERTIFICATE, _VALIDATION_CONTEXT = 1, 2, 4  # of Secret
+_CERTIFICATE_CHAIN, _PRIVATE_KEY, _PRIVATE_KEY_PROVIDER = 1, 2, 6  # of TlsCertificate
+_TRUSTED_CA, _CRL, _ONLY_VERIFY_LEAF_CERT_CRL = 1, 7, 14  # of CertificateValidationContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,34 +37,37 @@ def secret_resource(
     name: str, secret: Secret, *, provider: PrivateKeyProvider | None = None
 ) -> SecretResource:
     """Pack a secret as Envoy's `extensions.transport_sockets.tls.v3.Secret`."""
-    packed = Resource.pack(_envoy_secret(name, secret, provider), name=name)
+    if isinstance(secret, TlsCertificate):
+        content = bytes_field(_TLS_CERTIFICATE, _tls_certificate(secret, provider))
+    else:
+        content = bytes_field(_VALIDATION_CONTEXT, _validation_context(secret))
+    body = string_field(_NAME, name) + content
     return SecretResource(
         name=name,
-        type_url=packed.type_url,
-        body=packed.body,
-        version=packed.version,
+        type_url=type_urls.SECRET,
+        body=body,
+        version=content_version(body),
         serial=leaf_serial(secret.chain_pem) if isinstance(secret, TlsCertificate) else None,
     )
 
 
-def _envoy_secret(
-    name: str, secret: Secret, provider: PrivateKeyProvider | None
-) -> secret_pb2.Secret:
-    from envoy.extensions.transport_sockets.tls.v3 import secret_pb2
+def _tls_certificate(secret: TlsCertificate, provider: PrivateKeyProvider | None) -> bytes:
+    chain = _data_source(_CERTIFICATE_CHAIN, secret.chain_pem)
+    if provider is None:
+        return chain + _data_source(_PRIVATE_KEY, secret.private_key_pem)
+    message = provider_message(provider, secret.private_key_pem)
+    return chain + bytes_field(_PRIVATE_KEY_PROVIDER, message)
 
-    message = secret_pb2.Secret(name=name)
-    match secret:
-        case TlsCertificate():
-            certificate = message.tls_certificate
-            certificate.certificate_chain.inline_bytes = secret.chain_pem
-            if provider is None:
-                certificate.private_key.inline_bytes = secret.private_key_pem
-            else:
-                write_provider(certificate.private_key_provider, provider, secret.private_key_pem)
-        case TrustBundle():
-            context = message.validation_context
-            context.trusted_ca.inline_bytes = secret.roots_pem
-            if secret.crl_pem:
-                context.crl.inline_bytes = secret.crl_pem
-                context.only_verify_leaf_cert_crl = secret.crl_of_leaf_only
-    return message
+
+def _validation_context(secret: TrustBundle) -> bytes:
+    roots = _data_source(_TRUSTED_CA, secret.roots_pem)
+    if not secret.crl_pem:
+        return roots
+    leaf_only = b""
+    if secret.crl_of_leaf_only:
+        leaf_only = varint_field(_ONLY_VERIFY_LEAF_CERT_CRL, 1)
+    return roots + _data_source(_CRL, secret.crl_pem) + leaf_only
+
+
+def _data_source(number: int, content: bytes) -> bytes:
+    return bytes_field(number, bytes_field(_INLINE_BYTES, content))

@@ -6,12 +6,15 @@ The two that Istio knows, CryptoMB and QAT, are extensions of Envoy's contrib bu
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
+from mesh_protowire import bytes_field, string_field, varint_field
 from mesh_sds._errors import ConfigError
 
-if TYPE_CHECKING:
-    from envoy.extensions.transport_sockets.tls.v3 import common_pb2
+_PROVIDER_NAME, _TYPED_CONFIG, _FALLBACK = 1, 3, 4  # of PrivateKeyProvider
+_METHOD_KEY, _METHOD_POLL_DELAY = 1, 2  # of both providers' configurations
+_INLINE_BYTES = 2  # of DataSource
+_SECONDS, _NANOS = 1, 2  # of Duration
+_TYPE_URL, _VALUE = 1, 2  # of Any
 
 _PACKAGE = "type.googleapis.com/envoy.extensions.private_key_providers."
 _SHORTEST_POLL_DELAY = timedelta(milliseconds=1)
@@ -51,38 +54,21 @@ class PrivateKeyProvider:
             )
 
 
-def write_provider(
-    message: "common_pb2.PrivateKeyProvider", provider: PrivateKeyProvider, private_key_pem: bytes
-) -> None:
-    """Fill Envoy's `PrivateKeyProvider` message."""
-    message.provider_name = provider.accelerator.value
-    message.fallback = provider.fallback
-    message.typed_config.type_url = _CONFIG_TYPES[provider.accelerator]
-    message.typed_config.value = _method_config(provider.poll_delay, private_key_pem)
+def provider_message(provider: PrivateKeyProvider, private_key_pem: bytes) -> bytes:
+    """Return Envoy's serialised `PrivateKeyProvider`.
 
-
-def _method_config(poll_delay: timedelta, private_key_pem: bytes) -> bytes:
-    """Serialise either config: both have the key as field 1 and the delay as field 2.
-
-    Written by hand: xds-protos does not have these types of Envoy's contrib builds.
+    Both configurations have the key as field 1 and the delay as field 2.
     """
-    from envoy.config.core.v3 import base_pb2
-    from google.protobuf.duration_pb2 import Duration
-
-    key = base_pb2.DataSource(inline_bytes=private_key_pem)
-    delay = Duration()
-    delay.FromTimedelta(poll_delay)
-    return _field(1, key.SerializeToString()) + _field(2, delay.SerializeToString())
-
-
-def _field(number: int, value: bytes) -> bytes:
-    return bytes([number << 3 | 2]) + _varint(len(value)) + value
-
-
-def _varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
+    seconds, microseconds = divmod(provider.poll_delay // timedelta(microseconds=1), 1_000_000)
+    duration = b""
+    if seconds:
+        duration += varint_field(_SECONDS, seconds)
+    if microseconds:
+        duration += varint_field(_NANOS, microseconds * 1000)
+    key = bytes_field(_INLINE_BYTES, private_key_pem)
+    config = bytes_field(_METHOD_KEY, key) + bytes_field(_METHOD_POLL_DELAY, duration)
+    packed = string_field(_TYPE_URL, _CONFIG_TYPES[provider.accelerator])
+    packed += bytes_field(_VALUE, config)
+    message = string_field(_PROVIDER_NAME, provider.accelerator.value)
+    message += bytes_field(_TYPED_CONFIG, packed)
+    return message + (varint_field(_FALLBACK, 1) if provider.fallback else b"")
