@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
+from sys import intern
 from typing import TypeAlias
 
 from mesh_protowire._fields import (
@@ -36,12 +37,12 @@ _VALUES = 1  # of ListValue
 
 def decode_struct(data: bytes, *, max_depth: int = _MAX_DEPTH) -> dict[str, Json]:
     """Return a serialised `Struct` as a dictionary. Raises WireError, also if it is nested deeper
-    than `max_depth`.
+    than `max_depth`. Equal keys of several structs are one string in memory.
     """
     if max_depth < 1:
         raise WireError("a Struct is nested too deeply")
     return {
-        text_of(entry, _KEY): _decode_value(merged(entry, _ENTRY_VALUE) or b"", max_depth)
+        intern(text_of(entry, _KEY)): _decode_value(merged(entry, _ENTRY_VALUE) or b"", max_depth)
         for entry in values_of(data, _FIELDS)
     }
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from xds_server import Resource
 from xds_server._errors import StreamRefused
 from xds_server.protocol._references import endpoints_of
-from xds_server.protocol._request import parse_delta
+from xds_server.protocol._request_parsing import parse_delta
 from xds_server.protocol._response_encoding import delta_body, delta_tail, sotw_body, sotw_tail
 from xds_server.protocol._type_urls import CLUSTER, RESOURCE_WRAPPER
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from sys import intern
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
-if TYPE_CHECKING:
-    from envoy.config.core.v3.base_pb2 import Node as NodeMessage
-    from google.protobuf.struct_pb2 import Struct, Value
+from mesh_protowire import Json, decode_struct, fields, text_of
+from xds_server.protocol._few_fields import text_in
 
-JSON: TypeAlias = bool | float | str | list["JSON"] | dict[str, "JSON"] | None
+JSON: TypeAlias = Json
+
+_BYTES = 2
+_NOT_READ = frozenset({9})
+"""The list of Envoy's extensions, which has hundreds of entries."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,37 +30,22 @@ class Node:
     user_agent: str = ""
 
 
-def node_from_proto(message: NodeMessage) -> Node:
-    """Return the plain value of an `envoy.config.core.v3.Node`."""
-    user_agent = message.user_agent_name
-    if message.user_agent_version:
-        user_agent += "/" + message.user_agent_version
+def node_from_bytes(data: bytes) -> Node:
+    """Return the plain value of a serialised `envoy.config.core.v3.Node`. Raises WireError."""
+    found: dict[int, list[bytes]] = {}
+    for number, kind, _, start, end in fields(data):
+        if kind == _BYTES and number not in _NOT_READ:
+            found.setdefault(number, []).append(data[start:end])
+    locality = b"".join(found.get(4, ()))
+    user_agent = text_in(found.get(6))
+    if version := text_in(found.get(7)):
+        user_agent += "/" + version
     return Node(
-        id=message.id,
-        cluster=message.cluster,
-        metadata=MappingProxyType(_struct(message.metadata)),
-        region=message.locality.region,
-        zone=message.locality.zone,
-        sub_zone=message.locality.sub_zone,
+        id=text_in(found.get(1)),
+        cluster=text_in(found.get(2)),
+        metadata=MappingProxyType(decode_struct(b"".join(found.get(3, ())))),
+        region=text_of(locality, 1),
+        zone=text_of(locality, 2),
+        sub_zone=text_of(locality, 3),
         user_agent=user_agent,
     )
-
-
-def _struct(struct: Struct) -> dict[str, JSON]:
-    return {intern(key): _value(value) for key, value in struct.fields.items()}
-
-
-def _value(value: Value) -> JSON:
-    match value.WhichOneof("kind"):
-        case "bool_value":
-            return value.bool_value
-        case "number_value":
-            return value.number_value
-        case "string_value":
-            return value.string_value
-        case "list_value":
-            return [_value(item) for item in value.list_value.values]
-        case "struct_value":
-            return _struct(value.struct_value)
-        case _:
-            return None

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import grpc
 import grpc.aio
-from google.protobuf.message import DecodeError
 
 from xds_server._server import XdsServer
 from xds_server.monitoring._status import ClientStatus, TypeStatus
@@ -67,6 +66,7 @@ class ClientStatusHandler(GenericRpcHandler, Generic[C]):
 
     async def _status(self, data: bytes, context: ServicerContext) -> ClientStatusResponse:
         from envoy.service.status.v3 import csds_pb2
+        from google.protobuf.message import DecodeError
 
         if len(data) > _MOST_REQUEST_BYTES:
             await context.abort(

@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import grpc
-from envoy.service.discovery.v3 import discovery_pb2
-from google.protobuf.message import DecodeError
 
 from xds_server._errors import Refused
 from xds_server._server import XdsServer
 from xds_server.protocol import _type_urls as types
-from xds_server.protocol._request import SotwRequest, parse_sotw
+from xds_server.protocol._request import SotwRequest
+from xds_server.protocol._request_parsing import parse_sotw
 from xds_server.protocol._response_encoding import sotw_body, sotw_tail
 from xds_server.protocol._watch import Watch
 from xds_server.sources._generated import Generated
@@ -79,7 +78,10 @@ async def answer_rest(server: XdsServer[C], path: str, body: bytes, peer: Peer) 
     304 if the request names the version that is current. The types of what is inside resources
     have to be imported in this process, or there is no JSON for them.
     """
-    from google.protobuf import json_format  # wanted by this form only
+    # Wanted by this form only.
+    from envoy.service.discovery.v3 import discovery_pb2
+    from google.protobuf import json_format
+    from google.protobuf.message import DecodeError
 
     type_url = REST_PATHS.get(path)
     most = server.config.max_request_bytes

@@ -17,13 +17,8 @@ import grpc
 from mesh_lifecycle import Clock
 from xds_server._errors import BadRequest, Refused, StreamRefused
 from xds_server.protocol._node import Node
-from xds_server.protocol._request import (
-    DeltaRequest,
-    Parsed,
-    SotwRequest,
-    parse_delta,
-    parse_sotw,
-)
+from xds_server.protocol._request import DeltaRequest, Parsed, SotwRequest
+from xds_server.protocol._request_parsing import parse_delta, parse_sotw
 from xds_server.sources._generator import Client
 from xds_server.streams._admission import Admit, Peer
 from xds_server.streams._connection import Connection
