@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -26,6 +27,9 @@ from xds_server import (
 )
 from xds_server import type_urls as types
 from xds_server._errors import StreamRefused
+from xds_server.protocol._request import Parsed
+from xds_server.serving import _fetch
+from xds_server.streams import _stream_opener
 from xds_server.streams._limits import check_size
 from xds_server.testing import ADS_DELTA, ADS_SOTW, StreamEnded, over_grpc
 from xds_state import Make, State
@@ -66,17 +70,20 @@ class Watched:
 def parsed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many bytes were given to the parser, each time."""
     sizes: list[int] = []
-    from xds_server.protocol import _request
 
-    merge = _request._merge
+    def noting(parse: Callable[..., Parsed]) -> Callable[..., Parsed]:
+        def read(data: bytes, *, with_node: bool = True) -> Parsed:
+            sizes.append(len(data))
+            return parse(data, with_node=with_node)
 
-    def noting(
-        message: discovery_pb2.DiscoveryRequest | discovery_pb2.DeltaDiscoveryRequest, data: bytes
-    ) -> None:
-        sizes.append(len(data))
-        merge(message, data)
+        return read
 
-    monkeypatch.setattr(_request, "_merge", noting)
+    for module, name in (
+        (_stream_opener, "parse_sotw"),
+        (_stream_opener, "parse_delta"),
+        (_fetch, "parse_sotw"),
+    ):
+        monkeypatch.setattr(module, name, noting(getattr(module, name)))
     return sizes
 
 

@@ -216,7 +216,7 @@ class _IstioCa:
         self._log_token_fault(token)
         metadata = _call_metadata(self._config, token)
         async with await _new_channel(self._config, self._further_roots) as channel:
-            create_certificate = channel.unary_unary(CREATE_CERTIFICATE)
+            create_certificate = channel.unary_unary(CREATE_CERTIFICATE, None, None)
             try:
                 response = await create_certificate(
                     request, metadata=metadata, timeout=self._config.timeout_s

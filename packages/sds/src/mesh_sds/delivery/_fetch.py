@@ -9,6 +9,7 @@ import grpc
 import grpc.aio
 
 from mesh_listening import PeerCredentials
+from mesh_protowire import string_field
 from xds_server import Refused, XdsServer, peer_of, type_urls
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 else:  # gRPC's stubs know type parameters that its classes do not have.
     GenericRpcHandler = grpc.GenericRpcHandler
 
+_TYPE_URL = 4  # of DiscoveryResponse
 _FETCH = "/envoy.service.secret.v3.SecretDiscoveryService/FetchSecrets"
 
 
@@ -55,6 +57,4 @@ class FetchHandler(GenericRpcHandler):
 
 
 def _empty_response() -> bytes:
-    from envoy.service.discovery.v3 import discovery_pb2
-
-    return discovery_pb2.DiscoveryResponse(type_url=type_urls.SECRET).SerializeToString()
+    return string_field(_TYPE_URL, type_urls.SECRET)
