@@ -11,6 +11,8 @@ RARELY_USED = {
     "certclient.tls._grpc_credentials",
     "certclient.tls._contexts",
     "certclient.authorities._workload_api",
+    "envoy",
+    "google.protobuf",
     "importlib.metadata",
     "lzma",
     "mesh_agent.dns._name_table_updates",

@@ -1,16 +1,14 @@
 """Takes the name table out of the configuration stream and gives it to the DNS server."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+from google.protobuf.message import DecodeError
 
 import xds_proxy
 from mesh_dnsproxy import DnsServer, NameEntry
 from mesh_protos import type_urls
-
-if TYPE_CHECKING:
-    from mesh_protos.nds_pb2 import NameTable
+from mesh_protos.nds_pb2 import NameTable
 
 
 class NameTableUpdates:
@@ -23,11 +21,6 @@ class NameTableUpdates:
 
     def apply(self, response: bytes) -> None:
         """Use the name table in a response; raises `InterceptorRefused` if it is none."""
-        # Wanted only where a control plane sends name tables.
-        from google.protobuf.message import DecodeError
-
-        from mesh_protos.nds_pb2 import NameTable
-
         try:
             tables = tuple(
                 NameTable.FromString(body) for body in xds_proxy.resource_bodies(response)
