@@ -13,7 +13,7 @@ from xds_proxy.protocol._dialect import Dialect
 from xds_proxy.session._held import Contents, contents_of
 from xds_proxy.session._session import Answered, Session
 
-_SMALL_BYTES = 64 * 1024
+_SMALL_BYTES = 128 * 1024
 
 Learned = Callable[[Answered, Mapping[str, str]], None]
 """Called with an answered response and the resources in it that were refused, with the reasons."""
