@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mesh_ca import KeyType
-from mesh_ca.authority._keys import SigningKey, new_key, signature_hash
+from mesh_ca.authority._keys import EncodedKey, SigningKey, new_key, signature_hash
 from mesh_ca.authority._profile import (
     EC_LEAF_USAGE,
     LEAF_PURPOSES,
@@ -56,19 +56,21 @@ def by_the_builder(
     attributes = []
     if leaf.common_name is not None and len(leaf.common_name) <= 64:
         attributes.append(x509.NameAttribute(NameOID.COMMON_NAME, leaf.common_name))
-    is_rsa = "RSA" in type(leaf.public_key).__name__
+    is_rsa = "RSA" in type(leaf.public_key.key).__name__
     return (
         x509.CertificateBuilder()
         .subject_name(x509.Name(attributes))
         .issuer_name(root.subject)
-        .public_key(leaf.public_key)
+        .public_key(leaf.public_key.key)
         .serial_number(leaf.serial)
         .not_valid_before(leaf.not_before)
         .not_valid_after(leaf.not_after)
         .add_extension(RSA_LEAF_USAGE if is_rsa else EC_LEAF_USAGE, critical=True)
         .add_extension(LEAF_PURPOSES, critical=False)
         .add_extension(NOT_A_CA, critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(leaf.public_key), critical=False)
+        .add_extension(
+            x509.SubjectKeyIdentifier.from_public_key(leaf.public_key.key), critical=False
+        )
         .add_extension(key_ids(root), critical=False)
         .add_extension(alternative, critical=not attributes)
         .sign(key, signature_hash(key))
@@ -111,15 +113,15 @@ def test_leaf_is_to_the_byte_what_the_builder_makes(
 ) -> None:
     key, root = cached_key(issuer), root_of(issuer)
     leaf = Leaf(
-        public_key=subject.public_key(),
+        public_key=EncodedKey.of(subject.public_key()),
         names=x509.SubjectAlternativeName(alternative).public_bytes(),
         common_name=common_name,
         serial=serial,
         not_before=begin,
         not_after=(begin + lifetime).replace(microsecond=0),
     )
-    signed = signed_leaf(leaf, leaf_template(root, key, key_ids(root)))
-    certificate = x509.load_pem_x509_certificate(signed.pem)
+    pem = signed_leaf(leaf, leaf_template(root, key, key_ids(root)))
+    certificate = x509.load_pem_x509_certificate(pem)
     expected = by_the_builder(
         leaf,
         x509.SubjectAlternativeName(alternative),
@@ -137,12 +139,12 @@ def test_pem_is_as_others_write_it(issuer: KeyType) -> None:
 
     key, root = cached_key(issuer), root_of(issuer)
     leaf = Leaf(
-        public_key=cached_key(KeyType.P256).public_key(),
+        public_key=EncodedKey.of(cached_key(KeyType.P256).public_key()),
         names=x509.SubjectAlternativeName([x509.DNSName("a.example")]).public_bytes(),
         common_name=None,
         serial=7,
         not_before=datetime(2026, 1, 1, tzinfo=UTC),
         not_after=datetime(2026, 1, 2, tzinfo=UTC),
     )
-    pem = signed_leaf(leaf, leaf_template(root, key, key_ids(root))).pem
+    pem = signed_leaf(leaf, leaf_template(root, key, key_ids(root)))
     assert x509.load_pem_x509_certificate(pem).public_bytes(Encoding.PEM) == pem

@@ -1,3 +1,4 @@
+import hashlib
 import json
 from collections.abc import Sequence
 from datetime import timedelta
@@ -18,7 +19,7 @@ from mesh_ca import (
     TokenIssuer,
     VerificationKey,
 )
-from mesh_ca.callers._jwt import VerifiedSignatures
+from mesh_ca.callers._jwt import VerifiedTokens, _VerifiedToken
 
 NOW = 1_800_000_000.0
 ISSUER = "https://issuer.example"
@@ -331,13 +332,31 @@ async def test_remembered_token_is_refused_once_its_key_is_withdrawn() -> None:
 
 async def test_tokens_are_remembered_up_to_a_number_and_never_as_they_are() -> None:
     (key,) = await Keys().find("ec")
-    good = VerifiedSignatures(2)
-    for token in ("one", "two", "three"):
-        good.add(token, key, {"token": token})
-    assert good.find("one", [key]) is None
-    assert good.find("three", [key]) == {"token": "three"}
-    assert good.find("three", []) is None
-    (other,) = await Keys().find("rsa")
-    assert good.find("three", [other]) is None
-    kept = [word for word in vars(good).values() if isinstance(word, dict)]
-    assert all(b"three" not in name for names in kept for name in names)
+    good = VerifiedTokens(2)
+    tokens = {name: _VerifiedToken(key, "ec", {}) for name in (b"one", b"two", b"three")}
+    for digest, token in tokens.items():
+        good.add(digest, token)
+    assert good.find(b"one") is None
+    assert good.find(b"three") is tokens[b"three"]
+    callers, shown = authenticator(), signed(GOOD)
+    await callers.authenticate(bearer(shown))
+    assert list(callers._verified_tokens._known) == [hashlib.sha256(shown.encode()).digest()]
+
+
+async def test_remembered_token_is_refused_when_its_time_is_over() -> None:
+    now = [NOW]
+    callers = JwtAuthenticator(
+        ISSUER, ["istio-ca"], jwks=Keys(), trust_domain="cluster.local", clock=lambda: now[0]
+    )
+    token = bearer(signed(GOOD))
+    caller = await callers.authenticate(token)
+    now[0] = NOW + 59
+    assert await callers.authenticate(token) is caller
+    now[0] = NOW + 60
+    with pytest.raises(NotAuthenticated, match="expired"):
+        await callers.authenticate(token)
+    now[0] = NOW - 61
+    with pytest.raises(NotAuthenticated, match="not valid yet"):
+        await callers.authenticate(token)
+    now[0] = NOW
+    assert (await callers.authenticate(token)).identities == caller.identities

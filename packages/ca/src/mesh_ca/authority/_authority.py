@@ -5,12 +5,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
-
 from mesh_ca._errors import CsrError, LifetimeError, NotReadyError
 from mesh_ca.authority._csr import parse_csr
 from mesh_ca.authority._identity import alternative_names, checked_trust_domain
-from mesh_ca.authority._keys import KeyType, key_pem, new_key, public_key_sha256
+from mesh_ca.authority._keys import EncodedKey, KeyType, key_pem, new_key
 from mesh_ca.authority._profile import CLOCK_SKEW, Leaf, signed_leaf, whole_second
 from mesh_ca.authority._serial_number import serial_number
 from mesh_ca.authority._signer import Signer
@@ -94,11 +92,13 @@ class Authority:
         hexadecimal. Raises CsrError, LifetimeError, IdentityError, NotReadyError.
         """
         request = parse_csr(csr_pem)
-        if is_key_revoked(public_key_sha256(request.public_key)):
+        public_key = EncodedKey.of(request.public_key)
+        if is_key_revoked(key_sha256 := public_key.sha256()):
             raise CsrError("the key of the certificate request is revoked, make another key")
         return self._issue(
-            request.public_key,
+            public_key,
             tuple(identities),
+            key_sha256=key_sha256,
             common_name=identities[0] if identities and request.has_common_name else None,
             lifetime=DEFAULT_LIFETIME if lifetime is None else lifetime,
             proven_at=proven_at,
@@ -113,23 +113,31 @@ class Authority:
         Raises LifetimeError, IdentityError, NotReadyError.
         """
         key = new_key(KeyType.P256)
-        public_key = key.public_key()
-        issued = self._issue(public_key, tuple(dns_names), common_name=None, lifetime=lifetime)
+        public_key = EncodedKey.of(key.public_key())
+        issued = self._issue(
+            public_key,
+            tuple(dns_names),
+            key_sha256=public_key.sha256(),
+            common_name=None,
+            lifetime=lifetime,
+        )
         return key_pem(key), b"".join(issued.chain_pem[:-1])
 
     def _issue(
         self,
-        public_key: rsa.RSAPublicKey | ec.EllipticCurvePublicKey,
+        public_key: EncodedKey,
         identities: tuple[str, ...],
         *,
+        key_sha256: str,
         common_name: str | None,
         lifetime: timedelta,
         proven_at: datetime | None = None,
     ) -> Issued:
         signer = self._signer
         names = alternative_names(identities, trust_domain=self._trust_domain)
-        not_before, not_after = _validity(self.now(), lifetime, signer)
-        serial = serial_number(proven_at or self.now())
+        now = self.now()
+        not_before, not_after = _validity(now, lifetime, signer)
+        serial = serial_number(proven_at or now)
         leaf = Leaf(
             public_key=public_key,
             names=names,
@@ -138,14 +146,14 @@ class Authority:
             not_before=not_before,
             not_after=not_after,
         )
-        signed = signed_leaf(leaf, signer.template)
+        leaf_pem = signed_leaf(leaf, signer.template)
         return Issued(
-            chain_pem=(signed.pem, *signer.intermediates_pem, signer.root_pem),
+            chain_pem=(leaf_pem, *signer.intermediates_pem, signer.root_pem),
             serial=serial,
             not_before=not_before,
             not_after=not_after,
             identities=identities,
-            public_key_sha256=signed.public_key_sha256,
+            public_key_sha256=key_sha256,
         )
 
 

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Callable
 from enum import StrEnum
 from functools import partial
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
@@ -44,13 +44,31 @@ def new_key(key_type: KeyType) -> SigningKey:
             assert_never(key_type)
 
 
+class EncodedKey(NamedTuple):
+    """A public key and its DER SubjectPublicKeyInfo, which is encoded once for all uses."""
+
+    key: PublicKey
+    der: bytes
+
+    @classmethod
+    def of(cls, key: PublicKey) -> "EncodedKey":
+        """Encode a key."""
+        return cls(key, _der_of(key))
+
+    def sha256(self) -> str:
+        """Return the SHA-256 of the encoded key, hexadecimal."""
+        return hashlib.sha256(self.der).hexdigest()
+
+
 def public_key_sha256(key: PublicKeyTypes) -> str:
     """Return the SHA-256 of a key's DER SubjectPublicKeyInfo, hexadecimal."""
-    return hashlib.sha256(
-        key.public_bytes(
-            serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
-        )
-    ).hexdigest()
+    return hashlib.sha256(_der_of(key)).hexdigest()
+
+
+def _der_of(key: PublicKeyTypes) -> bytes:
+    return key.public_bytes(
+        serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
 
 
 class UnacceptableKey(ValueError):

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, SignatureAlgorithmOID
 
 from mesh_ca.authority import _der
-from mesh_ca.authority._keys import SigningKey, signature_function, signature_hash
+from mesh_ca.authority._keys import EncodedKey, SigningKey, signature_function, signature_hash
 
 CLOCK_SKEW = timedelta(minutes=2)
 """How far notBefore lies in the past, for peers whose clock is behind."""
@@ -91,20 +91,12 @@ def whole_second(when: float) -> datetime:
 class Leaf:
     """The fields in which one leaf differs from another of the same signer."""
 
-    public_key: rsa.RSAPublicKey | ec.EllipticCurvePublicKey
+    public_key: EncodedKey
     names: bytes  # DER of the SubjectAlternativeName
     common_name: str | None  # left out if it does not fit
     serial: int
     not_before: datetime
     not_after: datetime
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SignedLeaf:
-    """A signed certificate, and the SHA-256 of its public key (DER SubjectPublicKeyInfo)."""
-
-    pem: bytes
-    public_key_sha256: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,8 +125,8 @@ def leaf_template(
     )
 
 
-def signed_leaf(leaf: Leaf, template: LeafTemplate) -> SignedLeaf:
-    """Sign a certificate.
+def signed_leaf(leaf: Leaf, template: LeafTemplate) -> bytes:
+    """Sign a certificate, and return it, PEM.
 
     Without a common name the subject is empty and the alternative name critical, as RFC 5280
     section 4.2.1.6 has it. The key identifier is made by method 1 of section 4.2.1.2, as a root's.
@@ -143,12 +135,10 @@ def signed_leaf(leaf: Leaf, template: LeafTemplate) -> SignedLeaf:
     if leaf.common_name is not None and len(leaf.common_name) <= _MAX_NAME_CHARACTERS:
         name = x509.NameAttribute(NameOID.COMMON_NAME, leaf.common_name)
         subject = x509.Name([name]).public_bytes()
-    public_key = leaf.public_key.public_bytes(
-        serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
-    )
-    key_id = hashlib.sha1(_key_bits(leaf.public_key, public_key), usedforsecurity=False)
+    public_key, encoded_key = leaf.public_key
+    key_id = hashlib.sha1(_key_bits(public_key, encoded_key), usedforsecurity=False)
     extensions = _der.sequence(
-        _RSA_FIXED if isinstance(leaf.public_key, rsa.RSAPublicKey) else _EC_FIXED,
+        _RSA_FIXED if isinstance(public_key, rsa.RSAPublicKey) else _EC_FIXED,
         key_id.digest(),
         template.issuer_key_id,
         _der.sequence(
@@ -163,14 +153,11 @@ def signed_leaf(leaf: Leaf, template: LeafTemplate) -> SignedLeaf:
         template.issuer,
         _der.sequence(_der.time(leaf.not_before), _der.time(leaf.not_after)),
         subject,
-        public_key,
+        encoded_key,
         _der.tlv(0xA3, extensions),
     )
     signature = _der.bit_string(template.sign(to_be_signed))
-    certificate = _der.sequence(to_be_signed, template.algorithm, signature)
-    return SignedLeaf(
-        pem=_certificate_pem(certificate), public_key_sha256=hashlib.sha256(public_key).hexdigest()
-    )
+    return _certificate_pem(_der.sequence(to_be_signed, template.algorithm, signature))
 
 
 def _key_bits(public_key: rsa.RSAPublicKey | ec.EllipticCurvePublicKey, encoded: bytes) -> bytes:

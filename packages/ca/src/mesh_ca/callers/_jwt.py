@@ -9,6 +9,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NoReturn
 
 import jwt
@@ -24,6 +25,7 @@ _MAX_KEYS_TRIED = 8
 _CLOCK_SKEW_S = 60
 _ALGORITHMS = ("RS256", "ES256")
 _SIGNATURES = jwt.PyJWS(algorithms=_ALGORITHMS)
+_BEGINNINGS = ("nbf", "iat")
 _SUBJECT_PARTS = 4  # system:serviceaccount:<namespace>:<name>
 
 
@@ -44,8 +46,9 @@ class JwtAuthenticator:
         """Accept tokens of `issuer` that are meant for one of `audiences`.
 
         Callers become service accounts of `trust_domain`. A token sent over plaintext may have
-        been read on its way, so it is accepted only with `allow_plaintext`. The signatures of up to
-        `remembered_tokens` tokens are verified once; all else is checked at every call.
+        been read on its way, so it is accepted only with `allow_plaintext`. Up to
+        `remembered_tokens` tokens are verified once; that the key is still one of the set, and the
+        times of the token, are checked at every call.
         """
         if isinstance(audiences, str):
             raise TypeError("audiences is one string, a collection of strings is right")
@@ -55,16 +58,27 @@ class JwtAuthenticator:
         self._trust_domain = checked_trust_domain(trust_domain)
         self._allow_plaintext = allow_plaintext
         self._clock = clock
-        self._verified_signatures = VerifiedSignatures(remembered_tokens)
+        self._verified_tokens = VerifiedTokens(remembered_tokens)
 
     async def authenticate(self, credentials: Credentials) -> Caller:
         """Return the service account named by the token."""
         token = bearer_token(credentials.metadata)
         if not (credentials.encrypted or self._allow_plaintext):
             raise NotAuthenticated.public("token over a plaintext connection")
-        claims = await self._verified_claims(token)
+        digest = _digest(token)
+        known = self._verified_tokens.find(digest)
+        if known is None or known.key not in await self._keys(known.key.algorithm, known.kid):
+            known = await self._verified(token)
+            self._verified_tokens.add(digest, known)
+        now = self._clock()
+        if known.caller is None or not known.begins <= now < known.expires:
+            known.caller = self._caller(known.claims, now)
+            known.begins, known.expires = validity_of(known.claims)
+        return known.caller
+
+    def _caller(self, claims: Mapping[str, object], now: float) -> Caller:
         namespace, service_account = service_account_of(
-            claims, issuer=self._issuer, audiences=self._audiences, now=self._clock()
+            claims, issuer=self._issuer, audiences=self._audiences, now=now
         )
         try:
             identity = service_account_identity(self._trust_domain, namespace, service_account)
@@ -74,10 +88,8 @@ class JwtAuthenticator:
             ) from error
         return Caller(identities=(identity,), method="token")
 
-    async def _verified_claims(self, token: str) -> Mapping[str, object]:
-        algorithm, kid = _signed_with(token)
-        if algorithm not in _ALGORITHMS:
-            raise NotAuthenticated.public("token is signed with neither RS256 nor ES256")
+    async def _keys(self, algorithm: object, kid: str | None) -> Sequence[VerificationKey]:
+        """Return the keys that are trusted now for tokens of this header."""
         try:
             keys = await self._jwks.find(kid)
         except (StorageError, FetchError) as error:
@@ -85,47 +97,58 @@ class JwtAuthenticator:
                 f"no keys to check tokens with: {error}",
                 public_reason="the control plane has no keys to check tokens with",
             ) from error
-        fitting = [key for key in keys if key.algorithm == algorithm]
+        return [key for key in keys if key.algorithm == algorithm]
+
+    async def _verified(self, token: str) -> "_VerifiedToken":
+        algorithm, kid = _signed_with(token)
+        if algorithm not in _ALGORITHMS:
+            raise NotAuthenticated.public("token is signed with neither RS256 nor ES256")
+        fitting = await self._keys(algorithm, kid)
         if not fitting:
             raise NotAuthenticated(
                 f"token is signed with an unknown key {str(kid)[:100]!r}",
                 public_reason="token is signed with a key that is not known here",
             )
-        known = self._verified_signatures.find(token, fitting)
-        if known is not None:
-            return known
         for key in fitting[:_MAX_KEYS_TRIED]:
             try:
                 verified = _SIGNATURES.decode_complete(token, key.key, algorithms=[key.algorithm])
             except (PyJWTError, ValueError, RecursionError):
                 continue
-            claims = _claims(verified["payload"])
-            self._verified_signatures.add(token, key, claims)
-            return claims
+            return _VerifiedToken(key, kid, _claims(verified["payload"]))
         raise NotAuthenticated.public("token signature is wrong")
 
 
-class VerifiedSignatures:
-    """The claims of tokens whose signature was verified before, as a workload shows one many times.
+@dataclass(slots=True)
+class _VerifiedToken:
+    """A token whose signature is right by `key`, and its caller between two times, once checked."""
 
-    A signature over the same bytes by the same key stays good, so it is verified once. The key may
-    have been withdrawn meanwhile: `find` is given the keys that are trusted now. The claims must be
-    checked at every call. Tokens are kept as their SHA-256, and only after their signature was
-    verified, so that a caller without a valid token can't push out those of others.
+    key: VerificationKey
+    kid: str | None
+    claims: Mapping[str, object]
+    caller: Caller | None = None
+    begins: float = 0.0
+    expires: float = 0.0
+
+
+class VerifiedTokens:
+    """The tokens whose signature was verified before, as a workload shows one many times.
+
+    A signature over the same bytes by the same key stays good, and so do all claims but the times:
+    both are checked once. A caller of `find` has yet to ask whether the key is still trusted and
+    whether the token's time has come or is over. Tokens are kept as their SHA-256, and only
+    after their signature was verified, so that a caller without a valid token can't push out those
+    of others.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._known: dict[bytes, tuple[VerificationKey, Mapping[str, object]]] = {}
+        self._known: dict[bytes, _VerifiedToken] = {}
 
-    def find(self, token: str, trusted: Sequence[VerificationKey]) -> Mapping[str, object] | None:
-        known = self._known.get(_digest(token))
-        if known is None or known[0] not in trusted:
-            return None
-        return known[1]
+    def find(self, digest: bytes) -> _VerifiedToken | None:
+        return self._known.get(digest)
 
-    def add(self, token: str, key: VerificationKey, claims: Mapping[str, object]) -> None:
-        self._known[_digest(token)] = (key, claims)
+    def add(self, digest: bytes, token: _VerifiedToken) -> None:
+        self._known[digest] = token
         if len(self._known) > self._most:
             del self._known[next(iter(self._known))]  # the oldest
 
@@ -183,7 +206,7 @@ def service_account_of(
         raise NotAuthenticated.public("token for another audience")
     if now >= _time(claims, "exp"):
         raise NotAuthenticated.public("token has expired")
-    for name in ("nbf", "iat"):
+    for name in _BEGINNINGS:
         if name in claims and _time(claims, name) > now + _CLOCK_SKEW_S:
             raise NotAuthenticated.public(f"token is not valid yet ({name})")
     subject = claims.get("sub")
@@ -193,6 +216,12 @@ def service_account_of(
             "token subject is not system:serviceaccount:<namespace>:<name>"
         )
     return parts[2], parts[3]
+
+
+def validity_of(claims: Mapping[str, object]) -> tuple[float, float]:
+    """Return from when on, and until when, `service_account_of` accepts claims by their times."""
+    begins = [_time(claims, name) - _CLOCK_SKEW_S for name in _BEGINNINGS if name in claims]
+    return max(begins, default=-math.inf), _time(claims, "exp")
 
 
 def _time(claims: Mapping[str, object], name: str) -> float:

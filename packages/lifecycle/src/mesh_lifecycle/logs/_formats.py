@@ -5,6 +5,7 @@ import logging
 import sys
 import time
 from collections.abc import Mapping
+from functools import lru_cache
 
 _STANDARD = frozenset(logging.LogRecord("", 0, "", 0, "", (), None).__dict__) | {
     "message",
@@ -15,6 +16,10 @@ _KEYS = ("time", "level", "scope", "msg")
 # What a peer sent must not look like a line of its own, nor command a terminal.
 _ESCAPES = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))}
 _ESCAPES |= {ord("\n"): "\\n", ord("\t"): "\\t", ord("\r"): "\\r"}
+
+# With arguments, `json.dumps` makes an encoder at every call, which takes longer than to encode.
+_encoded = json.JSONEncoder(default=str).encode
+_encoded_strictly = json.JSONEncoder(default=str, allow_nan=False).encode
 
 
 class _Formatter(logging.Formatter):
@@ -55,9 +60,7 @@ class TextFormatter(_Formatter):
     """`time  level  scope  message  key=value ...`, tab-separated."""
 
     def format(self, record: logging.LogRecord) -> str:
-        facts = " ".join(
-            f"{key}={json.dumps(value, default=str)}" for key, value in self._facts(record).items()
-        )
+        facts = " ".join([f"{key}={_encoded(value)}" for key, value in self._facts(record).items()])
         message = record.getMessage()
         if not message.isprintable():
             message = message.translate(_ESCAPES)
@@ -82,14 +85,18 @@ class JsonFormatter(_Formatter):
         if trace := self._trace(record):
             entry["error" if record.exc_info else "stack"] = trace
         try:
-            return json.dumps(entry, default=str, allow_nan=False)
+            return _encoded_strictly(entry)
         except (TypeError, ValueError):  # a number that JSON has not, or a key that is no text
             return json.dumps({str(key): str(value) for key, value in entry.items()})
 
 
 def _timestamp(record: logging.LogRecord) -> str:
-    whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
-    return f"{whole}.{int(record.msecs):03d}Z"
+    return f"{_whole_second(int(record.created // 1))}.{int(record.msecs):03d}Z"
+
+
+@lru_cache(maxsize=1)  # under load, many lines are of one second
+def _whole_second(unix: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(unix))
 
 
 def _is_below(name: str, above: str) -> bool:
