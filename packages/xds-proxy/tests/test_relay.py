@@ -153,6 +153,29 @@ async def test_a_nack_passes_and_is_shown(start_relay: RelayStarter) -> None:
             assert status.in_use == "v1"
 
 
+async def test_a_refusal_that_comes_again_and_again_is_one_warning(
+    start_relay: RelayStarter, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Some control planes answer a refusal with the same once more."""
+    async with control_plane() as plane, start_relay(plane.address) as running:
+        async with envoy_stream(running.socket_path) as envoy:
+            await envoy.send(Messages.request(Messages.cluster))
+            upstream = await plane.accept()
+            assert await upstream.receive() is not None
+            for number, error in enumerate(("bad", "bad", "bad", None, "bad", "worse")):
+                nonce = str(number)
+                await upstream.send(
+                    Messages.response(Messages.cluster, version=nonce, nonce=nonce, bodies=(b"x",))
+                )
+                assert await envoy.receive() is not None
+                await envoy.send(Messages.request(Messages.cluster, nonce=nonce, error=error))
+                assert await upstream.receive() is not None
+            assert running.relay.counters.refused == 5
+    said = "Envoy refused a configuration and keeps the last good one"
+    told = [r.__dict__["reason"] for r in caplog.records if r.message == said]
+    assert told == ["bad", "bad", "worse"]
+
+
 async def test_the_agents_types_are_subscribed_to_after_the_first_listener_request(
     start_relay: RelayStarter,
 ) -> None:

@@ -88,6 +88,8 @@ class Stream:
         self._ahead: dict[int, _ToEnvoy] = {}
         """The responses in the queue, and those that wait for room in it."""
         self._dropped_types: set[str] = set()
+        self._told_refusals: dict[str, str] = {}
+        """By type URL, why Envoy refused the newest response that it answered."""
         self._ended: asyncio.Future[End] = asyncio.get_running_loop().create_future()
         self.closed = asyncio.Event()
 
@@ -276,9 +278,15 @@ class Stream:
     def _learned(self, answered: Answered, reasons: Mapping[str, str]) -> None:
         """The contents of an answered response are known. reasons: of the resources refused."""
         sent, accepted = answered.sent, self._around.accepted
-        if answered.error is not None:
+        if answered.error is None:
+            self._told_refusals.pop(sent.type_url, None)
+        else:
+            # A control plane may answer each refusal with the same configuration, without a pause.
+            again = self._told_refusals.get(sent.type_url) == answered.error
+            self._told_refusals[sent.type_url] = answered.error
             names = sorted(reasons)
-            log.warning(
+            log.log(
+                logging.DEBUG if again else logging.WARNING,
                 "Envoy refused a configuration and keeps the last good one",
                 extra={
                     "type_url": sent.type_url,
