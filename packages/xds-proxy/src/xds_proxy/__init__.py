@@ -26,6 +26,7 @@ from xds_proxy._errors import (
 from xds_proxy._relay import Relay, relaying
 from xds_proxy._relay_status import HeldConfiguration, RelayStatus
 from xds_proxy.protocol._dialect import resource_bodies
+from xds_proxy.quarantine._quarantine import QuarantinedResource
 from xds_proxy.session._held import Held
 from xds_proxy.status._acks_and_nacks import RefusedResource, TypeStatus
 from xds_proxy.status._counters import Counters
@@ -53,6 +54,7 @@ __all__ = [
     # status
     "ControlPlaneStatus",
     "Counters",
+    "QuarantinedResource",
     "RefusedResource",
     "RelayStatus",
     "TypeStatus",

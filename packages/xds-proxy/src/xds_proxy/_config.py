@@ -209,6 +209,9 @@ class RelayConfig:
     socket_mode: who may connect; as it stands, the user of this process.
     saved: where accepted configuration is saved, for an Envoy that starts while no control plane
         answers; None if it is not. With `on_disconnect` END no Envoy waits long enough to get it.
+    quarantine: of a response that Envoy refuses for one resource, it gets the others; and an Envoy
+        without an older version of a refused resource gets the last good one, of `saved`. Only for
+        Envoy, not for gRPC programs that take their configuration themselves.
     """
 
     socket_path: Path
@@ -225,6 +228,7 @@ class RelayConfig:
     max_passed_calls: int = 32
     trim_memory_after_s: float | None = None
     saved: SavedConfig | None = None
+    quarantine: bool = False
 
     def check(self) -> None:
         """Raise ConfigError for a value that can never work."""

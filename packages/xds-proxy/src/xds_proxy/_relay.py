@@ -18,6 +18,7 @@ from xds_proxy._config import OnDisconnect, RelayConfig
 from xds_proxy._errors import ConfigError, SocketError, UpstreamError
 from xds_proxy._relay_status import HeldConfiguration, RelayStatus
 from xds_proxy.protocol._dialect import DIALECTS, SERVICE, Dialect
+from xds_proxy.quarantine._quarantine import Quarantine
 from xds_proxy.saved._configuration import SavedConfiguration, saving
 from xds_proxy.saved._stale_start import StaleStart
 from xds_proxy.services._client_status import ClientStatusHandler
@@ -89,6 +90,7 @@ class Relay:
                 start_after_s=config.saved.start_after_s,
                 clock=clock,
             )
+        self._quarantine = Quarantine(clock.now) if config.quarantine else None
         self._around = Surroundings(
             reachability=self._reachability,
             counters=self._counters,
@@ -101,6 +103,7 @@ class Relay:
             rewriters=tuple(rewriters),
             accepted=saved if accepted is None else accepted,
             stale_start=self._stale_start,
+            quarantine=self._quarantine,
         )
         self._crowding = LogLimiter(quiet_s=_QUIET_S, now=clock.monotonic)
         self._stopping = False
@@ -121,6 +124,7 @@ class Relay:
             stale_since=None if stale is None else stale.current_at,
             stale_types=frozenset() if stale is None else stale.types,
             saved=None if self._saved is None else self._saved.status,
+            quarantined=() if self._quarantine is None else self._quarantine.resources,
         )
 
     def inject(self, type_url: str, *, error: str | None = None) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from xds_proxy.quarantine._quarantine import QuarantinedResource
 from xds_proxy.saved._configuration import SavedStatus
 from xds_proxy.session._held import Held
 from xds_proxy.status._acks_and_nacks import TypeStatus
@@ -26,6 +27,8 @@ class RelayStatus:
     stale_since: until when the configuration was current that the leading Envoy has from the disk
         in part or whole, as it started while no control plane answered; None if it has none such.
     stale_types: the type URLs of that part. saved: what is saved; None if nothing is to be.
+    quarantined: the resources that Envoy refused, and that one without an older version of them
+        does not get.
     """
 
     connected: bool
@@ -37,6 +40,7 @@ class RelayStatus:
     stale_since: datetime | None = None
     stale_types: frozenset[str] = frozenset()
     saved: SavedStatus | None = None
+    quarantined: tuple[QuarantinedResource, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,7 @@ from xds_proxy import (
     RelayConfig,
     ResponseObserver,
     Rewriter,
+    SavedConfig,
     SystemRoots,
     UpstreamConfig,
     relaying,
@@ -190,6 +191,8 @@ class RelayStarter:
         rewriters: tuple[Rewriter, ...] = (),
         observer: ResponseObserver | None = None,
         accepted: AcceptedResponses | None = None,
+        saved: SavedConfig | None = None,
+        quarantine: bool = False,
         **upstream: Unpack[UpstreamSettings],
     ) -> AsyncIterator[RunningRelay]:
         """Run a relay to an address; further keywords go to its UpstreamConfig."""
@@ -204,6 +207,8 @@ class RelayStarter:
             max_streams=max_streams,
             max_passed_calls=max_passed_calls,
             trim_memory_after_s=trim_memory_after_s,
+            saved=saved,
+            quarantine=quarantine,
             upstream=replace(UpstreamConfig(address=address, root_certificate=None), **settings),
         )
         async with relaying(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import zlib
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from xds_proxy._config import SavedConfig
 from xds_proxy._errors import WireError
 from xds_proxy.protocol._dialect import DELTA, Dialect
 from xds_proxy.saved._file import FileList, UnusableFile
-from xds_proxy.saved._merging import Change, Resources, numbered
+from xds_proxy.saved._merging import Change, Resources, merged, numbered
 from xds_proxy.saved._node import described_node
 from xds_proxy.saved._store import NotSaved, Owner, Store, can_be_saved
 
@@ -114,6 +114,7 @@ class SavedConfiguration:
         self._node = b""
         self._owner: Owner | None = None
         self._waiting: dict[str, list[_Waiting]] = {}
+        self._being_written: Mapping[str, list[_Waiting]] = {}
         self._changed = asyncio.Event()
         self._current = False
         self._current_at = 0.0
@@ -227,6 +228,25 @@ class SavedConfiguration:
             self._failed("saved configuration is not used", _reason(error))
             return None
 
+    async def newest(self, type_url: str, node: bytes) -> Resources:
+        """Return the resources of a type that Envoy accepted last, also if they wait to be written.
+
+        node: its serialised node. Returns none where what is saved can't be used.
+        """
+        self.belongs_to(node)
+        if not self._loaded:
+            await self.load()
+        while True:
+            writes = self._writes
+            unwritten = *self._being_written.get(type_url, ()), *self._waiting.get(type_url, ())
+            try:
+                found = await self._call(partial(self._merged, type_url, unwritten))
+            except (UnusableFile, OSError, WireError) as error:
+                self._failed("saved configuration is not used", _reason(error))
+                return {}
+            if writes == self._writes:
+                return found
+
     def version(self, type_url: str) -> str:
         """Return the version of a type, after `load`; empty if it is not saved."""
         entry = None if self._files is None else self._files.types.get(type_url)
@@ -257,6 +277,7 @@ class SavedConfiguration:
             # What comes first may be a part: until the rest comes, the rest is what is saved.
             await self.load()
         waiting, self._waiting = self._waiting, {}
+        self._being_written = waiting
         current_at = self._clock.now() if self._current else self._current_at
         try:
             keep = {name: _called(each[-1].keep) for name, each in waiting.items()}
@@ -276,6 +297,8 @@ class SavedConfiguration:
             log.exception("saving the configuration failed")
             await self._give_up(f"internal error ({type(error).__name__})")
             return True
+        finally:
+            self._being_written = {}
         self._files, self._problem = files, None
         self._writes += 1
         self._tell_withheld(withheld)
@@ -310,6 +333,10 @@ class SavedConfiguration:
         }
         saved = self._store.save(owner, changes, current_at=current_at)
         return saved.files, saved.withheld
+
+    def _merged(self, type_url: str, unwritten: Iterable[_Waiting]) -> Resources:
+        saved = self._store.resources(type_url) or {}
+        return merged(saved, "", [each.change(None) for each in unwritten]).resources
 
     def _wait_again(self, waiting: Mapping[str, list[_Waiting]], *, confirm: bool) -> None:
         """Put back what could not be written, before what came meanwhile."""

@@ -70,12 +70,13 @@ def stale_response(
         type_url=type_url,
         version=PREFIX + version,
         nonce=nonce,
-        resources=tuple(_marked(found)),
+        resources=tuple(marked(found)),
     )
     return StaleResponse(message, frozenset(each.name for each in found), tuple(missing))
 
 
-def _marked(resources: Iterable[Resource]) -> Iterator[Resource]:
+def marked(resources: Iterable[Resource]) -> Iterator[Resource]:
+    """Yield resources with versions that no control plane takes for its own."""
     for each in resources:
         if each.version.startswith(PREFIX):
             yield each

@@ -57,6 +57,9 @@ class HeldResources:
     def __len__(self) -> int:
         return len(self._named)
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._named
+
     @property
     def versions(self) -> Mapping[str, str]:
         """Version by name."""

@@ -17,12 +17,14 @@ OnTheWay = Mapping[str, AbstractSet[str] | None]
 class RequestedType:
     """One type on Envoy's stream."""
 
-    __slots__ = ("current", "held", "subscription", "type_url")
+    __slots__ = ("current", "had_some", "held", "subscription", "type_url")
 
     def __init__(self, dialect: Dialect, type_url: str) -> None:
         self.type_url = type_url
         self.subscription: Subscription = subscription(dialect, type_url)
         self.held = HeldResources()
+        self.had_some = False
+        """Envoy had some of it before this stream; which, delta alone tells."""
         self.current: Sent | None = None
         """The response that Envoy answered last: state of the world repeats its nonce."""
 

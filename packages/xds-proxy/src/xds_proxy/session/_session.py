@@ -9,12 +9,13 @@ passes as it is.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 from xds_proxy._errors import WireError
 from xds_proxy.protocol._dialect import DELTA, STATE_OF_THE_WORLD, Dialect, Request, Response
+from xds_proxy.protocol._resources import names_of
 from xds_proxy.protocol._wire import bytes_field, string_field, without
 from xds_proxy.session._held import WHOLE_STATE, Contents, Held
+from xds_proxy.session._outcomes import Answered, Requested, TooMuchError
 from xds_proxy.session._refused_resources import refused_resources
 from xds_proxy.session._requested_type import OnTheWay, RequestedType
 from xds_proxy.session._subscription import DeltaSubscription, SotwSubscription, held_versions
@@ -26,35 +27,6 @@ _SOTW_VERSION = frozenset({STATE_OF_THE_WORLD.request_version})
 _NOTHING: OnTheWay = {}
 
 
-class TooMuchError(Exception):
-    """A client subscribes to more than the relay keeps for one stream; the text tells the bound."""
-
-
-class Answered(NamedTuple):
-    """Envoy accepted a response, or refused it.
-
-    sent: the response. error: why Envoy refused it; None if it accepted it.
-    request: the answer as Envoy sent it.
-    """
-
-    sent: Sent
-    error: str | None
-    request: bytes
-
-
-class Requested(NamedTuple):
-    """The consequences of a request of Envoy's.
-
-    names_versions: it says that Envoy has something of the type.
-
-    upstream: the request for the upstream stream; None if there is nothing to say, or no stream.
-    answered: the responses that it answers.
-    """
-
-    type_url: str
-    names_versions: bool
-    upstream: bytes | None
-    answered: list[Answered]
 
 
 class Session:
@@ -137,6 +109,8 @@ class Session:
         reasons: Mapping[str, str] = {}
         if answered.error is not None:
             reasons = refused_resources(versions, answered.error)
+            if answered.sent.generation < 0 and len(versions) > 1:
+                return {}  # smaller parts will tell
             if not self._comes_again(answered.sent):
                 self.delivery_status.resources_refused(type_url, reasons, versions, at=at)
             if type_url not in WHOLE_STATE or not reasons:
@@ -190,7 +164,7 @@ class Session:
         """A response goes to Envoy. Returns it as Envoy gets it.
 
         raw: as the control plane sent it. shown: as the agent wants Envoy to see it; usually the
-        same object. generation: of the upstream stream that sent it.
+        same object. generation: of the upstream stream that sent it; negative for a part.
         """
         known = self._types.get(peeked.type_url)
         if known is not None and isinstance(known.subscription, DeltaSubscription):
@@ -198,12 +172,13 @@ class Session:
         nonce = self._distinct_nonce(known, peeked, generation)
         if nonce:
             self._unanswered.add(Sent(raw, peeked, generation=generation, shown=nonce))
-        self.delivery_status.response_sent(
-            peeked.type_url,
-            peeked.version,
-            at=self._now(),
-            control_plane=peeked.control_plane,
-        )
+        if generation >= 0:
+            self.delivery_status.response_sent(
+                peeked.type_url,
+                peeked.version,
+                at=self._now(),
+                control_plane=peeked.control_plane,
+            )
         if nonce is peeked.nonce:
             return shown
         # The last occurrence of a field is the one that counts.
@@ -212,6 +187,10 @@ class Session:
     def unanswered(self) -> list[Sent]:
         """Return the responses that Envoy has not answered, of each type the oldest first."""
         return self._unanswered.all()
+
+    def unanswered_of(self, type_url: str) -> tuple[Sent, ...]:
+        """Return the responses of a type that Envoy has not answered, the oldest first."""
+        return tuple(self._unanswered.of(type_url))
 
     def newest_sent(self, type_url: str) -> Sent | None:
         """Return the newest response of a type that Envoy has not answered."""
@@ -254,6 +233,23 @@ class Session:
             return known.held.names
         return self.asked_for(type_url)
 
+    def may_have(self, type_url: str, name: str) -> bool:
+        """Say whether Envoy may have a version of a resource, or get one that it has not answered.
+
+        Raises WireError.
+        """
+        known = self._types.get(type_url)
+        if known is None or name in known.held:
+            return True
+        if known.had_some and self.dialect is not DELTA:
+            return True
+        return any(
+            name == each
+            for sent in self._unanswered.of(type_url)
+            if sent.response is not None
+            for each, _ in names_of(self.dialect, sent.response)
+        )
+
     def held(self) -> Mapping[str, Mapping[str, Held]]:
         """Return the resources that Envoy has, by type URL and name."""
         held = {}
@@ -290,13 +286,16 @@ class Session:
             raise TooMuchError(f"one stream asks for more than {_MAX_TYPES} types of resources")
         known = self._types[type_url] = RequestedType(self.dialect, type_url)
         self.delivery_status.type_requested(type_url, names_versions=request.names_versions)
+        known.had_some = request.names_versions
         if self.dialect is DELTA and request.names_versions:
             known.held.add(held_versions(raw, request), at=self._now())
         return known
 
     def _answer(self, sent: Sent, raw: bytes, error: str | None) -> Answered:
         at = self._now()
-        if error is None:
+        if sent.generation < 0:
+            pass  # the whole response was refused
+        elif error is None:
             self.delivery_status.accepted(sent.type_url, sent.version, at=at)
         elif not self._comes_again(sent):
             self.delivery_status.refused(sent.type_url, sent.version, error, at=at)
@@ -308,7 +307,7 @@ class Session:
         It was not told that Envoy has it. A resource that is gone meanwhile does not come again,
         and in delta its removal does not either, so the refusal would be in force for ever.
         """
-        return self.dialect is DELTA and self.is_open and sent.generation != self.generation
+        return self.dialect is DELTA and self.is_open and abs(sent.generation) != self.generation
 
     def _take(
         self,

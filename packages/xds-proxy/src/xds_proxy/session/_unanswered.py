@@ -14,7 +14,8 @@ _OLDER_BYTES = 8 * 1024 * 1024
 class Sent:
     """A response that went to Envoy.
 
-    generation: of the upstream stream that it came from; 0 for none.
+    generation: of the upstream stream that it came from; 0 for none. Negative for what Envoy got
+        besides: resources of a response of that stream, such as a part of one that it refused.
     nonce: the control plane's. shown: the one that Envoy got.
     response: as the control plane sent it; None once it is not worth its memory.
     """

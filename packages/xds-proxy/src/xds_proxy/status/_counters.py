@@ -31,6 +31,8 @@ class Counters:
     """responses that Envoy refused, or that an interceptor did"""
     stale_starts: int = 0
     """Envoys that were given saved configuration, as no control plane answered"""
+    last_good_given: int = 0
+    """refused resources in whose place an Envoy got the last good version"""
     passed_calls: int = 0
     """calls of other services that Envoy began, and that passed to the control plane"""
     beyond_limit: int = 0

@@ -11,7 +11,8 @@ from typing import Protocol
 from xds_proxy._errors import WireError
 from xds_proxy.protocol._dialect import Dialect
 from xds_proxy.session._held import Contents, contents_of
-from xds_proxy.session._session import Answered, Session
+from xds_proxy.session._outcomes import Answered
+from xds_proxy.session._session import Session
 
 _SMALL_BYTES = 128 * 1024
 

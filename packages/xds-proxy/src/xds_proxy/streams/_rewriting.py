@@ -11,7 +11,13 @@ from typing import Protocol
 
 from xds_proxy._errors import RewriteRefused, WireError
 from xds_proxy.protocol._dialect import Dialect, Response
-from xds_proxy.protocol._resources import names_of, removed_of, resources_of, with_bodies
+from xds_proxy.protocol._resources import (
+    Resource,
+    names_of,
+    removed_of,
+    resources_of,
+    with_bodies,
+)
 from xds_proxy.streams._rewritten import RewrittenResponses
 
 log = logging.getLogger("xds_proxy")
@@ -185,29 +191,44 @@ class Rewriting:
     async def _rewrite(self, node: bytes, rewrite: Rewrite, *, after: Rewrite | None) -> bytes:
         if after is not None:
             await asyncio.wait([after.finished])
-        raw, dialect = rewrite.raw, self._dialect
-        large = len(raw) > _SMALL_BYTES
-        if large:
-            resources = await asyncio.to_thread(resources_of, dialect, raw)
+        raw, type_url = rewrite.raw, rewrite.peeked.type_url
+        resources, whole = await self._bodies(node, type_url, raw)
+        changed = [new is not old.body for new, old in zip(whole, resources, strict=True)]
+        self._changed.note(raw, rewrite.peeked, resources, changed)
+        return await self._with_bodies(raw, whole) if any(changed) else raw
+
+    async def rewritten_at_once(self, node: bytes, type_url: str, raw: bytes) -> bytes:
+        """Return a response as the rewriters leave it, out of the order of the others.
+
+        Raises what a rewriter raises, RewriteRefused for one.
+        """
+        if not self.concerns(node, type_url):
+            return raw
+        _, whole = await self._bodies(node, type_url, raw)
+        return await self._with_bodies(raw, whole)
+
+    async def _bodies(
+        self, node: bytes, type_url: str, raw: bytes
+    ) -> tuple[Sequence[Resource], list[bytes]]:
+        """Return the resources of a response, and their bodies as the rewriters leave them."""
+        if len(raw) > _SMALL_BYTES:
+            resources = await asyncio.to_thread(resources_of, self._dialect, raw)
         else:
-            resources = resources_of(dialect, raw)
+            resources = resources_of(self._dialect, raw)
         before = [each.body for each in resources if each.body]
         bodies: Sequence[bytes] = before
-        type_url = rewrite.peeked.type_url
         for rewriter in self._rewriters:
             if _concerns(rewriter, node, type_url):
                 bodies = await rewriter.rewrite(node, type_url, bodies)
                 if len(bodies) != len(before):
                     raise ValueError(f"{len(bodies)} bodies came back for {len(before)}")
         remaining = iter(bodies)
-        whole = [next(remaining) if each.body else b"" for each in resources]
-        changed = [new is not old.body for new, old in zip(whole, resources, strict=True)]
-        self._changed.note(raw, rewrite.peeked, resources, changed)
-        if not any(changed):
-            return raw
-        if large:
-            return await asyncio.to_thread(with_bodies, dialect, raw, whole)
-        return with_bodies(dialect, raw, whole)
+        return resources, [next(remaining) if each.body else b"" for each in resources]
+
+    async def _with_bodies(self, raw: bytes, bodies: Sequence[bytes]) -> bytes:
+        if len(raw) > _SMALL_BYTES:
+            return await asyncio.to_thread(with_bodies, self._dialect, raw, bodies)
+        return with_bodies(self._dialect, raw, bodies)
 
     async def _supersede(self, waiting: deque[Rewrite], newer: Rewrite) -> None:
         """Cancel the rewrites of responses of which the newer one has every resource."""

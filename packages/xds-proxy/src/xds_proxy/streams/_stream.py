@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import grpc
 import grpc.aio
@@ -20,10 +20,12 @@ from xds_proxy._errors import WireError
 from xds_proxy.protocol._dialect import Dialect, Response
 from xds_proxy.saved._stale_start import Feeding
 from xds_proxy.session._held import WHOLE_STATE
-from xds_proxy.session._session import Answered, Session, TooMuchError
+from xds_proxy.session._outcomes import Answered, TooMuchError
+from xds_proxy.session._session import Session
 from xds_proxy.status._acks_and_nacks import DeliveryStatus
 from xds_proxy.streams._ends import Cause, End, Side, UpstreamEnd, malformed
 from xds_proxy.streams._learning import Learning, names_on_the_way
+from xds_proxy.streams._quarantining import PartsOf, Quarantining, ToEnvoy
 from xds_proxy.streams._rewriting import Rewrite, Rewriting
 from xds_proxy.streams._surroundings import Surroundings
 from xds_proxy.streams._upstream_stream import UpstreamStream
@@ -37,15 +39,6 @@ _RESPONSES_AHEAD = 1
 _MAX_DROPPED_TYPES = 100
 _MAX_NAMES_LOGGED = 10
 _FORWARDED = ("envoy.", "istio.workload.Workload")
-
-
-class _ToEnvoy(NamedTuple):
-    """A response that Envoy gets next. shown: as Envoy gets it, but for its nonce."""
-
-    raw: bytes
-    peeked: Response
-    generation: int
-    shown: bytes
 
 
 class Stream:
@@ -84,8 +77,10 @@ class Stream:
         )
         self._feeding = self._feeding_of(around, dialect)
         self._to_envoy = MessageWriter(around.bounds.to_envoys, self._envoy_overdue)
-        self._responses: asyncio.Queue[_ToEnvoy | End] = asyncio.Queue(maxsize=_RESPONSES_AHEAD)
-        self._ahead: dict[int, _ToEnvoy] = {}
+        self._responses: asyncio.Queue[ToEnvoy | PartsOf | End]
+        self._responses = asyncio.Queue(maxsize=_RESPONSES_AHEAD)
+        self._quarantining = self._quarantining_of(around)
+        self._ahead: dict[int, ToEnvoy] = {}
         """The responses in the queue, and those that wait for room in it."""
         self._dropped_types: set[str] = set()
         self._told_refusals: dict[str, str] = {}
@@ -171,6 +166,8 @@ class Stream:
             group.create_task(self._learning.run(), name="xds-proxy: large responses")
             if self._feeding is not None:
                 group.create_task(self._feeding.run(), name="xds-proxy: saved configuration")
+            if self._quarantining is not None:
+                group.create_task(self._quarantining.run(), name="xds-proxy: quarantine")
             if self._around.rewriters:
                 group.create_task(
                     self._rewriting.run(lambda: self.session.node), name="xds-proxy: rewriters"
@@ -218,17 +215,31 @@ class Stream:
             if isinstance(response, End):
                 self.end(response)
                 return
-            if not self._ended.done():
-                raw, peeked, generation, shown = response
-                if self._feeding is not None and generation:
-                    self._feeding.sent(peeked.type_url)
-                message = self.session.response(raw, peeked, generation=generation, shown=shown)
-                newest = self.session.newest_sent(peeked.type_url)
-                self._around.observation.response_arrived(self, peeked.type_url, newest)
-                try:
-                    await self._to_envoy.write(self._envoy, message)
-                except grpc.aio.InternalError:
-                    self.end(End(by=Side.ENVOY, code=grpc.StatusCode.CANCELLED))
+            quarantining = self._quarantining
+            if quarantining is not None and isinstance(response, PartsOf):
+                while (part := await quarantining.next_part(response.type_url)) is not None:
+                    await self._write_response(part)
+            elif isinstance(response, PartsOf):
+                pass
+            elif quarantining is not None and quarantining.concerns(response):
+                for each in await quarantining.before(response):
+                    await self._write_response(each)
+            else:
+                await self._write_response(response)
+
+    async def _write_response(self, response: ToEnvoy) -> None:
+        if self._ended.done():
+            return
+        raw, peeked, generation, shown = response
+        if self._feeding is not None and generation:
+            self._feeding.sent(peeked.type_url)
+        message = self.session.response(raw, peeked, generation=generation, shown=shown)
+        newest = self.session.newest_sent(peeked.type_url)
+        self._around.observation.response_arrived(self, peeked.type_url, newest)
+        try:
+            await self._to_envoy.write(self._envoy, message)
+        except grpc.aio.InternalError:
+            self.end(End(by=Side.ENVOY, code=grpc.StatusCode.CANCELLED))
 
     @property
     def is_writing(self) -> bool:
@@ -273,13 +284,18 @@ class Stream:
         self._around.observation.response_answered(self, answered.sent.type_url, answered.sent)
         if self._feeding is not None and not answered.sent.generation:
             self._feeding.answered()
+        if self._quarantining is not None:
+            self._quarantining.answered(answered)
         self._learning.add(answered)
 
     def _learned(self, answered: Answered, reasons: Mapping[str, str]) -> None:
         """The contents of an answered response are known. reasons: of the resources refused."""
         sent, accepted = answered.sent, self._around.accepted
+        if self._quarantining is not None:
+            self._quarantining.learned(answered, reasons)
         if answered.error is None:
-            self._told_refusals.pop(sent.type_url, None)
+            if sent.generation >= 0:  # a part is of a response that was refused
+                self._told_refusals.pop(sent.type_url, None)
         else:
             # A control plane may answer each refusal with the same configuration, without a pause.
             again = self._told_refusals.get(sent.type_url) == answered.error
@@ -343,9 +359,9 @@ class Stream:
             rewrite = Rewrite(response, peeked, generation=upstream.generation)
             await self._rewriting.add(self.session.node, rewrite)
         else:
-            await self._pass_on(_ToEnvoy(response, peeked, upstream.generation, response))
+            await self._pass_on(ToEnvoy(response, peeked, upstream.generation, response))
 
-    async def _pass_on(self, response: _ToEnvoy) -> None:
+    async def _pass_on(self, response: ToEnvoy) -> None:
         self._ahead[id(response)] = response
         try:
             await self._responses.put(response)
@@ -386,7 +402,7 @@ class Stream:
             )
 
     async def _rewritten(self, rewrite: Rewrite, shown: bytes) -> None:
-        await self._pass_on(_ToEnvoy(rewrite.raw, rewrite.peeked, rewrite.generation, shown))
+        await self._pass_on(ToEnvoy(rewrite.raw, rewrite.peeked, rewrite.generation, shown))
 
     def _rewrite_refused(self, rewrite: Rewrite, reason: str) -> None:
         """Refuse a response in Envoy's place, which keeps what it has."""
@@ -421,12 +437,31 @@ class Stream:
             put=self._put_saved,
         )
 
+    def _quarantining_of(self, around: Surroundings) -> Quarantining | None:
+        if around.quarantine is None:
+            return None
+        return Quarantining(
+            around.quarantine,
+            self.session,
+            saved=None if around.stale_start is None else around.stale_start.saved,
+            rewriting=self._rewriting,
+            counters=around.counters,
+            now=around.now,
+            leading=lambda: self._leading,
+            put=self._responses.put,
+            send=self._send_upstream,
+        )
+
+    def _send_upstream(self, request: bytes) -> None:
+        if self._upstream is not None:
+            self._upstream.send(request)
+
     async def _put_saved(self, type_url: str, response: bytes) -> None:
         peeked = self._dialect.read_response(response)
         if self._rewriting.concerns(self.session.node, type_url):
             await self._rewriting.add(self.session.node, Rewrite(response, peeked, generation=0))
         else:
-            await self._pass_on(_ToEnvoy(response, peeked, 0, response))
+            await self._pass_on(ToEnvoy(response, peeked, 0, response))
 
     # The agent's own types
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from xds_proxy.quarantine._quarantine import Quarantine
 from xds_proxy.saved._stale_start import StaleStart
 from xds_proxy.status._counters import Counters
 from xds_proxy.status._reachability import Reachability
@@ -31,3 +32,4 @@ class Surroundings(NamedTuple):
     rewriters: Sequence[Rewriter]
     accepted: AcceptedResponses | None
     stale_start: StaleStart | None
+    quarantine: Quarantine | None
