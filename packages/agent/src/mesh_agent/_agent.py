@@ -82,7 +82,7 @@ async def _run_until_stopped(
     adapter = EnvoyAdapter() if config.adapt_to_envoy else None
     relay = await stack.enter_async_context(
         xds_proxy.relaying(
-            replace(config.relay, saved=config.state.configuration),
+            replace(config.relay, saved=config.state.configuration, quarantine=config.quarantine),
             interceptors(config, secrets, learned, dns),
             observer=listener_changes,
             rewriters=tuple(each for each in (wasm, adapter) if each is not None),

@@ -104,6 +104,8 @@ class AgentConfig:
     health_check: how the application's health is checked, to be reported; None if it is not.
     token_exchange: where the application exchanges its token; None if it does not.
     adapt_to_envoy: what an Envoy lacks of Istio's own extensions is taken out or translated.
+    quarantine: a resource that Envoy refused keeps no other from it, and is not given to an Envoy
+        that has no older version of it.
     wasm: how Wasm modules are fetched for Envoy; None if they are not.
     ready_needs_listeners: a gateway is not ready before its first listener.
     ready_poll_s: how often the stats of an Envoy that is not ready are read at first.
@@ -136,6 +138,7 @@ class AgentConfig:
     health_check: HealthCheckConfig | None = None
     token_exchange: TokenExchangeConfig | None = None
     adapt_to_envoy: bool = True
+    quarantine: bool = True
     wasm: WasmSettings | None = None
     ready_needs_listeners: bool = False
     ready_poll_s: float = field(default=0.05)
@@ -197,6 +200,7 @@ def compose_config(
     wasm = wasm_settings(settings)
     ready_needs_listeners = _ready_needs_listeners(settings, identity)
     adapt_to_envoy = settings.flag("MESH_AGENT_ADAPT_TO_ENVOY", default=True)
+    quarantine = settings.flag("MESH_AGENT_QUARANTINE", default=True)
     effective = effective_config(
         settings,
         flags=flags,
@@ -239,6 +243,7 @@ def compose_config(
         health_check=health_check,
         token_exchange=token_exchange,
         adapt_to_envoy=adapt_to_envoy,
+        quarantine=quarantine,
         wasm=wasm,
         ready_needs_listeners=ready_needs_listeners,
     )

@@ -284,6 +284,7 @@ EXAMPLES = {
     "MESH_AGENT_ADAPT_TO_ENVOY": Example("false"),
     "MESH_AGENT_HOT_RESTART": Example("false"),
     "MESH_AGENT_EXIT_WITH": Example("job"),
+    "MESH_AGENT_QUARANTINE": Example("false"),
     "MESH_AGENT_READY_WITHOUT_LISTENERS": Example("true", flags={"role": "router"}),
     "MESH_AGENT_RESTART_ENVOY": Example("false"),
     "MESH_AGENT_SAVE_CERTIFICATE": Example("false"),

@@ -123,6 +123,8 @@ def test_the_stream_is_told_as_it_stands() -> None:
         "mesh_agent_xds_streams": 2,
         "mesh_agent_xds_stale_types": 0,
         "mesh_agent_xds_stale_starts_total": 0,
+        "mesh_agent_xds_resources_quarantined": 0,
+        "mesh_agent_xds_last_good_given_total": 0,
         "mesh_agent_xds_types_refused": 1,
         "mesh_agent_xds_resources_refused": 0,
         "istio_agent_xds_proxy_requests_total": 1,

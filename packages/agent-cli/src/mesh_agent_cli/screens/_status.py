@@ -204,10 +204,21 @@ def _control_plane(status: Mapping[str, object], now: datetime) -> Iterator[Row]
         said = "Envoy has saved configuration, as no control plane answers"
         row = f"{shown_time(stale_since)}: {said}"
         yield Row("STALE SINCE", row, Tone.DOUBTFUL, below=True)
+    yield from _quarantined(xds)
     problem = text(mapping(xds, "saved"), "problem")
     yield Row("NOT SAVED", problem, Tone.DOUBTFUL, below=True)
     yield Row("also trusted", text(learned, "roots"), below=True)
     yield Row("PROBLEM", text(learned, "problem"), Tone.BAD, below=True)
+
+
+def _quarantined(xds: Mapping[str, object]) -> Iterator[Row]:
+    """Yield the refused resources that an Envoy without an older version does not get."""
+    for each in objects(xds, "quarantined"):
+        kind = text(each, "type_url").rpartition(".")[2]
+        since = moment(each, "since")
+        began = "" if since is None else f", since {shown_time(since)}"
+        said = f"{kind} {text(each, 'name')}{began}: {text(each, 'reason')}"
+        yield Row("QUARANTINED", " ".join(said.split()), Tone.DOUBTFUL, below=True)
 
 
 def _other_control_planes(xds: Mapping[str, object], used: str, now: datetime) -> Iterator[Row]:

@@ -107,6 +107,7 @@ def _describe_xds(address: str, status: xds_proxy.RelayStatus) -> Mapping[str, o
         "stale_since": status.stale_since,
         "stale_types": sorted(status.stale_types),
         "saved": {} if status.saved is None else dataclasses.asdict(status.saved),
+        "quarantined": [each._asdict() for each in status.quarantined[:_MOST_REFUSED]],
         "types": {type_url: describe_type(known) for type_url, known in status.types.items()},
     }
 

@@ -35,6 +35,16 @@ def relay_metrics(status: xds_proxy.RelayStatus, totals: xds_proxy.Counters) -> 
         sum(len(known.refused) for known in status.types.values()),
     )
     yield gauge(
+        "mesh_agent_xds_resources_quarantined",
+        "Refused resources that an Envoy without an older version of them does not get.",
+        len(status.quarantined),
+    )
+    yield counter(
+        "mesh_agent_xds_last_good_given_total",
+        "Refused resources in whose place an Envoy got the last good version.",
+        totals.last_good_given,
+    )
+    yield gauge(
         "mesh_agent_xds_stale_types",
         "Resource types of which Envoy has saved configuration, as no control plane answered.",
         len(status.stale_types),

@@ -27,8 +27,6 @@ _SOTW_VERSION = frozenset({STATE_OF_THE_WORLD.request_version})
 _NOTHING: OnTheWay = {}
 
 
-
-
 class Session:
     """One stream of Envoy; synchronous, does no I/O.
 
@@ -109,7 +107,8 @@ class Session:
         reasons: Mapping[str, str] = {}
         if answered.error is not None:
             reasons = refused_resources(versions, answered.error)
-            if answered.sent.generation < 0 and len(versions) > 1:
+            is_part = answered.sent.generation < 0 and type_url not in WHOLE_STATE
+            if is_part and len(versions) > 1:
                 return {}  # smaller parts will tell
             if not self._comes_again(answered.sent):
                 self.delivery_status.resources_refused(type_url, reasons, versions, at=at)

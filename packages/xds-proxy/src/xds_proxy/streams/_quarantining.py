@@ -12,7 +12,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from xds_proxy._errors import RewriteRefused, WireError
 from xds_proxy.protocol._dialect import Response
@@ -26,7 +26,6 @@ from xds_proxy.quarantine._parts import (
     write_part,
 )
 from xds_proxy.quarantine._quarantine import Quarantine, build_of, joined
-from xds_proxy.saved._configuration import SavedConfiguration
 from xds_proxy.saved._stale_response import marked
 from xds_proxy.session._held import WHOLE_STATE
 from xds_proxy.session._outcomes import Answered
@@ -81,6 +80,13 @@ class _InFlight(NamedTuple):
     withheld: _Withheld | None = None
 
 
+class LastGoodResources(Protocol):
+    """Knows what Envoy accepted last."""
+
+    async def newest(self, type_url: str, node: bytes) -> Mapping[str, Resource]:
+        """Return the resources of a type by name. node: Envoy's."""
+
+
 class Quarantining:
     """The quarantine as one stream of Envoy's meets it.
 
@@ -93,7 +99,7 @@ class Quarantining:
         quarantine: Quarantine,
         session: Session,
         *,
-        saved: SavedConfiguration | None,
+        saved: LastGoodResources | None,
         rewriting: Rewriting,
         counters: Counters,
         now: Callable[[], float],

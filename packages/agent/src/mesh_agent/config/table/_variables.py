@@ -308,6 +308,7 @@ OUR_OWN = (
     ),
     Setting("MESH_AGENT_GRPC_REFRESH_INTERVAL", HONOURED, "how often gRPC reads certificates"),
     Setting("MESH_AGENT_HOT_RESTART", HONOURED, "whether an Envoy may take over from another"),
+    Setting("MESH_AGENT_QUARANTINE", HONOURED, "refused resources keep no others from Envoy"),
     Setting("MESH_AGENT_READY_WITHOUT_LISTENERS", HONOURED, "a gateway is ready without listeners"),
     Setting("MESH_AGENT_RESTART_ENVOY", HONOURED, "whether a crashed Envoy is started again"),
     Setting("MESH_AGENT_SAVE_CERTIFICATE", HONOURED, f"{_STATE}: the certificate, with its key"),

@@ -1,0 +1,108 @@
+"""A refusal counts for one body and one build of Envoy, until something ends it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from envoy.config.core.v3 import base_pb2
+
+from xds_proxy.quarantine._quarantine import Quarantine, build_of, joined
+
+ROUTE = "type.googleapis.com/envoy.config.route.v3.RouteConfiguration"
+BUILD = (b"envoy", b"1.36")
+
+
+def node(version: int, **metadata: str) -> bytes:
+    made = base_pb2.Node(id="a", user_agent_name="envoy")
+    made.user_agent_build_version.version.minor_number = version
+    made.user_agent_build_version.metadata.update(metadata)
+    return bytes(made.SerializeToString())
+
+
+def quarantined() -> Quarantine:
+    quarantine = Quarantine(lambda: 100.0)
+    quarantine.refused(ROUTE, "r", b"bad", version="2", reason="no", build=BUILD)
+    return quarantine
+
+
+def test_a_refused_body_is_known_with_its_reason() -> None:
+    quarantine = quarantined()
+    assert quarantine.among(ROUTE, {"r": b"bad", "s": b"bad"}, BUILD) == {"r": "no"}
+    assert quarantine.has(ROUTE, "r", b"bad")
+    (shown,) = quarantine.resources
+    assert (shown.name, shown.version, shown.reason, shown.since.timestamp()) == (
+        "r",
+        "2",
+        "no",
+        100.0,
+    )
+
+
+def test_another_body_passes_and_so_does_another_build() -> None:
+    quarantine = quarantined()
+    assert not quarantine.among(ROUTE, {"r": b"other"}, BUILD)
+    assert not quarantine.among(ROUTE, {"r": b"bad"}, (b"envoy", b"1.40"))
+
+
+@pytest.mark.parametrize(
+    "ends",
+    [
+        lambda quarantine: quarantine.sent(ROUTE, {"r": b"better"}),
+        lambda quarantine: quarantine.sent(ROUTE, {}, removed=["r"]),
+        lambda quarantine: quarantine.sent(ROUTE, {"s": b""}, whole=True),
+        lambda quarantine: quarantine.accepted(ROUTE, {"r": b"bad"}),
+    ],
+    ids=["another body", "removed", "gone from the whole", "accepted after all"],
+)
+def test_the_quarantine_ends(ends: Callable[[Quarantine], None]) -> None:
+    quarantine = quarantined()
+    ends(quarantine)
+    assert not quarantine.resources
+    assert not quarantine.types, "the hot path looks here"
+
+
+@pytest.mark.parametrize(
+    "goes_on",
+    [
+        lambda quarantine: quarantine.sent(ROUTE, {"r": b"bad"}),
+        lambda quarantine: quarantine.sent(ROUTE, {"s": b"bad"}, removed=["t"]),
+        lambda quarantine: quarantine.accepted(ROUTE, {"r": b"another", "s": b"bad"}),
+    ],
+    ids=["sent again", "others", "another was accepted"],
+)
+def test_the_quarantine_goes_on(goes_on: Callable[[Quarantine], None]) -> None:
+    quarantine = quarantined()
+    goes_on(quarantine)
+    assert [each.name for each in quarantine.resources] == ["r"]
+
+
+def test_the_time_is_that_of_the_first_refusal_of_a_body() -> None:
+    at = 100.0
+    quarantine = Quarantine(lambda: at)
+    for version, body in (("1", b"a"), ("2", b"a"), ("3", b"b")):
+        quarantine.refused(ROUTE, "r", body, version=version, reason="no", build=BUILD)
+        at += 1
+        (shown,) = quarantine.resources
+        assert shown.since.timestamp() == (102.0 if body == b"b" else 100.0)
+
+
+def test_at_most_1024_are_kept() -> None:
+    quarantine = Quarantine(lambda: 0.0)
+    for number in range(2000):
+        name = str(number)
+        quarantine.refused(ROUTE, name, b"bad", version="", reason="no", build=BUILD)
+    assert len(quarantine.resources) == 1024
+
+
+def test_builds_are_told_apart_whatever_the_order_of_their_metadata() -> None:
+    one = build_of(node(36, **{"ssl.version": "a", "revision.sha": "b"}))
+    assert one == build_of(node(36, **{"revision.sha": "b", "ssl.version": "a"}))
+    assert one != build_of(node(36, **{"revision.sha": "c", "ssl.version": "a"}))
+    assert one != build_of(node(37, **{"revision.sha": "b", "ssl.version": "a"}))
+    assert build_of(b"\xff") == ()
+
+
+def test_several_reasons_name_their_resources() -> None:
+    assert joined({"a": "no", "b": "neither"}, ["a"]) == "no"
+    assert joined({"a": "no", "b": "neither"}, ["b", "a"]) == "a: no; b: neither"
