@@ -25,6 +25,7 @@ from xds_server.protocol._node import Node
 from xds_server.protocol._resource import Resource
 from xds_server.protocol._watch import Watch
 from xds_server.pushing._debounce import Debounce, Debouncer, Gathered
+from xds_server.pushing._push import Push
 from xds_server.pushing._push_dispatch import PushDispatch
 from xds_server.pushing._push_request import PushRequest, Updates
 from xds_server.pushing._push_throttle import PushPermit
@@ -33,7 +34,7 @@ from xds_server.sources._generator import Client, Generator
 from xds_server.streams._admission import Admit, Peer
 from xds_server.streams._bad_requests import BadRequests, missing_request, peer_name
 from xds_server.streams._client_observers import ClientObservers
-from xds_server.streams._connection import Connection, Push, Write
+from xds_server.streams._connection import Connection, Write
 from xds_server.streams._dependencies import Dependencies
 from xds_server.streams._inbox import Read
 from xds_server.streams._needs_push import NeedsPush

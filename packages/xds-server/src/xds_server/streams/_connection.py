@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from functools import partial
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 import grpc
 
@@ -23,14 +23,14 @@ from xds_server.protocol._request import DeltaRequest, SotwRequest
 from xds_server.protocol._resource import Resource
 from xds_server.protocol._response import Response
 from xds_server.protocol._type_urls import short_name
+from xds_server.pushing._push import Push
 from xds_server.pushing._push_request import PushRequest
-from xds_server.pushing._push_throttle import PushPermit
 from xds_server.sources._generated import Generated
 from xds_server.sources._generator import Client
 from xds_server.streams._dependencies import Dependencies
 from xds_server.streams._inbox import Inbox, Parse, Read
 from xds_server.streams._last_push import LastPush, PushCounts
-from xds_server.streams._limits import check_names, check_response
+from xds_server.streams._limits import check_names, too_large_response
 from xds_server.streams._stream_log import log_not_read, log_refusal, log_sent, log_too_large
 from xds_server.streams._unserved import MAX_A_STREAM as MAX_UNSERVED
 from xds_server.streams._unserved import empty_answer
@@ -42,14 +42,6 @@ log = logging.getLogger(__name__)
 C = TypeVar("C")
 
 Write = Callable[[bytes], Awaitable[None]]
-
-
-class Push(NamedTuple):
-    """A push for one connection: its request, its permit, and what to call when it is over."""
-
-    request: PushRequest
-    permit: PushPermit
-    done: Callable[[], None]
 
 
 class Connection(Generic[C]):
@@ -385,13 +377,10 @@ class Connection(Generic[C]):
 
     def _refuse_response(self, response: Response) -> None:
         """Raise `StreamRefused`, as gRPC would end the stream without telling the reason."""
-        try:
-            check_response(response, config=self._server.config)
-        except StreamRefused:
-            self._server.metrics.too_large.inc(short_name(response.type_url))
-            most = self._server.config.max_message_bytes
-            log_too_large(response, max_message_bytes=most, client=self.log_facts())
-            raise
+        most = self._server.config.max_message_bytes
+        self._server.metrics.too_large.inc(short_name(response.type_url))
+        log_too_large(response, max_message_bytes=most, client=self.log_facts())
+        raise too_large_response(response, config=self._server.config)
 
     def _finish_push(self) -> None:
         push, self._push, self._pushing = self._push, None, None

@@ -92,12 +92,10 @@ def check_names(subscription: Subscription | None, *, config: ServerConfig) -> N
         )
 
 
-def check_response(response: Response, *, config: ServerConfig) -> None:
-    """Raise `StreamRefused` if a response is larger than gRPC would send."""
-    size, longest = len(response.data), config.max_message_bytes
-    if size > longest:
-        raise StreamRefused(
-            grpc.StatusCode.RESOURCE_EXHAUSTED,
-            f"the response of {response.type_url} has {size} bytes, at most {longest} can be sent"
-            " (max_message_bytes of the server)",
-        )
+def too_large_response(response: Response, *, config: ServerConfig) -> StreamRefused:
+    """Return the error of a response that is larger than gRPC would send."""
+    return StreamRefused(
+        grpc.StatusCode.RESOURCE_EXHAUSTED,
+        f"the response of {response.type_url} has {len(response.data)} bytes, at most"
+        f" {config.max_message_bytes} can be sent (max_message_bytes of the server)",
+    )

@@ -386,10 +386,7 @@ class StreamState(ABC, Generic[R]):
         return resend
 
     def _next_nonce(self) -> str:
-        """Return a nonce no other stream uses, as clients may send an old stream's on a new one.
-
-        https://github.com/envoyproxy/envoy/issues/30155
-        """
+        # Clients may send an old stream's nonce: https://github.com/envoyproxy/envoy/issues/30155
         self._responses += 1
         return f"{self.nonce_prefix}-{self._responses}"
 
