@@ -205,7 +205,9 @@ async def test_what_is_unread_when_its_stream_ends_is_ended_in_its_time(
         await unread.send(
             Messages.response(Messages.cluster, version="1", nonce="1", bodies=(BODY,))
         )
-        await running.until(lambda relay: relay.pending_write_bytes > 0, what="something unread")
+        await running.until(
+            lambda relay: relay.pending_write_bytes >= len(BODY), what="a response unread"
+        )
         if by == "Envoy":
             await deaf.finish_sending(stream)
         else:  # its end changes nothing: the next stream is opened
