@@ -84,9 +84,11 @@ def _streams_ended_by_envoy(metrics: str) -> list[str]:
     ]
 
 
+@pytest.mark.parametrize("delta", ["true", "false"])
 async def test_a_flapping_control_plane_costs_no_request_and_ends_no_stream_of_envoys(
-    tmp_path: Path, record: Record
+    tmp_path: Path, record: Record, monkeypatch: pytest.MonkeyPatch, delta: str
 ) -> None:
+    monkeypatch.setenv("ISTIO_DELTA_XDS", delta)
     loop = asyncio.get_running_loop()
     async with mesh_of(MESH, tmp_path) as mesh:
         frontend = mesh.workload("frontend")

@@ -329,6 +329,40 @@ async def test_a_control_plane_that_does_not_read_loses_its_stream_and_envoy_kee
     assert "it has not taken a request" in vars(told[0])["reason"]
 
 
+@pytest.mark.parametrize("how", ["reset", "half-closed"])
+async def test_an_envoy_that_goes_while_a_request_waits_for_the_control_plane_leaves_nothing(
+    start_relay: RelayStarter, how: str
+) -> None:
+    """Whatever the control plane does with the request of one that is gone."""
+    response = Messages.response(Messages.cluster, version="1", nonce="1", bodies=(b"x" * 100,))
+    tasks = 0
+    async with (
+        deaf_control_plane(response, window=0) as plane,
+        start_relay(plane.address, send_timeout_s=None) as running,
+    ):
+        for gone in range(1, 4):
+            async with envoy_stream(running.socket_path) as envoy, asyncio.timeout(PATIENCE_S):
+                await envoy.send(Messages.request(Messages.cluster))
+                assert await envoy.receive() is not None
+                assert running.relay.pending_write_bytes > 0
+                if how == "reset":
+                    envoy.cancel()
+                else:
+                    await envoy.finish_sending()
+                await until(partial(has_ended, plane, gone), what="the end of its stream")
+            await running.until(
+                lambda relay: relay.status.streams == 0 and relay.pending_write_bytes == 0,
+                what="the end of Envoy's stream and of the request",
+            )
+            assert [each.streams for each in running.relay.status.control_planes] == [0]
+            if gone == 1:  # gRPC keeps some tasks of its own from its first stream on
+                tasks = len(asyncio.all_tasks())
+        await until(lambda: len(asyncio.all_tasks()) <= tasks, what="the end of its tasks")
+        counters = running.relay.counters
+        assert counters.envoy_ended == 3
+        assert (counters.control_plane_not_reading, counters.connection_failures) == (0, 0)
+
+
 async def test_where_envoys_stream_ends_too_it_is_told_that_the_control_plane_does_not_read(
     start_relay: RelayStarter,
 ) -> None:

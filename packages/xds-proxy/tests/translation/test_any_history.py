@@ -146,6 +146,8 @@ class History:
                 self._resources.pop((type_url, resource), None)
                 self._push()
             case "subscribe", [type_url, *names]:
+                if not names and type_url in self._wanted:
+                    names = [WILDCARD]  # only a type's first request asks for all by no name
                 wanted = self._wanted.setdefault(type_url, Wanted())
                 wanted.names.update(name for name in names if name != WILDCARD)
                 wanted.everything |= not names or WILDCARD in names
@@ -179,9 +181,12 @@ class History:
             await asyncio.sleep(0)
         assert self._found() == self._expected()
 
+        expected = self._expected()
+
         def in_sync() -> bool:
+            # A refusal stays in force if the client asks for nothing that would follow it.
             return all(
-                status.in_sync and status.nack is None
+                (status.in_sync and status.nack is None) or not expected.get(status.type_url)
                 for client in self._server.clients()
                 for status in client.types.values()
             )

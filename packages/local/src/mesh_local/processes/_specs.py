@@ -23,6 +23,7 @@ from mesh_local.state._tokens import JWT_AUDIENCE, JWT_ISSUER
 _PASSED_ON = (
     "ENVOY_PATH",
     "HOME",
+    "ISTIO_DELTA_XDS",
     "LANG",
     "LC_ALL",
     "LD_LIBRARY_PATH",

@@ -274,13 +274,21 @@ class DeltaOverSotw:
 def _difference(
     subscription: _Subscription, resources: Sequence[Resource]
 ) -> tuple[list[Resource], list[str]]:
-    """Return the resources that Envoy lacks, and the names of those that it has too many."""
+    """Return the resources that Envoy lacks, and the names of those that it has too many.
+
+    What it has not answered yet it may accept or refuse, so that is not relied upon.
+    """
     has, again = subscription.has, subscription.again
+    on_the_way: dict[str, str | None] = {}
+    for each in subscription.unanswered:
+        on_the_way.update(each.changes)
     changed = [
         resource
         for resource in resources
         if (
-            has.get(resource.name) != resource.version or resource.name in again
+            has.get(resource.name) != resource.version
+            or on_the_way.get(resource.name, resource.version) != resource.version
+            or resource.name in again
             if resource.body
             else resource.name in has  # it only prolongs a time to live
         )
@@ -288,7 +296,7 @@ def _difference(
     if resources and not any(resource.body for resource in resources):
         return changed, []
     there = {resource.name for resource in resources}
-    known = dict.fromkeys((*has, *sorted(subscription.asked | again)))
+    known = dict.fromkeys((*has, *on_the_way, *sorted(subscription.asked | again)))
     return changed, [name for name in known if name not in there]
 
 

@@ -14,9 +14,11 @@ from datetime import datetime
 
 from mesh_lifecycle import Backoff
 
-AGAIN = Backoff(initial_s=0.1, maximum_s=5.0, multiplier=1.3, jitter=0.5)
+AGAIN = Backoff(initial_s=0.1, maximum_s=2.5, multiplier=1.3, jitter=0.5)
 """Between streams. A delay is about a third of the time that the outage has lasted, so that the
-relay is soon back after a short one, and many relays come back spread over some seconds."""
+relay is soon back after a short one, and many relays come back spread over some seconds. Beside a
+control plane that comes and goes, it may find it away each time: it is in sync within 3 s of the
+last time all the same."""
 LOOK = Backoff(initial_s=10.0, maximum_s=300.0, multiplier=1.5, jitter=0.5)
 """Between looks at a failed address while another is in use."""
 
