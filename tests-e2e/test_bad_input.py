@@ -142,6 +142,7 @@ async def test_an_agent_names_the_port_that_is_in_use(tmp_path: Path) -> None:
     assert "in use" in errors
 
 
+@pytest.mark.slow
 async def test_an_agent_waits_for_a_control_plane_and_says_so(tmp_path: Path) -> None:
     give_secrets(tmp_path)
     async with running_agent(tmp_path, AGENT_ENVIRONMENT) as agent:
@@ -154,6 +155,7 @@ async def test_an_agent_waits_for_a_control_plane_and_says_so(tmp_path: Path) ->
         assert f"{ADDRESS}:15012" in log.read_text()
 
 
+@pytest.mark.slow
 async def test_an_agent_with_a_wrong_root_certificate_says_so(tmp_path: Path) -> None:
     directory = tmp_path / "agent"
     directory.mkdir()
@@ -174,6 +176,7 @@ async def test_an_agent_with_a_wrong_root_certificate_says_so(tmp_path: Path) ->
             assert "serial" not in status["certificate"]
 
 
+@pytest.mark.slow
 async def test_a_token_of_another_issuer_is_refused_and_the_agent_says_so(tmp_path: Path) -> None:
     directory = tmp_path / "agent"
     directory.mkdir()

@@ -23,10 +23,14 @@ def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
         yield running
 
 
+QUICK = ("well", "token-of-another", "another-control-plane")
+"""The troubles that are found in the ordinary tests, too."""
+
+
 @pytest.mark.parametrize(
     "case",
     [
-        pytest.param(each, id=each.name, marks=[pytest.mark.slow] if each.slow else [])
+        pytest.param(each, id=each.name, marks=[] if each.name in QUICK else [pytest.mark.slow])
         for each in TROUBLES
     ],
 )

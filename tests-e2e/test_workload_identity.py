@@ -94,6 +94,7 @@ async def node_of(stream: ControlPlaneStream) -> Any:
     return kind.FromString(first).node
 
 
+@pytest.mark.slow
 async def test_with_a_token_secrets_are_served_and_the_token_is_read_anew_for_each_call(
     tmp_path: Path, workload: Path
 ) -> None:
@@ -310,6 +311,7 @@ async def test_a_socket_of_another_name_has_to_be_there_and_to_be_a_name(
     assert sentence in errors
 
 
+@pytest.mark.slow
 async def test_a_machine_starts_with_a_token_and_renews_by_its_certificate(
     tmp_path: Path, workload: Path
 ) -> None:
@@ -381,6 +383,7 @@ def states(directory: Path) -> dict[str, tuple[int, int, bytes]]:
     }
 
 
+@pytest.mark.slow
 async def test_an_authority_that_starts_after_the_agent_is_found(
     tmp_path: Path, workload: Path, free_port: Callable[..., int]
 ) -> None:

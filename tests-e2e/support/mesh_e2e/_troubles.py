@@ -413,7 +413,6 @@ class Case:
     cause: str | None
     said: tuple[str, ...] = ()
     obstacle: str = ""
-    slow: bool = False
 
 
 def _obstacle_to_faketime() -> str:
@@ -477,7 +476,6 @@ TROUBLES = (
         trouble=plane_down,
         cause="control-plane-refuses-connections",
         said=("connection refused",),
-        slow=True,
     ),
     Case(
         name="stale",
@@ -485,7 +483,6 @@ TROUBLES = (
         trouble=stale_start,
         cause="control-plane-refuses-connections",
         said=("connection refused",),
-        slow=True,
     ),
     Case(
         name="another-control-plane",
@@ -508,7 +505,6 @@ TROUBLES = (
         cause="clock-skew",
         said=("24 h behind",),
         obstacle=_obstacle_to_faketime(),
-        slow=True,
     ),
     Case(
         name="port-taken",
