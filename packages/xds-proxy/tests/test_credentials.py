@@ -61,7 +61,7 @@ async def _reason(planes: ControlPlanes) -> str:
 
 async def _fail_until_delays_are_long(planes: ControlPlanes) -> None:
     """So that a change of a file makes a difference; without waiting for the delays themselves."""
-    while planes._selection.places[0].again.last_s < 3.0:
+    while planes._selection.places[0].again.last_s < 2.0:
         await _reason(planes)
         planes._selection.retry_now()
     await _reason(planes)
