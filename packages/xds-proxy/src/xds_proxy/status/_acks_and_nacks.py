@@ -1,4 +1,10 @@
-"""The delivery status of each type: which version was sent, accepted (ACK) or refused (NACK)."""
+"""The delivery status of each type: which version was sent, accepted (ACK) or refused (NACK).
+
+`session/_session` takes note here of each answer of Envoy's. The status of the stream that leads is
+`Relay.status.types` (`_relay`). The agent writes it to `/debug/status`
+(`mesh_agent/status/_description`), from where `mesh-agent status` prints it
+(`mesh_agent_cli/screens/_resource_types`).
+"""
 
 from __future__ import annotations
 
