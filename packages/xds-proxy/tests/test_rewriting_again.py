@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from mesh_testkit import until
 from xds_proxy import Relay, RelayConfig, UpstreamConfig, relaying
 from xds_proxy.protocol._dialect import DELTA, DIALECTS, STATE_OF_THE_WORLD, Dialect
 from xds_proxy.protocol._resources import Resource, resources_of, write_response
@@ -36,6 +37,7 @@ class Improving:
         self.ready = False
         self.may_go_on = asyncio.Event()
         self.may_go_on.set()
+        self.began = 0
 
     def concerns(self, node: bytes, type_url: str) -> bool:
         del node
@@ -44,6 +46,7 @@ class Improving:
     async def rewrite(self, node: bytes, type_url: str, bodies: Sequence[bytes]) -> Sequence[bytes]:
         assert (node, type_url) == (b"\x0a\x01n", TYPE)
         ready = self.ready
+        self.began += 1
         await self.may_go_on.wait()
         word = b"good" if ready else b"poor"
         return [each.replace(b"want", word) if b"want" in each else each for each in bodies]
@@ -169,6 +172,7 @@ async def test_an_older_response_never_replaces_a_newer_one(
         assert await sides.got() == ("n1", "n1", {"b": "poor"})
         rewriter.may_go_on.clear()
         await sides.push("n2", b="want")
+        await until(lambda: rewriter.began == 2, what="the rewriting of n2")
         await sides.push("n3", x="want")
         rewriter.ready = True
         sides.relay.rewrite_again(TYPE, "b")

@@ -23,9 +23,16 @@ from accepted import (
 )
 from mesh_testkit import PATIENCE_S, find_free_port, until
 from xds_proxy import Interceptor, Relay, RelayConfig, UpstreamConfig, relaying, resource_bodies
-from xds_proxy.testing import ControlPlane, EnvoyStream, control_plane, envoy_stream
+from xds_proxy.testing import (
+    ControlPlane,
+    ControlPlaneStream,
+    EnvoyStream,
+    control_plane,
+    envoy_stream,
+)
 
 NAME_TABLE = "type.googleapis.com/istio.networking.nds.v1.NameTable"
+SECRET = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret"
 NODE = "sidecar~10.0.0.1~web.default~default.svc.cluster.local"
 DELTA_METHOD = "DeltaAggregatedResources"
 
@@ -149,6 +156,10 @@ async def received_delta(envoy: EnvoyStream) -> discovery_pb2.DeltaDiscoveryResp
     return discovery_pb2.DeltaDiscoveryResponse.FromString(response)
 
 
+async def asked(stream: ControlPlaneStream) -> discovery_pb2.DeltaDiscoveryRequest:
+    return discovery_pb2.DeltaDiscoveryRequest.FromString(await stream.receive() or b"")
+
+
 def bodies(response: discovery_pb2.DiscoveryResponse) -> list[bytes]:
     return [bytes(each.value) for each in response.resources]
 
@@ -258,15 +269,19 @@ async def test_in_delta_a_silent_control_plane_that_speaks_at_last_begins_anew(
         setup.relay(),
         envoy_stream(setup.socket, method=DELTA_METHOD) as envoy,
     ):
-        await envoy.send(subscribes(CLUSTER))
+        # Nothing is saved of secrets: their request opens the stream before anything is fed.
+        await envoy.send(subscribes(SECRET, "s"))
         silent = await plane.accept()
+        await silent.receive()
+        await envoy.send(subscribes(CLUSTER))
+        await silent.receive()
         stale = await received_delta(envoy)
         await envoy.send(subscribes(CLUSTER, nonce=stale.nonce))
         # It would not say that `b` is gone, as it does not know that Envoy has it.
         await silent.send(difference(CLUSTER, {"a": "9"}))
         stream = await plane.accept()
-        told = discovery_pb2.DeltaDiscoveryRequest.FromString(await stream.receive() or b"")
-        assert set(told.initial_resource_versions) == {"a", "b"}
+        told = {each.type_url: each for each in [await asked(stream), await asked(stream)]}
+        assert set(told[CLUSTER].initial_resource_versions) == {"a", "b"}
         await stream.send(difference(CLUSTER, {"a": "9"}, removed=["b"]))
         assert list((await received_delta(envoy)).removed_resources) == ["b"]
 
