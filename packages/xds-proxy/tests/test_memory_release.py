@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 from mesh_lifecycle import in_background
 from mesh_lifecycle.testing import ManualClock
-from xds_proxy.streams._memory_release import LARGE_BYTES, MemoryRelease
+from xds_proxy.writing._memory_release import LARGE_BYTES, MemoryRelease
 
 
 class Trims:

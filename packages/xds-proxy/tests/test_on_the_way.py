@@ -5,11 +5,11 @@ from __future__ import annotations
 from envoy.service.discovery.v3 import discovery_pb2
 
 from session_models import CLUSTER, NODE
+from xds_proxy.answers._learning import names_on_the_way
 from xds_proxy.protocol._dialect import DELTA, STATE_OF_THE_WORLD, Dialect
 from xds_proxy.session._held import contents_of
 from xds_proxy.session._session import Session
 from xds_proxy.status._acks_and_nacks import DeliveryStatus
-from xds_proxy.streams._learning import names_on_the_way
 
 ENDPOINT = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment"
 

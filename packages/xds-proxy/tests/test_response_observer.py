@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relays import Messages, RelayStarter, relays_errors
-from xds_proxy.streams._response_observer import Observation
+from xds_proxy.answers._response_observer import Observation
 from xds_proxy.testing import control_plane, envoy_stream
 
 

@@ -25,15 +25,15 @@ from xds_proxy._errors import (
 )
 from xds_proxy._relay import Relay, relaying
 from xds_proxy._relay_status import HeldConfiguration, RelayStatus
+from xds_proxy.answers._learning import AcceptedResponses
+from xds_proxy.answers._response_observer import ResponseObserver
+from xds_proxy.own_types._interception import Interceptor
 from xds_proxy.protocol._dialect import resource_bodies
 from xds_proxy.quarantine._quarantine import QuarantinedResource
+from xds_proxy.rewriting._rewriting import Rewriter
 from xds_proxy.session._held import Held
 from xds_proxy.status._acks_and_nacks import RefusedResource, TypeStatus
 from xds_proxy.status._counters import Counters
-from xds_proxy.streams._interception import Interceptor
-from xds_proxy.streams._learning import AcceptedResponses
-from xds_proxy.streams._response_observer import ResponseObserver
-from xds_proxy.streams._rewriting import Rewriter
 from xds_proxy.upstream._selection import ControlPlaneStatus
 
 __all__ = [

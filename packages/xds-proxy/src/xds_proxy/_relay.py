@@ -17,8 +17,15 @@ from mesh_listening import ListenError, LogLimiter, Port, grpc_acceptor, grpc_se
 from xds_proxy._config import OnDisconnect, RelayConfig
 from xds_proxy._errors import ConfigError, SocketError, UpstreamError
 from xds_proxy._relay_status import HeldConfiguration, RelayStatus
+from xds_proxy.answers._learning import AcceptedResponses
+from xds_proxy.answers._response_observer import Observation, ResponseObserver
+from xds_proxy.own_types._debug_requests import DebugRequests, is_debug_type
+from xds_proxy.own_types._injection import InjectedRequest, InjectedRequests
+from xds_proxy.own_types._interception import Interception, Interceptor
+from xds_proxy.own_types._own_types import is_for_envoy
 from xds_proxy.protocol._dialect import DIALECTS, SERVICE, Dialect
 from xds_proxy.quarantine._quarantine import Quarantine
+from xds_proxy.rewriting._rewriting import Rewriter
 from xds_proxy.saved._configuration import SavedConfiguration, saving
 from xds_proxy.saved._stale_start import StaleStart
 from xds_proxy.services._client_status import ClientStatusHandler
@@ -26,20 +33,14 @@ from xds_proxy.services._pass_through import PassThrough
 from xds_proxy.status._acks_and_nacks import DeliveryStatus
 from xds_proxy.status._counters import Counters
 from xds_proxy.status._reachability import Reachability
-from xds_proxy.streams._debug_requests import DebugRequests, is_debug_type
 from xds_proxy.streams._ends import End, Side
-from xds_proxy.streams._injection import InjectedRequest, InjectedRequests
-from xds_proxy.streams._interception import Interception, Interceptor
 from xds_proxy.streams._leading_stream import EnvoyStreams
-from xds_proxy.streams._learning import AcceptedResponses
-from xds_proxy.streams._memory_release import MemoryRelease
-from xds_proxy.streams._response_observer import Observation, ResponseObserver
-from xds_proxy.streams._rewriting import Rewriter
-from xds_proxy.streams._stream import Stream, is_for_envoy
+from xds_proxy.streams._stream import Stream
 from xds_proxy.streams._surroundings import Surroundings
-from xds_proxy.streams._writing import WriteBounds
 from xds_proxy.upstream._control_planes import ControlPlanes, control_planes
 from xds_proxy.upstream._credentials import FurtherRoots, OwnCertificate
+from xds_proxy.writing._memory_release import MemoryRelease
+from xds_proxy.writing._message_writer import WriteBounds
 
 log = logging.getLogger("xds_proxy")
 
@@ -217,14 +218,14 @@ class Relay:
             dialect=dialect, envoy=envoy, known=self._delivery_status, around=self._around
         )
         async with asyncio.TaskGroup() as group:
-            writing = group.create_task(stream.write_envoy(), name="xds-proxy: responses to Envoy")
+            writing = group.create_task(stream.writing.run(), name="xds-proxy: responses to Envoy")
             try:
                 end = await self._relay_among_others(stream, dialect)
-                if not stream.is_writing:
+                if not stream.writing.is_writing:
                     writing.cancel()
                 await asyncio.wait([writing])
             finally:
-                stream.forget()
+                stream.writing.forget()
         if end.code is not grpc.StatusCode.OK:
             await _send_status(envoy, end)
 
@@ -243,7 +244,7 @@ class Relay:
             self._record_end(stream, End(by=Side.ENVOY, code=grpc.StatusCode.CANCELLED))
             raise
         finally:
-            self._observation.stream_ended(stream)
+            self._observation.stream_ended(stream.session)
             if self._streams.remove(stream) and (successor := self._streams.leading) is not None:
                 self._delivery_status = successor.session.delivery_status
                 log.info("an older stream of Envoy's leads again")

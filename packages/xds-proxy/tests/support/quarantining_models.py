@@ -14,13 +14,14 @@ from xds_proxy.protocol._dialect import DELTA, Dialect
 from xds_proxy.protocol._resources import Resource, resources_of
 from xds_proxy.protocol._wire import string_field
 from xds_proxy.quarantine._quarantine import Quarantine
+from xds_proxy.quarantine._quarantining import Quarantining
+from xds_proxy.quarantine._to_envoy import PartsOf, ToEnvoy
+from xds_proxy.rewriting._rewriting import Rewriting
 from xds_proxy.session._held import contents_of
 from xds_proxy.session._outcomes import Answered
 from xds_proxy.session._session import Session
 from xds_proxy.status._acks_and_nacks import DeliveryStatus
 from xds_proxy.status._counters import Counters
-from xds_proxy.streams._quarantining import PartsOf, Quarantining, ToEnvoy
-from xds_proxy.streams._rewriting import Rewriting
 
 NAMES = tuple(f"route-{number}" for number in range(12))
 

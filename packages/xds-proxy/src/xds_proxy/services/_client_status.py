@@ -21,7 +21,7 @@ from xds_proxy.services._status_messages import (
     read_request,
     write_response,
 )
-from xds_proxy.streams._writing import MessageWriter, WriteBounds
+from xds_proxy.writing._message_writer import MessageWriter, WriteBounds
 
 if TYPE_CHECKING:
     GenericRpcHandler = grpc.GenericRpcHandler[bytes, bytes]

@@ -1,1 +1,1 @@
-"""Envoy's streams: relaying them, the types that the agent consumes, and which one leads."""
+"""Envoy's streams: relaying them, to one upstream stream after the other, and which one leads."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -25,6 +26,27 @@ class End:
     by: Side
     code: grpc.StatusCode
     details: str = ""
+
+
+class FirstEnd:
+    """The end of one stream of Envoy's: of several ends the first one counts."""
+
+    def __init__(self) -> None:
+        self._ended: asyncio.Future[End] = asyncio.get_running_loop().create_future()
+
+    @property
+    def has_come(self) -> bool:
+        """Whether the stream has ended."""
+        return self._ended.done()
+
+    def put(self, end: End) -> None:
+        """End the stream, if it has not ended before."""
+        if not self._ended.done():
+            self._ended.set_result(end)
+
+    async def wait(self) -> End:
+        """Wait for the end and return it."""
+        return await asyncio.shield(self._ended)
 
 
 class Cause(Enum):

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from xds_proxy.answers._learning import AcceptedResponses
+from xds_proxy.answers._response_observer import Observation
+from xds_proxy.own_types._debug_requests import DebugRequests
+from xds_proxy.own_types._injection import InjectedRequests
+from xds_proxy.own_types._interception import Interception
 from xds_proxy.quarantine._quarantine import Quarantine
+from xds_proxy.rewriting._rewriting import Rewriter
 from xds_proxy.saved._stale_start import StaleStart
 from xds_proxy.status._counters import Counters
 from xds_proxy.status._reachability import Reachability
-from xds_proxy.streams._debug_requests import DebugRequests
-from xds_proxy.streams._injection import InjectedRequests
-from xds_proxy.streams._interception import Interception
-from xds_proxy.streams._learning import AcceptedResponses
-from xds_proxy.streams._response_observer import Observation
-from xds_proxy.streams._rewriting import Rewriter
-from xds_proxy.streams._writing import WriteBounds
+from xds_proxy.writing._message_writer import WriteBounds
 
 
 class Surroundings(NamedTuple):

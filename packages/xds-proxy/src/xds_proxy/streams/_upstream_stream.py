@@ -14,9 +14,8 @@ import grpc.aio
 from xds_proxy._errors import BeyondLimit, WireError
 from xds_proxy.protocol._dialect import Dialect, Response
 from xds_proxy.streams._ends import Cause, UpstreamEnd, malformed
-from xds_proxy.streams._injection import InjectedRequest
-from xds_proxy.streams._writing import MessageWriter, WriteBounds
 from xds_proxy.upstream._call import ControlPlaneCall
+from xds_proxy.writing._message_writer import MessageWriter, WriteBounds
 
 log = logging.getLogger("xds_proxy")
 
@@ -56,12 +55,6 @@ class UpstreamStream:
     ) -> None:
         self.generation = generation
         self.has_answer = False
-        self.injected: dict[str, InjectedRequest] = {}
-        """The agent's own reports that this stream has had."""
-        self.subscribed = False
-        """Whether the agent's own types were subscribed to."""
-        self.not_answered: dict[str, tuple[bytes, Response]] = {}
-        """While another stream leads: the newest response of each intercepted type."""
         self._call = call
         self._dialect = dialect
         self._receiver = receiver

@@ -18,7 +18,7 @@ from xds_proxy.protocol._resources import (
     resources_of,
     with_bodies,
 )
-from xds_proxy.streams._rewritten import RewrittenResponses
+from xds_proxy.rewriting._rewritten import RewrittenResponses
 
 log = logging.getLogger("xds_proxy")
 

@@ -26,34 +26,20 @@ from xds_proxy.quarantine._parts import (
     write_part,
 )
 from xds_proxy.quarantine._quarantine import Quarantine, build_of, joined
+from xds_proxy.quarantine._to_envoy import PartsOf, ToEnvoy
+from xds_proxy.rewriting._rewriting import Rewriting
 from xds_proxy.saved._stale_response import marked
 from xds_proxy.session._held import WHOLE_STATE
 from xds_proxy.session._outcomes import Answered
 from xds_proxy.session._session import Session
 from xds_proxy.session._unanswered import Sent
 from xds_proxy.status._counters import Counters
-from xds_proxy.streams._rewriting import Rewriting
 
 log = logging.getLogger("xds_proxy")
 
 _SMALL_BYTES = 64 * 1024
 _REWRITE_S = 5.0
 _SHOWN = 10
-
-
-class ToEnvoy(NamedTuple):
-    """A response that Envoy gets next. shown: as Envoy gets it, but for its nonce."""
-
-    raw: bytes
-    peeked: Response
-    generation: int
-    shown: bytes
-
-
-class PartsOf(NamedTuple):
-    """In the row of the responses to Envoy: the place of the parts that wait of a type."""
-
-    type_url: str
 
 
 class _Withheld(NamedTuple):

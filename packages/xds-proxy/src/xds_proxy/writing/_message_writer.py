@@ -14,7 +14,7 @@ from typing import Protocol
 from mesh_lifecycle import Clock, in_background
 from mesh_listening import PendingWrites, Reader
 from xds_proxy._config import RelayConfig
-from xds_proxy.streams._memory_release import LARGE_BYTES
+from xds_proxy.writing._memory_release import LARGE_BYTES
 
 _SLOW_S = 1.0
 """A stream with a message pending for longer may be ended when too much is pending in all."""

@@ -1,0 +1,1 @@
+"""The types whose resources the agent changes before Envoy gets them."""

@@ -1,0 +1,1 @@
+"""Writing to either side of a stream, within bounds on what is not read."""
