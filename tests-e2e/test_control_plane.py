@@ -7,49 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from mesh_e2e import Target, another_control_plane, constant_load, kill_control_plane, mesh_of
+from mesh_e2e import (
+    COLOUR_MESH,
+    another_control_plane,
+    colour,
+    colour_at,
+    configure_colour,
+    constant_load,
+    kill_control_plane,
+    mesh_of,
+)
 from mesh_local import RunningMesh
 from mesh_testkit import until
 
 Record = Callable[[str, object], None]
-
-MESH = """\
-    workloads:
-      - {name: blue, ports: [{port: 8080}], command: ECHO}
-      - {name: green, ports: [{port: 8080}], command: ECHO}
-      - {name: frontend}
-"""
-
-
-def colour_at(mesh: RunningMesh, workload: str) -> str:
-    """Make a service `colour` whose one endpoint is this workload."""
-    address = mesh.workload(workload).instance.addresses.inbound
-    return f"""\
-apiVersion: networking.istio.io/v1
-kind: ServiceEntry
-metadata: {{name: colour, namespace: default}}
-spec:
-  hosts: [colour.default.svc.cluster.local]
-  location: MESH_INTERNAL
-  resolution: STATIC
-  ports: [{{number: 8080, name: http, protocol: HTTP}}]
-  endpoints:
-    - address: {address}
-      serviceAccount: {workload}
-      labels: {{security.istio.io/tlsMode: istio}}
-"""
-
-
-def colour(mesh: RunningMesh) -> Target:
-    outbound = mesh.workload("frontend").instance.addresses.outbound
-    return Target(host=outbound, port=15002, url="http://colour:8080/", authority="colour:8080")
-
-
-def replace(file: Path, text: str) -> None:
-    """Save as editors do: another file, put in the old one's place."""
-    beside = file.with_name(f".{file.name}.new")
-    beside.write_text(text)
-    beside.replace(file)
 
 
 def connected(mesh: RunningMesh) -> bool:
@@ -67,9 +38,8 @@ async def test_the_control_plane_is_killed_and_comes_back_under_load(
     tmp_path: Path, record: Record
 ) -> None:
     loop = asyncio.get_running_loop()
-    async with mesh_of(MESH, tmp_path) as mesh, AsyncExitStack() as stack:
-        file = mesh.state.config / "colour.yaml"
-        replace(file, colour_at(mesh, "blue"))
+    async with mesh_of(COLOUR_MESH, tmp_path) as mesh, AsyncExitStack() as stack:
+        configure_colour(mesh, colour_at(mesh, "blue"))
         await until_it_answers(mesh)
         async with constant_load(colour(mesh), rate_per_s=200) as load:
             await load.until_answered(100)
@@ -86,7 +56,7 @@ async def test_the_control_plane_is_killed_and_comes_back_under_load(
             record("control plane killed -> all agents connected", _ms(killed_at))
             await load.until_answered(100)
             edited_at = loop.time()
-            replace(file, colour_at(mesh, "green"))
+            configure_colour(mesh, colour_at(mesh, "green"))
             await load.until_served_by("green")
             record("edit after the restart -> Envoy uses it", _ms(edited_at))
             seen = load.report.bodies["green"]
@@ -99,16 +69,15 @@ async def test_the_control_plane_is_killed_and_comes_back_under_load(
 @pytest.mark.slow
 async def test_an_edited_endpoint_is_in_use_soon(tmp_path: Path, record: Record) -> None:
     loop = asyncio.get_running_loop()
-    async with mesh_of(MESH, tmp_path) as mesh:
-        file = mesh.state.config / "colour.yaml"
-        replace(file, colour_at(mesh, "blue"))
+    async with mesh_of(COLOUR_MESH, tmp_path) as mesh:
+        configure_colour(mesh, colour_at(mesh, "blue"))
         await until_it_answers(mesh)
         async with constant_load(colour(mesh), rate_per_s=200) as load:
             await load.until_served_by("blue")
             taken = []
             for workload in ("green", "blue", "green", "blue", "green"):
                 edited_at = loop.time()
-                replace(file, colour_at(mesh, workload))
+                configure_colour(mesh, colour_at(mesh, workload))
                 await load.until_served_by(workload)
                 taken.append(loop.time() - edited_at)
                 await load.until_answered(40)  # those under way to the old one come back
@@ -118,9 +87,9 @@ async def test_an_edited_endpoint_is_in_use_soon(tmp_path: Path, record: Record)
 
 @pytest.mark.slow
 async def test_an_invalid_configuration_keeps_the_last_good_one(tmp_path: Path) -> None:
-    async with mesh_of(MESH, tmp_path) as mesh:
-        file, log = mesh.state.config / "colour.yaml", mesh.control_plane.spec.log
-        replace(file, colour_at(mesh, "blue"))
+    async with mesh_of(COLOUR_MESH, tmp_path) as mesh:
+        log = mesh.control_plane.spec.log
+        configure_colour(mesh, colour_at(mesh, "blue"))
         await until_it_answers(mesh)
         async with constant_load(colour(mesh), rate_per_s=100) as load:
             for nonsense, sentence in (
@@ -130,11 +99,11 @@ async def test_an_invalid_configuration_keeps_the_last_good_one(tmp_path: Path) 
                     "colour.yaml:7: spec.revolution: unknown field; did you mean resolution?",
                 ),
             ):
-                replace(file, nonsense)
+                configure_colour(mesh, nonsense)
                 await until(lambda: sentence in log.read_text(), what=sentence)  # noqa: B023
                 await load.until_answered(50)
                 assert set(load.report.bodies) == {"blue"}
-            replace(file, colour_at(mesh, "green"))
+            configure_colour(mesh, colour_at(mesh, "green"))
             await load.until_served_by("green")
         assert load.report.failures == []
 

@@ -9,49 +9,26 @@ from typing import Any
 import aiohttp
 import pytest
 
-from mesh_e2e import Target, another_control_plane, constant_load, kill_control_plane, mesh_of
+from mesh_e2e import (
+    COLOUR_MESH,
+    another_control_plane,
+    colour,
+    colour_at,
+    configure_colour,
+    constant_load,
+    kill_control_plane,
+    mesh_of,
+)
 from mesh_e2e import until_listening as control_plane_listens
-from mesh_local import RunningMesh, RunningWorkload
+from mesh_local import RunningWorkload
 from mesh_testkit import PATIENCE_S, until
 
 Record = Callable[[str, object], None]
 
 pytestmark = pytest.mark.slow
 
-MESH = """\
-    workloads:
-      - {name: blue, ports: [{port: 8080}], command: ECHO}
-      - {name: green, ports: [{port: 8080}], command: ECHO}
-      - {name: frontend}
-"""
 FLAPPING_S = 120.0
 COLOURS = ("green", "blue")
-
-
-def _write_colour(mesh: RunningMesh, workload: str) -> None:
-    """Make a service `colour` whose one endpoint is this workload."""
-    address = mesh.workload(workload).instance.addresses.inbound
-    beside = mesh.state.config / ".colour.new"
-    beside.write_text(f"""\
-apiVersion: networking.istio.io/v1
-kind: ServiceEntry
-metadata: {{name: colour, namespace: default}}
-spec:
-  hosts: [colour.default.svc.cluster.local]
-  location: MESH_INTERNAL
-  resolution: STATIC
-  ports: [{{number: 8080, name: http, protocol: HTTP}}]
-  endpoints:
-    - address: {address}
-      serviceAccount: {workload}
-      labels: {{security.istio.io/tlsMode: istio}}
-""")
-    beside.replace(mesh.state.config / "colour.yaml")
-
-
-def _colour(mesh: RunningMesh) -> Target:
-    outbound = mesh.workload("frontend").instance.addresses.outbound
-    return Target(host=outbound, port=15002, url="http://colour:8080/", authority="colour:8080")
 
 
 async def _page(workload: RunningWorkload, path: str) -> str:
@@ -90,12 +67,12 @@ async def test_a_flapping_control_plane_costs_no_request_and_ends_no_stream_of_e
 ) -> None:
     monkeypatch.setenv("ISTIO_DELTA_XDS", delta)
     loop = asyncio.get_running_loop()
-    async with mesh_of(MESH, tmp_path) as mesh:
+    async with mesh_of(COLOUR_MESH, tmp_path) as mesh:
         frontend = mesh.workload("frontend")
         pid = frontend.agent.pid
         assert pid is not None
-        _write_colour(mesh, "blue")
-        async with constant_load(_colour(mesh), rate_per_s=20, workers=1) as load:
+        configure_colour(mesh, colour_at(mesh, "blue"))
+        async with constant_load(colour(mesh), rate_per_s=20, workers=1) as load:
             async with asyncio.timeout(PATIENCE_S):
                 await load.until_served_by("blue")
         versions: dict[str, Any] = {}
@@ -103,22 +80,22 @@ async def test_a_flapping_control_plane_costs_no_request_and_ends_no_stream_of_e
         unique: list[int] = []
         number, in_use_s, accepted_s = 0, 0.0, 0.0
         ended_before = _streams_ended_by_envoy(await _page(frontend, "/stats/prometheus"))
-        async with constant_load(_colour(mesh), rate_per_s=100) as load:
+        async with constant_load(colour(mesh), rate_per_s=100) as load:
             kill_control_plane(mesh)
             await mesh.control_plane.wait_ended()
             until_s = loop.time() + FLAPPING_S
             while loop.time() < until_s:
-                colour = COLOURS[number % 2]
+                name = COLOURS[number % 2]
                 number += 1
                 await asyncio.sleep(1.0)
-                _write_colour(mesh, colour)
+                configure_colour(mesh, colour_at(mesh, name))
                 async with another_control_plane(mesh):
                     listening_at = await control_plane_listens(mesh)
                     last = loop.time() >= until_s - 5.0
                     if not last:
                         await asyncio.sleep(1.0)
                     else:
-                        in_use_s = await load.until_served_by(colour) - listening_at
+                        in_use_s = await load.until_served_by(name) - listening_at
 
                         async def is_accepted() -> bool:
                             versions.clear()

@@ -21,6 +21,7 @@ from mesh_e2e._certificates import (
     presented_certificate,
     presented_serial,
 )
+from mesh_e2e._colour import COLOUR_MESH, colour, colour_at, configure_colour
 from mesh_e2e._control_plane import another_control_plane, kill_control_plane, until_listening
 from mesh_e2e._envoy import admin, envoy_serials, requests_open
 from mesh_e2e._greeters import EXAMPLE, Calls, bootstrap_of, calling, greeted, node_programs
@@ -44,6 +45,7 @@ from mesh_e2e._troubles import TROUBLES, Case, Plane, plane, screens_of, workloa
 
 __all__ = [
     "agent_environment",
+    "COLOUR_MESH",
     "ECHO",
     "EXAMPLE",
     "ROOT",
@@ -71,7 +73,10 @@ __all__ = [
     "calling",
     "children_of",
     "client_context",
+    "colour",
+    "colour_at",
     "command_line",
+    "configure_colour",
     "constant_load",
     "environment_beside",
     "environment_of",
