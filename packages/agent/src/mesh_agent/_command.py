@@ -8,11 +8,11 @@ import inspect
 import json
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from msgspec.structs import replace
 from typer.core import TyperCommand
 
 from mesh_agent._start import agent_version, environment_added, replace_this_process

@@ -6,7 +6,8 @@ ready), and the roots that were learned in earlier runs.
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+
+import msgspec
 
 from mesh_agent._config import AgentConfig
 from mesh_agent.identity._learned_roots import learned_roots
@@ -23,8 +24,7 @@ It runs beside the agent. The agent stops when it ends, and fails if it raises a
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommonStart:
+class CommonStart(msgspec.Struct, frozen=True, kw_only=True):
     """The parts that have started before the certificate.
 
     certificate_ready: the first condition, and not set yet; the agent adds its others.

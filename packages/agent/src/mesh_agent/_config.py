@@ -5,9 +5,10 @@ Every fault is gathered and raised as one `ConfigError`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
+
+import msgspec
 
 import certclient
 import envoy_supervisor
@@ -82,8 +83,7 @@ _NO_ROLES = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentConfig:
+class AgentConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The agent's configuration: its own few values, and that of each part.
 
     authority: signs the certificate; None where the certificate is mounted as `files`.
@@ -141,7 +141,7 @@ class AgentConfig:
     quarantine: bool = True
     wasm: WasmSettings | None = None
     ready_needs_listeners: bool = False
-    ready_poll_s: float = field(default=0.05)
+    ready_poll_s: float = 0.05
 
 
 def load_config(

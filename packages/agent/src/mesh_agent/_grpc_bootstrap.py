@@ -12,10 +12,11 @@ import json
 import logging
 import os
 from collections.abc import Mapping
-from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
+
+from msgspec import structs
 
 import certclient
 import envoy_supervisor
@@ -48,7 +49,7 @@ def grpc_bootstrap(config: AgentConfig, refresh: timedelta | None = None) -> Map
             "the gRPC bootstrap needs the node, which a bootstrap of the user's own does not give"
         )
     locality: dict[str, JSON] = {
-        name: text for name, text in asdict(envoy.locality).items() if text
+        name: text for name, text in structs.asdict(envoy.locality).items() if text
     }
     bootstrap: dict[str, JSON] = {
         "xds_servers": [

@@ -6,8 +6,9 @@ the agent keeps all three up.
 
 import logging
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec import structs
 
 import xds_proxy
 from mesh_agent._common_start import Conditions, common_start
@@ -83,7 +84,7 @@ async def _run_until_stopped(
             own_certificate=own_certificate(secrets),
         )
     )
-    placed = replace(config, envoy=place.applied(config.envoy))
+    placed = structs.replace(config, envoy=place.applied(config.envoy))
     await write_grpc_bootstrap(bootstrap_path, grpc_bootstrap(placed))
     refreshing = keep_refresh_interval(placed, bootstrap_path, secrets.certificates)
     await stack.enter_async_context(in_background(refreshing, name="grpc bootstrap"))

@@ -8,9 +8,10 @@ import json
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import NoReturn
+
+from msgspec.structs import asdict, replace
 
 from mesh_agent.config._flags import Flags
 from mesh_agent.config._options import read_words

@@ -1,6 +1,5 @@
 """Every flag and variable of Istio's agents is honoured, told or refused: none is passed over."""
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -8,6 +7,7 @@ from typing import NamedTuple
 
 import pytest
 import typer
+from msgspec import structs
 
 from mesh_agent import AgentConfig, ConfigError, Flags
 from mesh_agent._command import CommandWithFlags, with_flags
@@ -361,7 +361,7 @@ def test_a_variable_that_is_honoured_changes_the_configuration(load: Load, name:
     example = EXAMPLES[name]
     before = load(example.others, **example.flags)
     after = load({**example.others, name.replace("*", "X"): example.value}, **example.flags)
-    assert dataclasses.replace(after, effective=before.effective) != before
+    assert structs.replace(after, effective=before.effective) != before
     assert name not in told(after)
 
 
@@ -372,7 +372,7 @@ def test_a_variable_without_effect_is_told_and_changes_nothing(
     config = load({setting.name: "something"})
     assert told(config)[setting.name] == setting.why
     base = load()
-    assert dataclasses.replace(config, effective=base.effective) == base
+    assert structs.replace(config, effective=base.effective) == base
     for value in setting.silent:
         assert setting.name not in told(load({setting.name: value})), value
 
@@ -423,10 +423,10 @@ def test_every_flag_is_taken_and_those_without_effect_are_told(
     assert flags.role == "router"
     plain = flags_of("router")
     if setting.fate == "honoured":
-        assert dataclasses.replace(flags, passed=()) != plain
+        assert structs.replace(flags, passed=()) != plain
         assert not flags.passed
         return
-    assert dataclasses.replace(flags, passed=()) == plain
+    assert structs.replace(flags, passed=()) == plain
     assert told(load(passed=flags.passed))[setting.name] == setting.why
     for silent in setting.silent:
         quiet = flags_of(f"{setting.name}={silent}").passed

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from envoy.extensions.transport_sockets.tls.v3 import tls_pb2
 from envoy.service.discovery.v3 import discovery_pb2
 from google.protobuf import any_pb2, json_format
 from google.protobuf.message import Message
+from msgspec import structs
 
 from certclient import OutputFilesConfig, SpiffeId, write_files
 from certclient.testing import FakeAuthority, issued
@@ -359,7 +360,7 @@ async def running_agent(
             directory=directory,
             version="1",
         )
-        config = replace(config, ready_poll_s=ready_poll_s)
+        config = structs.replace(config, ready_poll_s=ready_poll_s)
         work: Coroutine[object, object, int] = run(config, conditions=conditions)
         task = asyncio.create_task(work, name="agent")
         agent = RunningAgent(config=config, plane=played, authority=authority, task=task)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address
 from pathlib import Path
+
+import msgspec
 
 from envoy_supervisor._errors import BootstrapError
 from envoy_supervisor._json import JSON
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Address:
+class Address(msgspec.Struct, frozen=True, kw_only=True):
     """A TCP address. `host` is an IP address (a wildcard for listening on all), never a name."""
 
     host: str
@@ -33,8 +33,7 @@ class Address:
         return f"{self.host}:{self.port}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnixAddress:
+class UnixAddress(msgspec.Struct, frozen=True, kw_only=True):
     """A Unix socket. Relative paths begin at the working directory, which Envoy shares."""
 
     path: Path

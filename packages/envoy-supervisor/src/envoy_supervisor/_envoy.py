@@ -7,8 +7,10 @@ import logging
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
+
+import msgspec
 
 from envoy_supervisor._config import DrainDirection, EnvoyConfig, EnvoyState
 from envoy_supervisor._errors import AdminError, EnvoyExited, EnvoyNotReady, RestartRefused
@@ -29,8 +31,7 @@ log = logging.getLogger(__name__)
 _WITHOUT_APPLICATION = timedelta(seconds=2)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EnvoyStatus:
+class EnvoyStatus(msgspec.Struct, frozen=True, kw_only=True):
     """One moment of a supervised Envoy, for status pages and metrics.
 
     epoch: how many hot restarts led to the serving process, since the last start without one.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 
 class ExitCause(StrEnum):
@@ -20,8 +21,7 @@ class ExitCause(StrEnum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Exit:
+class Exit(msgspec.Struct, frozen=True, kw_only=True):
     """How a process ended: by itself with `code`, or by `signal`; the other is None."""
 
     code: int | None

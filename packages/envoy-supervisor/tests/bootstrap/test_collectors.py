@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from envoy_supervisor import (
     BootstrapConfig,
@@ -94,7 +95,7 @@ def test_envoy_really_has_no_such_tracer(
 
 
 def test_a_certificate_without_its_key_is_refused() -> None:
-    tracing = Zipkin(target=TARGET, tls=replace(TLS, certificate=Path("cert.pem")))
+    tracing = Zipkin(target=TARGET, tls=structs.replace(TLS, certificate=Path("cert.pem")))
     with pytest.raises(BootstrapError, match=r"TLS to collector\.example: .* belong together"):
         render_bootstrap(replace(PROXY, tracing=tracing))
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from envoy_supervisor import (
     JSON,
@@ -140,7 +141,7 @@ GOLDEN = {
         metrics_service=MetricsService(target=Target.parse("metrics.example:443"), tls=TLS),
         access_log_service=AccessLogService(
             target=Target.parse("logs.example:443"),
-            tls=replace(TLS, certificate=Path("chain.pem"), private_key=Path("key.pem")),
+            tls=structs.replace(TLS, certificate=Path("chain.pem"), private_key=Path("key.pem")),
         ),
         load_reporting=LoadReportingService(target=Target.parse("loads:443"), tls=MESH_TLS),
     ),

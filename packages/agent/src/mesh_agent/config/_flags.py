@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Self
 
+import msgspec
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Flags:
+
+class Flags(msgspec.Struct, frozen=True, kw_only=True):
     """The flags of the command line; empty and zero mean not given.
 
     role: `sidecar` or `router`.

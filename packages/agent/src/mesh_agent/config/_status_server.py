@@ -4,8 +4,9 @@ Source of the names: Istio's sidecar injection.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from istio_settings import (
     NodeIdentity,
@@ -23,8 +24,7 @@ if TYPE_CHECKING:
 _PROBERS = "ISTIO_KUBE_APP_PROBERS"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatusConfig:
+class StatusConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Where the status server listens; an empty host is every interface.
 
     local_metrics: metrics are for callers on this machine only.
@@ -42,7 +42,7 @@ class StatusConfig:
     local_metrics: bool = False
     envoy_metrics: bool = True
     scrape_targets: tuple[Source, ...] = ()
-    app_probes: "Mapping[str, Probe]" = field(default_factory=dict)
+    app_probes: "Mapping[str, Probe]" = msgspec.field(default_factory=dict)
     probe_host: str = "localhost"
     debug_tap_port: int | None = None
     limits: ConnectionLimits = HTTP_LIMITS

@@ -2,8 +2,9 @@
 
 import json
 import re
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 import envoy_supervisor
 from istio_settings import (
@@ -17,8 +18,7 @@ _MAX_FILE_BYTES = 64 << 20
 _TEMPLATE_ACTION = re.compile(r"\{\{-?\s*(?:[.$/]|(?:if|else|end|range|with|toJSON)\b)")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BootstrapFiles:
+class BootstrapFiles(msgspec.Struct, frozen=True, kw_only=True):
     """The user's bootstrap files.
 
     whole: given to Envoy as it is, in place of the bootstrap that the agent makes.

@@ -8,9 +8,10 @@ import json
 import logging
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
+
+import msgspec
 
 import envoy_supervisor
 from envoy_supervisor import JSON, BootstrapError, ClientTls, MeshTls, Target, Tracing
@@ -31,8 +32,7 @@ _LOADS = "LOAD_STATS_CONFIG_JSON"
 _NOWHERE = Target(host="localhost", port=1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Collectors:
+class Collectors(msgspec.Struct, frozen=True, kw_only=True):
     """The configured collectors; tls_files: the certificate and key files that they use."""
 
     tracing: Tracing | None = None

@@ -4,9 +4,10 @@ import ipaddress
 import logging
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+
+import msgspec
 
 import envoy_supervisor
 from istio_settings import (
@@ -85,8 +86,7 @@ def envoy_config(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Bootstrap:
+class _Bootstrap(msgspec.Struct, frozen=True, kw_only=True):
     """A bootstrap, and the files it names."""
 
     config: envoy_supervisor.BootstrapConfig
@@ -190,8 +190,7 @@ def _override_arguments(settings: Settings, files: BootstrapFiles) -> tuple[str,
         return ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _ListenAddresses:
+class _ListenAddresses(msgspec.Struct, frozen=True, kw_only=True):
     """The hosts of Envoy's listeners: of admin, of the status server, and of all others."""
 
     admin: str

@@ -4,8 +4,9 @@
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from istio_settings import ProxyConfig, Settings
 
@@ -16,8 +17,7 @@ _FIELD = "readinessProbe"
 _LOCALHOST = "REWRITE_PROBE_LEGACY_LOCALHOST_DESTINATION"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HealthCheckConfig:
+class HealthCheckConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The check of the application. host: where it is, for a probe that names no host."""
 
     probe: "Probe"

@@ -8,6 +8,8 @@ import logging
 from dataclasses import replace
 from pathlib import Path
 
+from msgspec import structs
+
 import envoy_supervisor
 import mesh_sds
 from mesh_agent._config import AgentConfig
@@ -24,7 +26,7 @@ async def with_gateway_credentials(config: AgentConfig) -> AgentConfig:
         return config
     metadata = {**bootstrap.node_metadata, "credential": "true"}
     told = replace(bootstrap, node_metadata=metadata)
-    return replace(config, envoy=replace(config.envoy, bootstrap=told))
+    return structs.replace(config, envoy=replace(config.envoy, bootstrap=told))
 
 
 async def _is_served(path: Path) -> bool:

@@ -8,9 +8,10 @@ a peer. Envoy is asked after each renewal until it serves the new one, and then 
 import asyncio
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
+
+import msgspec
 
 import certclient
 import envoy_supervisor
@@ -43,16 +44,14 @@ class ServingEnvoy(Protocol):
     def admin(self) -> TellsCertificates: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Served:
+class Served(msgspec.Struct, frozen=True, kw_only=True):
     """A certificate that Envoy serves. not_after: in Envoy's words."""
 
     serial: int
     not_after: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of one look at Envoy.
 
     served: the certificates of this workload in Envoy's TLS contexts; usually one.

@@ -4,8 +4,10 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
 
 import certclient
 import mesh_sds
@@ -26,8 +28,7 @@ from mesh_lifecycle import in_background
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OwnSecrets:
+class OwnSecrets(msgspec.Struct, frozen=True, kw_only=True):
     """The agent keeps the certificate fresh, and serves it over SDS where there is an Envoy."""
 
     certificates: certclient.TrustingCertificates
@@ -72,8 +73,7 @@ class OwnSecrets:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForeignSecrets:
+class ForeignSecrets(msgspec.Struct, frozen=True, kw_only=True):
     """Another process, SPIRE perhaps, serves the socket: then the certificate comes from there."""
 
     socket: mesh_sds.ForeignSocket

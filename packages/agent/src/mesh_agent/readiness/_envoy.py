@@ -11,8 +11,9 @@ refused now is taken from the relay.
 import asyncio
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 import envoy_supervisor
 import xds_proxy
@@ -119,8 +120,7 @@ def describe_control_plane(status: xds_proxy.RelayStatus) -> str:
     return f"{reason}; saved configuration is not used: {unusable}" if unusable else reason
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EnvoyHealth:
+class EnvoyHealth(msgspec.Struct, frozen=True, kw_only=True):
     """Which of the two conditions held at some time since Envoy's process started."""
 
     configured: bool = False

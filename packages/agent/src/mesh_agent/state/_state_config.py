@@ -1,8 +1,9 @@
 """Settings of the agent's state: where it is, what is kept there, and for how long it counts."""
 
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+
+import msgspec
 
 import certclient
 import xds_proxy
@@ -16,8 +17,7 @@ _MAX_BYTES = 64 * 1024 * 1024
 _START_AFTER = timedelta(seconds=5)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateConfig:
+class StateConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The agent's state on disk.
 
     certificate: the file of the workload certificate and its key.

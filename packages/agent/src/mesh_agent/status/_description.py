@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 import envoy_supervisor
 import xds_proxy
 from mesh_agent.identity._token import describe_token
@@ -64,7 +66,7 @@ def _describe_envoy(parts: AgentParts) -> Mapping[str, object]:
     if isinstance(bootstrap, envoy_supervisor.BootstrapConfig):
         admin = bootstrap.admin
     return {
-        **dataclasses.asdict(parts.envoy.status),
+        **structs.asdict(parts.envoy.status),
         "admin": None if admin is None else str(admin),
     }
 

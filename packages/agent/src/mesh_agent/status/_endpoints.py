@@ -3,10 +3,11 @@
 Source of paths and status codes: Istio's status server on port 15020.
 """
 
-import dataclasses
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
+
+import msgspec
 
 from envoy_supervisor import EnvoySupervisorError
 from mesh_agent.logs._level_changes import change_levels, levels
@@ -18,8 +19,7 @@ log = logging.getLogger(__name__)
 CONTROL_PLANE_PATH = "/debug/control-plane"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class EnvoyCommands:
+class EnvoyCommands(msgspec.Struct, frozen=True, kw_only=True):
     """The commands for Envoy; drain and restart raise `EnvoySupervisorError`.
 
     drain: asks Envoy's clients to leave.
@@ -32,8 +32,7 @@ class EnvoyCommands:
     config_dump: Handler
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class AgentEndpoints:
+class AgentEndpoints(msgspec.Struct, frozen=True, kw_only=True):
     """The answers that only an agent whose parts have all started can give.
 
     describe: returns the agent's status.

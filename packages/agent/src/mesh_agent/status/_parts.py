@@ -1,7 +1,8 @@
 """The parts of an agent that has started: what its status and its metrics are read from."""
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 import envoy_supervisor
 import xds_proxy
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
     from mesh_dnsproxy import DnsServer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentParts:
+class AgentParts(msgspec.Struct, frozen=True, kw_only=True):
     """Every part of a running agent.
 
     status_port: counts the status server's connections.

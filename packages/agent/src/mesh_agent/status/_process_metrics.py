@@ -4,14 +4,14 @@ import os
 import resource
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from mesh_status_server import Metric, counter, gauge
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessFigures:
+class ProcessFigures(msgspec.Struct, frozen=True, kw_only=True):
     """The kernel's figures of this process."""
 
     resident_bytes: int

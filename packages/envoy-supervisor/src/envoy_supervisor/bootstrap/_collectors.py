@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias, assert_never
+
+import msgspec
 
 from envoy_supervisor._errors import BootstrapError
 from envoy_supervisor._json import JSON, clean_text
 from envoy_supervisor.bootstrap._static_resources import TYPES, http2_options, mesh_secrets
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class Target(msgspec.Struct, frozen=True, kw_only=True):
     """A collector: a DNS name or an IP address, and a port."""
 
     host: str
@@ -31,8 +31,7 @@ class Target:
         return cls(host=host, port=int(port))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientTls:
+class ClientTls(msgspec.Struct, frozen=True, kw_only=True):
     """TLS towards a collector, from files. Envoy reads the files once, when it starts.
 
     Name them in `EnvoyConfig.watched_files` to have Envoy replaced when they change.
@@ -47,8 +46,7 @@ class ClientTls:
     private_key: Path | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeshTls:
+class MeshTls(msgspec.Struct, frozen=True, kw_only=True):
     """TLS towards a collector inside the mesh, with the workload certificate (from SDS).
 
     identities: names that the collector may have: SPIFFE ids or DNS names, at least one.

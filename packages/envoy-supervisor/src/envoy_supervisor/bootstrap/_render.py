@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address, ip_address
 from pathlib import Path
 
+import msgspec
+
 from envoy_supervisor._address import Address, UnixAddress, envoy_address
 from envoy_supervisor._errors import BootstrapError
 from envoy_supervisor._json import JSON, clean_json, clean_text
@@ -48,8 +50,7 @@ UNLIMITED_CONNECTIONS = 2**31 - 1
 _ANY_IPV4 = IPv4Address(0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Locality:
+class Locality(msgspec.Struct, frozen=True, kw_only=True):
     """The place where the workload runs; empty parts are left out."""
 
     region: str = ""

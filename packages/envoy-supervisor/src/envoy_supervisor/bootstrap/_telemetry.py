@@ -7,10 +7,11 @@ for tracing without naming another.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from ipaddress import ip_address
 from types import MappingProxyType
 from typing import TypeAlias, assert_never
+
+import msgspec
 
 from envoy_supervisor._errors import BootstrapError
 from envoy_supervisor._json import JSON, clean_text
@@ -20,16 +21,14 @@ _TRACE = "type.googleapis.com/envoy.config.trace.v3"
 _METRICS = "type.googleapis.com/envoy.config.metrics.v3"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Zipkin:
+class Zipkin(msgspec.Struct, frozen=True, kw_only=True):
     """Spans as Zipkin v2 JSON over HTTP."""
 
     target: Target
     tls: Tls | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Datadog:
+class Datadog(msgspec.Struct, frozen=True, kw_only=True):
     """Spans to a Datadog agent."""
 
     target: Target
@@ -37,8 +36,7 @@ class Datadog:
     tls: Tls | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenTelemetry:
+class OpenTelemetry(msgspec.Struct, frozen=True, kw_only=True):
     """Spans as OTLP over gRPC."""
 
     target: Target
@@ -84,32 +82,28 @@ def tracing_by_name(
             )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Statsd:
+class Statsd(msgspec.Struct, frozen=True, kw_only=True):
     """Statistics over UDP. `address` is an IP address: Envoy does not resolve it."""
 
     address: str
     port: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetricsService:
+class MetricsService(msgspec.Struct, frozen=True, kw_only=True):
     """Statistics streamed to a gRPC metrics service."""
 
     target: Target
     tls: Tls | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AccessLogService:
+class AccessLogService(msgspec.Struct, frozen=True, kw_only=True):
     """A gRPC access log service: its cluster `envoy_accesslog_service`, for listeners to use."""
 
     target: Target
     tls: Tls | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadReportingService:
+class LoadReportingService(msgspec.Struct, frozen=True, kw_only=True):
     """A gRPC load reporting service (LRS): how much load each cluster's endpoints get from here.
 
     target: where it is; None: the control plane, on the socket that configuration comes from.

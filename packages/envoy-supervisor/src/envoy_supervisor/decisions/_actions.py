@@ -2,66 +2,57 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
+
+import msgspec
 
 from envoy_supervisor.decisions._state import ProcessState
 
 
-# As for events: one decorator for all that say only which process is meant.
-@dataclass(frozen=True, slots=True)
-class _OnProcess:
-    number: int
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(msgspec.Struct, frozen=True):
     """Start this process."""
 
     process: ProcessState
 
 
-class ProbeAdmin(_OnProcess):
+class ProbeAdmin(msgspec.Struct, frozen=True):
     """Ask its admin interface once, and send `AdminAnswered` if it answers."""
 
-    __slots__ = ()
+    number: int
 
 
-class ScheduleParentShutdown(_OnProcess):
+class ScheduleParentShutdown(msgspec.Struct, frozen=True):
     """Send `ParentShutdownDue` when the parent's time to finish requests is over."""
 
-    __slots__ = ()
+    number: int
 
 
-class Terminate(_OnProcess):
+class Terminate(msgspec.Struct, frozen=True):
     """Tell the process to exit, and send `ExitOverdue` if it does not."""
 
-    __slots__ = ()
+    number: int
 
 
-class Kill(_OnProcess):
+class Kill(msgspec.Struct, frozen=True):
     """End the process by force."""
 
-    __slots__ = ()
+    number: int
 
 
-@dataclass(frozen=True, slots=True)
-class WakeAt:
+class WakeAt(msgspec.Struct, frozen=True):
     """Send `Tick` at this time."""
 
     when: float
 
 
-@dataclass(frozen=True, slots=True)
-class ReportRefused:
+class ReportRefused(msgspec.Struct, frozen=True):
     """Report that a version was tried and does not work; the one before it runs on."""
 
     version: str
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class ReportCrashed:
+class ReportCrashed(msgspec.Struct, frozen=True):
     """Report that a process ended by itself and is replaced after a wait."""
 
     number: int

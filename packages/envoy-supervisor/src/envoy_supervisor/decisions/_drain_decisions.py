@@ -7,8 +7,9 @@ end early when no connection is open.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 LAST_STEP_SHARE = 0.2
 LAST_STEP_MOST_S = 1.0
@@ -23,8 +24,7 @@ class DrainStep(StrEnum):
     DONE = "done"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DrainPlan:
+class DrainPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The times of one drain, in seconds on a monotonic clock.
 
     idle_from: being idle ends the first step only after this; None: never.
@@ -37,8 +37,7 @@ class DrainPlan:
     deadline: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drain:
+class Drain(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a drain. `failures` counts readings that failed in a row."""
 
     plan: DrainPlan

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
-from dataclasses import replace
 from itertools import islice
 from typing import TypeAlias, assert_never
+
+from msgspec.structs import replace
 
 from envoy_supervisor._config import CrashPolicy
 from envoy_supervisor.decisions._actions import (

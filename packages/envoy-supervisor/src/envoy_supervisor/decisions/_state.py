@@ -6,8 +6,9 @@ each has the next epoch.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 
 class Stage(StrEnum):
@@ -30,8 +31,7 @@ class Phase(StrEnum):
     ENDED = "ended"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessState:
+class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
     """One process. `number` is never used twice; `version` names what it was started with.
 
     parent_died: the process takes over from one that has died, whose listening sockets were
@@ -46,16 +46,14 @@ class ProcessState:
     parent_died: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeadParent:
+class DeadParent(msgspec.Struct, frozen=True, kw_only=True):
     """The series and epoch of a process that died and whose listening sockets are retained."""
 
     series: int
     epoch: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SupervisorState:
+class SupervisorState(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that decisions are made from.
 
     wanted: the version to run. last_good: the last version that became ready.

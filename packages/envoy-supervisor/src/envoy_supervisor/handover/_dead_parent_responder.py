@@ -14,8 +14,9 @@ import socket
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias, assert_never
+
+import msgspec
 
 from envoy_supervisor.handover._hot_restart_files import HotRestartSockets
 from envoy_supervisor.handover._messages import (
@@ -43,8 +44,7 @@ def _nothing() -> None:
     return
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """A datagram to send, and the descriptor that goes with it."""
 
     datagram: bytes

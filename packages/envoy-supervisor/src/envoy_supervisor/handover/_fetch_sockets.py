@@ -14,8 +14,9 @@ import os
 import socket
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 from envoy_supervisor.handover._hot_restart_files import HotRestartSockets
 from envoy_supervisor.handover._messages import (
@@ -38,8 +39,7 @@ class _Answer(NamedTuple):
     descriptor: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Questions:
+class _Questions(msgspec.Struct, frozen=True, kw_only=True):
     """Asks one Envoy, question by question."""
 
     mailbox: socket.socket

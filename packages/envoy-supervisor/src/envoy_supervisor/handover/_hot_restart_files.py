@@ -7,8 +7,9 @@ Envoys that hand over to each other share a base id, which names their sockets a
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from envoy_supervisor._files import remove
 
@@ -25,8 +26,7 @@ _SIZE = 104
 _INITIALIZING = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HotRestartSockets:
+class HotRestartSockets(msgspec.Struct, frozen=True, kw_only=True):
     """The paths at which a parent is asked (`parent`) and its child receives answers (`child`)."""
 
     parent: Path

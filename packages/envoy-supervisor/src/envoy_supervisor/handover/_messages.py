@@ -8,8 +8,9 @@ this package needs no protobuf.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import IntEnum
+
+import msgspec
 
 _REQUEST, _REPLY = 1, 2
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
@@ -28,8 +29,7 @@ class Subject(IntEnum):
     TERMINATE = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(msgspec.Struct, frozen=True, kw_only=True):
     """A request. Address and worker are set when it is about a listening socket.
 
     address: as in `tcp://127.0.0.1:80`, `tcp://[::1]:80`, `unix:///path`.

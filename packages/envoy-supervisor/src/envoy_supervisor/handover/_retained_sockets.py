@@ -12,16 +12,17 @@ import os
 import socket
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
 
 STDERR = 2  # as long as a process runs, it has this one
 BACKLOG = 4096
 """Connections that may wait for a new Envoy on each socket; net.core.somaxconn bounds it too."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SocketName:
+class SocketName(msgspec.Struct, frozen=True, kw_only=True):
     """Names a listening socket in the way that Envoys name it to each other.
 
     address: as in `tcp://127.0.0.1:80`. worker: the index of the thread that the socket belongs to.
@@ -31,8 +32,7 @@ class SocketName:
     worker: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetainedSocket:
+class RetainedSocket(msgspec.Struct, frozen=True, kw_only=True):
     """One kernel socket. `envoy_descriptor` is the number it has in the Envoy process."""
 
     socket: socket.socket

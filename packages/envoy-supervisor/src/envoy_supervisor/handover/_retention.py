@@ -6,8 +6,9 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import assert_never
+
+import msgspec
 
 from envoy_supervisor._background_tasks import Background
 from envoy_supervisor._config import EnvoyConfig
@@ -34,8 +35,7 @@ WARMING_POLL_S = 0.1
 WARMING_POLL_SLOW_S = 5.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServingEnvoy:
+class ServingEnvoy(msgspec.Struct, frozen=True, kw_only=True):
     """The facts about an Envoy process that socket retention needs.
 
     fixed_listeners: no control plane says where it listens.

@@ -6,9 +6,10 @@ A set of sockets is named by the number of the fetch that brought it.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
+
+import msgspec
 
 
 class Serving(NamedTuple):
@@ -53,40 +54,6 @@ class RetentionState(NamedTuple):
     next_number: int = 0
 
 
-# Subclasses take over an equality that tells them apart; a decorator for each would double the
-# time this module takes to load.
-@dataclass(frozen=True, slots=True)
-class _Plain:
-    pass
-
-
-@dataclass(frozen=True, slots=True)
-class _OfProcess:
-    pid: int
-
-
-@dataclass(frozen=True, slots=True)
-class _OfSet:
-    sockets: int
-
-
-@dataclass(frozen=True, slots=True)
-class _OfCheck:
-    check: int
-
-
-@dataclass(frozen=True, slots=True)
-class _OfSetAndServing:
-    sockets: int
-    serving: Serving | None
-
-
-@dataclass(frozen=True, slots=True)
-class _OfSetAndProcess:
-    sockets: int
-    pid: int
-
-
 # --- events
 
 
@@ -99,85 +66,78 @@ class StartKind(StrEnum):
     FROM_PARENT_OF_OTHER_SIZE = "from its parent, which has another number of worker threads"
 
 
-@dataclass(frozen=True, slots=True)
-class EnvoyReady:
+class EnvoyReady(msgspec.Struct, frozen=True):
     """An Envoy has become ready."""
 
     serving: Serving
 
 
-class ChildServes(_OfProcess):
+class ChildServes(msgspec.Struct, frozen=True):
     """The child of a dead Envoy says that it serves: it has asked for all its sockets."""
 
-    __slots__ = ()
+    pid: int
 
 
-@dataclass(frozen=True, slots=True)
-class EnvoyStarts:
+class EnvoyStarts(msgspec.Struct, frozen=True):
     """A process is about to be started."""
 
     kind: StartKind
 
 
-class ChildFailed(_Plain):
+class ChildFailed(msgspec.Struct, frozen=True):
     """A child has ended before it served; its parent serves on."""
 
-    __slots__ = ()
 
-
-class EnvoyDied(_OfProcess):
+class EnvoyDied(msgspec.Struct, frozen=True):
     """An Envoy that served, or the child of a dead one, has died."""
 
-    __slots__ = ()
+    pid: int
 
 
-@dataclass(frozen=True, slots=True)
-class Fetched:
+class Fetched(msgspec.Struct, frozen=True):
     """A fetch has brought a set of sockets. `count` is its size."""
 
     number: int
     count: int
 
 
-class FetchFailed(_OfSetAndServing):
+class FetchFailed(msgspec.Struct, frozen=True):
     """Envoy could not be asked just now."""
 
-    __slots__ = ()
+    sockets: int
+    serving: Serving | None
 
 
-class CheckDue(_OfCheck):
+class CheckDue(msgspec.Struct, frozen=True):
     """The time has come to look whether Envoy still has the shared sockets."""
 
-    __slots__ = ()
+    check: int
 
 
-class NotShared(_OfSetAndServing):
+class NotShared(msgspec.Struct, frozen=True):
     """A check has found that Envoy does not have all sockets of that set any more."""
 
-    __slots__ = ()
+    sockets: int
+    serving: Serving | None
 
 
-class WaitOver(_OfSet):
+class WaitOver(msgspec.Struct, frozen=True):
     """Connections have waited long enough on sockets that no new Envoy has asked for."""
 
-    __slots__ = ()
+    sockets: int
 
 
-class ListenersChanging(_Plain):
+class ListenersChanging(msgspec.Struct, frozen=True):
     """Envoy is about to hear of other listeners."""
 
-    __slots__ = ()
 
-
-@dataclass(frozen=True, slots=True)
-class ListenersChanged:
+class ListenersChanged(msgspec.Struct, frozen=True):
     """Envoy has answered to the last change of listeners."""
 
     serving: Serving | None
 
 
-@dataclass(frozen=True, slots=True)
-class Release:
+class Release(msgspec.Struct, frozen=True):
     """No socket is to be retained for now. `for_good`: nor later."""
 
     for_good: bool = False
@@ -202,8 +162,7 @@ Event: TypeAlias = (
 # --- actions
 
 
-@dataclass(frozen=True, slots=True)
-class FetchSockets:
+class FetchSockets(msgspec.Struct, frozen=True):
     """Fetch the sockets of that Envoy after a wait; answer with `Fetched` or `FetchFailed`."""
 
     number: int
@@ -211,52 +170,54 @@ class FetchSockets:
     after_s: float
 
 
-class Check(_OfSet):
+class Check(msgspec.Struct, frozen=True):
     """Look whether Envoy has all sockets of the set, and send `NotShared` if it has not."""
 
-    __slots__ = ()
+    sockets: int
 
 
-class CheckLater(_OfCheck):
+class CheckLater(msgspec.Struct, frozen=True):
     """Send `CheckDue` after `CHECK_INTERVAL_S`."""
 
-    __slots__ = ()
+    check: int
 
 
-class LetConnectionsWait(_OfSet):
+class LetConnectionsWait(msgspec.Struct, frozen=True):
     """No Envoy accepts on these sockets: let more connections wait."""
 
-    __slots__ = ()
+    sockets: int
 
 
-class EndWaitLater(_OfSet):
+class EndWaitLater(msgspec.Struct, frozen=True):
     """Send `WaitOver` after `MAX_WAIT_S`."""
 
-    __slots__ = ()
+    sockets: int
 
 
-class HandOver(_OfSetAndProcess):
+class HandOver(msgspec.Struct, frozen=True):
     """Close the sockets that the new Envoy did not ask for; the others are its own."""
 
-    __slots__ = ()
+    sockets: int
+    pid: int
 
 
-class KeepThoseOf(_OfSetAndProcess):
+class KeepThoseOf(msgspec.Struct, frozen=True):
     """Close the sockets that this Envoy, which served after a hot restart, has not taken over."""
 
-    __slots__ = ()
+    sockets: int
+    pid: int
 
 
-class CloseNotPassed(_OfSet):
+class CloseNotPassed(msgspec.Struct, frozen=True):
     """Close the sockets that no new Envoy has asked for."""
 
-    __slots__ = ()
+    sockets: int
 
 
-class Close(_OfSet):
+class Close(msgspec.Struct, frozen=True):
     """Close all sockets of the set."""
 
-    __slots__ = ()
+    sockets: int
 
 
 Action: TypeAlias = (

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+
+import msgspec
 
 from envoy_supervisor._config import EnvoyConfig
 
@@ -13,8 +14,7 @@ LOG_FORMAT = "[%E.%f][%t][%l][%n][%g:%#] %_"
 newlines escaped: one record is one line."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HotRestart:
+class HotRestart(msgspec.Struct, frozen=True, kw_only=True):
     """The part that a process has in a hot restart.
 
     base_id: is shared by the processes that take over from each other; None for the first, which

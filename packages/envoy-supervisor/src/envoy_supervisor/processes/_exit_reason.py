@@ -6,8 +6,9 @@ import logging
 import os
 import signal as signals
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from envoy_supervisor._config import CrashPolicy
 from envoy_supervisor._exit import Exit, ExitCause

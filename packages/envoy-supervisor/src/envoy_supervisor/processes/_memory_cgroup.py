@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+
+import msgspec
 
 ROOT = Path("/sys/fs/cgroup")
 
@@ -20,8 +21,7 @@ _PEAKS = ("memory.peak", "memory.max_usage_in_bytes")
 _EVENTS = ("memory.events", "memory.oom_control")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryWatch:
+class MemoryWatch(msgspec.Struct, frozen=True, kw_only=True):
     """A process' memory cgroups, and the count of kills when the watch began.
 
     directories: the cgroup the process is in, then those above it, as far as they can be seen.

@@ -12,7 +12,8 @@ import logging
 import re
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 log = logging.getLogger("envoy_supervisor.envoy")
 
@@ -36,8 +37,7 @@ _RECORD = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogLine:
+class LogLine(msgspec.Struct, frozen=True, kw_only=True):
     """One line that Envoy printed. `component` is empty for a line that is no log record.
 
     created: when Envoy wrote it, in seconds since 1970; None if the line does not say.
@@ -48,7 +48,7 @@ class LogLine:
     component: str
     text: str
     created: float | None = None
-    facts: Mapping[str, object] = field(default_factory=dict)
+    facts: Mapping[str, object] = msgspec.field(default_factory=dict)
 
 
 def parse_line(line: bytes) -> LogLine:

@@ -6,9 +6,10 @@ import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+
+import msgspec
 
 from envoy_supervisor._address import Address, UnixAddress
 from envoy_supervisor._config import EnvoyConfig
@@ -29,8 +30,7 @@ from mesh_filewatch import ReadTimedOut, read_bytes, read_bytes_with_timeout, ru
 _OWN_FILE_S = 1.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Version:
+class Version(msgspec.Struct, frozen=True, kw_only=True):
     """A configuration, read and rendered. `name` is equal if the same would run."""
 
     name: str

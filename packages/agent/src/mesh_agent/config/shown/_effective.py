@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
 from datetime import timedelta
 from typing import NamedTuple
+
+from msgspec.structs import fields
 
 from envoy_supervisor import JSON
 from istio_settings import ProxyConfig, Settings, Told
