@@ -195,7 +195,9 @@ async def test_a_directory_that_cannot_be_made_is_told_once_and_tried_again(
     async with saved_in(tmp_path / "s", clock) as saved:
         accept(saved, a="1")
         await clock.advance(1.0)
-        await until(lambda: "the configuration is not saved" in caplog.messages, what="a warning")
+        await until(
+            lambda: "configuration is neither saved nor used" in caplog.messages, what="a warning"
+        )
         for _ in range(30):
             await clock.advance(1.0)
         (tmp_path / "s").unlink()
@@ -206,7 +208,7 @@ async def test_a_directory_that_cannot_be_made_is_told_once_and_tried_again(
 
         await until(some_time_later, what="a write", seen=lambda: saved.status)
         assert saved.status.problem is None
-    assert caplog.messages.count("the configuration is not saved") == 1
+    assert caplog.messages.count("configuration is neither saved nor used") == 1
     assert (tmp_path / "s" / "configuration.list").exists()
 
 

@@ -9,6 +9,7 @@ nothing.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -24,6 +25,7 @@ from mesh_lifecycle import Backoff, Clock, SystemClock, in_background
 from xds_proxy._config import SavedConfig
 from xds_proxy._errors import WireError
 from xds_proxy.protocol._dialect import DELTA, Dialect
+from xds_proxy.saved._directory import UnusableDirectory
 from xds_proxy.saved._file import FileList, UnusableFile
 from xds_proxy.saved._merging import Change, Resources, merged, numbered
 from xds_proxy.saved._node import described_node
@@ -47,6 +49,14 @@ _CONFIRMATIONS = 48
 """How often, in the longest age, it is written that what is saved is still the newest."""
 _AGAIN = Backoff(initial_s=5.0, maximum_s=300.0)
 _SHOWN = 10
+_MUST_BE_WRITTEN = "; the agent must be able to make, read and write it"
+_REMEDIES = {
+    errno.EACCES: _MUST_BE_WRITTEN,
+    errno.EPERM: _MUST_BE_WRITTEN,
+    errno.EROFS: _MUST_BE_WRITTEN,
+    errno.ENOSPC: "; it takes up to twice the bytes that may be saved",
+    errno.EDQUOT: "; it takes up to twice the bytes that may be saved",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,7 +225,7 @@ class SavedConfiguration:
         try:
             files = await self._call(partial(self._store.load, self._owner, now=self._clock.now()))
         except (UnusableFile, OSError) as error:
-            self._failed("saved configuration is not used", _reason(error))
+            self._not_used(error)
             return None
         self._files = files
         return None if files is None else _moment(files.current_at)
@@ -225,7 +235,7 @@ class SavedConfiguration:
         try:
             return await self._call(partial(self._store.resources, type_url))
         except (UnusableFile, OSError) as error:
-            self._failed("saved configuration is not used", _reason(error))
+            self._not_used(error)
             return None
 
     async def newest(self, type_url: str, node: bytes) -> Resources:
@@ -242,7 +252,7 @@ class SavedConfiguration:
             try:
                 found = await self._call(partial(self._merged, type_url, unwritten))
             except (UnusableFile, OSError, WireError) as error:
-                self._failed("saved configuration is not used", _reason(error))
+                self._not_used(error)
                 return {}
             if writes == self._writes:
                 return found
@@ -397,6 +407,12 @@ class SavedConfiguration:
                 timeout_s=None,
             )
 
+    def _not_used(self, error: Exception) -> None:
+        if isinstance(error, UnusableDirectory):
+            self._failed("configuration is neither saved nor used", _reason(error))
+        else:
+            self._failed("saved configuration is not used", _reason(error))
+
     def _failed(self, message: str, reason: str) -> None:
         if reason != self._problem:
             facts = {"directory": str(self._config.directory), "reason": reason}
@@ -436,5 +452,6 @@ def _moment(seconds: float) -> datetime:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, OSError):
-        return error.strerror or str(error)
+        said = error.strerror or str(error)
+        return f"{said}{_REMEDIES.get(error.errno or 0, '')}"
     return str(error)

@@ -23,6 +23,10 @@ _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _CHUNK = 1 << 20
 
 
+class UnusableDirectory(UnusableFile):
+    """The directory can't be used, neither for what is saved nor to save."""
+
+
 class DirectoryInUse(OSError):
     """Another process has the directory."""
 
@@ -95,10 +99,14 @@ class SavedDirectory:
         """Remove every file but those in `keep`."""
         if not self._open(create=False) or self._opened is None:
             return
-        for name in os.listdir(self._opened):  # noqa: PTH208 - by the descriptor, not by a path
-            if name not in keep:
-                with suppress(OSError):
-                    os.unlink(name, dir_fd=self._opened)
+        names = os.listdir(self._opened)  # noqa: PTH208 - by the descriptor, not by a path
+        self.remove([name for name in names if name not in keep])
+
+    def remove(self, names: Collection[str]) -> None:
+        """Remove these files, as far as they are there."""
+        for name in names:
+            with suppress(OSError):
+                os.unlink(name, dir_fd=self._opened)
 
     def _open(self, *, create: bool) -> bool:
         """Have the directory open and locked. Returns whether there is one; create: make it."""
@@ -106,15 +114,15 @@ class SavedDirectory:
             return True
         self.close()
         if create:
-            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # Below it is told what is in its place.
+            with suppress(FileExistsError, NotADirectoryError):
+                self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
             descriptor = os.open(self.path, _OPEN_DIRECTORY)
         except FileNotFoundError:
             return False
         except OSError as error:
-            is_link = self.path.is_symlink()
-            said = "it is a link" if is_link else f"it can't be opened: {error.strerror}"
-            raise UnusableFile(f"the directory is not used: {said}") from error
+            raise UnusableDirectory(f"the directory is not used: {self._why_not(error)}") from error
         try:
             self._own(descriptor, create=create)
             _lock(descriptor)
@@ -123,6 +131,16 @@ class SavedDirectory:
             raise
         self._opened = descriptor
         return True
+
+    def _why_not(self, error: OSError) -> str:
+        right = f"it must be a directory of user {os.geteuid()} with mode 700, or not be there yet"
+        if error.errno not in (errno.ENOTDIR, errno.ELOOP):
+            return f"it can't be opened: {error.strerror}; {right}"
+        if self.path.is_symlink():
+            return f"it is a link; {right}"
+        outermost_first = *reversed(self.path.parents), self.path
+        found = next((each for each in outermost_first if not each.is_dir()), self.path)
+        return f"{'it' if found == self.path else found} is no directory; {right}"
 
     def _is_the_same(self) -> bool:
         """Whether the path still leads to the directory that is open."""
@@ -142,7 +160,7 @@ class SavedDirectory:
         try:
             _check_owner(status, wanted="700")
         except UnusableFile as error:
-            raise UnusableFile(f"the directory is not used: {error}") from error
+            raise UnusableDirectory(f"the directory is not used: {error}") from error
 
 
 def _check_owner(status: os.stat_result, *, wanted: str = "600") -> None:

@@ -7,6 +7,7 @@ and never some of both. All methods block, and are called in a thread.
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -26,6 +27,7 @@ _OVERHEAD_BYTES = 1 << 16
 _TYPE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.]{0,119}")
 _FILE_NAME = re.compile(rf"{_TYPE_NAME.pattern}-[0-9a-f]{{16}}")
 _SHOWN = 5
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class Owner(NamedTuple):
@@ -126,11 +128,19 @@ class Store:
                 types[type_url], written[type_url] = entry, file
         self._check_counts(types)
         self._check_there(types.keys() - changes.keys(), types)
-        for type_url, file in written.items():
-            self._directory.write(types[type_url].file, file.parts)
         files = FileList(owner.facts, owner.control_planes, owner.envoy, current_at, types)
-        if files != before:
-            self._directory.write(LIST, encode(files.header()).parts)
+        try:
+            for type_url, file in written.items():
+                self._directory.write(types[type_url].file, file.parts)
+            if files != before:
+                self._directory.write(LIST, encode(files.header()).parts)
+        except OSError as error:
+            if error.errno in _FULL:
+                # Else each try would leave files on a full disk that belong to nothing.
+                kept = () if before is None else before.types.values()
+                new = {types[type_url].file for type_url in written}
+                self._directory.remove(new - {entry.file for entry in kept})
+            raise
         self._files = files
         if written:
             self._directory.remove_others({LIST, *(entry.file for entry in types.values())})
