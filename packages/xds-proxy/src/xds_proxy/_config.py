@@ -94,6 +94,9 @@ class UpstreamConfig:
         each of `address` and `further_addresses`.
     answer_timeout_s: a control plane that has not answered for this long after the first request
         of a stream is given up if there is another; if not, the log says it.
+    keepalive_s: how long a connection is quiet before the control plane is asked for a sign of
+        life; it has 10 s to give it. Twice as long, and so on, beside one to which that is too
+        often.
     """
 
     address: str
@@ -107,6 +110,7 @@ class UpstreamConfig:
     server_name_setting: str = "server_name"
     connect_timeout_s: float = 5.0
     answer_timeout_s: float = 15.0
+    keepalive_s: float = 30.0
 
     @property
     def addresses(self) -> tuple[FurtherAddress, ...]:
@@ -123,6 +127,7 @@ class UpstreamConfig:
         for name, seconds in (
             ("connect_timeout_s", self.connect_timeout_s),
             ("answer_timeout_s", self.answer_timeout_s),
+            ("keepalive_s", self.keepalive_s),
         ):
             if seconds <= 0:
                 raise ConfigError(f"{name} must be greater than 0, not {seconds}")

@@ -7,7 +7,7 @@ waits until the test accepts it; then the test reads, writes and ends it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -96,14 +96,16 @@ async def control_plane(
     address: str = "127.0.0.1:0",
     further_paths: Collection[str] = (),
     methods: Collection[str] = METHODS,
+    options: Sequence[tuple[str, int]] = (),
 ) -> AsyncIterator[ControlPlane]:
     """Run a control plane on a free port of 127.0.0.1, in plaintext without credentials.
 
     methods: of `METHODS`, those that it has; a stream of another ends UNIMPLEMENTED.
     further_paths: of methods besides ADS that it has; their calls arrive as streams, too.
+    options: of the gRPC server, besides that it takes messages of any size.
     """
     plane = ControlPlane()
-    server = grpc.aio.server(options=_UNLIMITED)
+    server = grpc.aio.server(options=[*_UNLIMITED, *options])
     server.add_generic_rpc_handlers(
         (_handlers(plane, methods), *_further_handlers(plane, further_paths))
     )

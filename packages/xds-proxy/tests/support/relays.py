@@ -161,6 +161,7 @@ class UpstreamSettings(TypedDict, total=False):
     server_name_setting: str
     connect_timeout_s: float
     answer_timeout_s: float
+    keepalive_s: float
     further_addresses: tuple[FurtherAddress, ...]
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 import grpc
 import grpc.aio
 
-from xds_proxy.upstream._end_status import EndStatus
+from xds_proxy.upstream._end_status import EndStatus, Status
 from xds_proxy.upstream._refusal import refusal
 
 
@@ -73,6 +73,8 @@ class ControlPlaneCall:
         self._given_up: _GivenUp | None = None
         self._told_end = False
         self.failure: str | None = None
+        self.ended_with: Status | None = None
+        """The status that it ended with from above; None before that, and if it did not."""
 
     async def read(self) -> bytes | None:
         """Return the next message, None at the end; raises AioRpcError for an end with an error."""
@@ -190,6 +192,7 @@ class ControlPlaneCall:
     def _has_ended(self, code: grpc.StatusCode, details: str) -> None:
         if self._told_end:
             return
+        self.ended_with = Status(code, details)
         self._told_end = True
         self._stop_waiting()
         lasted_s = 0.0

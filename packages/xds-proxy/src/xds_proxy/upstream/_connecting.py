@@ -197,13 +197,16 @@ def _target(address: str, port: int) -> str:
 
 
 def channel_options(
-    *, authority: str, tls_name: str, max_message_bytes: int
+    *, authority: str, tls_name: str, max_message_bytes: int, keepalive_s: float
 ) -> list[tuple[str, int | str]]:
-    """Return gRPC's settings of a connection. tls_name: the name that the certificate must bear."""
+    """Return gRPC's settings of a connection.
+
+    tls_name: the name that the certificate must bear. keepalive_s: between pings.
+    """
     return [
         ("grpc.max_receive_message_length", max_message_bytes),
         ("grpc.max_send_message_length", max_message_bytes),
-        ("grpc.keepalive_time_ms", 30_000),
+        ("grpc.keepalive_time_ms", round(keepalive_s * 1000)),
         ("grpc.keepalive_timeout_ms", 10_000),
         ("grpc.http2.max_pings_without_data", 0),
         ("grpc.enable_retries", 0),

@@ -38,6 +38,7 @@ from xds_proxy.upstream._credentials import (
     credential_files,
     fetch_credentials,
 )
+from xds_proxy.upstream._keepalive import Keepalive
 from xds_proxy.upstream._outcomes import AnyOutcome, StreamOutcome
 from xds_proxy.upstream._selection import LOOK, ControlPlaneStatus, Place, Selection
 from xds_proxy.upstream._spoken_dialects import SpokenDialects
@@ -86,6 +87,9 @@ class ControlPlanes:
         }
         self._spoken = SpokenDialects()
         self._names = {each.address: each.server_name for each in config.addresses}
+        self._keepalive = {
+            each.address: Keepalive(each.address, config.keepalive_s) for each in config.addresses
+        }
         self._calls: dict[ControlPlaneCall, Place] = {}
         self._used: str = config.address
         self._changed = asyncio.Event()
@@ -179,9 +183,13 @@ class ControlPlanes:
         """Know of a call as long as the block runs, and release it then."""
         self._calls[call] = place
         place.streams += 1
+        keepalive = self._keepalive[place.address]
+        interval_s = keepalive.interval_s
         try:
             yield
         finally:
+            if call.ended_with is not None:
+                keepalive.ended(*call.ended_with, interval_s=interval_s)
             place.streams -= 1
             del self._calls[call]
             call.release()
@@ -221,6 +229,7 @@ class ControlPlanes:
             authority=name or place.address,
             tls_name=name or Address.parse(place.address).host,
             max_message_bytes=self._max_message_bytes,
+            keepalive_s=self._keepalive[place.address].interval_s,
         )
 
         def open_channel(target: str) -> grpc.aio.Channel:

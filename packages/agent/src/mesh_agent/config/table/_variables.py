@@ -167,7 +167,7 @@ CONFIGURATION = (
     Setting(
         "GRPC_KEEPALIVE_INTERVAL",
         TOLD,
-        "connections are asked for a sign of life every 30 s",
+        "connections are asked for a sign of life every 30 s, where that is too often less often",
         silent=("30s",),
     ),
     Setting(
