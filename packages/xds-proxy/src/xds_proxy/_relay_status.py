@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from xds_proxy.quarantine._quarantine import QuarantinedResource
-from xds_proxy.saved._configuration import SavedStatus
+from xds_proxy.saved._saved_status import SavedStatus
 from xds_proxy.session._held import Held
 from xds_proxy.status._acks_and_nacks import TypeStatus
 from xds_proxy.upstream._selection import ControlPlaneStatus

@@ -11,25 +11,25 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-import zlib
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from mesh_filewatch import run_in_thread
 from mesh_lifecycle import Backoff, Clock, SystemClock, in_background
 from xds_proxy._config import SavedConfig
 from xds_proxy._errors import WireError
-from xds_proxy.protocol._dialect import DELTA, Dialect
+from xds_proxy.protocol._dialect import Dialect
 from xds_proxy.saved._directory import UnusableDirectory
 from xds_proxy.saved._file import FileList, UnusableFile
-from xds_proxy.saved._merging import Change, Resources, merged, numbered
+from xds_proxy.saved._merging import Resources, merged
 from xds_proxy.saved._node import described_node
+from xds_proxy.saved._saved_status import SavedStatus, SavedType
 from xds_proxy.saved._store import NotSaved, Owner, Store, can_be_saved
+from xds_proxy.saved._waiting import OfTypes, WaitingResponse, WaitingResponses
 
 log = logging.getLogger("xds_proxy")
 
@@ -38,7 +38,6 @@ T = TypeVar("T")
 _SETTLE_S = 1.0
 _DUTY = 20.0
 """Writing takes at most one part in so many of the time."""
-_COMPRESSED_FROM = 1 << 16
 _MAX_WAITING = 64
 """Responses that wait of one type; more are written at once, which makes one file of them."""
 _MOST = 1024
@@ -59,59 +58,6 @@ _REMEDIES = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SavedType:
-    """The saved resources of one type: their number, and the size of their file."""
-
-    count: int
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SavedStatus:
-    """The saved files, and what is wrong with them.
-
-    directory: where. current_at: until when it was known to be the newest; None if nothing is
-        saved. types: by type URL.
-    problem: why it is not saved, or not used; None if nothing is wrong.
-    withheld: names of resources that are left out because they hold a key; some of them.
-    writes: how often files were written. waiting_bytes: what is to be written, as it is kept.
-    """
-
-    directory: str
-    current_at: datetime | None = None
-    types: Mapping[str, SavedType]
-    problem: str | None = None
-    withheld: tuple[str, ...] = ()
-    writes: int = 0
-    waiting_bytes: int = 0
-
-
-class _Waiting(NamedTuple):
-    """A response that waits to be written; its bytes are compressed if they are many."""
-
-    dialect: Dialect
-    response: bytes
-    compressed: bool
-    replaces: bool
-    keep: Callable[[], AbstractSet[str] | None] | None
-    refused: AbstractSet[str]
-    own: bool = False
-    """It is of a type of the agent's own, whose resources may have no names."""
-
-    def smaller(self) -> _Waiting:
-        if self.compressed or len(self.response) < _COMPRESSED_FROM:
-            return self
-        return self._replace(response=zlib.compress(self.response, 1), compressed=True)
-
-    def change(self, keep: AbstractSet[str] | None) -> Change:
-        response = zlib.decompress(self.response) if self.compressed else self.response
-        dialect = self.dialect
-        if self.own:
-            response, dialect = numbered(dialect, response), DELTA
-        return Change(dialect, response, self.replaces, keep, self.refused)
-
-
 class SavedConfiguration:
     """The saved configuration of one Envoy; made by `saving`. For one event loop."""
 
@@ -123,8 +69,7 @@ class SavedConfiguration:
         self._in_thread = asyncio.Lock()
         self._node = b""
         self._owner: Owner | None = None
-        self._waiting: dict[str, list[_Waiting]] = {}
-        self._being_written: Mapping[str, list[_Waiting]] = {}
+        self._waiting = WaitingResponses()
         self._changed = asyncio.Event()
         self._current = False
         self._current_at = 0.0
@@ -151,7 +96,7 @@ class SavedConfiguration:
             problem=self._problem,
             withheld=tuple(name for names in self._withheld.values() for name in names)[:_SHOWN],
             writes=self._writes,
-            waiting_bytes=self._waiting_bytes(),
+            waiting_bytes=self._waiting.bytes,
         )
 
     def belongs_to(self, node: bytes) -> None:
@@ -188,20 +133,20 @@ class SavedConfiguration:
         """
         self.belongs_to(node)
         if can_be_saved(type_url):
-            self._wait(type_url, _Waiting(dialect, response, False, whole, keep, refused_names))
+            self._wait(
+                type_url, WaitingResponse(dialect, response, False, whole, keep, refused_names)
+            )
 
     def own_accepted(self, type_url: str, dialect: Dialect, response: bytes) -> None:
         """Save a response that the agent has accepted for itself; quick."""
-        self._wait(type_url, _Waiting(dialect, response, False, True, None, frozenset(), own=True))
+        self._wait(
+            type_url, WaitingResponse(dialect, response, False, True, None, frozenset(), own=True)
+        )
 
-    def _wait(self, type_url: str, waiting: _Waiting) -> None:
-        if self._owner is None:
-            return
-        all_ = self._waiting.setdefault(type_url, [])
-        if waiting.replaces and not waiting.refused:
-            all_.clear()
-        all_.append(waiting)
-        self._changed.set()
+    def _wait(self, type_url: str, waiting: WaitingResponse) -> None:
+        if self._owner is not None:
+            self._waiting.add(type_url, waiting)
+            self._changed.set()
 
     def answering(self, *, answers: bool) -> None:
         """Note whether the control plane answers, so that what Envoy has is the newest.
@@ -248,7 +193,7 @@ class SavedConfiguration:
             await self.load()
         while True:
             writes = self._writes
-            unwritten = *self._being_written.get(type_url, ()), *self._waiting.get(type_url, ())
+            unwritten = self._waiting.unwritten(type_url)
             try:
                 found = await self._call(partial(self._merged, type_url, unwritten))
             except (UnusableFile, OSError, WireError) as error:
@@ -286,11 +231,10 @@ class SavedConfiguration:
         if not self._loaded:
             # What comes first may be a part: until the rest comes, the rest is what is saved.
             await self.load()
-        waiting, self._waiting = self._waiting, {}
-        self._being_written = waiting
+        waiting = self._waiting.begin()
         current_at = self._clock.now() if self._current else self._current_at
         try:
-            keep = {name: _called(each[-1].keep) for name, each in waiting.items()}
+            keep = {name: each[-1].kept() for name, each in waiting.items()}
             work = partial(self._save, self._owner, waiting, keep, current_at or self._clock.now())
             files, withheld = await self._call(work)
         except (NotSaved, WireError) as error:
@@ -298,8 +242,10 @@ class SavedConfiguration:
             return True
         except (UnusableFile, OSError) as error:
             self._failed("the configuration is not saved", _reason(error))
-            self._wait_again(waiting, confirm=confirm)
-            if self._waiting_bytes() > self._config.max_bytes or self._most_waiting() > _MOST:
+            self._waiting.put_back()
+            self._confirm = self._confirm or confirm
+            self._changed.set()
+            if self._waiting.bytes > self._config.max_bytes or self._waiting.most > _MOST:
                 await self._give_up(f"{_reason(error)}; changes are lost")
             return False
         except Exception as error:
@@ -308,7 +254,7 @@ class SavedConfiguration:
             await self._give_up(f"internal error ({type(error).__name__})")
             return True
         finally:
-            self._being_written = {}
+            self._waiting.written()
         self._files, self._problem = files, None
         self._writes += 1
         self._tell_withheld(withheld)
@@ -333,7 +279,7 @@ class SavedConfiguration:
     def _save(
         self,
         owner: Owner,
-        waiting: Mapping[str, list[_Waiting]],
+        waiting: OfTypes,
         keep: Mapping[str, AbstractSet[str] | None],
         current_at: float,
     ) -> tuple[FileList | None, Mapping[str, tuple[str, ...]]]:
@@ -344,18 +290,9 @@ class SavedConfiguration:
         saved = self._store.save(owner, changes, current_at=current_at)
         return saved.files, saved.withheld
 
-    def _merged(self, type_url: str, unwritten: Iterable[_Waiting]) -> Resources:
+    def _merged(self, type_url: str, unwritten: Iterable[WaitingResponse]) -> Resources:
         saved = self._store.resources(type_url) or {}
         return merged(saved, "", [each.change(None) for each in unwritten]).resources
-
-    def _wait_again(self, waiting: Mapping[str, list[_Waiting]], *, confirm: bool) -> None:
-        """Put back what could not be written, before what came meanwhile."""
-        for type_url, responses in waiting.items():
-            newer = self._waiting.get(type_url, [])
-            if not any(each.replaces and not each.refused for each in newer):
-                self._waiting[type_url] = [*responses, *newer]
-        self._confirm = self._confirm or confirm
-        self._changed.set()
 
     async def _until_changed(self) -> None:
         """Wait for something to write; what is current is confirmed now and then."""
@@ -373,26 +310,10 @@ class SavedConfiguration:
         """Let so much time pass between two writes, and compress what comes meanwhile."""
         until = self._clock.monotonic() + seconds
         while (left_s := until - self._clock.monotonic()) > 0:
-            if most_waiting is not None and self._most_waiting() > most_waiting:
+            if most_waiting is not None and self._waiting.most > most_waiting:
                 return
-            await self._compress()
+            await self._waiting.compress(self._call)
             await self._clock.sleep(min(left_s, _SETTLE_S))
-
-    async def _compress(self) -> None:
-        for type_url, responses in tuple(self._waiting.items()):
-            for index, each in enumerate(responses):
-                if each.compressed or len(each.response) < _COMPRESSED_FROM:
-                    continue
-                smaller = await self._call(each.smaller)
-                now = self._waiting.get(type_url)
-                if now is responses and index < len(now) and now[index] is each:
-                    now[index] = smaller
-
-    def _most_waiting(self) -> int:
-        return max(map(len, self._waiting.values()), default=0)
-
-    def _waiting_bytes(self) -> int:
-        return sum(len(each.response) for all_ in self._waiting.values() for each in all_)
 
     async def _call(self, work: Callable[[], T]) -> T:
         """Run a function in a thread; one at a time.
@@ -440,10 +361,6 @@ async def saving(
             yield saved
     finally:
         await saved.end()
-
-
-def _called(keep: Callable[[], AbstractSet[str] | None] | None) -> AbstractSet[str] | None:
-    return None if keep is None else keep()
 
 
 def _moment(seconds: float) -> datetime:
