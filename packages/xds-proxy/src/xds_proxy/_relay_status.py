@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -10,6 +10,7 @@ from xds_proxy.quarantine._quarantine import QuarantinedResource
 from xds_proxy.saved._saved_status import SavedStatus
 from xds_proxy.session._held import Held
 from xds_proxy.status._acks_and_nacks import TypeStatus
+from xds_proxy.streams._stream import Stream
 from xds_proxy.upstream._selection import ControlPlaneStatus
 
 
@@ -60,3 +61,18 @@ class HeldConfiguration:
     resources: Mapping[str, Mapping[str, Held]]
     requested: Mapping[str, frozenset[str]]
     types: Mapping[str, TypeStatus]
+
+
+def held_by(streams: Iterable[Stream]) -> tuple[HeldConfiguration, ...]:
+    """Return what the Envoy of each stream has; put together when this is called."""
+    return tuple(
+        HeldConfiguration(
+            node=stream.session.node,
+            process=stream.process,
+            leading=stream.leading,
+            resources=stream.session.held(),
+            requested=stream.session.requested(),
+            types=stream.session.delivery_status.types,
+        )
+        for stream in streams
+    )
