@@ -130,6 +130,11 @@ async def test_a_recorded_stream_passes_byte_for_byte(
             else:
                 await upstream.send(raw)
                 assert await envoy.receive() == raw
+        # A large response is read in a thread, and the ones behind it wait for that.
+        await running.until(
+            lambda relay: all(relay.status.types[each].nack is None for each in _TYPES),
+            what="what was in the responses",
+        )
         _check_status(running.relay.status)
 
 
