@@ -79,7 +79,7 @@ class WaitingResponses:
         self._being_written = {}
 
     def put_back(self) -> None:
-        """What was begun could not be written: it waits again, before what came meanwhile."""
+        """Have what was begun and could not be written wait again, before what came meanwhile."""
         for type_url, responses in self._being_written.items():
             newer = self._waiting.get(type_url, [])
             if not any(each.replaces and not each.refused for each in newer):
