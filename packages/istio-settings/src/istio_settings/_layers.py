@@ -4,9 +4,10 @@ Source: istio.mesh.v1alpha1.ProxyConfig.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
+
+import msgspec
 
 from istio_settings._json import JSON
 from mesh_configfile import Document, Value, read_document
@@ -68,8 +69,7 @@ class LayerError(ValueError):
         self.problems = problems
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Layer:
+class Layer(msgspec.Struct, frozen=True, kw_only=True):
     """One source of proxy configuration.
 
     document: where its fields stand, below `inside`; None for a single annotation or flag.

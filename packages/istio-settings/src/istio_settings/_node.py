@@ -4,8 +4,9 @@ import json
 import logging
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
+
+import msgspec
 
 from istio_settings._json import JSON
 
@@ -35,16 +36,14 @@ BY_APP_LABEL, BY_CANONICAL_NAME, BY_CANONICAL_NAME_AND_NAMESPACE = SERVICE_NAMIN
 """How Envoy's own service may be called. Source: ProxyConfig.TracingServiceName."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodInfo:
+class PodInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Labels and annotations of the workload, as the platform wrote them to files."""
 
-    labels: Mapping[str, str] = field(default_factory=dict)
-    annotations: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = msgspec.field(default_factory=dict)
+    annotations: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeIdentity:
+class NodeIdentity(msgspec.Struct, frozen=True, kw_only=True):
     """The facts that the node id and metadata are made from.
 
     role: `sidecar` or `router`.

@@ -7,8 +7,9 @@ fields, but `proxyMetadata`, whose keys are merged. Source: istio.mesh.v1alpha1.
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from datetime import timedelta
+
+import msgspec
 
 from istio_settings._json import JSON
 from istio_settings._layers import Layer, LayerError, Place
@@ -32,8 +33,7 @@ class MergeError(LayerError):
         self.config = config
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProxyConfig:
+class ProxyConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The fields the agent acts on, and all fields as they were merged.
 
     discovery_address: host:port of the control plane.
@@ -67,10 +67,10 @@ class ProxyConfig:
     template_path: str = ""
     file_flush_interval: timedelta = timedelta(seconds=1)
     service_naming: str = BY_APP_LABEL
-    proxy_metadata: Mapping[str, str] = field(default_factory=dict)
-    merged: Mapping[str, JSON] = field(default_factory=dict)
-    origins: Mapping[str, Place] = field(default_factory=dict)
-    metadata_origins: Mapping[str, str] = field(default_factory=dict)
+    proxy_metadata: Mapping[str, str] = msgspec.field(default_factory=dict)
+    merged: Mapping[str, JSON] = msgspec.field(default_factory=dict)
+    origins: Mapping[str, Place] = msgspec.field(default_factory=dict)
+    metadata_origins: Mapping[str, str] = msgspec.field(default_factory=dict)
 
     def place(self, key: str) -> Place:
         """Returns where a field was given."""

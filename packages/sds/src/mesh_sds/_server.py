@@ -5,10 +5,11 @@ import logging
 import stat
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 import mesh_listening
 import xds_server
@@ -57,8 +58,7 @@ _OTHERS_MAY_ENTER = 0o077
 _OTHERS_MAY_REPLACE = 0o022
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subscriber:
+class Subscriber(msgspec.Struct, frozen=True, kw_only=True):
     """One stream that asks for secrets, and its delivery status.
 
     in_sync: whether it accepted the newest version of all it was sent. refusal: the error message

@@ -2,17 +2,17 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Self
+
+import msgspec
 
 from certclient._errors import FeedClosed, RenewalFailed
 from certclient.feed._feed import Feed
 from certclient.x509._certificate import Certificate
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RotationStatus:
+class RotationStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The state of rotation, as one coherent snapshot.
 
     certificate: the valid one; None before the first and after the last expired.

@@ -5,7 +5,8 @@ As with rotation, a valid certificate stays when the source fails, and is withdr
 
 import logging
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from certclient.feed._certificates import Certificates, RotationStatus
 from certclient.feed._expiry import CHECK_INTERVAL_S, log_expired, remaining_s

@@ -9,10 +9,12 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Self
+
+import msgspec
+from msgspec.structs import replace
 
 from certclient._errors import FeedClosed, SourceUnavailable
 from certclient.feed._feed import Feed
@@ -47,8 +49,7 @@ with this pause, before the error is published."""
 _OWN = (WORKLOAD_CERTIFICATE, TRUST_BUNDLE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileStatus:
+class FileStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The state of all names, as one snapshot, and counters.
 
     passes: how often the files were read.
@@ -56,7 +57,7 @@ class FileStatus:
     load_failures: how often files became invalid.
     """
 
-    states: Mapping[str, FileState] = field(default_factory=lambda: MappingProxyType({}))
+    states: Mapping[str, FileState] = msgspec.field(default_factory=lambda: MappingProxyType({}))
     passes: int = 0
     watch_failures: int = 0
     load_failures: int = 0

@@ -8,6 +8,8 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
+
 from mesh_identity import system_root_files
 
 WORKLOAD_CERTIFICATE = "default"
@@ -32,24 +34,21 @@ class FileSecretsConfig:
     system_root_paths: tuple[Path, ...] = field(default_factory=system_root_files)
 
 
-@dataclass(frozen=True, slots=True)
-class PairFiles:
+class PairFiles(msgspec.Struct, frozen=True):
     """The files of a chain and of its key."""
 
     certificate: Path
     key: Path
 
 
-@dataclass(frozen=True, slots=True)
-class RootFile:
+class RootFile(msgspec.Struct, frozen=True):
     """The file of a trust bundle: the first of these that exists."""
 
     root: Path
     or_else: tuple[Path, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class RevocationFile:
+class RevocationFile(msgspec.Struct, frozen=True):
     """The file of revocation lists."""
 
     crl: Path

@@ -4,10 +4,12 @@ Files that are not valid leave the last good secret in place, with the reason be
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import assert_never
+
+import msgspec
+from msgspec.structs import replace
 
 from certclient._errors import CertClientError, InvalidPem, SourceUnavailable
 from certclient.files._own_output import OwnOutput
@@ -38,8 +40,7 @@ used."""
 Secret = KeyPair | Roots | RevocationLists
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileState:
+class FileState(msgspec.Struct, frozen=True, kw_only=True):
     """The state of one name: the last good secret, and what is wrong with its files now."""
 
     secret: Secret | None = None

@@ -4,8 +4,9 @@ Every way to fail is a value with the reason in words; the loop in `_rotation` d
 """
 
 import logging
-from dataclasses import dataclass
 from datetime import UTC, datetime
+
+import msgspec
 
 from certclient._errors import CertClientError, CertificateRejected, SigningRefused
 from certclient.authorities._authority import CertificateAuthority
@@ -20,8 +21,7 @@ from mesh_lifecycle import Clock
 log = logging.getLogger("certclient.rotation")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
     """Why a request gave no certificate.
 
     refused: there was an answer, and the same request would get the same one again.

@@ -10,9 +10,10 @@ import logging
 import random
 from collections.abc import AsyncIterator, Collection
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from certclient._errors import CertClientError
 from certclient.authorities._authority import CertificateAuthority

@@ -5,8 +5,10 @@ monotonic clock spaces the attempts.
 """
 
 import random
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+
+import msgspec
+from msgspec.structs import replace
 
 OUTAGE_RETRY_S = 3.0
 """The longest delay after an unavailable authority while there is no valid certificate, so that the
@@ -33,8 +35,7 @@ _SHORTEST_TIMEOUT_S = 2.0
 """Long enough for the quick retries of an authority's client, and for finding out the reason."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Schedule:
+class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     """The times that decide when the next attempt starts.
 
     issued_at, renew_at: wall-clock seconds of the current certificate; None without one.

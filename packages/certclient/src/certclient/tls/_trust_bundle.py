@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from msgspec import structs
+
 from certclient.feed._certificates import Certificates, RotationStatus
 from certclient.feed._feed import Feed
 from certclient.files._file_secrets import FileSecrets, file_secrets
@@ -116,7 +118,7 @@ class TrustingCertificates(Certificates):
         parts = (status.certificate, self._set_anchors, self._from_file, self._crl, self._federated)
         if parts != self._made_of:
             self._made_of, self._made = parts, self._combined(status.certificate)
-        combined = replace(status, certificate=self._made)
+        combined = structs.replace(status, certificate=self._made)
         if combined != self._own.value:
             self._own.publish(combined)
 

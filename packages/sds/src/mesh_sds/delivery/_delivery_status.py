@@ -7,7 +7,9 @@ tell which certificate an Envoy presents; the delivery status can, by the serial
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from mesh_listening import PeerCredentials
 from mesh_sds.secrets._envoy_secret import SecretResource
@@ -25,8 +27,7 @@ from xds_server import (
 _MOST_UNANSWERED = 32
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delivered:
+class Delivered(msgspec.Struct, frozen=True, kw_only=True):
     """One version of a secret that was sent, accepted or refused.
 
     version: a hash of the content. serial: of the leaf, hexadecimal; None for a trust bundle. at:
@@ -38,8 +39,7 @@ class Delivered:
     at: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
+class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     """One secret on one stream.
 
     sent: the version that was sent last. accepted: the version that the subscriber acknowledged
@@ -59,22 +59,22 @@ class Delivery:
         return (self.sent and self.sent.version) == (self.accepted and self.accepted.version)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Unanswered:
+class _Unanswered(msgspec.Struct, frozen=True, kw_only=True):
     """The contents of a response, without its bytes: there may be megabytes of them."""
 
     secrets: Mapping[str, Delivered]
     removed: frozenset[str]
 
 
-@dataclass(slots=True)
-class _Stream:
+class _Stream(msgspec.Struct):
     client: Client[PeerCredentials | None]
-    names: set[str] = field(default_factory=set)
-    sent: dict[str, Delivered] = field(default_factory=dict)
-    accepted: dict[str, Delivered] = field(default_factory=dict)
-    refused: dict[str, tuple[Delivered, str]] = field(default_factory=dict)
-    unanswered: dict[str, _Unanswered] = field(default_factory=dict)  # by nonce, oldest first
+    names: set[str] = msgspec.field(default_factory=set)
+    sent: dict[str, Delivered] = msgspec.field(default_factory=dict)
+    accepted: dict[str, Delivered] = msgspec.field(default_factory=dict)
+    refused: dict[str, tuple[Delivered, str]] = msgspec.field(default_factory=dict)
+    unanswered: dict[str, _Unanswered] = msgspec.field(
+        default_factory=dict
+    )  # by nonce, oldest first
 
 
 class DeliveryStatus:

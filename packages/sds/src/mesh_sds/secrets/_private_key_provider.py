@@ -3,9 +3,10 @@
 The two that Istio knows, CryptoMB and QAT, are extensions of Envoy's contrib builds.
 """
 
-from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
+
+import msgspec
 
 from mesh_protowire import bytes_field, string_field, varint_field
 from mesh_sds._errors import ConfigError
@@ -33,8 +34,7 @@ _CONFIG_TYPES = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrivateKeyProvider:
+class PrivateKeyProvider(msgspec.Struct, frozen=True, kw_only=True):
     """The provider that Envoy uses every private key with. Raises ConfigError.
 
     poll_delay: how long operations are gathered (CryptoMB) or awaited (QAT) before the next look;

@@ -6,13 +6,13 @@ socket that we would serve. Then it provides the workload certificate, and we do
 
 import asyncio
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TypeAlias
 
 import grpc
 import grpc.aio
+import msgspec
 
 from mesh_listening import SocketFile
 from mesh_sds._errors import SocketUnusable
@@ -51,15 +51,13 @@ _METHODS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OwnSocket:
+class OwnSocket(msgspec.Struct, frozen=True, kw_only=True):
     """The path is ours to serve."""
 
     path: Path
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForeignSocket:
+class ForeignSocket(msgspec.Struct, frozen=True, kw_only=True):
     """Another process serves the path. apis: those that it has, in good health."""
 
     path: Path

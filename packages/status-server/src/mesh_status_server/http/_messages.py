@@ -3,15 +3,15 @@
 import ipaddress
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Protocol, TypeAlias
+
+import msgspec
 
 PLAIN_TEXT = "text/plain; charset=utf-8"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(msgspec.Struct, frozen=True, kw_only=True):
     """One request; `peer` is the caller's IP address. Names of headers are in lower case."""
 
     method: str
@@ -47,14 +47,13 @@ class Start(Protocol):
     ) -> Send: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Response:
+class Response(msgspec.Struct, frozen=True, kw_only=True):
     """An answer that is there as a whole."""
 
     status: HTTPStatus | int = HTTPStatus.OK
     body: bytes = b""
     content_type: str = PLAIN_TEXT
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
 
     @classmethod
     def text(cls, text: str, status: HTTPStatus = HTTPStatus.OK) -> "Response":
@@ -68,8 +67,7 @@ class Response:
         return cls(body=body, content_type="application/json")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Streamed:
+class Streamed(msgspec.Struct, frozen=True, kw_only=True):
     """An answer of unknown length.
 
     write: calls `start` once, and then sends the body piece by piece. If it raises before, the

@@ -7,9 +7,10 @@ https://prometheus.io/docs/specs/om/open_metrics_spec/
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
+
+import msgspec
 
 _NO_LABELS: Mapping[str, str] = MappingProxyType({})
 _TOTAL = "_total"
@@ -23,17 +24,15 @@ class Kind(StrEnum):
     HISTOGRAM = "histogram"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
+class Sample(msgspec.Struct, frozen=True, kw_only=True):
     """A value. suffix: follows the metric's name in the samples of a histogram."""
 
     value: float
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = msgspec.field(default_factory=dict)
     suffix: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Metric:
+class Metric(msgspec.Struct, frozen=True, kw_only=True):
     """All samples of one name, which is made of letters, digits and underscores.
 
     text: what the metric means, for people.
