@@ -21,10 +21,10 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from mesh_protowire import bytes_field, string_field
 from xds_proxy._config import SavedConfig
 from xds_proxy.protocol._dialect import STATE_OF_THE_WORLD
 from xds_proxy.protocol._resources import Resource, write_response
-from xds_proxy.protocol._wire import bytes_field, string_field
 from xds_proxy.saved._file import Header, UnusableFile, decode, encode
 from xds_proxy.saved._merging import Change
 from xds_proxy.saved._store import LIST, Owner, Store

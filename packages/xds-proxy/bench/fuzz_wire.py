@@ -23,8 +23,8 @@ import atheris
 from envoy.service.discovery.v3 import discovery_pb2 as pb
 from google.protobuf.message import DecodeError
 
-with atheris.instrument_imports(include=["xds_proxy.protocol"]):
-    from xds_proxy import WireError
+with atheris.instrument_imports(include=["mesh_protowire", "xds_proxy.protocol"]):
+    from mesh_protowire import WireError, bytes_field, scan
     from xds_proxy.protocol._dialect import DELTA, STATE_OF_THE_WORLD, resource_bodies
     from xds_proxy.protocol._resources import (
         names_of,
@@ -33,7 +33,6 @@ with atheris.instrument_imports(include=["xds_proxy.protocol"]):
         with_bodies,
         write_response,
     )
-    from xds_proxy.protocol._wire import bytes_field, scan
 
 TYPE = "type.googleapis.com/envoy.config.cluster.v3.Cluster"
 _Message = (

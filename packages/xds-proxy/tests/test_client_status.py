@@ -17,11 +17,11 @@ from envoy.service.status.v3 import csds_pb2
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mesh_protowire import bytes_field
 from mesh_testkit import PATIENCE_S
 from mesh_testkit.http2 import connected
 from relays import Messages, RelayStarter, RunningRelay
 from xds_proxy import Held, RefusedResource, TypeStatus, WireError
-from xds_proxy.protocol._wire import bytes_field
 from xds_proxy.services._status_messages import UnknownMatcher, read_request, write_response
 from xds_proxy.testing import ControlPlaneStream, EnvoyStream, control_plane, envoy_stream
 

@@ -9,11 +9,11 @@ import time
 import grpc
 import pytest
 
+from mesh_protowire import MAX_FIELDS, bytes_field
 from mesh_testkit import PATIENCE_S
 from relays import Messages, RelayStarter
 from xds_proxy import OnDisconnect
 from xds_proxy.protocol._dialect import STATE_OF_THE_WORLD
-from xds_proxy.protocol._wire import MAX_FIELDS, bytes_field
 from xds_proxy.testing import control_plane, envoy_stream
 
 
@@ -72,7 +72,10 @@ async def test_a_limit_of_the_relay_s_own_is_told_as_such(
     if by == "bytes":
         large, said = b"\x12\x80\x80\x40" + bytes(1 << 20), "it has more than 1000000 bytes"
     else:
-        large, said = b"\x18\x01" * (MAX_FIELDS + 1), f"it has more than {MAX_FIELDS} fields"
+        large, said = (
+            b"\x18\x01" * (MAX_FIELDS + 1),
+            f"the message has more than {MAX_FIELDS} fields",
+        )
     limit = 1_000_000 if by == "bytes" else 10_000_000
     async with (
         asyncio.timeout(PATIENCE_S),

@@ -24,7 +24,6 @@ from xds_proxy.protocol._resources import (
     with_bodies,
     write_response,
 )
-from xds_proxy.protocol._wire import fields, scan, without
 
 _text = st.text(max_size=60)
 _NAMED = (
@@ -219,30 +218,6 @@ def test_any_bytes_are_read_or_refused(data: bytes, dialect: object) -> None:
             read(chosen, data)
         except WireError:
             continue
-
-
-@given(st.binary(max_size=200))
-def test_fields_and_scan_agree(data: bytes) -> None:
-    try:
-        found = scan(data, frozenset(range(1, 32)))
-    except WireError:
-        with pytest.raises(WireError):
-            list(fields(data))
-        return
-    delimited = [each for each in fields(data) if each.delimited and each.number < 32]
-    assert [(each.body, each.end) for each in delimited] == sorted(
-        span for spans in found.values() for span in spans
-    )
-    assert without(data, frozenset()) is data
-
-
-@given(sotw_responses())
-def test_fields_are_taken_out(message: discovery_pb2.DiscoveryResponse) -> None:
-    data = message.SerializeToString()
-    rest = discovery_pb2.DiscoveryResponse.FromString(without(data, frozenset({2, 5})))
-    message.ClearField("resources")
-    message.ClearField("nonce")
-    assert rest == message
 
 
 def test_a_resource_is_a_plain_value() -> None:

@@ -7,9 +7,9 @@ from envoy.service.discovery.v3 import discovery_pb2
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mesh_protowire import bytes_field
 from xds_proxy import WireError, resource_bodies
 from xds_proxy.protocol._dialect import DELTA, STATE_OF_THE_WORLD
-from xds_proxy.protocol._wire import MAX_FIELDS, bytes_field, scan
 
 _text = st.text(max_size=200)
 _errors = st.none() | _text
@@ -206,24 +206,6 @@ def test_any_bytes_are_read_as_protobuf_does_or_refused(data: bytes) -> None:
         parsed.version_info,
         parsed.nonce,
     )
-
-
-@given(sotw_responses(), st.data())
-def test_a_message_cut_short_is_refused_or_ends_at_a_field(
-    message: discovery_pb2.DiscoveryResponse, data: st.DataObject
-) -> None:
-    whole = message.SerializeToString()
-    cut = whole[: data.draw(st.integers(0, len(whole)))]
-    try:
-        scan(cut, {4})
-    except WireError:
-        with pytest.raises(Exception, match="rror"):
-            discovery_pb2.DiscoveryResponse.FromString(cut)
-
-
-def test_a_message_of_countless_fields_is_refused() -> None:
-    with pytest.raises(WireError, match="more than"):
-        scan(b"\x18\x01" * (MAX_FIELDS + 1), {4})
 
 
 @pytest.mark.parametrize(

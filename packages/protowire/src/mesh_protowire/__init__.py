@@ -5,26 +5,30 @@ the standard library is imported.
 """
 
 from mesh_protowire._any import Packed, type_name, unpack
+from mesh_protowire._errors import BeyondLimit, WireError
 from mesh_protowire._fields import (
+    MAX_FIELDS,
     Field,
-    WireError,
-    bytes_field,
     fields,
     merged,
     number_of,
     numbers,
-    replaced,
-    string_field,
     text_of,
     value_of,
     values_of,
-    varint,
-    varint_field,
 )
+from mesh_protowire._scan import Span, joined, scan, text
 from mesh_protowire._struct import Json, decode_struct, encode_struct
+from mesh_protowire._varint import BYTES, FIXED32, FIXED64, VARINT, varint
+from mesh_protowire._writing import bytes_field, replaced, string_field, varint_field, without
 
 __all__ = [
-    # read
+    # read any field
+    "BYTES",
+    "FIXED32",
+    "FIXED64",
+    "MAX_FIELDS",
+    "VARINT",
     "Field",
     "fields",
     "merged",
@@ -34,11 +38,17 @@ __all__ = [
     "value_of",
     "values_of",
     "varint",
+    # read a few fields of many messages
+    "Span",
+    "joined",
+    "scan",
+    "text",
     # write
     "bytes_field",
     "replaced",
     "string_field",
     "varint_field",
+    "without",
     # google.protobuf.Any
     "Packed",
     "type_name",
@@ -48,5 +58,6 @@ __all__ = [
     "decode_struct",
     "encode_struct",
     # errors
+    "BeyondLimit",
     "WireError",
 ]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mesh_protowire._fields import bytes_field, string_field, text_of, value_of
+from mesh_protowire._fields import text_of, value_of
+from mesh_protowire._writing import bytes_field, string_field
 
 _TYPE_URL, _VALUE = 1, 2
 

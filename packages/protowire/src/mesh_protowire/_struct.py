@@ -10,19 +10,10 @@ from collections.abc import Mapping, Sequence
 from sys import intern
 from typing import TypeAlias
 
-from mesh_protowire._fields import (
-    BYTES,
-    FIXED64,
-    VARINT,
-    WireError,
-    bytes_field,
-    fields,
-    merged,
-    text_of,
-    values_of,
-    varint,
-    varint_field,
-)
+from mesh_protowire._errors import WireError
+from mesh_protowire._fields import fields, merged, text_of, values_of
+from mesh_protowire._varint import BYTES, FIXED64, UNSIGNED_64, VARINT, varint
+from mesh_protowire._writing import bytes_field, varint_field
 
 Json: TypeAlias = "bool | float | str | Sequence[Json] | Mapping[str, Json] | None"
 """A value of JSON; numbers are floats, as protobuf has them."""
@@ -69,7 +60,7 @@ def _decode_value(data: bytes, max_depth: int) -> Json:
         elif (number, kind) == (_STRING, BYTES):
             value = _text(content)
         elif (number, kind) == (_BOOL, VARINT):
-            value = varint(content, 0)[0] != 0
+            value = varint(content, 0)[0] & UNSIGNED_64 != 0
         elif (number, kind) == (_STRUCT, BYTES):
             value = decode_struct(content, max_depth=max_depth - 1)
         elif (number, kind) == (_LIST, BYTES):

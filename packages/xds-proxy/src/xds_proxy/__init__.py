@@ -4,6 +4,7 @@ State of the world and delta; of each message only a few fields are read from th
 """
 
 from mesh_identity import SYSTEM, ClientCertificate, SystemRoots
+from mesh_protowire import WireError
 from xds_proxy._config import (
     MAX_STREAMS,
     FurtherAddress,
@@ -20,7 +21,6 @@ from xds_proxy._errors import (
     NotConnected,
     RewriteRefused,
     SocketError,
-    WireError,
     XdsProxyError,
 )
 from xds_proxy._relay import Relay, relaying

@@ -1,4 +1,8 @@
-"""The errors of the relay that a caller sees."""
+"""The errors of the relay that a caller sees.
+
+A message that cannot be read is a `WireError`, which is mesh_protowire's; so is `BeyondLimit`, for
+one beyond a bound of the relay's own.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import grpc
 
 
 class XdsProxyError(Exception):
-    """Root of every error this package raises."""
+    """Root of every error this package raises, but `WireError`."""
 
 
 class ConfigError(XdsProxyError):
@@ -17,16 +21,8 @@ class SocketError(XdsProxyError):
     """Envoy's socket cannot be made at its path."""
 
 
-class WireError(XdsProxyError):
-    """Bytes that are no discovery message, or a message beyond the relay's bounds."""
-
-
 class TranslationError(XdsProxyError):
     """A message that has no form in the other dialect, or too large a one."""
-
-
-class BeyondLimit(WireError):
-    """A message beyond a bound of the relay's own; the text tells which."""
 
 
 class InterceptorRefused(XdsProxyError):

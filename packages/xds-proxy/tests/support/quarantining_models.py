@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from envoy.service.discovery.v3 import discovery_pb2
 from google.protobuf import any_pb2
 
+from mesh_protowire import string_field
 from model_envoys import BAD, ROUTE, DeltaEnvoy, ModelEnvoy, SotwEnvoy
 from xds_proxy.protocol._dialect import DELTA, Dialect
 from xds_proxy.protocol._resources import Resource, resources_of
-from xds_proxy.protocol._wire import string_field
 from xds_proxy.quarantine._quarantine import Quarantine
 from xds_proxy.quarantine._quarantining import Quarantining
 from xds_proxy.quarantine._to_envoy import PartsOf, ToEnvoy

@@ -8,7 +8,7 @@ from envoy.config.endpoint.v3 import endpoint_pb2
 from envoy.service.discovery.v3 import discovery_pb2
 from google.protobuf.message import Message
 
-from xds_proxy._errors import WireError
+from mesh_protowire import WireError
 from xds_proxy.translation._delta_over_sotw import DeltaOverSotw
 
 CLUSTER = "type.googleapis.com/envoy.config.cluster.v3.Cluster"

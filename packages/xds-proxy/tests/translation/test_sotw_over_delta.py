@@ -8,7 +8,8 @@ from envoy.config.endpoint.v3 import endpoint_pb2
 from envoy.service.discovery.v3 import discovery_pb2
 from google.protobuf.message import Message
 
-from xds_proxy._errors import TranslationError, WireError
+from mesh_protowire import WireError
+from xds_proxy._errors import TranslationError
 from xds_proxy.translation._sotw_over_delta import SotwOverDelta
 
 CLUSTER = "type.googleapis.com/envoy.config.cluster.v3.Cluster"

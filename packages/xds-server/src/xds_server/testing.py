@@ -19,10 +19,10 @@ import grpc.aio
 from envoy.config.core.v3 import base_pb2
 from envoy.service.discovery.v3 import discovery_pb2
 
+from mesh_protowire import text_of
 from xds_server._errors import Refused
 from xds_server._server import XdsServer
 from xds_server.protocol._node import JSON, Node
-from xds_server.protocol._references import first_text
 from xds_server.protocol._type_urls import FULL_STATE, NAMED_ONLY, RESOURCE_WRAPPER
 from xds_server.protocol._watch import Watch
 from xds_server.streams._admission import Admission, Peer
@@ -355,4 +355,4 @@ def _unwrapped(resources: Iterable[any_pb2.Any]) -> Iterable[tuple[str, bytes]]:
                 yield wrapper.name, wrapper.resource.value
         else:
             # The name is field 1 of every type that has one.
-            yield first_text(resource.value), resource.value
+            yield text_of(resource.value, 1), resource.value

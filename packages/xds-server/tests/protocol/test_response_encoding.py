@@ -89,6 +89,15 @@ def test_the_endpoints_a_cluster_waits_for(
     assert endpoints_of(Resource.pack(cluster, name=name)) == (expected or None)
 
 
+def test_a_cluster_that_is_cut_short_waits_for_no_endpoints() -> None:
+    cluster: Any = cluster_pb2.Cluster(name="a", type=cluster_pb2.Cluster.EDS)
+    cluster.eds_cluster_config.eds_config.ads.SetInParent()
+    cluster.eds_cluster_config.service_name = "endpoints"
+    body = cluster.SerializeToString()
+    assert endpoints_of(Resource(name="a", type_url=CLUSTER, version="1", body=body)) == "endpoints"
+    assert endpoints_of(Resource(name="a", type_url=CLUSTER, version="1", body=body[:-2])) is None
+
+
 @given(st.binary(max_size=200))
 def test_bytes_that_are_no_cluster_wait_for_nothing_that_breaks(body: bytes) -> None:
     resource = Resource(name="x", type_url=CLUSTER, body=body, version="1")

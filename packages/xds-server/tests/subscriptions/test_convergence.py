@@ -32,9 +32,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from mesh_protowire import text_of
 from xds_server import Resource, content_version
 from xds_server import type_urls as types
-from xds_server.protocol._references import first_text
 from xds_server.protocol._type_urls import ABSENCE_NOT_SENT
 from xds_state import Core, Make, NewCore, State
 
@@ -434,7 +434,7 @@ def versions_in(reply: Any) -> dict[str, str]:
     if hasattr(reply, "removed_resources"):
         return {resource.name: resource.version for resource in reply.resources}
     return {
-        first_text(resource.value): content_version(resource.value) for resource in reply.resources
+        text_of(resource.value, 1): content_version(resource.value) for resource in reply.resources
     }
 
 

@@ -18,6 +18,7 @@ from envoy.extensions.filters.network.http_connection_manager.v3 import (
 from envoy.service.discovery.v3 import discovery_pb2
 
 from mesh_lifecycle import SystemClock
+from mesh_protowire import text_of
 from xds_server import (
     Client,
     Generated,
@@ -28,7 +29,6 @@ from xds_server import (
     XdsServer,
 )
 from xds_server import type_urls as types
-from xds_server.protocol._references import first_text
 from xds_server.protocol._request import ClientError, DeltaRequest, SotwRequest
 from xds_server.streams._endpoints_in_doubt import EndpointsInDoubt
 from xds_server.streams._last_clusters import LastClusters
@@ -229,7 +229,7 @@ def names_in(reply: Any) -> list[str]:
     """The names of the resources of a response, sorted."""
     if hasattr(reply, "removed_resources"):
         return sorted(resource.name for resource in reply.resources)
-    return sorted(first_text(resource.value) for resource in reply.resources)
+    return sorted(text_of(resource.value, 1) for resource in reply.resources)
 
 
 Reply: TypeAlias = discovery_pb2.DeltaDiscoveryResponse | discovery_pb2.DiscoveryResponse

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Protocol
 
-from xds_proxy._errors import WireError
+from mesh_protowire import WireError
 from xds_proxy.protocol._dialect import Dialect
 from xds_proxy.session._held import Contents, contents_of
 from xds_proxy.session._outcomes import Answered

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from xds_proxy._errors import WireError
+from mesh_protowire import WireError
 from xds_proxy.own_types._debug_requests import DebugRequests
 from xds_proxy.own_types._injection import InjectedRequest, InjectedRequests
 from xds_proxy.own_types._interception import Interception

@@ -12,8 +12,16 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
-from xds_proxy._errors import WireError
-from xds_proxy.protocol._wire import Span, bytes_field, scan, string_field, text, varint_field
+from mesh_protowire import (
+    Span,
+    WireError,
+    bytes_field,
+    joined,
+    scan,
+    string_field,
+    text,
+    varint_field,
+)
 
 SERVICE = "envoy.service.discovery.v3.AggregatedDiscoveryService"
 _STATUS_CODE, _STATUS_MESSAGE = 1, 2
@@ -126,7 +134,7 @@ class Dialect:
             names_versions=any(start < end for start, end in held_versions)
             if held_versions
             else False,
-            node=_merged(data, node) if node else b"",
+            node=joined(data, node) if node else b"",
             changes=found,
         )
 
@@ -190,7 +198,7 @@ class Dialect:
             resource = data[start:end]
             bodies = scan(resource, {_DELTA_RESOURCE_BODY}).get(_DELTA_RESOURCE_BODY, ())
             if bodies:
-                parts.append(bytes_field(_RESOURCES, b"".join(resource[a:b] for a, b in bodies)))
+                parts.append(bytes_field(_RESOURCES, joined(resource, bodies)))
         parts.append(string_field(STATE_OF_THE_WORLD.response_type_url, peeked.type_url))
         parts.append(string_field(STATE_OF_THE_WORLD.response_nonce, peeked.nonce))
         return b"".join(parts)
@@ -253,7 +261,7 @@ def resource_bodies(response: bytes) -> tuple[bytes, ...]:
 def _error_message(data: bytes, spans: list[Span] | None) -> str | None:
     if spans is None:
         return None
-    status = _merged(data, spans)
+    status = joined(data, spans)
     return text(status, scan(status, {_STATUS_MESSAGE}).get(_STATUS_MESSAGE))[:_LONGEST_ERROR]
 
 
@@ -267,7 +275,7 @@ def _identifier(data: bytes, spans: list[Span] | None) -> str:
     # A little more than the identifier alone, for its tag and length.
     if sum(end - start for start, end in spans) > 2 * _LONGEST_IDENTIFIER_BYTES:
         return ""
-    return _identifier_in(_merged(data, spans))
+    return _identifier_in(joined(data, spans))
 
 
 @lru_cache(maxsize=4)  # each response of a control plane has the same
@@ -279,8 +287,3 @@ def _identifier_in(message: bytes) -> str:
         return text(message, found)
     except WireError:
         return ""
-
-
-def _merged(data: bytes, spans: list[Span]) -> bytes:
-    """Return a message field's content; several occurrences are one message put together."""
-    return b"".join(data[start:end] for start, end in spans)

@@ -15,18 +15,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from xds_proxy._errors import WireError
-from xds_proxy.protocol._dialect import Dialect
-from xds_proxy.protocol._wire import (
+from mesh_protowire import (
+    BYTES,
     Span,
+    WireError,
     bytes_field,
     fields,
-    read_varint,
+    joined,
     scan,
     string_field,
     text,
+    varint,
     without,
 )
+from xds_proxy.protocol._dialect import Dialect
 
 _RESOURCES = 2  # the same number in both responses
 _REMOVED = 6
@@ -175,16 +177,16 @@ def with_bodies(dialect: Dialect, response: bytes, bodies: Sequence[bytes]) -> b
     copied, new = 0, iter(bodies)
     count = 0
     for found in fields(response):
-        if found.number != _RESOURCES or not found.delimited:
+        if found.number != _RESOURCES or found.kind != BYTES:
             continue
         count += 1
         body = next(new, None)
         if body is None:
             break
-        old = response[found.body : found.end]
+        old = response[found.start : found.end]
         replaced = _with_body(old, body) if dialect.resources_are_wrapped else body
         if replaced != old:
-            parts.append(response[copied : found.start])
+            parts.append(response[copied : found.begin])
             parts.append(bytes_field(_RESOURCES, replaced))
             copied = found.end
     if count != len(bodies):
@@ -221,7 +223,7 @@ def _wire_form(dialect: Dialect, resource: Resource) -> bytes:
 
 
 def _with_body(content: bytes, body: bytes) -> bytes:
-    if _joined(content, scan(content, _IN_WRAPPED).get(_WRAPPED_BODY)) == body:
+    if joined(content, scan(content, _IN_WRAPPED).get(_WRAPPED_BODY, ())) == body:
         return content
     rest = without(content, frozenset({_WRAPPED_BODY}))
     return rest + bytes_field(_WRAPPED_BODY, body)
@@ -233,14 +235,9 @@ def _unwrapped(data: bytes, span: Span) -> Resource:
     return Resource(
         name=text(content, found.get(_WRAPPED_NAME)),
         version=text(content, found.get(_WRAPPED_VERSION)),
-        body=_joined(content, found.get(_WRAPPED_BODY)),
+        body=joined(content, found.get(_WRAPPED_BODY, ())),
         more=without(content, _IN_WRAPPED),
     )
-
-
-def _joined(data: bytes, spans: list[Span] | None) -> bytes:
-    """Return a message field's content; several occurrences are one message put together."""
-    return b"".join(data[start:end] for start, end in spans or ())
 
 
 def _name_and_version(data: bytes, span: Span) -> tuple[str, str]:
@@ -252,7 +249,7 @@ def _name_and_version(data: bytes, span: Span) -> tuple[str, str]:
         version = at + 2, at + 2 + data[at + 1]
         at = version[1]
     if end - at > _LONGEST_VARINT + 1 and data[at] == _SECOND_STRING:
-        length, at = read_varint(data, at + 1)
+        length, at = varint(data, at + 1)
         at += length
         if end - at > 1 and data[at] == _THIRD_STRING and data[at + 1] == end - at - 2 < 0x80:
             try:

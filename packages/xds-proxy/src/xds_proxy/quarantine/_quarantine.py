@@ -12,8 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from xds_proxy._errors import WireError
-from xds_proxy.protocol._wire import scan, text
+from mesh_protowire import WireError, scan, text
 
 log = logging.getLogger("xds_proxy")
 

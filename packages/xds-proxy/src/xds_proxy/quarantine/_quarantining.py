@@ -13,7 +13,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
-from xds_proxy._errors import WireError
+from mesh_protowire import WireError
 from xds_proxy.protocol._resources import removed_of
 from xds_proxy.quarantine._given_parts import GivenParts, resources_in
 from xds_proxy.quarantine._last_good import LastGood, LastGoodResources

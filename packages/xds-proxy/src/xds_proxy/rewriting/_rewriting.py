@@ -9,7 +9,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Protocol
 
-from xds_proxy._errors import RewriteRefused, WireError
+from mesh_protowire import WireError
+from xds_proxy._errors import RewriteRefused
 from xds_proxy.protocol._dialect import Dialect, Response
 from xds_proxy.protocol._resources import (
     Resource,

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from mesh_protowire import string_field
 from xds_proxy.protocol._dialect import Dialect, Response
 from xds_proxy.protocol._resources import Resource, removed_of, write_response
-from xds_proxy.protocol._wire import string_field
 
 
 class Again(NamedTuple):

@@ -20,8 +20,8 @@ from typing import TypeVar
 
 from mesh_filewatch import run_in_thread
 from mesh_lifecycle import Backoff, Clock, SystemClock, in_background
+from mesh_protowire import WireError
 from xds_proxy._config import SavedConfig
-from xds_proxy._errors import WireError
 from xds_proxy.protocol._dialect import Dialect
 from xds_proxy.saved._directory import UnusableDirectory
 from xds_proxy.saved._file import FileList, UnusableFile

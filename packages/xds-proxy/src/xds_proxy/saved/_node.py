@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from xds_proxy._errors import WireError
-from xds_proxy.protocol._wire import fields, scan, text
+from mesh_protowire import WireError, numbers, scan, text
 
 _ID, _CLUSTER, _BUILD_VERSION = 1, 2, 8
 _VERSION = 1
-_MOST_DIGITS_BYTES = 5
+_MAJOR_MINOR_PATCH = (1, 2, 3)
 
 
 class DescribedNode(NamedTuple):
@@ -32,17 +31,12 @@ def described_node(node: bytes) -> DescribedNode:
 
 def _version(node: bytes, builds: list[tuple[int, int]]) -> str:
     """Return major, minor and patch of the version of the build, such as 1.36.0."""
-    numbers = {1: 0, 2: 0, 3: 0}
+    found: dict[int, int] = {}
     try:
         for build in builds:
-            for span in scan(node, frozenset({_VERSION}), *build).get(_VERSION, ()):
-                for each in fields(node, *span):
-                    if each.number in numbers and each.end - each.body <= _MOST_DIGITS_BYTES:
-                        numbers[each.number] = _number(node[each.body : each.end])
+            for start, end in scan(node, frozenset({_VERSION}), *build).get(_VERSION, ()):
+                found |= numbers(node[start:end])
     except WireError:
         return ""
-    return ".".join(map(str, numbers.values())) if any(numbers.values()) else ""
-
-
-def _number(varint: bytes) -> int:
-    return sum((byte & 0x7F) << 7 * place for place, byte in enumerate(varint))
+    version = [found.get(number, 0) for number in _MAJOR_MINOR_PATCH]
+    return ".".join(map(str, version)) if any(version) else ""

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from mesh_protowire import bytes_field, string_field
 from xds_proxy.protocol._dialect import Dialect
 from xds_proxy.protocol._resources import Resource, write_response
-from xds_proxy.protocol._wire import bytes_field, string_field
 from xds_proxy.saved._merging import Resources
 
 PREFIX = "saved-"

@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from mesh_protowire import WireError
 from xds_proxy._config import SavedConfig
-from xds_proxy._errors import WireError
 from xds_proxy.protocol._dialect import DELTA
 from xds_proxy.protocol._resources import Resource, resources_of, write_response
 from xds_proxy.saved._directory import SavedDirectory

@@ -14,7 +14,7 @@ import grpc
 import grpc.aio
 
 from mesh_listening import disconnect
-from xds_proxy._errors import WireError
+from mesh_protowire import WireError
 from xds_proxy.services._status_messages import (
     Client,
     UnknownMatcher,

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from xds_proxy._errors import WireError
-from xds_proxy.protocol._wire import bytes_field, fields, scan, string_field, text, varint_field
+from mesh_protowire import WireError, bytes_field, number_of, scan, string_field, text, varint_field
 from xds_proxy.session._held import Held
 from xds_proxy.status._acks_and_nacks import RefusedResource, TypeStatus
 
@@ -112,10 +111,7 @@ def _read_matcher(data: bytes) -> _NodeIdMatcher:
     found = scan(data, _MATCHERS)
     for kind in _MATCHERS:
         if kind in found:
-            ignores_case = any(
-                each.number == _IGNORE_CASE and data[each.body : each.end].strip(b"\0\x80")
-                for each in fields(data)
-            )
+            ignores_case = number_of(data, _IGNORE_CASE) != 0
             return _NodeIdMatcher(kind, text(data, found[kind]), ignores_case)
     raise UnknownMatcher(
         "a node's id is matched by exact, prefix, suffix or contains, not by another matcher"

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from xds_proxy._errors import WireError
+from mesh_protowire import WireError, bytes_field, string_field, without
 from xds_proxy.protocol._dialect import DELTA, STATE_OF_THE_WORLD, Dialect, Request, Response
 from xds_proxy.protocol._resources import names_of
-from xds_proxy.protocol._wire import bytes_field, string_field, without
 from xds_proxy.session._held import WHOLE_STATE, Contents, Held
 from xds_proxy.session._outcomes import Answered, Requested, TooMuchError
 from xds_proxy.session._refused_resources import refused_resources

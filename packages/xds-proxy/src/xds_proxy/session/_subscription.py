@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from mesh_protowire import BYTES, bytes_field, fields, scan, text, without
 from xds_proxy.protocol._dialect import DELTA, STATE_OF_THE_WORLD, Dialect, Request
-from xds_proxy.protocol._wire import bytes_field, fields, scan, text, without
 
 _WILDCARD = "*"
 _ENTRY_KEY, _ENTRY_VALUE = 1, 2
@@ -218,4 +218,4 @@ def _has_more(raw: bytes, request: Request) -> bool:
 
 def _names_resources(raw: bytes) -> bool:
     number = STATE_OF_THE_WORLD.request_subscribe
-    return any(found.number == number and found.delimited for found in fields(raw))
+    return any(found.number == number and found.kind == BYTES for found in fields(raw))

@@ -8,7 +8,7 @@ from enum import Enum, auto
 
 import grpc
 
-from xds_proxy._errors import BeyondLimit, WireError
+from mesh_protowire import BeyondLimit, WireError
 
 
 class Side(Enum):

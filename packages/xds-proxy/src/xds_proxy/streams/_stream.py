@@ -15,7 +15,7 @@ import grpc
 import grpc.aio
 
 from mesh_listening import accepted_peer
-from xds_proxy._errors import WireError
+from mesh_protowire import WireError
 from xds_proxy.answers._answers import Answers
 from xds_proxy.answers._learning import names_on_the_way
 from xds_proxy.own_types._own_types import LISTENER, OwnTypes

@@ -11,7 +11,7 @@ from typing import Protocol
 import grpc
 import grpc.aio
 
-from xds_proxy._errors import BeyondLimit, WireError
+from mesh_protowire import BeyondLimit, WireError
 from xds_proxy.protocol._dialect import Dialect, Response
 from xds_proxy.streams._ends import Cause, UpstreamEnd, malformed
 from xds_proxy.upstream._call import ControlPlaneCall

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from xds_proxy.protocol._wire import Span, bytes_field, scan, string_field, text
+from mesh_protowire import Span, bytes_field, joined, scan, string_field, text
 
 WILDCARD = "*"
 
@@ -127,10 +127,7 @@ def _texts(data: bytes, spans: list[Span] | None) -> tuple[str, ...]:
 
 
 def _message(data: bytes, spans: list[Span] | None) -> bytes | None:
-    """Return a message's content; several occurrences are one message put together."""
-    if spans is None:
-        return None
-    return b"".join(data[start:end] for start, end in spans)
+    return None if spans is None else joined(data, spans)
 
 
 def _entry(data: bytes, span: Span) -> tuple[str, str]:

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from hashlib import blake2b
 
-from xds_proxy._errors import WireError
+from mesh_protowire import WireError, bytes_field, scan, string_field, text
 from xds_proxy.protocol._dialect import Dialect
 from xds_proxy.protocol._resources import Resource, name_in, unwrapped, wrapped
-from xds_proxy.protocol._wire import bytes_field, scan, string_field, text
 from xds_proxy.translation._types import is_envoys
 
 _ANY_TYPE_URL, _ANY_VALUE = 1, 2

@@ -9,7 +9,8 @@ import grpc
 import grpc.aio
 
 from mesh_lifecycle import in_background
-from xds_proxy._errors import TranslationError, WireError
+from mesh_protowire import WireError
+from xds_proxy._errors import TranslationError
 from xds_proxy.translation._translator import Translator
 from xds_proxy.upstream._call import ControlPlaneCall, Outcome
 

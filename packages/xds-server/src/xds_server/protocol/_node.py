@@ -7,14 +7,12 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TypeAlias
 
-from mesh_protowire import Json, decode_struct, fields, text_of
-from xds_server.protocol._few_fields import text_in
+from mesh_protowire import Json, decode_struct, joined, scan, text, text_of
 
 JSON: TypeAlias = Json
 
-_BYTES = 2
-_NOT_READ = frozenset({9})
-"""The list of Envoy's extensions, which has hundreds of entries."""
+_ID, _CLUSTER, _METADATA, _LOCALITY, _USER_AGENT, _USER_AGENT_VERSION = 1, 2, 3, 4, 6, 7
+_READ = frozenset({_ID, _CLUSTER, _METADATA, _LOCALITY, _USER_AGENT, _USER_AGENT_VERSION})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,18 +30,16 @@ class Node:
 
 def node_from_bytes(data: bytes) -> Node:
     """Return the plain value of a serialised `envoy.config.core.v3.Node`. Raises WireError."""
-    found: dict[int, list[bytes]] = {}
-    for number, kind, _, start, end in fields(data):
-        if kind == _BYTES and number not in _NOT_READ:
-            found.setdefault(number, []).append(data[start:end])
-    locality = b"".join(found.get(4, ()))
-    user_agent = text_in(found.get(6))
-    if version := text_in(found.get(7)):
+    found = scan(data, _READ)
+    locality = joined(data, found.get(_LOCALITY, ()))
+    user_agent = text(data, found.get(_USER_AGENT))
+    if version := text(data, found.get(_USER_AGENT_VERSION)):
         user_agent += "/" + version
+    metadata = decode_struct(joined(data, found.get(_METADATA, ())))
     return Node(
-        id=text_in(found.get(1)),
-        cluster=text_in(found.get(2)),
-        metadata=MappingProxyType(decode_struct(b"".join(found.get(3, ())))),
+        id=text(data, found.get(_ID)),
+        cluster=text(data, found.get(_CLUSTER)),
+        metadata=MappingProxyType(metadata),
         region=text_of(locality, 1),
         zone=text_of(locality, 2),
         sub_zone=text_of(locality, 3),

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from mesh_protowire import Span, scan, text, varint
 from xds_server.protocol._resource import Resource
-from xds_server.protocol._wire_fields import fields, varint
 
 _EDS = 3  # envoy.config.cluster.v3.Cluster.DiscoveryType.EDS
 
 # Field numbers of envoy.config.cluster.v3.Cluster, and of its EdsClusterConfig.
 _NAME, _TYPE, _EDS_CONFIG = 1, 2, 3
 _CONFIG_SOURCE, _SERVICE_NAME = 1, 2
-_SAME_STREAM = (3, 5)  # ads and self of envoy.config.core.v3.ConfigSource
+_OF_CLUSTER = frozenset({_NAME, _EDS_CONFIG})
+_TYPES = frozenset({_TYPE})
+_OF_EDS_CONFIG = frozenset({_CONFIG_SOURCE, _SERVICE_NAME})
+_SAME_STREAM = frozenset({3, 5})  # ads and self of envoy.config.core.v3.ConfigSource
 
 
 def endpoints_of(cluster: Resource) -> str | None:
@@ -30,39 +33,37 @@ def endpoints_of(cluster: Resource) -> str | None:
     return derived.endpoints or None
 
 
-def first_text(body: bytes) -> str:
-    """Return field 1 of a message, which is the name in every type of resource that has one."""
-    return next((body[a:b].decode() for field, a, b in fields(body) if field == _NAME), "")
-
-
 def _endpoints_name(body: bytes) -> str:
-    name = service_name = b""
-    kind = 0
-    here = False
-    for field, start, end in fields(body):
-        if field == _NAME:
-            name = body[start:end]
-        elif field == _TYPE:
-            kind, _ = varint(body, start)
-        elif field == _EDS_CONFIG:
-            config = body[start:end]
-            for inner, first, last in fields(config):
-                if inner == _SERVICE_NAME:
-                    service_name = config[first:last]
-                elif inner == _CONFIG_SOURCE:
-                    here = _is_same_stream(config[first:last])
-    return (service_name or name).decode() if kind == _EDS and here else ""
+    found = scan(body, _OF_CLUSTER, numbers=_TYPES)
+    if _EDS_CONFIG not in found or _TYPE not in found:
+        return ""
+    kind, _ = varint(body, found[_TYPE][-1][0])
+    if kind != _EDS:
+        return ""
+    service_name, here = "", False
+    for config in found[_EDS_CONFIG]:
+        inside = scan(body, _OF_EDS_CONFIG, *config)
+        if _SERVICE_NAME in inside:
+            service_name = text(body, inside[_SERVICE_NAME])
+        if _CONFIG_SOURCE in inside:
+            here = _is_same_stream(body, inside[_CONFIG_SOURCE][-1])
+    return (service_name or text(body, found.get(_NAME))) if here else ""
 
 
-def _is_same_stream(config_source: bytes) -> bool:
-    return any(field in _SAME_STREAM for field, _, _ in fields(config_source))
+def _is_same_stream(data: bytes, config_source: Span) -> bool:
+    return bool(scan(data, _SAME_STREAM, *config_source))
 
 
 # Field numbers on the way from a Listener to its routes.
-_API_LISTENER, _DEFAULT_FILTER_CHAIN = 19, 25
-_FILTERS = 3  # of envoy.config.listener.v3.FilterChain; filter_chains of Listener is 3 as well
+_FILTER_CHAINS, _API_LISTENER, _DEFAULT_FILTER_CHAIN = 3, 19, 25
+_OF_LISTENER = frozenset({_FILTER_CHAINS, _API_LISTENER, _DEFAULT_FILTER_CHAIN})
+_FILTERS = 3  # of envoy.config.listener.v3.FilterChain
 _TYPED_CONFIG = 4  # of envoy.config.listener.v3.Filter
-_RDS, _RDS_NAME = 3, 2  # of HttpConnectionManager, and of its Rds
+_CONNECTION_MANAGER = 1  # of envoy.config.listener.v3.ApiListener
+_ANY_TYPE_URL, _ANY_VALUE = 1, 2
+_OF_ANY = frozenset({_ANY_TYPE_URL, _ANY_VALUE})
+_RDS, _RDS_SOURCE, _RDS_NAME = 3, 1, 2  # of HttpConnectionManager, and of its Rds
+_OF_RDS = frozenset({_RDS_SOURCE, _RDS_NAME})
 _MANAGER = (
     b"type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3."
     b"HttpConnectionManager"
@@ -81,24 +82,29 @@ def routes_of(listener: Resource) -> tuple[str, ...]:
 
 
 def _route_names(body: bytes) -> Iterator[str]:
-    for field, start, end in fields(body):
-        if field in (_FILTERS, _DEFAULT_FILTER_CHAIN):
-            for config in _inside(_inside([body[start:end]], _FILTERS), _TYPED_CONFIG):
-                yield from _routes_of_manager(config)
-        elif field == _API_LISTENER:
-            for config in _inside([body[start:end]], 1):
-                yield from _routes_of_manager(config)
+    found = scan(body, _OF_LISTENER)
+    for number in sorted(found):
+        if number == _API_LISTENER:
+            configs = _inside(body, found[number], _CONNECTION_MANAGER)
+        else:
+            filters = _inside(body, found[number], _FILTERS)
+            configs = _inside(body, filters, _TYPED_CONFIG)
+        for config in configs:
+            yield from _routes_of_manager(body, config)
 
 
-def _routes_of_manager(config: bytes) -> Iterator[str]:
+def _routes_of_manager(data: bytes, config: Span) -> Iterator[str]:
     """Yield the route name of a packed `Any`, if it is a connection manager with RDS."""
-    if _MANAGER not in _inside([config], 1):
+    found = scan(data, _OF_ANY, *config)
+    if all(data[start:end] != _MANAGER for start, end in found.get(_ANY_TYPE_URL, ())):
         return
-    for rds in _inside(_inside([config], 2), _RDS):
-        if any(map(_is_same_stream, _inside([rds], _CONFIG_SOURCE))):
-            yield from (name.decode() for name in _inside([rds], _RDS_NAME))
+    for rds in _inside(data, found.get(_ANY_VALUE, ()), _RDS):
+        inside = scan(data, _OF_RDS, *rds)
+        if any(_is_same_stream(data, source) for source in inside.get(_RDS_SOURCE, ())):
+            yield from (text(data, [name]) for name in inside.get(_RDS_NAME, ()))
 
 
-def _inside(messages: Iterable[bytes], number: int) -> list[bytes]:
-    """Return the values of one field of some messages."""
-    return [body[a:b] for body in messages for field, a, b in fields(body) if field == number]
+def _inside(data: bytes, messages: Iterable[Span], number: int) -> list[Span]:
+    """Return the places of one field of some messages."""
+    wanted = frozenset({number})
+    return [span for message in messages for span in scan(data, wanted, *message).get(number, ())]

@@ -10,12 +10,12 @@ from dataclasses import replace
 
 import grpc
 
+from mesh_protowire import WireError, scan
 from xds_server._config import ServerConfig
 from xds_server._errors import BadRequest, StreamRefused
 from xds_server.monitoring._status import shortened
 from xds_server.protocol._request import DeltaRequest, SotwRequest
 from xds_server.protocol._response import Response
-from xds_server.protocol._wire_fields import fields
 from xds_server.subscriptions._subscription import Subscription
 
 # Field numbers of envoy.service.discovery.v3.DiscoveryRequest and DeltaDiscoveryRequest.
@@ -34,15 +34,15 @@ def check_size(data: bytes, *, delta: bool, config: ServerConfig) -> None:
     most_fields = _LISTS_OF_NAMES * config.max_subscribed_names + _FIELDS_BESIDE_NAMES
     node = _NODE_OF_DELTA if delta else _NODE_OF_SOTW
     try:
-        # A node that is sent in pieces is put together from all of them.
-        found = fields(data, at_most=most_fields)
-        node_bytes = sum(end - start for field, start, end in found if field == node)
-    except ValueError as error:
+        found = scan(data, frozenset({node}), at_most=most_fields).get(node, ())
+    except WireError as error:
         raise BadRequest(
             grpc.StatusCode.INVALID_ARGUMENT,
             f"{len(data)} bytes that are no discovery request, or one of more than {most_fields}"
             " fields",
         ) from error
+    # A node that is sent in pieces is put together from all of them.
+    node_bytes = sum(end - start for start, end in found)
     if node_bytes > config.max_node_bytes:
         raise _too_large("node", node_bytes, config.max_node_bytes, "max_node_bytes")
 
