@@ -135,7 +135,9 @@ class XdsServer(Generic[C]):
             observer=observer,
             pending_writes=self._pending_writes,
             descriptions=PushDescriptions(config, metrics=self._metrics),
-            unserved=UnservedTypes(self._metrics),
+            unserved=UnservedTypes(
+                self._metrics, served=generators, reported=config.reported_types
+            ),
             is_behind=self._is_behind,
         )
         self._observer = observer

@@ -32,7 +32,6 @@ from xds_server.streams._inbox import Inbox, Parse, Read
 from xds_server.streams._last_push import LastPush, PushCounts
 from xds_server.streams._limits import check_names, too_large_response
 from xds_server.streams._stream_log import log_not_read, log_refusal, log_sent, log_too_large
-from xds_server.streams._unserved import MAX_A_STREAM as MAX_UNSERVED
 from xds_server.streams._unserved import empty_answer
 from xds_server.subscriptions._stream_state import StreamState
 from xds_server.subscriptions._subscription import Query
@@ -243,7 +242,8 @@ class Connection(Generic[C]):
         """Take in a request; return the queries to answer now, None if no answer may be made."""
         self._server.observer.received(self.client, request)
         type_url = request.type_url
-        if type_url not in self._server.generators and not self._answers_unserved(type_url):
+        subscribed, unserved = self._state.subscriptions, self._server.unserved
+        if not unserved.may_answer(type_url, subscribed=subscribed, client=self.client.id):
             return None
         before = self._nack_of(type_url)
         received = self._state.receive(request)
@@ -263,17 +263,6 @@ class Connection(Generic[C]):
         answers = self._state.answers(queries, partial(self._generate, push=None))
         identifier = self._server.descriptions.of(None).identifier
         return await self._send(answers, write, identifier=identifier)
-
-    def _answers_unserved(self, type_url: str) -> bool:
-        """Count a request for a type that is not served; return whether to answer it."""
-        subscriptions = self._state.subscriptions
-        if type_url in subscriptions:
-            return True
-        served = self._server.generators
-        if sum(each not in served for each in subscriptions) >= MAX_UNSERVED:
-            return False
-        self._server.unserved.record(type_url, client=self.client.id)
-        return type_url not in self._server.config.reported_types
 
     def _must_catch_up(self, queries: tuple[Query, ...]) -> bool:
         """Return whether answers made now might refer to resources that the client lacks yet."""

@@ -9,6 +9,7 @@ exist.
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection, Container
 from typing import TYPE_CHECKING
 
 from xds_server.sources._generated import Generated
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MAX_A_STREAM = 16
+_MOST_A_STREAM = 16
 """Unserved types that are kept for one stream: clients choose them, and they take memory."""
 _MOST_LOGGED = 100
 _NOTHING = Generated(resources=())
@@ -28,12 +29,28 @@ _NOTHING = Generated(resources=())
 class UnservedTypes:
     """The types that clients asked for in vain: each is logged once and counted a stream."""
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(
+        self, metrics: Metrics, *, served: Container[str], reported: Container[str]
+    ) -> None:
         self._metrics = metrics
+        self._served = served
+        self._reported = reported
         self._logged: set[str] = set()
 
-    def record(self, type_url: str, *, client: str) -> None:
-        """Take note of the first request of a stream for a type."""
+    def may_answer(self, type_url: str, *, subscribed: Collection[str], client: str) -> bool:
+        """Return whether to answer a request for a type, be it served or not.
+
+        subscribed: the types that the stream has asked for before. The first request for another
+        type that is not served is counted.
+        """
+        if type_url in self._served or type_url in subscribed:
+            return True
+        if sum(each not in self._served for each in subscribed) >= _MOST_A_STREAM:
+            return False
+        self._record(type_url, client=client)
+        return type_url not in self._reported
+
+    def _record(self, type_url: str, *, client: str) -> None:
         if type_url not in self._logged and len(self._logged) < _MOST_LOGGED:
             self._logged.add(type_url)
             log.warning(
