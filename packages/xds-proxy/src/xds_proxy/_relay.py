@@ -247,7 +247,7 @@ def _surroundings(
 ) -> Surroundings:
     """Return the parts that all streams share, before any of them."""
     counters = Counters()
-    interception = Interception(interceptors, now=clock.now)
+    interception = Interception(interceptors, clock=clock)
     stale_start: StaleStart | None = None
     if saved is not None and config.saved is not None:
         stale_start = StaleStart(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol, runtime_checkable
 
+from mesh_lifecycle import Clock
 from xds_proxy._errors import InterceptorRefused
+from xds_proxy.own_types._refusals_in_a_row import RefusalsInARow
 from xds_proxy.protocol._dialect import (
     STATE_OF_THE_WORLD,
     Dialect,
@@ -46,15 +48,31 @@ class TakesSaved(Protocol):
         """Use a response of an earlier run, as no control plane answers. As `Interceptor.apply`."""
 
 
+class Answer(NamedTuple):
+    """An ACK or NACK. wait_s: so long it is not to be sent."""
+
+    request: bytes
+    wait_s: float = 0.0
+
+
+class _Refused(NamedTuple):
+    """Why an interceptor refused a response. fault: the exception, if it is none of its own."""
+
+    reason: str
+    fault: Exception | None = None
+
+
 class Interception:
     """All interceptors and the delivery status of their types, for all streams of the relay."""
 
-    def __init__(self, interceptors: Sequence[Interceptor], *, now: Callable[[], float]) -> None:
-        """now: the Unix time."""
+    def __init__(self, interceptors: Sequence[Interceptor], *, clock: Clock) -> None:
         self._interceptors = {interceptor.type_url: interceptor for interceptor in interceptors}
-        self._now = now
+        self._now = clock.now
         self._held = {type_url: HeldResources() for type_url in self._interceptors}
         self._delivery_status = DeliveryStatus()
+        self._in_a_row = {
+            type_url: RefusalsInARow(clock.monotonic) for type_url in self._interceptors
+        }
         self.refusals = 0
 
     @property
@@ -111,36 +129,38 @@ class Interception:
         except Exception:
             log.exception("an interceptor failed", extra={"type_url": type_url})
 
-    def answer(self, dialect: Dialect, response: bytes, peeked: Response) -> bytes:
+    def answer(self, dialect: Dialect, response: bytes, peeked: Response) -> Answer:
         """Give a response to its interceptor. Returns the ACK or NACK. Raises WireError."""
         type_url, version, now = peeked.type_url, peeked.version, self._now()
         contents = contents_of(dialect, response, version)
         self._delivery_status.response_sent(
             type_url, version, at=now, control_plane=peeked.control_plane
         )
-        error = _refusal(self._interceptors[type_url], dialect.state_of_the_world(response))
-        if error is not None:
-            self.refusals += 1
-            self._delivery_status.refused(type_url, version, error, at=now)
-            log.warning(
-                "the agent refused a configuration and keeps the last good one",
-                extra={"type_url": type_url, "version": version, "reason": error},
-            )
-            version = self._delivery_status.version_in_use(type_url)
-        else:
+        refused = _refusal(self._interceptors[type_url], dialect.state_of_the_world(response))
+        if refused is None:
+            self._in_a_row[type_url].accepted()
             self._delivery_status.accepted(type_url, version, at=now)
             self._delivery_status.resources_accepted(type_url, None)
             self._held[type_url].discard(contents.removed)
             self._held[type_url].add(contents.versions, at=now)
-        return dialect.write_request(
+            return Answer(
+                dialect.write_request(type_url=type_url, version=version, nonce=peeked.nonce)
+            )
+        self.refusals += 1
+        self._delivery_status.refused(type_url, version, refused.reason, at=now)
+        times, wait_s = self._in_a_row[type_url].refused(refused.reason)
+        if times:
+            _tell(refused, type_url, version, times)
+        nack = dialect.write_request(
             type_url=type_url,
-            version=version,
+            version=self._delivery_status.version_in_use(type_url),
             nonce=peeked.nonce,
-            error=error,
+            error=refused.reason,
         )
+        return Answer(nack, wait_s)
 
 
-def _refusal(interceptor: Interceptor, response: bytes) -> str | None:
+def _refusal(interceptor: Interceptor, response: bytes) -> _Refused | None:
     """Have the interceptor use a response. Returns why it refused it, None if it did not.
 
     A response without resources is ACKed without calling the interceptor, which keeps what it has.
@@ -150,8 +170,22 @@ def _refusal(interceptor: Interceptor, response: bytes) -> str | None:
     try:
         interceptor.apply(response)
     except InterceptorRefused as error:
-        return str(error) or "refused"
-    except Exception as error:
-        log.exception("an interceptor failed", extra={"type_url": interceptor.type_url})
-        return f"internal error ({type(error).__name__})"
+        return _Refused(str(error) or "refused")
+    except Exception as error:  # noqa: BLE001 - it is answered, and told by the caller
+        return _Refused(f"internal error ({type(error).__name__})", error)
     return None
+
+
+def _tell(refused: _Refused, type_url: str, version: str, times: int) -> None:
+    """Log a refusal. times: for how many it stands."""
+    if refused.fault is not None:
+        log.error("an interceptor failed", extra={"type_url": type_url}, exc_info=refused.fault)
+    log.warning(
+        "the agent refused a configuration and keeps the last good one",
+        extra={
+            "type_url": type_url,
+            "version": version,
+            "reason": refused.reason,
+            **({"times": times} if times > 1 else {}),
+        },
+    )

@@ -15,6 +15,7 @@ from mesh_protowire import WireError
 from xds_proxy.own_types._debug_requests import DebugRequests
 from xds_proxy.own_types._injection import InjectedRequest, InjectedRequests
 from xds_proxy.own_types._interception import Interception
+from xds_proxy.own_types._waiting_answers import WaitingAnswers
 from xds_proxy.protocol._dialect import Dialect, Response
 from xds_proxy.session._session import Session
 from xds_proxy.status._counters import Counters
@@ -50,6 +51,7 @@ class _Served:
     """One upstream stream, and how far the agent's own types are on it."""
 
     upstream: Upstream
+    answers: WaitingAnswers
     subscribed: bool = False
     injected: dict[str, InjectedRequest] = field(default_factory=dict)
     """The agent's own reports that this stream has had."""
@@ -87,10 +89,12 @@ class OwnTypes:
 
     def upstream_opened(self, upstream: Upstream) -> None:
         """There is a new upstream stream, which has had no request of the agent's own."""
-        self._served = _Served(upstream)
+        self._served = _Served(upstream, WaitingAnswers(upstream.send))
 
     def upstream_ended(self) -> None:
         """The upstream stream is over."""
+        if self._served is not None:
+            self._served.answers.drop()
         self._served = None
 
     def start_leading(self) -> None:
@@ -151,7 +155,8 @@ class OwnTypes:
             served.not_answered[peeked.type_url] = response, peeked
             return
         dialect = self._session.dialect
-        served.upstream.send(self._interception.answer(dialect, response, peeked))
+        answer = self._interception.answer(dialect, response, peeked)
+        served.answers.add(peeked.type_url, answer.request, wait_s=answer.wait_s)
         if self._saved is not None and self._interception.has_accepted(peeked):
             self._saved.own_accepted(peeked.type_url, dialect, response)
 

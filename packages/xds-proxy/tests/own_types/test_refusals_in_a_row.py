@@ -1,0 +1,95 @@
+"""A control plane that answers each NACK with the same response gets fewer and fewer of them."""
+
+import logging
+from itertools import pairwise
+
+import pytest
+
+from relays import Messages, RecordingInterceptor
+from xds_proxy import InterceptorRefused
+from xds_proxy.own_types._interception import Answer, Interception
+from xds_proxy.own_types._refusals_in_a_row import RefusalsInARow
+from xds_proxy.protocol._dialect import STATE_OF_THE_WORLD
+
+HOUR_S = 3600.0
+
+
+class Time:
+    """A clock that the test moves."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def now(self) -> float:
+        return self.seconds
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    async def sleep(self, seconds: float) -> None:
+        self.seconds += seconds
+
+
+def _answer(interception: Interception, *, version: str) -> Answer:
+    response = Messages.response(
+        Messages.name_table, version=version, nonce=version, bodies=(b"a table",)
+    )
+    peeked = STATE_OF_THE_WORLD.read_response(response)
+    return interception.answer(STATE_OF_THE_WORLD, response, peeked)
+
+
+def test_the_first_refusal_is_answered_at_once_and_those_after_it_ever_later() -> None:
+    time = Time()
+    refusals = RefusalsInARow(time.monotonic)
+    waits = []
+    for _ in range(20):
+        waits.append(refusals.refused("no table").wait_s)
+        time.seconds += waits[-1]
+    assert waits[0] == 0.0
+    assert 0.0 < waits[1] <= 0.12
+    assert all(one < next_ for one, next_ in pairwise(waits[:7]))
+    assert all(8.0 <= each <= 10.0 for each in waits[10:])
+
+
+def test_an_accepted_response_and_a_quiet_minute_begin_anew() -> None:
+    time = Time()
+    refusals = RefusalsInARow(time.monotonic)
+    refusals.refused("no table")
+    assert refusals.refused("no table").wait_s > 0.0
+    refusals.accepted()
+    assert refusals.refused("no table") == (1, 0.0)
+    assert refusals.refused("no table").wait_s > 0.0
+    time.seconds += 60.0
+    assert refusals.refused("no table") == (1, 0.0)
+
+
+def test_each_change_of_the_reason_is_told() -> None:
+    refusals = RefusalsInARow(Time().monotonic)
+    reasons = ("one", "one", "two", "two", "one", "three")
+    assert [refusals.refused(each).times for each in reasons] == [1, 0, 1, 0, 0, 1]
+
+
+@pytest.mark.parametrize("error", [InterceptorRefused("no table"), RuntimeError("a fault")])
+def test_an_hour_of_refusals_costs_some_hundred_answers_and_a_line_a_minute(
+    caplog: pytest.LogCaptureFixture, error: Exception
+) -> None:
+    time, interceptor = Time(), RecordingInterceptor()
+    interceptor.error = error
+    interception = Interception([interceptor], clock=time)
+    versions = 0
+    while time.seconds < HOUR_S:
+        versions += 1
+        time.seconds += _answer(interception, version=str(versions)).wait_s
+    assert HOUR_S / 10.0 <= versions <= HOUR_S / 8.0 + 10
+    assert interception.refusals == versions
+    told = [each for each in caplog.records if each.levelno == logging.WARNING]
+    faults = [each for each in caplog.records if each.levelno == logging.ERROR]
+    assert 40 <= len(told) <= 61
+    assert len(faults) == (len(told) if isinstance(error, RuntimeError) else 0)
+    assert not hasattr(told[0], "times")
+    counted = sum(getattr(each, "times", 1) for each in told)
+    assert versions - 10 <= counted <= versions
+    caplog.clear()
+    interceptor.error = None
+    assert _answer(interception, version="good").wait_s == 0.0
+    assert caplog.records == []
