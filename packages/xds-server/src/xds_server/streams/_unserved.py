@@ -27,7 +27,10 @@ _NOTHING = Generated(resources=())
 
 
 class UnservedTypes:
-    """The types that clients asked for in vain: each is logged once and counted a stream."""
+    """The types that clients asked for in vain: each is logged once and counted a stream.
+
+    served: the types that a generator makes. reported: those that are never answered.
+    """
 
     def __init__(
         self, metrics: Metrics, *, served: Container[str], reported: Container[str]
