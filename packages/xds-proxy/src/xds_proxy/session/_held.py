@@ -45,13 +45,21 @@ class Held(NamedTuple):
     at: float
 
 
+class _InDoubt(NamedTuple):
+    """What Envoy had before it may have got another version."""
+
+    before: Held
+    version: str
+
+
 class HeldResources:
     """The resources of one type by name. Objects are shared, as there may be 100 000 of them."""
 
-    __slots__ = ("_named", "_prune_at")
+    __slots__ = ("_in_doubt", "_named", "_prune_at")
 
     def __init__(self) -> None:
         self._named: dict[str, Held] = {}
+        self._in_doubt: dict[str, _InDoubt] = {}
         self._prune_at = _FEW
 
     def __len__(self) -> int:
@@ -79,6 +87,7 @@ class HeldResources:
     ) -> None:
         """Envoy has these resources and no others, but as before those named `besides`."""
         before = self._named
+        self._in_doubt.clear()
         self._named = {name: before[name] for name in besides if name in before}
         self.add(versions, at=at)
 
@@ -90,22 +99,44 @@ class HeldResources:
             if held is None:
                 held = known[version] = Held(version, at)
             self._named[name] = held
+        if self._in_doubt:
+            self._settle(versions)
 
     def discard(self, names: Iterable[str]) -> None:
         """Envoy no longer has these resources."""
         for name in names:
             self._named.pop(name, None)
+            self._in_doubt.pop(name, None)
 
-    def forget_versions(self, names: Iterable[str], *, at: float) -> None:
-        """Envoy has each of these resources that it had before, but it is not known which."""
+    def doubt(self, versions: Mapping[str, str], *, at: float) -> None:
+        """Envoy has each of these resources in this version or as before, if it had it before."""
         unknown = Held("", at)
+        for name, version in versions.items():
+            held = self._named.get(name)
+            if held is None:
+                continue
+            self._named[name] = unknown
+            if held.version:
+                self._in_doubt[name] = _InDoubt(held, version)
+            elif name in self._in_doubt and self._in_doubt[name].version != version:
+                del self._in_doubt[name]  # it is one of three, and stays unknown
+
+    def refused_alone(self, versions: Mapping[str, str]) -> None:
+        """Envoy has none of these resources in this version."""
+        for name, version in versions.items():
+            doubt = self._in_doubt.get(name)
+            if doubt is not None and doubt.version == version:
+                self._named[name] = doubt.before
+                del self._in_doubt[name]
+
+    def _settle(self, names: Iterable[str]) -> None:
         for name in names:
-            if name in self._named:
-                self._named[name] = unknown
+            self._in_doubt.pop(name, None)
 
     def filter(self, keeps: Callable[[str], bool]) -> None:
         """Keep only some resources, by their names."""
         self._named = {name: held for name, held in self._named.items() if keeps(name)}
+        self._settle([name for name in self._in_doubt if name not in self._named])
 
     def prune(self, names: Callable[[], frozenset[str]]) -> None:
         """Keep only these names, if there are many more than after the last time."""
@@ -117,3 +148,4 @@ class HeldResources:
         """Keep only these names; with none of them, all."""
         if names and "*" not in names:
             self._named = {name: held for name, held in self._named.items() if name in names}
+            self._settle([name for name in self._in_doubt if name not in self._named])

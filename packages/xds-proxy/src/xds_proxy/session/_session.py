@@ -114,8 +114,11 @@ class Session:
             if type_url not in WHOLE_STATE or not reasons:
                 # Envoy has got to some of the others, or to none, and does not tell.
                 if self.dialect is DELTA:
-                    others = [name for name in versions if name not in reasons]
-                    known.held.forget_versions(others, at=at)
+                    others = {name: each for name, each in versions.items() if name not in reasons}
+                    known.held.doubt(others, at=at)
+                    if is_part:
+                        # It was refused by itself, so that what Envoy has is what it had before.
+                        known.held.refused_alone(versions)
                 return reasons
             versions = {name: each for name, each in versions.items() if name not in reasons}
         self._take(known, type_url, versions, removed, refused=reasons, at=at)
