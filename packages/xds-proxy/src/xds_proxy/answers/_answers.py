@@ -12,6 +12,7 @@ from functools import partial
 
 from xds_proxy.answers._learning import AcceptedResponses, Learning
 from xds_proxy.answers._response_observer import Observation
+from xds_proxy.protocol._shown import NAME, shortened, shown_names
 from xds_proxy.quarantine._quarantining import Quarantining
 from xds_proxy.saved._stale_start import Feeding
 from xds_proxy.session._held import WHOLE_STATE
@@ -88,7 +89,7 @@ class Answers:
             self._keep(self._accepted, answered, reasons)
 
     def _tell_refusal(self, answered: Answered, error: str, reasons: Mapping[str, str]) -> None:
-        sent = answered.sent
+        sent, error = answered.sent, shortened(error)
         # A control plane may answer each refusal with the same configuration, without a pause.
         again = self._told_refusals.get(sent.type_url) == error
         self._told_refusals[sent.type_url] = error
@@ -98,8 +99,8 @@ class Answers:
             "Envoy refused a configuration and keeps the last good one",
             extra={
                 "type_url": sent.type_url,
-                "version": sent.version,
-                **({"resources": names[:_MAX_NAMES_LOGGED]} if names else {}),
+                "version": shortened(sent.version, NAME),
+                **({"resources": shown_names(names[:_MAX_NAMES_LOGGED])} if names else {}),
                 "reason": error,
             },
         )

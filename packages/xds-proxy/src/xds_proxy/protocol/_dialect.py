@@ -22,6 +22,7 @@ from mesh_protowire import (
     text,
     varint_field,
 )
+from xds_proxy.protocol._shown import shortened
 
 SERVICE = "envoy.service.discovery.v3.AggregatedDiscoveryService"
 _STATUS_CODE, _STATUS_MESSAGE = 1, 2
@@ -33,7 +34,6 @@ _DELTA_RESOURCE_BODY = 2
 _CONTROL_PLANE_IDENTIFIER = 1
 
 _NOTHING: Mapping[str, str] = {}
-_LONGEST_ERROR = 4096
 _LONGEST_IDENTIFIER_BYTES = 4096
 
 
@@ -183,7 +183,7 @@ class Dialect:
             )
         if error is not None:
             status = varint_field(_STATUS_CODE, _INTERNAL) + string_field(
-                _STATUS_MESSAGE, error[:_LONGEST_ERROR]
+                _STATUS_MESSAGE, shortened(error)
             )
             request += bytes_field(self.request_error, status)
         return request
@@ -262,7 +262,9 @@ def _error_message(data: bytes, spans: list[Span] | None) -> str | None:
     if spans is None:
         return None
     status = joined(data, spans)
-    return text(status, scan(status, {_STATUS_MESSAGE}).get(_STATUS_MESSAGE))[:_LONGEST_ERROR]
+    found = scan(status, {_STATUS_MESSAGE}).get(_STATUS_MESSAGE) or [(0, 0)]
+    # Words for people, which may quote anything.
+    return status[slice(*found[-1])].decode(errors="replace")
 
 
 def _identifier(data: bytes, spans: list[Span] | None) -> str:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 from xds_proxy.protocol._resources import Resource
+from xds_proxy.protocol._shown import shortened, shown_names
 from xds_proxy.quarantine._given_parts import GivenParts, InFlight
 from xds_proxy.quarantine._parts import GIVEN_BY_NAME, Group, with_last_good
 from xds_proxy.quarantine._quarantine import Quarantine, build_of, joined
@@ -108,9 +109,9 @@ class LastGood:
             "an Envoy without an older version of refused resources gets the last good ones",
             extra={
                 "type_url": type_url,
-                "resources": sorted(lacks)[:_SHOWN],
+                "resources": shown_names(sorted(lacks)[:_SHOWN]),
                 "last_good": len(good),
-                "reason": joined(reasons, lacks),
+                "reason": shortened(joined(reasons, lacks)),
             },
         )
         return (part,) if is_withheld else (part, response)

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from mesh_protowire import WireError, scan, text
+from xds_proxy.protocol._shown import NAME, shortened
 
 log = logging.getLogger("xds_proxy")
 
@@ -57,7 +58,11 @@ class Quarantine:
         """The resources in quarantine."""
         return tuple(
             QuarantinedResource(
-                type_url, name, each.version, each.reason, datetime.fromtimestamp(each.since, UTC)
+                type_url,
+                shortened(name, NAME),
+                shortened(each.version, NAME),
+                each.reason,
+                datetime.fromtimestamp(each.since, UTC),
             )
             for type_url, named in self.types.items()
             for name, each in named.items()
@@ -67,6 +72,7 @@ class Quarantine:
         self, type_url: str, name: str, body: bytes, *, version: str, reason: str, build: Build
     ) -> None:
         """An Envoy refused this body. With 1024 in quarantine, further ones are not noted."""
+        reason = shortened(reason)
         named = self.types.get(type_url, {})
         before = named.get(name)
         if before is None and sum(map(len, self.types.values())) >= _MOST:
@@ -78,7 +84,7 @@ class Quarantine:
             log.info(
                 "a refused resource is in quarantine: an Envoy without an older one gets the last"
                 " good one",
-                extra={"type_url": type_url, "resource": name, "reason": reason},
+                extra={"type_url": type_url, "resource": shortened(name, NAME), "reason": reason},
             )
         self.types.setdefault(type_url, {})[name] = _Entry(digest, build, version, reason, since)
 
@@ -125,7 +131,7 @@ class Quarantine:
             del self.types[type_url]
         log.info(
             "a resource is no longer in quarantine",
-            extra={"type_url": type_url, "resource": name, "reason": reason},
+            extra={"type_url": type_url, "resource": shortened(name, NAME), "reason": reason},
         )
 
 

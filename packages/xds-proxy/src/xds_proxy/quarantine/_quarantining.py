@@ -15,6 +15,7 @@ from functools import partial
 
 from mesh_protowire import WireError
 from xds_proxy.protocol._resources import removed_of
+from xds_proxy.protocol._shown import shortened
 from xds_proxy.quarantine._given_parts import GivenParts, resources_in
 from xds_proxy.quarantine._last_good import LastGood, LastGoodResources
 from xds_proxy.quarantine._parts import GIVEN_BY_NAME
@@ -73,7 +74,8 @@ class Quarantining:
 
     def answered(self, answered: Answered) -> None:
         """Envoy answered a response; called for each, in order."""
-        sent, error = answered.sent, answered.error
+        sent = answered.sent
+        error = None if answered.error is None else shortened(answered.error)
         type_url, response, in_parts = sent.type_url, sent.response, self._in_parts
         if sent.generation < 0:
             if (part := self._given.answered(sent.shown)) is not None:

@@ -23,6 +23,7 @@ from mesh_lifecycle import Backoff, Clock, SystemClock, in_background
 from mesh_protowire import WireError
 from xds_proxy._config import SavedConfig
 from xds_proxy.protocol._dialect import Dialect
+from xds_proxy.protocol._shown import shown_names
 from xds_proxy.saved._directory import UnusableDirectory
 from xds_proxy.saved._file import FileList, UnusableFile
 from xds_proxy.saved._merging import Resources, merged
@@ -94,7 +95,9 @@ class SavedConfiguration:
                 for name, entry in files.types.items()
             },
             problem=self._problem,
-            withheld=tuple(name for names in self._withheld.values() for name in names)[:_SHOWN],
+            withheld=tuple(
+                shown_names([name for names in self._withheld.values() for name in names][:_SHOWN])
+            ),
             writes=self._writes,
             waiting_bytes=self._waiting.bytes,
         )
@@ -345,7 +348,7 @@ class SavedConfiguration:
             if names and names != self._withheld.get(type_url):
                 log.warning(
                     "resources with a key in them are not saved",
-                    extra={"type_url": type_url, "resources": list(names[:_SHOWN])},
+                    extra={"type_url": type_url, "resources": shown_names(names[:_SHOWN])},
                 )
             self._withheld[type_url] = names
 

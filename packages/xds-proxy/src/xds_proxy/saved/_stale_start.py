@@ -17,6 +17,7 @@ from typing import Protocol
 
 from mesh_lifecycle import Clock
 from xds_proxy.protocol._dialect import Dialect
+from xds_proxy.protocol._shown import shown_names
 from xds_proxy.saved._configuration import SavedConfiguration
 from xds_proxy.saved._stale_response import StaleResponse, stale_response
 from xds_proxy.saved._store import can_be_saved
@@ -315,7 +316,7 @@ class Feeding:
                 extra={
                     "type_url": type_url,
                     "count": len(response.missing),
-                    "resources": list(response.missing[:_SHOWN]),
+                    "resources": shown_names(response.missing[:_SHOWN]),
                 },
             )
         await self._put(type_url, response.message)

@@ -16,6 +16,7 @@ from mesh_protowire import WireError
 from xds_proxy._config import SavedConfig
 from xds_proxy.protocol._dialect import DELTA
 from xds_proxy.protocol._resources import Resource, resources_of, write_response
+from xds_proxy.protocol._shown import NAME, shortened
 from xds_proxy.saved._directory import SavedDirectory
 from xds_proxy.saved._file import Encoded, Entry, FileList, UnusableFile, decode, encode
 from xds_proxy.saved._merging import Change, Merged, Resources, merged
@@ -201,7 +202,7 @@ class Store:
             if missing:
                 raise NotSaved(
                     f"Envoy has {len(missing)} resources of {type_url} that came before, such as"
-                    f" {min(missing)!r}"
+                    f" {shortened(min(missing), NAME)!r}"
                 )
         self._known.add(type_url)
         return outcome

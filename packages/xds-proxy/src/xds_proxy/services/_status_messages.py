@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from mesh_protowire import WireError, bytes_field, number_of, scan, string_field, text, varint_field
+from xds_proxy.protocol._shown import NAME, shortened
 from xds_proxy.session._held import Held
 from xds_proxy.status._acks_and_nacks import RefusedResource, TypeStatus
 
@@ -137,8 +138,11 @@ def _entries(client: Client) -> Iterator[bytes]:
         is_current = status is None or status.acked or status.nack is not None
         good = _states(_SYNCED if is_current else _STALE, _ACKED)
         updated: dict[float, bytes] = {}
-        for name, each in held.items():
+        had: dict[str, Held] = {}
+        for full_name, each in held.items():
+            name = shortened(full_name, NAME)
             if name in refused:
+                had[name] = each
                 continue
             if each.at not in updated:
                 updated[each.at] = bytes_field(_LAST_UPDATED, _timestamp(each.at)) + good
@@ -146,15 +150,17 @@ def _entries(client: Client) -> Iterator[bytes]:
                 (
                     begin,
                     string_field(_NAME, name),
-                    string_field(_VERSION, each.version),
+                    string_field(_VERSION, shortened(each.version, NAME)),
                     updated[each.at],
                 )
             )
         for name, refusal in refused.items():
-            yield begin + _refused(name, held.get(name), refusal)
-        for name in sorted(client.requested.get(type_url, ())):
-            if name not in held and name not in refused and name not in ("", "*"):
-                yield begin + string_field(_NAME, name) + _states(_NOT_SENT, _REQUESTED)
+            yield begin + _refused(name, had.get(name), refusal)
+        awaited = _states(_NOT_SENT, _REQUESTED)
+        for full_name in sorted(client.requested.get(type_url, ())):
+            name = shortened(full_name, NAME)
+            if full_name not in held and name not in refused and name not in ("", "*"):
+                yield begin + string_field(_NAME, name) + awaited
 
 
 def _refused(name: str, held: Held | None, refusal: RefusedResource) -> bytes:
@@ -166,7 +172,7 @@ def _refused(name: str, held: Held | None, refusal: RefusedResource) -> bytes:
     )
     parts = [string_field(_NAME, name)]
     if held is not None:
-        parts.append(string_field(_VERSION, held.version))
+        parts.append(string_field(_VERSION, shortened(held.version, NAME)))
         parts.append(bytes_field(_LAST_UPDATED, _timestamp(held.at)))
     return b"".join((*parts, _states(_ERROR, _NACKED), bytes_field(_ERROR_STATE, failure)))
 

@@ -11,10 +11,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+from xds_proxy.protocol._shown import shortened
+
 _FAR_TOO_SHORT = 3
 _ENDS = frozenset(" \t\r\n'\",;()[]{}<>=")
 _AFTER = _ENDS | {":", "."}
 _MOST = 256
+_LONGEST = 1 << 18
+_LONGEST_NAME = 1026
+_MOST_WORK = 10_000_000
+"""Names times characters: that much is searched in some milliseconds."""
+_WORDS = re.compile(r"[^ \t\r\n'\",;()\[\]{}<>=]+")
 _STARTS = re.compile(r"(?:\(s\)|,|\n|;)[ \t]*|\A[ \t]*")
 
 
@@ -25,16 +32,32 @@ def refused_resources(names: Iterable[str], error: str) -> Mapping[str, str]:
     """
     known = set(names)
     known.discard("")
+    if len(known) > 1 and len(error) > _LONGEST:
+        return {}  # what is left out of it here would count as accepted
     if listed := _listed(known, error):
         return listed
-    found = [name for name in known if len(name) >= _FAR_TOO_SHORT and _stands_in(name, error)]
-    # Of `a/b` and `a/b/c` the longer one is meant, where both would fit.
-    found = [name for name in found if not any(name != each and name in each for each in found)]
+    shown = shortened(error)
+    found = [
+        name
+        for name in _perhaps_in(known, error)
+        if len(name) >= _FAR_TOO_SHORT and _stands_in(name, error)
+    ]
+    if len(found) <= _MOST:
+        # Of `a/b` and `a/b/c` the longer one is meant, where both would fit.
+        found = [name for name in found if not any(name != each and name in each for each in found)]
     if found:
-        return dict.fromkeys(sorted(found)[:_MOST], error)
+        return dict.fromkeys(sorted(found)[:_MOST], shown)
     if len(known) == 1:
-        return dict.fromkeys(known, error)
+        return dict.fromkeys(known, shown)
     return {}
+
+
+def _perhaps_in(known: set[str], error: str) -> Iterable[str]:
+    """Return the names to search for; of very many, those that are a word of the text."""
+    if len(known) * len(error) <= _MOST_WORK:
+        return known
+    words = set(_WORDS.findall(error))
+    return known & (words | {word.rstrip(":.") for word in words})
 
 
 def _listed(known: set[str], error: str) -> dict[str, str]:
@@ -43,18 +66,18 @@ def _listed(known: set[str], error: str) -> dict[str, str]:
     for start in _STARTS.finditer(error):
         at = start.end()
         # A name may hold colons, and a space does not occur in one that Envoy lists so.
-        end = error.find(": ", at)
-        while end != -1 and end - at <= 1024:
+        end = error.find(": ", at, at + _LONGEST_NAME)
+        while end != -1:
             if (name := error[at:end]) in known:
                 places.append((at, end + 2, name))
                 break
             if " " in error[at:end]:
                 break
-            end = error.find(": ", end + 2)
+            end = error.find(": ", end + 2, at + _LONGEST_NAME)
     reasons: dict[str, str] = {}
-    for number, (_, begin, name) in enumerate(places[:_MOST]):
+    for number, (_, begin, name) in enumerate(places):
         until = places[number + 1][0] if number + 1 < len(places) else len(error)
-        reasons.setdefault(name, error[begin:until].strip(" \t\r\n,;") or error)
+        reasons.setdefault(name, shortened(error[begin:until].strip(" \t\r\n,;") or error))
     return reasons
 
 

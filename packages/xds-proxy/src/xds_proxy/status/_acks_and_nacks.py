@@ -14,6 +14,8 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import NamedTuple
 
+from xds_proxy.protocol._shown import NAME, shortened
+
 _MAX_TYPES = 1024
 _MAX_REFUSED = 256
 
@@ -91,14 +93,16 @@ class _Delivery:
 
     def shown(self) -> TypeStatus:
         refused = tuple(
-            RefusedResource(name, each.version, each.reason, _utc(each.since))
+            RefusedResource(
+                shortened(name, NAME), shortened(each.version, NAME), each.reason, _utc(each.since)
+            )
             for name, each in self.refused.items()
         )
         return TypeStatus(
-            version=self.version,
+            version=shortened(self.version, NAME),
             acked=self.acked,
             nack=self.nack if refused else None,
-            in_use=self.in_use,
+            in_use=None if self.in_use is None else shortened(self.in_use, NAME),
             at=_utc(self.at),
             control_plane=self.control_plane,
             refused=refused,
@@ -177,6 +181,7 @@ class DeliveryStatus:
             return
         if known.version == version:
             known.acked = False
+        reason = shortened(reason)
         known.at = at
         known.nack = reason
         _refuse(known, "", _Refusal(version, reason, at, frozenset()))
@@ -198,7 +203,8 @@ class DeliveryStatus:
             return
         known.refused.pop("", None)
         for name, reason in reasons.items():
-            _refuse(known, name, _Refusal(versions.get(name, ""), reason, at, frozenset()))
+            why = shortened(reason)
+            _refuse(known, name, _Refusal(versions.get(name, ""), why, at, frozenset()))
 
     def refusals_come_again(self) -> None:
         """Each resource that is refused will be sent once more, and those that are gone won't."""
