@@ -213,6 +213,33 @@ def unwrapped(data: bytes) -> Resource:
     return _unwrapped(data, (0, len(data)))
 
 
+def with_time_to_live(body: bytes) -> Resource | None:
+    """Return the `Resource` in an `Any`, which gives a time to live; None if there is none in it.
+
+    Raises:
+        WireError: it is damaged.
+    """
+    found = scan(body, _IN_ANY)
+    start, end = found.get(_ANY_TYPE_URL, _NO_SPANS)[-1]
+    if not body[start:end].endswith(_WRAPPER):
+        return None
+    return unwrapped(joined(body, found.get(_ANY_VALUE, ())))
+
+
+def only_prolongs(response: bytes) -> bool:
+    """Say whether a response in state of the world has nothing but resources without bodies.
+
+    It prolongs their times to live, and says nothing of others. Raises WireError.
+    """
+    if _WRAPPER not in response:
+        return False
+    wrapped_ones = [
+        with_time_to_live(response[start:end])
+        for start, end in scan(response, _JUST_RESOURCES).get(_RESOURCES, ())
+    ]
+    return all(each is not None and not each.body for each in wrapped_ones)
+
+
 def name_in(body: bytes) -> str:
     """Return the name in an `Any`; empty if what it holds has none, or is damaged."""
     return _name_in_any(body, (0, len(body)))

@@ -23,6 +23,7 @@ from mesh_lifecycle import Backoff, Clock, SystemClock, in_background
 from mesh_protowire import WireError
 from xds_proxy._config import SavedConfig
 from xds_proxy.protocol._dialect import Dialect
+from xds_proxy.protocol._resources import only_prolongs
 from xds_proxy.protocol._shown import shown_names
 from xds_proxy.saved._directory import UnusableDirectory
 from xds_proxy.saved._file import FileList, UnusableFile
@@ -135,7 +136,7 @@ class SavedConfiguration:
         refused_names: the names in it that Envoy refused; of these the last good ones are kept.
         """
         self.belongs_to(node)
-        if can_be_saved(type_url):
+        if can_be_saved(type_url) and not (whole and only_prolongs(response)):
             self._wait(
                 type_url, WaitingResponse(dialect, response, False, whole, keep, refused_names)
             )
@@ -347,7 +348,7 @@ class SavedConfiguration:
         for type_url, names in withheld.items():
             if names and names != self._withheld.get(type_url):
                 log.warning(
-                    "resources with a key in them are not saved",
+                    "resources with a key in them, or with a time to live, are not saved",
                     extra={"type_url": type_url, "resources": shown_names(names[:_SHOWN])},
                 )
             self._withheld[type_url] = names

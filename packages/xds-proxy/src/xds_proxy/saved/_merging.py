@@ -11,11 +11,14 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
+from mesh_protowire import scan
 from xds_proxy.protocol._dialect import DELTA, Dialect
 from xds_proxy.protocol._resources import (
     Resource,
+    only_prolongs,
     removed_of,
     resources_of,
+    with_time_to_live,
     write_response,
 )
 
@@ -23,6 +26,9 @@ _SECRET = re.compile(
     rb"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----|ISTIO_META_WASM_IMAGE_PULL_SECRET"
 )
 """A key in PEM that is inline in a listener or cluster; the credentials of a Wasm registry."""
+
+_TIME_TO_LIVE = 6
+_ONLY_TTL = frozenset({_TIME_TO_LIVE})
 
 Resources = Mapping[str, Resource]
 
@@ -43,33 +49,46 @@ class Change(NamedTuple):
 
 
 class Merged(NamedTuple):
-    """The resources of a type, by name. withheld: names of those that hold a secret."""
+    """The resources of a type, by name. withheld: names of those left out.
+
+    They hold a secret, or have a time to live: what is saved is for an outage, which lasts longer.
+    """
 
     resources: Resources
     version: str
     withheld: tuple[str, ...]
 
 
-def merged(saved: Resources, version: str, changes: Iterable[Change]) -> Merged:
-    """Return the resources of a type after `changes`; raises WireError."""
+def merged(
+    saved: Resources, version: str, changes: Iterable[Change], *, left_out: Iterable[str] = ()
+) -> Merged:
+    """Return the resources of a type after `changes`; raises WireError.
+
+    left_out: names of those that were withheld before.
+    """
     resources = dict(saved)
-    withheld: dict[str, None] = {}
+    withheld = dict.fromkeys(left_out)
     keep: AbstractSet[str] | None = None
     for change in changes:
         version = change.dialect.read_response(change.response).version or version
-        if change.replaces:
+        if change.replaces and not only_prolongs(change.response):
             resources = {name: each for name, each in resources.items() if name in change.refused}
             withheld = {name: None for name in withheld if name in change.refused}
-        for resource in _named(change):
-            if resource.name in change.refused:
+        for each in _named(change):
+            if each.name in change.refused:
+                continue
+            resource, has_time_to_live = _plain(each)
+            if not resource.body:
+                # It prolongs the life of what is there, or is of a name that stands for nothing.
+                if has_time_to_live and resource.name not in resources:
+                    withheld[resource.name] = None
                 continue
             withheld.pop(resource.name, None)
-            if _SECRET.search(resource.body) is not None:
+            if has_time_to_live or _SECRET.search(resource.body) is not None:
                 resources.pop(resource.name, None)
                 withheld[resource.name] = None
-            elif resource.body:
+            else:
                 resources[resource.name] = resource
-            # An empty one only prolongs the life of what is there.
         for name in removed_of(change.dialect, change.response):
             resources.pop(name, None)
             withheld.pop(name, None)
@@ -78,6 +97,17 @@ def merged(saved: Resources, version: str, changes: Iterable[Change]) -> Merged:
         resources = {name: each for name, each in resources.items() if name in keep}
         withheld = {name: None for name in withheld if name in keep}
     return Merged(resources, version, tuple(withheld))
+
+
+def _plain(resource: Resource) -> tuple[Resource, bool]:
+    """Return a resource by itself, and whether it has a time to live.
+
+    State of the world has both in a `Resource` in the `Any`.
+    """
+    wrapper = with_time_to_live(resource.body)
+    if wrapper is not None:
+        resource = wrapper._replace(name=resource.name, more=resource.more + wrapper.more)
+    return resource, _TIME_TO_LIVE in scan(resource.more, _ONLY_TTL)
 
 
 def numbered(dialect: Dialect, response: bytes) -> bytes:

@@ -22,7 +22,8 @@ class SavedStatus:
     directory: where. current_at: until when it was known to be the newest; None if nothing is
         saved. types: by type URL.
     problem: why it is not saved, or not used; None if nothing is wrong.
-    withheld: names of resources that are left out because they hold a key; some of them.
+    withheld: names of resources that are left out because they hold a key or have a
+        time to live; some of them.
     writes: how often files were written. waiting_bytes: what is to be written, as it is kept.
     """
 

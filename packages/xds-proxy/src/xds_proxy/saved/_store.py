@@ -45,7 +45,7 @@ class Owner(NamedTuple):
 class Saved(NamedTuple):
     """The files on the disk after a call.
 
-    files: None if there are none. withheld: names of resources left out as they hold a secret.
+    files: None if there are none. withheld: names of resources left out, see `Merged`.
     """
 
     files: FileList | None
@@ -66,6 +66,8 @@ class Store:
         """As on the disk, and checked; None before that, and when there are none."""
         self._all_lost = False
         """Changes were lost: what a type has is only known again when a response has all of it."""
+        self._withheld: dict[str, tuple[str, ...]] = {}
+        """Of each type the names of those left out so far."""
         self._known: set[str] = set()
         """The types that are known again since."""
 
@@ -124,7 +126,7 @@ class Store:
         for type_url, accepted in changes.items():
             outcome = self._merged(type_url, accepted)
             entry, file = _encoded(type_url, outcome)
-            withheld[type_url] = outcome.withheld
+            withheld[type_url] = self._withheld[type_url] = outcome.withheld
             if types.get(type_url) != entry:
                 types[type_url], written[type_url] = entry, file
         self._check_counts(types)
@@ -192,7 +194,12 @@ class Store:
         saved: Resources = {}
         if entry is not None:
             saved = {resource.name: resource for resource in self._read(type_url, entry)}
-        outcome = merged(saved, "" if entry is None else entry.version, accepted)
+        outcome = merged(
+            saved,
+            "" if entry is None else entry.version,
+            accepted,
+            left_out=self._withheld.get(type_url, ()),
+        )
         last = accepted[-1]
         if last.dialect is DELTA or (self._all_lost and type_url not in self._known):
             # Delta says what Envoy has; state of the world only what it asks for, some of which
