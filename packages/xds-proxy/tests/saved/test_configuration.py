@@ -162,6 +162,34 @@ async def test_another_node_gets_nothing_and_the_reason_is_told(
     assert "saved configuration is not used" in caplog.messages
 
 
+@pytest.mark.parametrize("kept", [True, False], ids=["labels", "cluster"])
+async def test_labels_do_not_bind_what_is_saved_and_the_cluster_does(
+    tmp_path: Path, *, kept: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The control plane may select by labels; what it does so is newer than an outage's start."""
+    before = base_pb2.Node(id="sidecar~10.0.0.1~web.shop~shop.svc.cluster.local", cluster="web")
+    before.metadata["LABELS"] = {"version": "v1"}
+    after = base_pb2.Node()
+    after.CopyFrom(before)
+    if kept:
+        after.metadata["LABELS"] = {"version": "v2", "team": "another"}
+    else:
+        after.cluster = "other"
+    async with saving(saved_config(tmp_path / "s"), PLANES) as saved:
+        saved.belongs_to(before.SerializeToString())
+        accept(saved, a="1")
+        await written(saved, 1)
+    async with saving(saved_config(tmp_path / "s"), PLANES) as saved:
+        saved.belongs_to(after.SerializeToString())
+        assert (await saved.load() is not None) is kept
+        problem = saved.status.problem
+    if kept:
+        assert problem is None
+        assert not caplog.records
+    else:
+        assert problem == "it was saved for another workload: cluster 'web', and this is 'other'"
+
+
 async def test_secrets_are_not_even_kept_to_be_written(tmp_path: Path) -> None:
     async with saved_in(tmp_path / "s") as saved:
         accept(saved, SECRET, a="")

@@ -374,3 +374,36 @@ async def test_an_envoy_that_comes_during_the_outage_does_not_wait(setup: Setup)
                 await envoy.send(wants(CLUSTER))
                 assert (await received(envoy)).version_info == "saved-1"
             assert relay.counters.stale_starts == number
+
+
+async def test_both_envoys_of_a_hot_restart_are_fed_and_the_newer_one_counts(
+    setup: Setup,
+) -> None:
+    await setup.save()
+    async with (
+        setup.relay() as relay,
+        envoy_stream(setup.socket) as old,
+        envoy_stream(setup.socket) as new,
+    ):
+        for envoy in (old, new):
+            for type_url, names in ((CLUSTER, ("a", "b")), (LISTENER, ("l",))):
+                await envoy.send(wants(type_url))
+                stale = await received(envoy)
+                assert bodies(stale) == saved_as(type_url, *names)
+                await envoy.send(wants(type_url, version=stale.version_info, nonce=stale.nonce))
+        assert relay.counters.stale_starts == 2
+        assert relay.status.stale_types == {CLUSTER, LISTENER}
+        async with setup.plane() as plane:
+            streams = [await plane.accept(), await plane.accept()]
+            for stream in streams:
+                await stream.send(everything(CLUSTER, {"c": ""}, nonce="1"))
+            for envoy in (old, new):
+                truth = await received(envoy)
+                assert bodies(truth) == saved_as(CLUSTER, "c")
+                await envoy.send(wants(CLUSTER, version=truth.version_info, nonce=truth.nonce))
+            assert relay.status.stale_types == {LISTENER}
+            for stream in streams:
+                await stream.send(everything(LISTENER, {"m": ""}, nonce="2"))
+            for envoy in (old, new):
+                assert bodies(await received(envoy)) == saved_as(LISTENER, "m")
+            assert relay.status.stale_since is None
