@@ -109,7 +109,7 @@ def test_an_on_demand_virtual_host_is_saved_under_its_whole_name() -> None:
     message = discovery_pb2.DeltaDiscoveryResponse(type_url=VIRTUAL_HOST)
     added = message.resources.add(name=name, version="1", aliases=["routes/www.shop.example"])
     added.resource.Pack(route_components_pb2.VirtualHost(name="shop", domains=["shop.example"]))
-    unknown = message.resources.add(name="routes/nobody", version="1", aliases=["routes/nobody"])
+    unknown = message.resources.add(name="routes/unknown", version="1", aliases=["routes/unknown"])
     assert not unknown.HasField("resource")
     found = after(DELTA, bytes(message.SerializeToString()))
     assert set(found.resources) == {name}

@@ -46,7 +46,7 @@ class Held(NamedTuple):
 
 
 class _InDoubt(NamedTuple):
-    """What Envoy had before it may have got another version."""
+    """The version that Envoy had, before it may have got another one."""
 
     before: Held
     version: str
