@@ -15,7 +15,7 @@ import pytest
 
 from mesh_testkit import PATIENCE_S, until
 from mesh_testkit.certificates import Authority, Issued
-from relays import Messages, server_credentials
+from relays import server_credentials
 from upstream_planes import ads, config_for, end_of, exchange
 from xds_proxy import ClientCertificate, UpstreamConfig
 from xds_proxy._errors import UpstreamError
@@ -203,7 +203,6 @@ async def test_a_certificate_that_is_half_replaced_is_not_shown(
     async with _both(authority, root, client=(chain, key), token=token) as (plane, planes):
         plane.refusal = (grpc.StatusCode.UNAUTHENTICATED, "who are you")
         async with ads(planes) as call:
-            await call.write(Messages.request(Messages.cluster))
             await end_of(call)
             assert call.failure is not None
             assert f"no client certificate, as {chain} does not belong to its key" in call.failure

@@ -153,7 +153,7 @@ async def test_an_end_with_an_error_is_told_once_and_the_next_stream_is_opened(
             plane.refusal = (code, "a reason")
             upstream.end(code, "a reason")
             await running.until(
-                lambda relay: relay.counters.connection_failures >= 3, what="three refusals"
+                lambda relay: relay.counters.connection_failures >= 6, what="six refusals"
             )
             await running.until(lambda relay: not relay.status.connected, what="an end of it")
             assert "a reason" in str(running.relay.status.last_error)
@@ -162,8 +162,9 @@ async def test_an_end_with_an_error_is_told_once_and_the_next_stream_is_opened(
             assert Messages.read_request(await again.receive()).type_url == Messages.cluster
             assert running.relay.status.streams == 1
     warnings = [r for r in caplog.records if r.name == "xds_proxy" and r.levelno > logging.INFO]
-    # The end of the stream, and if that took more than a moment, that there is no next one.
-    assert 1 <= len(warnings) <= 2, warnings
+    # The end of the stream, and if that took more than a moment, that there is no next one; on a
+    # busy machine a further reason may come between.
+    assert 1 <= len(warnings) <= 3, warnings
     assert code.name in vars(warnings[0])["reason"] or "a reason" in vars(warnings[0])["reason"]
 
 
