@@ -206,12 +206,12 @@ async def test_a_module_that_comes_later_reaches_envoy_without_a_push(
         assert _seen(await envoy.receive()) == (["a: Lua", "b: deny"], "n1")
         await envoy.send(_ack("7", "n1", delta=delta))
         assert await upstream.receive() == _ack("7", "n1", delta=delta)
-        assert "404" in str(filters.describe())
+        assert "status 404" in str(filters.describe())
         server.ready = True
         again, nonce = _seen(await envoy.receive())
         assert again == (["b: file"] if delta else ["a: Lua", "b: file"])
         assert nonce != "n1"
-        assert "404" not in str(filters.describe())
+        assert "status 404" not in str(filters.describe())
         # The control plane knows nothing of this response, nor of its answer.
         await envoy.send(_ack("7", nonce, delta=delta))
         await envoy.send(_ack("7", nonce, delta=delta, error="no such file"))
