@@ -23,7 +23,7 @@ def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
         yield running
 
 
-QUICK = ("well", "token-of-another", "another-control-plane")
+QUICK = ("well", "missing-token", "port-taken")
 """The troubles that are found in the ordinary tests, too."""
 
 

@@ -367,6 +367,7 @@ KEYS = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @given(st.dictionaries(KEYS, JSON | st.dictionaries(KEYS, JSON)))
 def test_a_status_of_any_form_does_no_harm(document: dict[str, object]) -> None:
     page = SeenPage(document=document, answered=True)

@@ -92,6 +92,7 @@ common_names = st.none() | st.text(
 )
 
 
+@pytest.mark.slow
 @given(
     issuer=st.sampled_from(ISSUER_KEYS),
     subject=st.sampled_from(LEAF_KEYS),

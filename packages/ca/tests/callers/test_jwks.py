@@ -170,6 +170,7 @@ def test_endless_key_sets_are_refused() -> None:
         parse_jwks(json.dumps({"keys": [entry("a")] * 65}).encode())
 
 
+@pytest.mark.slow
 @given(
     st.dictionaries(
         st.sampled_from(["kty", "n", "e", "x", "y", "crv", "kid", "alg", "use"]),

@@ -213,6 +213,7 @@ json_values = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(name=st.sampled_from(sorted(GOOD)), value=json_values)
 async def test_any_value_of_any_claim_is_accepted_or_refused(name: str, value: object) -> None:
     try:
