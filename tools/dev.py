@@ -137,7 +137,12 @@ def make_environment() -> None:
 
 
 def become_nox(session: str, arguments: list[str]) -> NoReturn:
-    """Replace this process, so that signals and the exit status are nox's own."""
+    """Replace this process, so that signals and the exit status are nox's own.
+
+    The environment's programs are last on PATH: tests that install something else find uv there.
+    """
+    own = str(ENVIRONMENT / "bin")
+    os.environ["PATH"] = os.pathsep.join((os.environ.get("PATH", os.defpath), own))
     nox = str(ENVIRONMENT / "bin" / "nox")
     noxfile = str(ROOT / "noxfile.py")
     command = [nox, "--noxfile", noxfile, "--session", session, "--", *arguments]
