@@ -1,13 +1,15 @@
-"""What an agent costs: imports, time to a ready Envoy, memory and CPU while idle.
+"""What an agent costs: its start until Envoy is ready, imports, memory and CPU while idle.
 
 Starts a control plane and, several times, an agent beside it, as processes of their own. Figures
-go to standard output, each with its budget. Linux only; needs an Envoy (see `--envoy`).
+go to standard output, each with its budget. With `--against` and `--peer-agent`, other agents are
+started in turn with this one. Linux only; needs `envoy` beside this Python or on PATH.
 """
 
 import argparse
 import http.client
 import json
 import os
+import resource
 import shutil
 import signal
 import statistics
@@ -15,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -24,6 +26,9 @@ from typing import NamedTuple
 from mesh_ca import TokenIssuer
 
 HOST = "127.83.0.1"
+CONTROL_PLANE = "127.0.0.1:18312"
+"""An address that is in the control plane's certificate: Istio's agent checks it for the CA."""
+PEER_STATUS_PORT = 18320
 WORKLOAD = "127.83.1.1"
 ISSUER = "https://bench.example"
 CONFIG = """
@@ -43,25 +48,75 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--starts", type=int, default=5)
     parser.add_argument("--idle-s", type=float, default=20.0)
+    parser.add_argument(
+        "--against",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="a mesh-agent of another installation, started in turn with this one",
+    )
+    parser.add_argument("--peer-agent", metavar="PATH", help="pilot-agent, Istio's agent")
+    parser.add_argument(
+        "--peer-template", metavar="PATH", help="envoy_bootstrap.json of Istio, which it needs"
+    )
     options = parser.parse_args()
 
-    imports = [import_seconds("mesh_agent._agent") for _ in range(options.starts)]
-    cli = [import_seconds("mesh_agent_cli") for _ in range(options.starts)]
-    tell("agent imports", statistics.median(imports) * 1000, "ms", 300)
-    tell("mesh_agent_cli import", statistics.median(cli) * 1000, "ms", 100)
-
+    own = str(Path(sys.executable).with_name("mesh-agent"))
+    agents = [Agent("agent", own), *(Agent(path, path) for path in options.against)]
+    if options.peer_agent:
+        agents.append(Agent("Istio's agent", options.peer_agent, template=options.peer_template))
+    tell_floor(options.starts)
     with tempfile.TemporaryDirectory() as name:
         top = Path(name)
         with control_plane(top):
-            readies = []
-            for _ in range(options.starts):
-                with agent(top) as (process, ready_s):
-                    readies.append(ready_s)
-                    last = process.pid
-                    if len(readies) == options.starts:
-                        measure_idle(last, options.idle_s)
-            tell("start to ready, median", statistics.median(readies) * 1000, "ms", 1000)
-            tell("start to ready, slowest", max(readies) * 1000, "ms", None)
+            measure_starts(top, agents, options.starts)
+            with agent(top) as (process, _):
+                measure_idle(process.pid, options.idle_s)
+
+
+class Agent(NamedTuple):
+    """A program whose start is measured; one with a template is Istio's agent."""
+
+    name: str
+    program: str
+    template: str | None = None
+
+
+class Start(NamedTuple):
+    """What a start took until Envoy was ready: seconds, and seconds of CPU of the agent alone."""
+
+    ready_s: float
+    cpu_s: float
+
+
+def tell_floor(rounds: int) -> None:
+    """What the libraries cost that no such agent can do without, and the agent's own modules."""
+    for name, modules in (
+        ("import nothing", "sys"),
+        ("import grpc.aio, uvloop, x509", "grpc.aio, uvloop, cryptography.x509"),
+        ("import all of the agent", "mesh_agent._process"),
+        ("import mesh_agent_cli", "mesh_agent_cli"),
+    ):
+        cpu = [import_cpu_seconds(modules) for _ in range(rounds)]
+        tell(f"{name}, CPU", statistics.median(cpu) * 1000, "ms", None)
+
+
+def measure_starts(top: Path, agents: Sequence[Agent], rounds: int) -> None:
+    """Start the agents in turn, round by round, and tell median and range of each."""
+    starts: dict[str, list[Start]] = {each.name: [] for each in agents}
+    for _ in range(rounds):
+        for each in agents:
+            running = agent(top, program=each.program) if each.template is None else peer(top, each)
+            with running as (_, start):
+                starts[each.name].append(start)
+    for index, (name, measured) in enumerate(starts.items()):
+        budgets = (450.0, 350.0) if index == 0 else (None, None)
+        for what, budget, values in (
+            ("start to ready", budgets[0], [each.ready_s * 1000 for each in measured]),
+            ("CPU of it", budgets[1], [each.cpu_s * 1000 for each in measured]),
+        ):
+            tell(f"{name}: {what}", statistics.median(values), "ms", budget)
+            print(f"{'':32} {min(values):9.0f}-{max(values):.0f}", flush=True)
 
 
 def measure_idle(pid: int, seconds: float) -> None:
@@ -116,13 +171,16 @@ def tell(what: str, value: float, unit: str, budget: float | None) -> None:
     print(f"{what:32} {value:9.2f} {unit:4}{verdict}", flush=True)
 
 
-def import_seconds(module: str) -> float:
-    code = (
-        "import time; begin = time.perf_counter(); "
-        f"import {module}; print(time.perf_counter() - begin)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    return float(done.stdout)
+def import_cpu_seconds(modules: str) -> float:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-c", f"import {modules}"], check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+
+
+def process_cpu_seconds(pid: int) -> float:
+    """User and system time of a process with all its threads, without its children."""
+    return time.clock_gettime((~pid << 3) | 2)  # its clock, as clock_getcpuclockid(3) makes it
 
 
 @contextmanager
@@ -141,10 +199,11 @@ def control_plane(top: Path) -> Iterator[None]:
     arguments = [
         *("--config-dir", str(config), "--ca-dir", str(authority)),
         *("--jwks-file", str(jwks), "--jwt-issuer", ISSUER),
-        *("--grpc-addr", "", "--secure-grpc-addr", f"{HOST}:15012"),
+        *("--grpc-addr", "", "--secure-grpc-addr", CONTROL_PLANE),
         *("--http-addr", f"{HOST}:8080", "--monitoring-addr", f"{HOST}:15014"),
     ]
-    with process_of("mesh_discovery", ["discovery", *arguments], top, {}):
+    discovery = [sys.executable, "-m", "mesh_discovery", "discovery", *arguments]
+    with process_of("mesh_discovery", discovery, top, {}):
         wait_for(HOST, 8080, "/ready")
         (secrets / "istio").mkdir()
         shutil.copy(authority / "root-cert.pem", secrets / "istio/root-cert.pem")
@@ -157,40 +216,66 @@ def agent(
     more: Mapping[str, str] = MappingProxyType({}),
     proxy: Mapping[str, object] = MappingProxyType({}),
     flags: tuple[str, ...] = (),
-) -> Iterator[tuple[subprocess.Popen[bytes], float]]:
-    """Start an agent; yields it once it is ready, and the seconds that this took.
+    program: str | None = None,
+) -> Iterator[tuple[subprocess.Popen[bytes], Start]]:
+    """Start an agent; yields it once it is ready, and what that took.
 
-    more: further environment; proxy: further fields of its proxy config.
+    more: further environment; proxy: further fields of its proxy config. program: the command;
+    None takes that of this installation.
     """
     environ = {
+        **workload_environment(proxy),
+        "MESH_AGENT_BIND_ADDRESS": WORKLOAD,
+        "DNS_PROXY_ADDR": f"{WORKLOAD}:15053",
+        **more,
+    }
+    program = program or str(Path(sys.executable).with_name("mesh-agent"))
+    command = [program, "proxy", "sidecar", *flags]
+    begin = time.monotonic()
+    with process_of("mesh_agent", command, top / "agent", environ) as process:
+        wait_for(WORKLOAD, 15020, "/healthz/ready")
+        yield process, Start(time.monotonic() - begin, process_cpu_seconds(process.pid))
+
+
+@contextmanager
+def peer(top: Path, istio: Agent) -> Iterator[tuple[subprocess.Popen[bytes], Start]]:
+    """Start Istio's agent with the same files and control plane, and the same Envoy."""
+    envoy = Path(sys.executable).with_name("envoy")
+    binary = str(envoy) if envoy.exists() else shutil.which("envoy")
+    environ = {
+        **workload_environment({"binaryPath": binary, "statusPort": PEER_STATUS_PORT}),
+        "CA_ADDR": CONTROL_PLANE,
+        "TERMINATION_DRAIN_DURATION_SECONDS": "0",
+    }
+    command = [istio.program, "proxy", "sidecar", "--templateFile", str(istio.template)]
+    begin = time.monotonic()
+    with process_of("istio", command, top / "agent", environ) as process:
+        wait_for("127.0.0.1", PEER_STATUS_PORT, "/healthz/ready")
+        yield process, Start(time.monotonic() - begin, process_cpu_seconds(process.pid))
+
+
+def workload_environment(proxy: Mapping[str, object]) -> dict[str, str]:
+    """Return the variables by which every agent is told of its workload and its control plane."""
+    return {
         "POD_NAME": "web-1",
         "POD_NAMESPACE": "default",
         "SERVICE_ACCOUNT": "web",
         "INSTANCE_IP": WORKLOAD,
-        "MESH_AGENT_BIND_ADDRESS": WORKLOAD,
         "ISTIOD_SAN": "istiod.istio-system.svc",
-        "PROXY_CONFIG": json.dumps(
-            {"discoveryAddress": f"{HOST}:15012", "concurrency": 1, **proxy}
-        ),
+        "PROXY_CONFIG": json.dumps({"discoveryAddress": CONTROL_PLANE, "concurrency": 1, **proxy}),
         "ISTIO_META_INTERCEPTION_MODE": "NONE",
         "ISTIO_META_APP_ADDRESS": "127.83.1.2",
         "ISTIO_META_OUTBOUND_BIND_ADDRESS": "127.83.1.3",
-        "DNS_PROXY_ADDR": f"{WORKLOAD}:15053",
-        **more,
     }
-    begin = time.monotonic()
-    with process_of("mesh_agent", ["proxy", "sidecar", *flags], top / "agent", environ) as process:
-        wait_for(WORKLOAD, 15020, "/healthz/ready")
-        yield process, time.monotonic() - begin
 
 
 @contextmanager
 def process_of(
-    module: str, arguments: list[str], directory: Path, environ: dict[str, str]
+    name: str, command: list[str], directory: Path, environ: dict[str, str]
 ) -> Iterator[subprocess.Popen[bytes]]:
-    with (directory / f"{module}.log").open("ab") as log:
+    with (directory / f"{name}.log").open("ab") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", module, *arguments],
+            command,
             cwd=directory,
             env={**os.environ, **environ},
             stdout=log,
@@ -199,7 +284,7 @@ def process_of(
     try:
         yield process
     except TimeoutError:
-        sys.stderr.write((directory / f"{module}.log").read_text()[-4000:])
+        sys.stderr.write((directory / f"{name}.log").read_text()[-4000:])
         raise
     finally:
         process.send_signal(signal.SIGTERM)

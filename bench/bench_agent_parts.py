@@ -141,7 +141,7 @@ def measure_cases(rounds: int, idle_s: float) -> None:
 
 
 def cost(top: Path, case: Case, idle_s: float) -> Cost:
-    with agent(top, case.environ, case.proxy, case.flags) as (process, ready_s), used(case):
+    with agent(top, case.environ, case.proxy, case.flags) as (process, start), used(case):
         time.sleep(3)
         before, started = threads(process.pid), time.monotonic()
         time.sleep(idle_s)
@@ -149,13 +149,18 @@ def cost(top: Path, case: Case, idle_s: float) -> Cost:
         spent = sum(now.cpu_ns - before[tid].cpu_ns for tid, now in after.items() if tid in before)
         memory = rollup_kib(process.pid)
     return Cost(
-        ready_s, unique_mb(memory), memory["Pss"] / 1024, memory["Rss"] / 1024, spent / 1e7 / passed
+        start.ready_s,
+        unique_mb(memory),
+        memory["Pss"] / 1024,
+        memory["Rss"] / 1024,
+        spent / 1e7 / passed,
     )
 
 
 @contextmanager
 def application(top: Path) -> Iterator[None]:
-    with process_of("http.server", ["--bind", EVERYWHERE, str(PORT)], top, {}):
+    command = [sys.executable, "-m", "http.server", "--bind", EVERYWHERE, str(PORT)]
+    with process_of("http.server", command, top, {}):
         yield
 
 
