@@ -6,12 +6,12 @@ import itertools
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import grpc
+from msgspec.structs import replace
 
 from mesh_lifecycle import Clock, SystemClock, in_background
 from mesh_listening import PendingWrites

@@ -262,7 +262,9 @@ def _push(push: PushStatus) -> Page:
     return {
         "reasons": list(push.reasons),
         "at": push.at.timestamp(),
-        "types": {_SHORT.get(url, url): asdict(each) for url, each in push.types.items()},
+        "types": {
+            _SHORT.get(url, url): msgspec.structs.asdict(each) for url, each in push.types.items()
+        },
     }
 
 
@@ -275,7 +277,7 @@ def _type_status(status: TypeStatus) -> Page:
         "version_acked": status.version_acked,
         "nonce_acked": status.nonce_acked,
         "nacks": status.nacks,
-        "nack": asdict(status.nack) if status.nack is not None else None,
+        "nack": msgspec.structs.asdict(status.nack) if status.nack is not None else None,
     }
 
 

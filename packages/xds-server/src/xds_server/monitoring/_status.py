@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
+
+import msgspec
 
 from xds_server.protocol._node import Node
 
@@ -20,8 +21,7 @@ def shortened(reason: str) -> str:
     return f"{reason[:_LONGEST_REASON]}... ({left_out} more characters)"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Nack:
+class Nack(msgspec.Struct, frozen=True, kw_only=True):
     """A response the client refused: why, how often, and since when. Times are wall clock."""
 
     version: str
@@ -33,8 +33,7 @@ class Nack:
     count: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TypeStatus:
+class TypeStatus(msgspec.Struct, frozen=True, kw_only=True):
     """One type of one stream.
 
     `nack` is set while the client's last answer for this type was a refusal; `nacks` counts all.
@@ -59,8 +58,7 @@ class TypeStatus:
         return self.nonce_sent == self.nonce_acked
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TypePush:
+class TypePush(msgspec.Struct, frozen=True, kw_only=True):
     """The numbers of resources of one type in one push to one client.
 
     `sent` were in its responses, also those that a state-of-the-world client had already; `removed`
@@ -72,8 +70,7 @@ class TypePush:
     unchanged: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PushStatus:
+class PushStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The last push to one client: why, when it was sent completely, and what was in it by type.
 
     `reasons` are those of the push request, at most ten, and how many more there were. The client
@@ -85,8 +82,7 @@ class PushStatus:
     types: Mapping[str, TypePush]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientStatus:
+class ClientStatus(msgspec.Struct, frozen=True, kw_only=True):
     """One stream: its client, since when it is connected, and each type it watches.
 
     `last_push` is None until a first push has been sent; answers to requests are no push.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TypeAlias
+
+import msgspec
 
 from mesh_protowire import Json, decode_struct, joined, scan, text, text_of
 
@@ -15,13 +16,12 @@ _ID, _CLUSTER, _METADATA, _LOCALITY, _USER_AGENT, _USER_AGENT_VERSION = 1, 2, 3,
 _READ = frozenset({_ID, _CLUSTER, _METADATA, _LOCALITY, _USER_AGENT, _USER_AGENT_VERSION})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class Node(msgspec.Struct, frozen=True, kw_only=True):
     """A client's own words about itself. Nothing is proven: `Admit` decides what to believe."""
 
     id: str
     cluster: str = ""
-    metadata: Mapping[str, JSON] = field(default_factory=dict)
+    metadata: Mapping[str, JSON] = msgspec.field(default_factory=dict)
     region: str = ""
     zone: str = ""
     sub_zone: str = ""

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple
+
+import msgspec
 
 from xds_server.protocol._node import Node
 
 NO_VERSIONS: Mapping[str, str] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientError:
+class ClientError(msgspec.Struct, frozen=True, kw_only=True):
     """Why a client refused a response."""
 
     code: int
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SotwRequest:
+class SotwRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A `DiscoveryRequest`."""
 
     type_url: str
@@ -31,14 +30,13 @@ class SotwRequest:
     error: ClientError | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeltaRequest:
+class DeltaRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A `DeltaDiscoveryRequest`."""
 
     type_url: str
     subscribe: frozenset[str] = frozenset()
     unsubscribe: frozenset[str] = frozenset()
-    initial_versions: Mapping[str, str] = field(default_factory=lambda: NO_VERSIONS)
+    initial_versions: Mapping[str, str] = NO_VERSIONS
     nonce: str = ""
     error: ClientError | None = None
 

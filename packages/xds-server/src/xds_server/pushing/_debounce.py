@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from mesh_lifecycle import Clock
 from xds_server.pushing._push_request import PushRequest
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gathered:
+class Gathered(msgspec.Struct, frozen=True, kw_only=True):
     """The changes of one push: merged, how many they were, and when the first came."""
 
     request: PushRequest

@@ -5,8 +5,9 @@ from __future__ import annotations
 import heapq
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+import msgspec
 
 _MOST_REASONS = 10
 _LONGEST_REASON = 256
@@ -27,8 +28,7 @@ class _Reasons(NamedTuple):
     more: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PushRequest:
+class PushRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A change that clients may have to hear of.
 
     `configs_updated` empty means that everything may have changed. An `incremental` change is one
@@ -47,7 +47,7 @@ class PushRequest:
     reasons: tuple[str, ...] = ()
     more_reasons: int = 0
     """How many reasons were left out when requests with many were merged."""
-    started: float = field(default_factory=time.monotonic)
+    started: float = msgspec.field(default_factory=time.monotonic)
     changed: bool = True
     """False: nothing has changed after all, and no client is pushed to."""
 
@@ -101,8 +101,7 @@ NOTHING_CHANGED = PushRequest(incremental=True, changed=False)
 """The request that a store returns for a change that changes nothing."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Updates:
+class Updates(msgspec.Struct, frozen=True, kw_only=True):
     """How many changes a server was told of, and how many of them are done with.
 
     `committed` are those whose push has been built and queued, or whose build failed; once it is

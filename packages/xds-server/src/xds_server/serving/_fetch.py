@@ -6,10 +6,10 @@ https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol#rest-json-poll
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from typing import TypeVar
 
 import grpc
+import msgspec
 
 from xds_server._errors import Refused
 from xds_server._server import XdsServer
@@ -46,8 +46,7 @@ _HTTP_STATUS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestAnswer:
+class RestAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to an HTTP request; the body is JSON, or a sentence if it failed."""
 
     status: int

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
+import msgspec
+
 from mesh_listening import GRPC_LIMITS, UNIX_LIMITS, AllowedPeers, ConnectionLimits, Port
 
 
@@ -55,8 +57,7 @@ class UnixListener:
 Listener: TypeAlias = PlainListener | TlsListener | UnixListener
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bound:
+class Bound(msgspec.Struct, frozen=True, kw_only=True):
     """The listeners that were opened: an address each, such as `127.0.0.1:15010`, `unix:/path`.
 
     `ports` count their connections, those refused too.

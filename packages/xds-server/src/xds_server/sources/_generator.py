@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar, runtime_checkable
+
+import msgspec
 
 from xds_server.protocol._node import Node
 from xds_server.protocol._watch import Watch
@@ -14,8 +15,7 @@ C_co = TypeVar("C_co", covariant=True)
 C_contra = TypeVar("C_contra", contravariant=True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Client(Generic[C_co]):
+class Client(msgspec.Struct, Generic[C_co], frozen=True, kw_only=True):
     """One stream of one client, as generators and filters see it.
 
     `id` is unique among the streams of this process; `context` is what `admit` returned for it,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Generic, TypeVar
+
+import msgspec
 
 from xds_server.protocol._resource import Resource
 from xds_server.protocol._type_urls import (
@@ -26,8 +28,7 @@ SNAPSHOT = "Snapshot"
 """The kind of the config keys of snapshots; the name is the group's."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """All resources of one group of nodes, by type. Immutable; `of` makes one.
 
     Each `Generated` in it is `complete`.

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
+import msgspec
+
 from mesh_listening import PeerCredentials
 from xds_server.protocol._node import Node
 
@@ -29,8 +31,7 @@ class Peer:
     metadata: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Admission(Generic[C_co]):
+class Admission(msgspec.Struct, Generic[C_co], frozen=True, kw_only=True):
     """The result of admitting a client: its proven identities, and the caller's view of it.
 
     `drain_time_s` is how long its listeners drain; None: as the server's configuration says.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+import msgspec
 
 from mesh_lifecycle import Clock
 from mesh_listening import PendingWrites
@@ -29,8 +30,7 @@ class IsBehind(Protocol[C]):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dependencies(Generic[C]):
+class Dependencies(msgspec.Struct, Generic[C], frozen=True, kw_only=True):
     """The parts of a server that its connections use."""
 
     generators: Mapping[str, Generator[C]]

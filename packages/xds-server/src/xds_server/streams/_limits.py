@@ -6,9 +6,8 @@ and a hundred times the memory; and its sender has not been admitted yet.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import grpc
+from msgspec.structs import replace
 
 from mesh_protowire import WireError, scan
 from xds_server._config import ServerConfig

@@ -6,8 +6,11 @@ No gRPC and no clock: `_sotw` and `_delta` say how requests change it and which 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from xds_server.monitoring._status import Nack, TypeStatus
 from xds_server.protocol._request import ClientError
@@ -17,8 +20,7 @@ from xds_server.protocol._watch import Watch
 WILDCARD = "*"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Query:
+class Query(msgspec.Struct, frozen=True, kw_only=True):
     """Resources that a stream needs from a generator, and how to answer with them.
 
     `requested`: the client asked, so names that are not generated do not exist; unset, this is part
@@ -33,8 +35,7 @@ class Query:
     even_if_empty: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestOutcome:
+class RequestOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of a request: queries that answer it, the refusal in it, an expired nonce."""
 
     queries: tuple[Query, ...] = ()
@@ -53,12 +54,11 @@ class RemovalTime(NamedTuple):
     due_at: float | None = None
 
 
-NO_REMOVAL_TIMES: Mapping[str, RemovalTime] = {}
+NO_REMOVAL_TIMES: Mapping[str, RemovalTime] = MappingProxyType({})
 """One for all, as most streams have none."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Subscription:
+class Subscription(msgspec.Struct, kw_only=True):
     """One type of one stream."""
 
     type_url: str
@@ -67,11 +67,13 @@ class Subscription:
     implicit_wildcard: bool = False
     """Wildcard by an empty list of names, rather than by "*"."""
 
-    client_has: ResourcesByName = field(default_factory=lambda: NO_RESOURCES)
+    client_has: ResourcesByName = msgspec.field(default_factory=lambda: NO_RESOURCES)
     """The resources the client has: those it was sent, and those it said it has."""
     pending_removals: frozenset[str] = NO_NAMES
     """Names of removed resources that may still be referred to; the client has them still."""
-    removal_times: Mapping[str, RemovalTime] = field(default_factory=lambda: NO_REMOVAL_TIMES)
+    removal_times: Mapping[str, RemovalTime] = msgspec.field(
+        default_factory=lambda: NO_REMOVAL_TIMES
+    )
     """When each of those was removed, and when the client is to be told."""
 
     shortest_ttl_s: float | None = None
