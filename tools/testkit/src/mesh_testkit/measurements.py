@@ -1,0 +1,67 @@
+"""Figures of a benchmark, told to a reader and to `bench/bench_table.py`.
+
+A figure is worth something beside another of the same run: a floor, which nothing written in
+Python on top of the same libraries can be below, or a peer.
+"""
+
+import json
+import os
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+FIGURES_FILE = "MESH_BENCH_FIGURES"
+"""The environment variable that names a file: `tell` appends its rows there, one JSON a line."""
+
+FLOOR = "floor"
+
+
+class Row(NamedTuple):
+    """One quantity of which less is better, measured in rounds that alternate.
+
+    ours: a value a round. beside: the values of the others, by their names; `FLOOR` is the one that
+    budgets are held against.
+    """
+
+    what: str
+    unit: str
+    ours: Sequence[float]
+    beside: Mapping[str, Sequence[float]]
+
+    def ratio(self, name: str) -> float:
+        """Return the median, over the rounds, of ours divided by the other's."""
+        pairs = zip(self.ours, self.beside[name], strict=True)
+        return statistics.median(ours / other for ours, other in pairs)
+
+    def __str__(self) -> str:
+        """One line: medians, ranges, ratios."""
+        told = [f"{self.what:42} {_spread(self.ours)} {self.unit}"]
+        told += [
+            f"{name} {_spread(values)}, ratio {self.ratio(name):.2f}"
+            for name, values in self.beside.items()
+        ]
+        return "   ".join(told)
+
+
+def tell(rows: Iterable[Row]) -> None:
+    """Print rows; also append them to the file that the environment names, if it does."""
+    file = os.environ.get(FIGURES_FILE)
+    for row in rows:
+        print(row, flush=True)
+        if file is not None:
+            with Path(file).open("a") as figures:
+                figures.write(json.dumps(row._asdict()) + "\n")
+
+
+def told(file: Path) -> list[Row]:
+    """Read the rows that benchmarks appended to a file."""
+    return [Row(**json.loads(line)) for line in file.read_text().splitlines()]
+
+
+def _spread(values: Sequence[float]) -> str:
+    return f"{_short(statistics.median(values))} ({_short(min(values))}-{_short(max(values))})"
+
+
+def _short(value: float) -> str:
+    return f"{value:.3g}" if value < 100 else f"{value:.0f}"

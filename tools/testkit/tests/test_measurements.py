@@ -1,0 +1,28 @@
+from pathlib import Path
+
+import pytest
+
+from mesh_testkit.measurements import FIGURES_FILE, FLOOR, Row, tell, told
+
+ROW = Row("a call", "µs", [200.0, 330.0, 240.0], {FLOOR: [100.0, 110.0, 120.0]})
+
+
+def test_a_ratio_is_the_median_of_the_rounds():
+    assert ROW.ratio(FLOOR) == 2.0
+
+
+def test_rows_are_read_as_they_were_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    file = tmp_path / "figures"
+    monkeypatch.setenv(FIGURES_FILE, str(file))
+    tell([ROW, ROW._replace(what="another")])
+    assert told(file) == [ROW, ROW._replace(what="another")]
+    first = capsys.readouterr().out.splitlines()[0]
+    assert "240 (200-330) µs" in first
+    assert "floor 110 (100-120), ratio 2.00" in first
+
+
+def test_rounds_that_do_not_pair_are_refused():
+    with pytest.raises(ValueError, match="argument 2 is longer"):
+        ROW._replace(ours=[1.0]).ratio(FLOOR)
