@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from mesh_agent.status._description import describe_type, push_reasons
-from xds_proxy import TypeStatus
+from mesh_agent.status._description import describe_saved, describe_type, push_reasons
+from xds_proxy import SavedStatus, SavedType, TypeStatus
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -48,3 +48,13 @@ def test_a_push_of_mesh_discovery_is_shown_with_its_reasons() -> None:
 def test_other_identifiers_give_no_reasons(identifier: str) -> None:
     assert push_reasons(identifier) == ()
     assert "push_reasons" not in describe_type(delivered(identifier))
+
+
+def test_what_is_saved_is_told_by_type_as_json_can_hold_it() -> None:
+    saved = SavedStatus(
+        directory="/var/lib/mesh", types={"type.example/A": SavedType(count=2, bytes=70)}
+    )
+    described = json.loads(json.dumps(describe_saved(saved), default=str))
+    assert described["types"] == {"type.example/A": {"count": 2, "bytes": 70}}
+    assert described["directory"] == "/var/lib/mesh"
+    assert describe_saved(None) == {}

@@ -31,6 +31,7 @@ from xds_proxy.own_types._interception import Interceptor
 from xds_proxy.protocol._dialect import resource_bodies
 from xds_proxy.quarantine._quarantine import QuarantinedResource
 from xds_proxy.rewriting._rewriting import Rewriter
+from xds_proxy.saved._saved_status import SavedStatus, SavedType
 from xds_proxy.session._held import Held
 from xds_proxy.status._acks_and_nacks import RefusedResource, TypeStatus
 from xds_proxy.status._counters import Counters
@@ -57,6 +58,8 @@ __all__ = [
     "QuarantinedResource",
     "RefusedResource",
     "RelayStatus",
+    "SavedStatus",
+    "SavedType",
     "TypeStatus",
     # what Envoy has
     "AcceptedResponses",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
+
+import msgspec
 
 from xds_proxy.quarantine._quarantine import QuarantinedResource
 from xds_proxy.saved._saved_status import SavedStatus
@@ -14,8 +15,7 @@ from xds_proxy.streams._stream import Stream
 from xds_proxy.upstream._selection import ControlPlaneStatus
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RelayStatus:
+class RelayStatus(msgspec.Struct, frozen=True, kw_only=True):
     """One moment of the relay.
 
     connected: the control plane has answered on the leading stream.
@@ -44,8 +44,7 @@ class RelayStatus:
     quarantined: tuple[QuarantinedResource, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeldConfiguration:
+class HeldConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     """The configuration that one Envoy has from the control plane.
 
     node: its serialised `envoy.config.core.v3.Node`; empty before its first request.

@@ -1,6 +1,5 @@
 """The agent's status as JSON, for people and for `mesh-agent status`."""
 
-import dataclasses
 import json
 import os
 import time
@@ -101,17 +100,25 @@ def _describe_xds(address: str, status: xds_proxy.RelayStatus) -> Mapping[str, o
     used = [each.address for each in status.control_planes if each.streams]
     return {
         "control_plane": used[0] if used else address,
-        "control_planes": [dataclasses.asdict(each) for each in status.control_planes],
+        "control_planes": [structs.asdict(each) for each in status.control_planes],
         "connected": status.connected,
         "since": status.since,
         "last_error": status.last_error,
         "streams": status.streams,
         "stale_since": status.stale_since,
         "stale_types": sorted(status.stale_types),
-        "saved": {} if status.saved is None else dataclasses.asdict(status.saved),
+        "saved": describe_saved(status.saved),
         "quarantined": [each._asdict() for each in status.quarantined[:_MOST_REFUSED]],
         "types": {type_url: describe_type(known) for type_url, known in status.types.items()},
     }
+
+
+def describe_saved(saved: xds_proxy.SavedStatus | None) -> Mapping[str, object]:
+    """Returns what is saved for an Envoy that starts without a control plane; {} if nothing is."""
+    if saved is None:
+        return {}
+    types = {type_url: structs.asdict(each) for type_url, each in saved.types.items()}
+    return {**structs.asdict(saved), "types": types}
 
 
 def describe_type(known: xds_proxy.TypeStatus) -> Mapping[str, object]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from xds_proxy.protocol._dialect import Dialect
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InjectedRequest:
+class InjectedRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A request of a type that the agent reports with. error: its `error_detail`, None without."""
 
     type_url: str

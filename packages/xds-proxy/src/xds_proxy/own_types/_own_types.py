@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Protocol
+
+import msgspec
 
 from mesh_protowire import WireError
 from xds_proxy.own_types._debug_requests import DebugRequests
@@ -46,16 +47,15 @@ class SavedOwnTypes(Protocol):
     def own_accepted(self, type_url: str, dialect: Dialect, response: bytes) -> None: ...
 
 
-@dataclass(slots=True)
-class _Served:
+class _Served(msgspec.Struct):
     """One upstream stream, and how far the agent's own types are on it."""
 
     upstream: Upstream
     answers: WaitingAnswers
     subscribed: bool = False
-    injected: dict[str, InjectedRequest] = field(default_factory=dict)
+    injected: dict[str, InjectedRequest] = msgspec.field(default_factory=dict)
     """The agent's own reports that this stream has had."""
-    not_answered: dict[str, tuple[bytes, Response]] = field(default_factory=dict)
+    not_answered: dict[str, tuple[bytes, Response]] = msgspec.field(default_factory=dict)
     """While another stream leads: the newest response of each intercepted type."""
 
 

@@ -8,9 +8,10 @@ Field numbers: envoy/service/discovery/v3/discovery.proto; google/rpc/status.pro
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import NamedTuple
+
+import msgspec
 
 from mesh_protowire import (
     Span,
@@ -68,8 +69,7 @@ class Response(NamedTuple):
     control_plane: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Dialect:
+class Dialect(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """One dialect. A field number of 0 means that its messages have no such field.
 
     request_subscribe: the names that a request subscribes to; in state of the world, all of them.

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 
+import msgspec
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SavedType:
+
+class SavedType(msgspec.Struct, frozen=True, kw_only=True):
     """The saved resources of one type: their number, and the size of their file."""
 
     count: int
     bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SavedStatus:
+class SavedStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The saved files, and what is wrong with them.
 
     directory: where. current_at: until when it was known to be the newest; None if nothing is

@@ -9,10 +9,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import NamedTuple
+
+import msgspec
 
 from xds_proxy.protocol._shown import NAME, shortened
 
@@ -35,8 +36,7 @@ class RefusedResource(NamedTuple):
     since: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TypeStatus:
+class TypeStatus(msgspec.Struct, frozen=True, kw_only=True):
     """One resource type on the stream.
 
     version: the newest version that the control plane sent.

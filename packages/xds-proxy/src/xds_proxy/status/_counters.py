@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 
-@dataclass(slots=True, kw_only=True)
-class Counters:
+class Counters(msgspec.Struct, kw_only=True):
     """Totals since the relay started."""
 
     requests: int = 0

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from enum import Enum, auto
 
 import grpc
+import msgspec
 
 from mesh_protowire import BeyondLimit, WireError
 
@@ -19,8 +19,7 @@ class Side(Enum):
     RELAY = "relay"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class End:
+class End(msgspec.Struct, frozen=True, kw_only=True):
     """How a stream of Envoy's ended, and the status that Envoy gets."""
 
     by: Side
@@ -61,8 +60,7 @@ class Cause(Enum):
     """by the relay, for a response that is larger than it takes"""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpstreamEnd:
+class UpstreamEnd(msgspec.Struct, frozen=True, kw_only=True):
     """How an upstream stream ended.
 
     code, details: the status that Envoy gets if its stream ends too.

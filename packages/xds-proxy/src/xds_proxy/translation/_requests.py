@@ -6,7 +6,8 @@ Field numbers: envoy/service/discovery/v3/discovery.proto.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from mesh_protowire import Span, bytes_field, joined, scan, string_field, text
 
@@ -33,8 +34,7 @@ _KEY, _VALUE = 1, 2
 _IN_ENTRY = frozenset({_KEY, _VALUE})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SotwRequest:
+class SotwRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A `DiscoveryRequest`.
 
     node, error: the serialised `Node` and `error_detail`; None if the request has none.
@@ -73,8 +73,7 @@ class SotwRequest:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeltaRequest:
+class DeltaRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A `DeltaDiscoveryRequest`.
 
     versions: its `initial_resource_versions`.
@@ -84,7 +83,7 @@ class DeltaRequest:
     type_url: str
     subscribe: tuple[str, ...] = ()
     unsubscribe: tuple[str, ...] = ()
-    versions: Mapping[str, str] = field(default_factory=dict)
+    versions: Mapping[str, str] = msgspec.field(default_factory=dict)
     nonce: str = ""
     node: bytes | None = None
     error: bytes | None = None

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import count
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from xds_proxy._errors import TranslationError
 from xds_proxy.protocol._dialect import DELTA, STATE_OF_THE_WORLD

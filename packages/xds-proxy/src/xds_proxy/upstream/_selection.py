@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
+
+import msgspec
 
 from mesh_lifecycle import Backoff
 
@@ -25,8 +26,7 @@ LOOK = Backoff(initial_s=10.0, maximum_s=300.0, multiplier=1.5, jitter=0.5)
 _LONG_S = 1.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ControlPlaneStatus:
+class ControlPlaneStatus(msgspec.Struct, frozen=True, kw_only=True):
     """One of the control planes' addresses.
 
     healthy: it has answered, or could be connected to after a failure; None if it was not tried.

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from mesh_lifecycle import Clock, in_background
 from mesh_listening import PendingWrites, Reader
@@ -77,8 +78,7 @@ class _ToldWrites(PendingWrites):
         super().begin(reader, size)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriteBounds:
+class WriteBounds(msgspec.Struct, frozen=True, kw_only=True):
     """The pending writes of all streams together, and how much may be queued in one of them."""
 
     to_envoys: PendingWrites
