@@ -235,16 +235,24 @@ def test_ports(host: str, pid: int | None, running: bool, taken: bool) -> None: 
         assert ("99 (nginx)" if pid else "user 33") in bad[0].said
 
 
-def test_an_agent_that_starts_is_not_taken_for_a_stranger() -> None:
+@pytest.mark.parametrize(
+    "program",
+    [
+        "python3 /usr/local/bin/mesh-agent proxy sidecar",
+        "python3 -m mesh_agent proxy",
+        "python3 -m mesh_agent._process {}",
+    ],
+)
+def test_an_agent_that_starts_is_not_taken_for_a_stranger(program: str) -> None:
     listener = Listener(
         protocol=Protocol.TCP,
         host="127.0.0.1",
         port=15020,
         uid=0,
         pid=10,
-        program="python -m mesh_agent._process {}",
+        program=program,
     )
-    config = replace(CONFIG, own_program="mesh_agent._process")
+    config = replace(CONFIG, own_programs=("mesh-agent", "mesh_agent", "mesh_agent._process"))
     starting = SeenPage(reason="it answers 503: the agent is still starting", answered=True)
     seen = replace(SEEN, agent=starting, listeners=(listener,))
     assert [each.cause for each in found(config, seen) if each.cause] == [Cause.AGENT_SILENT]

@@ -6,9 +6,11 @@ group `mesh_agent.early_commands` has commands that start before that library is
 Importing this package loads nothing heavy.
 """
 
+from mesh_agent_cli._early import EARLY_GROUP
 from mesh_agent_cli._errors import CliError
+from mesh_agent_cli._installed import installed_version
 from mesh_agent_cli._main import main
-from mesh_agent_cli._plugins import EARLY_GROUP, GROUP
+from mesh_agent_cli._plugins import GROUP
 from mesh_agent_cli.screens._terminal import Screen, screen
 
 __all__ = [
@@ -18,6 +20,7 @@ __all__ = [
     "EARLY_GROUP",
     "GROUP",
     "Screen",
+    "installed_version",
     "screen",
     # errors
     "CliError",

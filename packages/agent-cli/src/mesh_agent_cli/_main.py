@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -19,26 +19,29 @@ NAME = "mesh-agent"
 def main(
     arguments: Sequence[str] | None = None,
     *,
-    plugins: Mapping[str, EntryPoint] | None = None,
-    early: Mapping[str, EntryPoint] | None = None,
+    plugins: Mapping[str, EntryPoint] | Callable[[], Mapping[str, EntryPoint]] | None = None,
+    early: Mapping[str, str] | None = None,
 ) -> int:
     """Run `mesh-agent` and return its exit status: 0, 1 for a failure, 2 for a wrong call.
 
     arguments: without the program's name; None takes the process's own.
-    plugins, early: entries of the two groups by name; None looks the installed ones up.
+    plugins: entries of the group by name, or a function that finds them; None looks the installed
+    ones up. early: early commands, `module:object` by name; None looks them up.
     """
-    from mesh_agent_cli._plugins import EARLY_GROUP, find_plugins, run_early
+    from mesh_agent_cli._early import EARLY_GROUP, run_early
+    from mesh_agent_cli._installed import entries
     from mesh_agent_cli._root_flags import place_root_flags
 
     given, useless = place_root_flags(sys.argv[1:] if arguments is None else arguments)
     if useless:
         _say(f"{', '.join(useless)}: without effect, flags of the agent's log count for proxy")
-    run_early(given, find_plugins(EARLY_GROUP) if early is None else early)
+    run_early(given, entries(EARLY_GROUP) if early is None else early)
     from mesh_agent_cli._app import build  # brings the library that reads command lines
+    from mesh_agent_cli._plugins import find_plugins
 
     app = build(
         wanted=next((word for word in given if not word.startswith("-")), None),
-        find_plugins=find_plugins if plugins is None else lambda: plugins,
+        find_plugins=_finder(find_plugins if plugins is None else plugins),
     )
     try:
         result = app(given or ["--help"], prog_name=NAME, standalone_mode=False, obj=app)
@@ -58,6 +61,12 @@ def main(
             raise
         return _wrong_call(error)
     return result if isinstance(result, int) else 0
+
+
+def _finder(
+    plugins: Mapping[str, EntryPoint] | Callable[[], Mapping[str, EntryPoint]],
+) -> Callable[[], Mapping[str, EntryPoint]]:
+    return plugins if callable(plugins) else lambda: plugins
 
 
 def _reader_gone() -> int:

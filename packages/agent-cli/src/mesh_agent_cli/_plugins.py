@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from mesh_agent_cli._errors import CliError
@@ -13,31 +13,13 @@ if TYPE_CHECKING:
     import typer
 
 GROUP = "mesh_agent.commands"
-EARLY_GROUP = "mesh_agent.early_commands"
-"""Of commands that need not wait for the library that reads command lines: an entry's object is
-called with the words behind the command's name, and returns only if they are to be read as usual.
-"""
 
 
-def find_plugins(group: str = GROUP) -> Mapping[str, EntryPoint]:
-    """Returns the installed entries of a group, by name."""
+def find_plugins() -> Mapping[str, EntryPoint]:
+    """Returns the installed entries, by name."""
     from importlib.metadata import entry_points
 
-    return {entry.name: entry for entry in sorted(entry_points(group=group))}
-
-
-def run_early(words: Sequence[str], plugins: Mapping[str, EntryPoint]) -> None:
-    """Run the command that these words begin with, if it is an early one.
-
-    Returns if it is none, or cannot be loaded, or leaves its words to be read as usual.
-    """
-    if not words or (plugin := plugins.get(words[0])) is None:
-        return
-    try:
-        start: Callable[[Sequence[str]], object] = plugin.load()
-    except Exception:  # noqa: BLE001 - the command as usual tells what is wrong
-        return
-    start(words[1:])
+    return {entry.name: entry for entry in sorted(entry_points(group=GROUP))}
 
 
 def add_plugins(app: typer.Typer, plugins: Mapping[str, EntryPoint], names: Iterable[str]) -> None:

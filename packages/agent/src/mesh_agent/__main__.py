@@ -3,16 +3,25 @@ installed package.
 """
 
 import sys
-from importlib.metadata import EntryPoint, entry_points
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from mesh_agent_cli import EARLY_GROUP, GROUP, main
+from mesh_agent_cli import GROUP, main
 
-if __name__ == "__main__":
-    installed = {each.name: each for each in entry_points(group=GROUP)}
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+
+def plugins() -> "Mapping[str, EntryPoint]":
+    """Return the installed commands, and the agent's own."""
+    from importlib.metadata import EntryPoint, entry_points
+
     own = [
         EntryPoint(name=name, value=f"mesh_agent._command:{function}", group=GROUP)
         for name, function in (("config", "register_config"), ("proxy", "register"))
     ]
-    proxy = EntryPoint(name="proxy", value="mesh_agent._start:proxy", group=EARLY_GROUP)
-    plugins = {**installed, **{each.name: each for each in own}}
-    sys.exit(main(plugins=plugins, early={proxy.name: proxy}))
+    return {each.name: each for each in (*entry_points(group=GROUP), *own)}
+
+
+if __name__ == "__main__":
+    sys.exit(main(plugins=plugins, early={"proxy": "mesh_agent._start:proxy"}))

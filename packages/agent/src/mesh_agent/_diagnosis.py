@@ -37,7 +37,7 @@ def doctor_config(config: AgentConfig, problems: tuple[str, ...]) -> mesh_doctor
         envoy=_envoy(config),
         interception=_interception(config),
         workload=f"{config.identity.pod_name}.{config.identity.namespace}",
-        own_program="mesh_agent._process",
+        own_programs=("mesh-agent", "pilot-agent", "mesh_agent", "mesh_agent._process"),
     )
 
 

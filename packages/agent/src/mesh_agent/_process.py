@@ -1,8 +1,8 @@
-"""The agent's own process: `python -m mesh_agent._process FLAGS`, where FLAGS is a JSON object.
+"""The agent's own process, from its flags to its exit status.
 
-`mesh-agent proxy` replaces itself by this process, because the library that reads command lines
-would stay in memory beside every workload: 8 MB that no other process shares, a quarter of what an
-agent has. See docs/decisions.
+`mesh-agent proxy` becomes it by a call. A command that has loaded the library that reads command
+lines replaces itself by `python -m mesh_agent._process FLAGS`, where FLAGS is a JSON object: the
+library would stay in memory beside every workload, 8 MB that no other process shares.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ from mesh_agent.logs._setup import report, start_agent_logging
 from mesh_lifecycle import ServiceEnded
 from mesh_listening import raise_open_files_limit
 
-log = logging.getLogger("mesh_agent")  # the name of this module is __main__
+log = logging.getLogger("mesh_agent")  # the name of this module may be __main__
 
 _AFTER_DEADLINE_S = 5.0
 
@@ -65,6 +65,7 @@ def main(flags: Flags) -> int:
     os.environ.update(config.metadata_variables)
     gc.collect()
     gc.freeze()  # modules imported by now stay; the collector need not look at them again
+    gc.enable()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_run(config))

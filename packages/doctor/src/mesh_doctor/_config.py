@@ -104,7 +104,7 @@ class DoctorConfig:
     token, dns, envoy: None where there is none to be examined.
     interception: the mode that the workload's traffic is captured in; empty if it is not set.
     workload: its name, as the agent tells it; empty if any agent will do.
-    own_program: a word in the agent's command line, by which its process is known.
+    own_programs: names in the agent's command line, by which its process is known.
     timeout_s: how long each server, file or program has to answer.
     """
 
@@ -120,5 +120,5 @@ class DoctorConfig:
     envoy: EnvoyPlace | None = None
     interception: str = ""
     workload: str = ""
-    own_program: str = ""
+    own_programs: tuple[str, ...] = ()
     timeout_s: float = field(default=3.0)

@@ -2,6 +2,7 @@
 
 import ipaddress
 from collections.abc import Iterator
+from pathlib import PurePath
 
 from mesh_doctor._config import DoctorConfig, PortUse
 from mesh_doctor._finding import Cause, Finding, ok, problem, skipped
@@ -53,12 +54,10 @@ def _own_processes(seen: Observed) -> frozenset[int] | None:
 
 def _is_own(config: DoctorConfig, listener: Listener) -> bool:
     """Say whether a socket is one of this agent's, or of another agent at the same address."""
-    return (
-        bool(config.own_program)
-        and config.own_program in listener.program
-        and any(
-            _overlap(listener.host, use.host) for use in config.ports if use.port == listener.port
-        )
+    return any(
+        PurePath(word).name in config.own_programs for word in listener.program.split()
+    ) and any(
+        _overlap(listener.host, use.host) for use in config.ports if use.port == listener.port
     )
 
 
