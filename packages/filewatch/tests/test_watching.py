@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import threading
+import time
 import warnings
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -417,3 +418,43 @@ async def test_two_watches_at_once_are_told_each_its_own(tmp_path: Path) -> None
         assert await second.wait()
         one.write_bytes(b"")
         assert await first.wait()
+
+
+async def test_the_entries_that_changed_are_told_and_when(tmp_path: Path) -> None:
+    async with followed(directories=(tmp_path,)) as watch:
+        began = time.monotonic()
+        (tmp_path / "a").write_bytes(b"")
+        (tmp_path / "b").write_bytes(b"")
+        told = set[str]()
+        while told != {"a", "b"}:
+            assert await watch.wait()
+            assert watch.changed is not None
+            assert {directory for directory, _ in watch.changed} == {os.path.realpath(tmp_path)}
+            told |= {name for _, name in watch.changed}
+            assert began <= watch.changed_at <= time.monotonic()
+
+        watch.mark_changed()
+        assert await watch.wait()
+        assert watch.changed is None  # any of them
+        (tmp_path / "c").write_bytes(b"")
+        assert await watch.wait()
+        assert {name for _, name in watch.changed or ()} == {"c"}
+
+
+async def test_of_very_many_changes_none_is_told_by_itself(tmp_path: Path) -> None:
+    async with followed(directories=(tmp_path,)) as watch:
+        for number in range(1100):
+            (tmp_path / str(number)).write_bytes(b"")
+        told = set[str]()
+        while len(told) < 1100:
+            assert await watch.wait()
+            if watch.changed is None:
+                return
+            told |= {name for _, name in watch.changed}
+
+
+async def test_only_following_something_new_is_told(tmp_path: Path) -> None:
+    async with followed(directories=(tmp_path,)) as watch:
+        assert not await watch.follow((), directories=(tmp_path,))
+        (tmp_path / "below").mkdir()
+        assert await watch.follow((), directories=(tmp_path, tmp_path / "below"))

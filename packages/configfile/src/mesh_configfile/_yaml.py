@@ -1,7 +1,7 @@
 """Reads YAML text by libyaml's events: every document of a file, and all mistakes."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from itertools import pairwise
 
 import yaml
@@ -13,8 +13,7 @@ from mesh_configfile._problems import Problem
 
 MAX_BYTES = 8 * 1024 * 1024
 
-# No plain or quoted text of a document may have this at the beginning of a line.
-_DOCUMENT_START = re.compile(r"^---(?=[ \t\r\n]|\Z)", re.MULTILINE)
+_AFTER_DOCUMENT_START = ("", " ", "\t", "\r", "\n")
 # A directive, an alias, or a line break of another kind than the parts are counted by.
 _BINDING = re.compile(r"^%|(?:^|[\s\[{,:?-])\*[^\s]|\r(?!\n)|[\x85\u2028\u2029]", re.MULTILINE)
 
@@ -39,28 +38,44 @@ def read_documents(
     return tuple(documents), tuple(builder.problems)
 
 
-def document_texts(source: str | bytes) -> tuple[tuple[int, str], ...]:
+def document_texts(
+    source: str | bytes, *, known: Container[str] = ()
+) -> tuple[tuple[int, str], ...]:
     """Return the text of each document, with the line (from 1) of the file that it begins on.
 
     Each can be read for itself, with lines counted from there, and gives what it gives in the file.
     The whole text is one part if that is not so: it is not UTF-8, is too large, or has directives
     or what could be an alias. Nothing is parsed.
+
+    known: texts of several that this function returned before, which are not looked through again.
     """
     try:
         text = source.decode() if isinstance(source, bytes) else source
     except UnicodeDecodeError:
         return ()
-    if len(source) > MAX_BYTES or _BINDING.search(text):
+    if len(source) > MAX_BYTES:
         return ((1, text),)
-    starts = [match.start() for match in _DOCUMENT_START.finditer(text)]
-    bounds = [0, *(start for start in starts if start > 0), len(text)]
     parts = []
     line = 1
-    for start, end in pairwise(bounds):
+    for start, end in pairwise((0, *_later_document_starts(text), len(text))):
         part = text[start:end]
+        if part not in known and _BINDING.search(part):
+            return ((1, text),)
         parts.append((line, part))
         line += part.count("\n")
     return tuple(parts)
+
+
+def _later_document_starts(text: str) -> Iterator[int]:
+    """Yield where documents begin after the first line.
+
+    No plain or quoted text of a document may have `---` at the beginning of a line.
+    """
+    at = text.find("\n---")
+    while at >= 0:
+        if text[at + 4 : at + 5] in _AFTER_DOCUMENT_START:
+            yield at + 1
+        at = text.find("\n---", at + 4)
 
 
 def read_lines(text: str) -> Lines:

@@ -10,6 +10,7 @@ import errno
 import logging
 import os
 import threading
+import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -36,6 +37,8 @@ _WATCHES = "/inotify"
 """Used as the path of calls that only change the watches."""
 _KERNEL_TIMEOUT_S = FETCH_TIMEOUT_S
 """The time that the kernel is given to change watches."""
+_MOST_CHANGED = 1024
+"""Changed entries that are told one by one; of more it is told that any may have changed."""
 _MAX_RESOLUTIONS = 5
 """How often in a row paths are resolved again whose links change meanwhile."""
 
@@ -82,6 +85,8 @@ class FileWatch:
         self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
         self._being_written: set[tuple[str, str]] = set()
+        self._told: set[Entry] | None = set()
+        self._told_at = 0.0
         self._calls: FileCalls[tuple[str, bool], _Resolved] = FileCalls(
             self.mark_changed, hang_timeout_s=timing.hang_timeout_s
         )
@@ -91,6 +96,8 @@ class FileWatch:
         self._delays = _TRY_AGAIN.delays()
         self.retry_in_s: float | None = None
         self.failures = 0
+        self.changed: frozenset[Entry] | None = None
+        self.changed_at = 0.0
 
     @property
     def directories(self) -> frozenset[str]:
@@ -98,15 +105,19 @@ class FileWatch:
         return frozenset(each.path for each in self._watches)
 
     def mark_changed(self) -> None:
-        """Make `wait` return as if a file had changed."""
+        """Make `wait` return as if a file had changed, any of them."""
+        self._told = None
+        self._told_at = time.monotonic()
         self._changed.set()
 
-    async def follow(self, paths: Iterable[Path], *, directories: Iterable[Path] = ()) -> None:
+    async def follow(self, paths: Iterable[Path], *, directories: Iterable[Path] = ()) -> bool:
         """Watch these files and all entries of these directories, in place of those before.
 
-        `wait` tells of every change after this method returned, so read the files after it. A path
-        whose file system hangs is left out until it results, which counts as a change.
+        `wait` tells of every change after this method returned, so read the files after it, if it
+        returned True: something is watched that was not before. A path whose file system hangs is
+        left out until it results, which counts as a change.
         """
+        any_new = False
         paths_by_key = {(str(path), False): path for path in paths}
         paths_by_key |= {(str(path), True): path for path in directories}
         calls = {
@@ -120,14 +131,19 @@ class FileWatch:
                 for key, result in results.items()
             }
             if not await self._watch_known():
-                return
+                return any_new
+            any_new = True
             # A link that changed before it was watched caused no event, so resolve again.
         self.mark_changed()
+        return True
 
     async def wait(self, timeout_s: float | None = None) -> bool:
         """Return True when a file may have changed since the last return, and events have paused.
 
         Returns False when it is time to look anyway: after `poll_interval_s`, or `timeout_s`.
+        When it returned True, `changed` are the entries that events were of, each the directory and
+        a name in it, or None if any may have changed; and `changed_at` is the time of the last
+        event, by `time.monotonic`.
         """
         limits = (self._timing.poll_interval_s, self.retry_in_s, timeout_s)
         try:
@@ -140,6 +156,9 @@ class FileWatch:
         except BaseException:
             self._changed.set()  # the change has not been reported
             raise
+        self.changed = None if self._told is None else frozenset(self._told)
+        self.changed_at = self._told_at
+        self._told = set()
         return True
 
     async def _settle(self) -> None:
@@ -198,7 +217,7 @@ class FileWatch:
             match outcome:
                 case FileNotFoundError() | NotADirectoryError():
                     # Deleted since its path was resolved, so resolve again.
-                    self._changed.set()
+                    self.mark_changed()
                 case OSError():
                     self._failed(directory.path, outcome, log_it=not failed)
                     failed = True
@@ -238,6 +257,11 @@ class FileWatch:
         if event is DirectoryEvent.ENDED:
             # A directory that is made here later may get the same inode number.
             self._watches.pop(directory, None)
+        if self._told is not None:
+            self._told.add((directory.path, name))
+            if not name or event is DirectoryEvent.ENDED or len(self._told) > _MOST_CHANGED:
+                self._told = None
+        self._told_at = time.monotonic()
         self._changed.set()
 
     async def close(self) -> None:
