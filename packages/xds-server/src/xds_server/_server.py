@@ -148,13 +148,17 @@ class XdsServer(Generic[C]):
         self._version = ""
         self._pushes = itertools.count(1)
 
-    def notify(self, request: PushRequest) -> None:
-        """Push a change: changes are gathered, built once, then pushed to the clients concerned."""
+    def notify(self, request: PushRequest, *, quiet_since: float | None = None) -> None:
+        """Push a change: changes are gathered, built once, then pushed to the clients concerned.
+
+        quiet_since: a time of the server's monotonic clock since when nothing else changed, as when
+        a changed file took some time to read: the quiet time is counted from then.
+        """
         if not request.changed:
             return
         self._count_inbound(request)
         debouncer = self._incremental_debouncer if request.incremental else self._debouncer
-        debouncer.add(request)
+        debouncer.add(request, quiet_since=quiet_since)
 
     def push_now(self, request: PushRequest) -> None:
         """Push a change as `notify` does, but without gathering: built before this returns."""

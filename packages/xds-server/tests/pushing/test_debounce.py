@@ -89,3 +89,16 @@ async def test_what_comes_during_a_push_goes_into_the_next(clock: ManualClock) -
         await clock.advance(0.1)
     assert pushed == [1, 2]
     task.cancel()
+
+
+def test_the_quiet_time_counts_from_the_change_and_not_from_when_it_was_told() -> None:
+    rule = Debounce(quiet_s=0.25, maximum_s=10)
+    rule.add(request("a"), now=1, quiet_since=0.875)
+    assert rule.due_in(1) == 0.125
+    rule.add(request("b"), now=1, quiet_since=0.5)
+    assert rule.due_in(1) == 0.125  # what came later counts
+    rule.add(request("c"), now=1.0625, quiet_since=2)
+    assert rule.due_in(1.0625) == 0.25  # never later than now
+    gathered = rule.pop()
+    assert gathered is not None
+    assert (gathered.changes, gathered.first_at) == (3, 1)

@@ -28,10 +28,11 @@ class Debounce:
         self._gathered: Gathered | None = None
         self._last_at = 0.0
 
-    def add(self, request: PushRequest, *, now: float) -> None:
-        """Gather one more change."""
+    def add(self, request: PushRequest, *, now: float, quiet_since: float | None = None) -> None:
+        """Gather one more change; it has been quiet since then already (None: since now)."""
         before = self._gathered
-        self._last_at = now
+        changed_at = now if quiet_since is None else min(quiet_since, now)
+        self._last_at = changed_at if before is None else max(self._last_at, changed_at)
         self._gathered = (
             Gathered(request=request, changes=1, first_at=now)
             if before is None
@@ -68,9 +69,9 @@ class Debouncer:
         self._clock = clock
         self._changed = asyncio.Event()
 
-    def add(self, request: PushRequest) -> None:
-        """Gather one more change."""
-        self._rule.add(request, now=self._clock.monotonic())
+    def add(self, request: PushRequest, *, quiet_since: float | None = None) -> None:
+        """Gather one more change; it has been quiet since then already (None: since now)."""
+        self._rule.add(request, now=self._clock.monotonic(), quiet_since=quiet_since)
         self._changed.set()
 
     @property
