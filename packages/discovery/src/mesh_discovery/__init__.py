@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from mesh_discovery._config import Address, DiscoveryConfig, SettingsError, TokenRule
     from mesh_discovery._problems import ConfigError
     from mesh_discovery._server import ControlPlane, running
-    from mesh_discovery.config._loader import ConfigLoader, Load, Snapshot
+    from mesh_discovery.config._loader import ConfigLoader, Load
+    from mesh_discovery.config._snapshot import Snapshot
     from mesh_discovery.serve._free_ports import CannotListenError
     from mesh_discovery.serve._status import StatusDocument, status_notes, status_problems
 
@@ -54,7 +55,7 @@ _LOADED_WHEN_USED = {
     "Load": "config._loader",
     "Problem": "_problems",
     "SettingsError": "_config",
-    "Snapshot": "config._loader",
+    "Snapshot": "config._snapshot",
     "TokenRule": "_config",
     "check_configuration": "_check",
     "running": "_server",

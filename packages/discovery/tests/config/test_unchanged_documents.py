@@ -63,7 +63,7 @@ def test_what_stays_is_the_same_object_and_what_moved_has_its_new_line() -> None
     assert second.objects[1] != first.objects[1]
     assert second.objects[2].spec is first.objects[2].spec
     assert second.objects[2].line == first.objects[2].line + 1
-    assert dict(second.objects[2].lines)["spec", "hosts"] == 20
+    assert second.objects[2].problem(("spec", "hosts", 0), "").line == 20
 
 
 def _read_as_one(data: bytes) -> FileContent:

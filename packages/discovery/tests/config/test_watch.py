@@ -22,12 +22,11 @@ async def watched(
     root: Path, *, timing: WatchTiming = TOLD, mesh_config: Path | None = None
 ) -> AsyncIterator[tuple[FileChanges, ConfigLoader]]:
     loader = ConfigLoader(root, mesh_config=mesh_config)
-    seen = loader.signature()
     async with watching_files(
         root,
         directories=loader.load().directories,
         summary=loader.signature,
-        seen=seen,
+        seen=loader.seen,
         timing=timing,
     ) as changes:
         yield changes, loader
@@ -36,9 +35,10 @@ async def watched(
 async def noticed(changes: FileChanges, loader: ConfigLoader) -> set[str]:
     """Wait for a change, and return the names of the files there are then."""
     async with asyncio.timeout(DEADLINE_S):
-        await changes.wait()
-    load = loader.load()
-    await changes.follow(load.directories)
+        change = await changes.wait()
+    load = loader.load(change.entries)
+    if load.whole:
+        await changes.follow(load.directories)
     return {Path(each).name for each in load.files}
 
 
@@ -189,12 +189,15 @@ async def test_a_root_that_goes_away_and_comes_back_is_watched_again(config_dir:
 
 async def test_a_change_between_the_first_load_and_the_watch_is_not_lost(config_dir: Path) -> None:
     loader = ConfigLoader(config_dir)
-    seen = loader.signature()
     directories = loader.load().directories
     (config_dir / "a.yaml").write_text("")
 
     async with watching_files(
-        config_dir, directories=directories, summary=loader.signature, seen=seen, timing=TOLD
+        config_dir,
+        directories=directories,
+        summary=loader.signature,
+        seen=loader.seen,
+        timing=TOLD,
     ) as changes:
         assert await noticed(changes, loader) == {"a.yaml"}
 
@@ -250,7 +253,7 @@ async def test_what_events_do_not_tell_is_found_by_the_regular_look(
         config_dir,
         directories=frozenset(),
         summary=lambda: target.stat().st_size,
-        seen=0,
+        seen=lambda: 0,
         timing=WatchTiming(poll_interval_s=0.05),
     ) as changes:
         target.write_text("# more\n")

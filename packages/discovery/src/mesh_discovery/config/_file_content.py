@@ -3,9 +3,9 @@
 A `FileReader` does not parse and check a document again whose text it has read in the file before.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from hashlib import blake2b
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from mesh_configfile import Document, Problem, document_texts, read_documents
 from mesh_discovery.config._objects import ConfigObject, Read, read_mesh_config, read_object
@@ -15,7 +15,7 @@ ObjectKey = tuple[str, str, str]
 """Kind, namespace and name, which only one object can have; all mesh configs have one key."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class FileContent:
     """The objects of a file; if it has problems, those objects that could be read."""
 
@@ -24,9 +24,18 @@ class FileContent:
     notes: tuple[Problem, ...] = ()
     """Objects and fields that are accepted and have no effect."""
 
+    @cached_property
+    def by_key(self) -> Mapping[ObjectKey, ConfigObject]:
+        """The objects by the keys that no others may have."""
+        return {object_key(item): item for item in self.objects}
+
 
 class FileReader:
-    """Reads one file again and again."""
+    """Reads one file again and again.
+
+    The results are kept by the texts of the documents as long as the file has them: what is kept is
+    never more than the file.
+    """
 
     def __init__(
         self, file: str, *, is_mesh_config: bool = False, allow_unsupported: bool = False
@@ -35,28 +44,32 @@ class FileReader:
         self._file = file
         self._is_mesh_config = is_mesh_config
         self._allow_unsupported = allow_unsupported
-        self._known: dict[bytes, _Part] = {}
+        self._known: dict[str, _Part] = {}
+        self.documents_read = 0
+        """How many texts were parsed, for tests."""
 
     def read(self, data: bytes) -> FileContent:
         """Return the content of the file when it has these bytes."""
         known, found = self._known, list[_Part]()
         self._known = {}
-        texts = document_texts(data)
+        texts = document_texts(data, known=known)
         for line, text in texts if len(texts) > 1 else ():
-            key = blake2b(text.encode(), digest_size=16).digest()
-            part = known.get(key)
+            part = known.get(text)
             if part is None:
                 documents, problems = read_documents(text, file=self._file)
+                self.documents_read += 1
                 if problems:  # a mistake may concern what follows: all is read as one
                     break
-                part = _Part(1, self._reads(documents))
-            self._known[key] = part = part.moved_to(line)
+                part = _Part.of(1, self._reads(documents))
+            self._known[text] = part = part.moved_to(line)
             found.append(part)
         else:
             if found:
-                return _content([each for part in found for each in part.reads], ())
+                return _content(found, ())
+        self._known = {}
+        self.documents_read += 1
         documents, problems = read_documents(data, file=self._file)
-        return _content(self._reads(documents), problems)
+        return _content((_Part.of(1, self._reads(documents)),), problems)
 
     def _reads(self, documents: Sequence[Document]) -> tuple[Read, ...]:
         read = read_mesh_config if self._is_mesh_config else read_object
@@ -69,12 +82,23 @@ class _Part:
 
     line: int
     reads: tuple[Read, ...]
+    objects: tuple[ConfigObject, ...]
+    problems: tuple[Problem, ...]
+    notes: tuple[Problem, ...]
+
+    @classmethod
+    def of(cls, line: int, reads: tuple[Read, ...]) -> "_Part":
+        return cls(
+            line,
+            reads,
+            tuple(each.item for each in reads if each.item is not None),
+            tuple(problem for each in reads for problem in each.problems),
+            tuple(note for each in reads for note in each.notes),
+        )
 
     def moved_to(self, line: int) -> "_Part":
         by = line - self.line
-        if by == 0:
-            return self
-        return _Part(line, tuple(each.moved(by) for each in self.reads))
+        return self if by == 0 else _Part.of(line, tuple(each.moved(by) for each in self.reads))
 
 
 def read_content(
@@ -85,17 +109,16 @@ def read_content(
     return reader.read(data)
 
 
-def _content(reads: Sequence[Read], problems: Sequence[Problem]) -> FileContent:
-    objects = tuple(each.item for each in reads if each.item is not None)
-    return FileContent(
-        objects=objects,
-        problems=(
-            *problems,
-            *(problem for each in reads for problem in each.problems),
-            *_duplicates_in(objects),
-        ),
-        notes=tuple(note for each in reads for note in each.notes),
+def _content(parts: Sequence[_Part], problems: Sequence[Problem]) -> FileContent:
+    content = FileContent(
+        objects=tuple(item for part in parts for item in part.objects),
+        problems=(*problems, *(problem for part in parts for problem in part.problems)),
+        notes=tuple(note for part in parts for note in part.notes),
     )
+    if len(content.by_key) == len(content.objects):
+        return content
+    duplicates = _duplicates_in(content.objects)
+    return replace(content, problems=(*content.problems, *duplicates))
 
 
 def unreadable(file: str, message: str, *, line: int = 1) -> FileContent:

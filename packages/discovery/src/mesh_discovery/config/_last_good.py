@@ -133,24 +133,39 @@ def _problems(
             if path not in wrong
             and (path not in last_good or last_good[path].digest != look.digest)
         }
+        if not new:
+            break
         had = _by_key(served.content for path, served in last_good.items() if path not in new)
-        kept = frozenset(
-            item.file
-            for path in wrong
-            if path in last_good
-            for item in last_good[path].content.objects
-        )
+        kept = _kept(wrong, last_good)
         found = dict(_duplicates(new, had, kept)) or dict(_duplicates_among(new))
         if not found:
             break
         wrong |= found
     # The problems name the objects that are in the way at the end, not in an earlier round.
     at_odds = {path: seen[path].content for path in wrong if not seen[path].content.problems}
-    return wrong | dict(_duplicates(at_odds, had | _by_key(new.values()), kept))
+    if not at_odds:
+        return wrong
+    had = _by_key(
+        (
+            *(served.content for path, served in last_good.items() if path not in new),
+            *new.values(),
+        )
+    )
+    return wrong | dict(_duplicates(at_odds, had, _kept(wrong, last_good)))
+
+
+def _kept(wrong: Iterable[str], last_good: Mapping[str, Served]) -> frozenset[str]:
+    """Return the files that are served as they were before their mistakes."""
+    return frozenset(
+        item.file for path in wrong if path in last_good for item in last_good[path].content.objects
+    )
 
 
 def _by_key(contents: Iterable[FileContent]) -> dict[ObjectKey, ConfigObject]:
-    return {object_key(item): item for content in contents for item in content.objects}
+    found: dict[ObjectKey, ConfigObject] = {}
+    for each in contents:
+        found.update(each.by_key)
+    return found
 
 
 def _duplicates(
@@ -158,17 +173,18 @@ def _duplicates(
 ) -> Iterator[tuple[str, tuple[Problem, ...]]]:
     """Yield the new contents with objects that other files have."""
     for path, content in new.items():
+        if content.by_key.keys().isdisjoint(had):
+            continue
         taken = [
             (item, had[object_key(item)]) for item in content.objects if object_key(item) in had
         ]
-        if taken:
-            yield (
-                path,
-                tuple(
-                    duplicate(item, first, remark=_KEPT if first.file in kept else "")
-                    for item, first in taken
-                ),
-            )
+        yield (
+            path,
+            tuple(
+                duplicate(item, first, remark=_KEPT if first.file in kept else "")
+                for item, first in taken
+            ),
+        )
 
 
 _KEPT = " as it was before its mistakes"
@@ -180,13 +196,13 @@ def _duplicates_among(
     """Yield the new contents with objects that another new content, earlier in order, has."""
     taken: dict[ObjectKey, ConfigObject] = {}
     for path, content in new.items():
+        if content.by_key.keys().isdisjoint(taken):
+            taken.update(content.by_key)
+            continue
         duplicates = [
             (item, taken[object_key(item)]) for item in content.objects if object_key(item) in taken
         ]
-        if duplicates:
-            yield path, tuple(duplicate(item, first) for item, first in duplicates)
-        else:
-            taken |= {object_key(item): item for item in content.objects}
+        yield path, tuple(duplicate(item, first) for item, first in duplicates)
 
 
 def _is_below(path: str, directories: Iterable[str]) -> bool:

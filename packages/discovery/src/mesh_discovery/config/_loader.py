@@ -1,38 +1,28 @@
 """A directory of YAML files as one snapshot, in which a wrong file has its last good content.
 
-Files that have not changed are neither read nor parsed again. Nothing here is asynchronous: `load`
-is called in a thread.
+Files that have not changed are neither read nor parsed again, and where it is told which entries of
+directories changed, no others are looked at. Nothing here is asynchronous: `load` is called in a
+thread.
 """
 
 import hashlib
 import os
 import time
-from collections.abc import Callable, Iterator
+from bisect import bisect
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from mesh_configfile import MAX_BYTES, Problem
 from mesh_discovery.config._file_content import FileContent, FileReader, unreadable
 from mesh_discovery.config._last_good import FoundFile, ServedFiles, WrongFile, serve_last_good
-from mesh_discovery.config._objects import ConfigObject
-from mesh_discovery.config.kinds._mesh_config import MeshConfigSpec
+from mesh_discovery.config._snapshot import Snapshot, snapshot_of
+from mesh_discovery.config._tree import Tree, read_tree
 from mesh_filewatch import read_bytes
-
-SUFFIXES = (".yaml", ".yml")
 
 _STAMPED_S = 3.0
 """A file written less than this ago may be written again without its stamp telling: file systems
 count in steps, of some milliseconds or of two seconds."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
-    """A whole configuration whose parts fit together."""
-
-    objects: tuple[ConfigObject, ...]
-    mesh_config: MeshConfigSpec
-    notes: tuple[Problem, ...] = ()
-    """Objects and fields that are accepted and have no effect."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +35,8 @@ class Load:
     files: tuple[str, ...]
     directories: frozenset[Path]
     """Every real directory that holds some of the files: the directories to watch."""
+    whole: bool = True
+    """Whether every directory was listed anew, and not only what was told to have changed read."""
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -52,13 +44,19 @@ class Load:
         return tuple(sorted({problem for each in self.wrong for problem in each.problems}))
 
 
-_Stamp = tuple[int, int, int, int, int]
+Entry = tuple[str, str]
+"""A directory, without links in its path, and a name in it."""
 Reached = tuple[int, Path]
+_Stamp = tuple[int, int, int, int, int]
+_Status = tuple[int, int, int]
+"""Inode, time of the last change, and size."""
 
 
 @dataclass(frozen=True, slots=True)
 class _File:
     seen: FoundFile
+    status: _Status | None
+    """None when there is no file to be had."""
     stamp: _Stamp | None
     """Differs when the file changed; None while a change might not show in it."""
     reader: FileReader
@@ -93,8 +91,11 @@ class ConfigLoader:
         self._allow_unsupported = allow_unsupported
         self._clock = clock
         self._read = read
-        self._known: dict[Path, _File] = {}
+        self._tree: Tree | None = None
+        self._unlisted: tuple[Problem, ...] = ()
+        self._known: dict[str, _File] = {}
         self._served = ServedFiles()
+        self._snapshot: Snapshot | None = None
         self._reached: Reached = (0, directory)
 
     @property
@@ -102,67 +103,101 @@ class ConfigLoader:
         """How many paths the reading under way has come to, and the newest of them."""
         return self._reached
 
-    def _reach(self, path: Path) -> None:
-        self._reached = (self._reached[0] + 1, path)
+    def _reach(self, path: str) -> None:
+        self._reached = (self._reached[0] + 1, Path(path))
 
-    def load(self) -> Load:
-        """Read the files that have changed; errors of the file system become problems."""
-        unlisted: list[Problem] = []
-        directories: set[Path] = set()
-        paths = list(_yaml_files(self.directory, unlisted, directories, self._reach))
-        if self.mesh_config is not None:
-            self._reach(self.mesh_config)
-            directories.add(self.mesh_config.absolute().parent)
-            directories.add(self.mesh_config.resolve().parent)
-            paths.append(self.mesh_config)
-        self._known = {path: self._look(path) for path in paths}
-        seen = {each.file: FoundFile(content=FileContent(problems=(each,))) for each in unlisted}
-        seen |= {str(path): file.seen for path, file in self._known.items()}
-        self._served = serve_last_good(
-            self._served, seen, now=self._clock(), unlisted=[each.file for each in unlisted]
+    def load(self, changed: Iterable[Entry] | None = None) -> Load:
+        """Read the files that have changed; errors of the file system become problems.
+
+        changed: the entries of the directories that may have changed since the last load; None:
+        any, so that each directory is listed and each file looked at.
+        """
+        told = None if changed is None or self._tree is None else self._tree.files_of(changed)
+        if told is None:
+            whole = True
+            self._look_at_all()
+        else:
+            whole = False
+            self._look_at(told)
+        unlisted = {each.file: FileContent(problems=(each,)) for each in self._unlisted}
+        seen = {path: FoundFile(content=content) for path, content in unlisted.items()}
+        seen |= {path: file.seen for path, file in self._known.items()}
+        self._served = serve_last_good(self._served, seen, now=self._clock(), unlisted=unlisted)
+        self._snapshot = snapshot_of(
+            [served.content for served in self._served.served.values()], before=self._snapshot
         )
         return Load(
-            snapshot=_snapshot(self._served),
+            snapshot=self._snapshot,
             wrong=tuple(self._served.wrong.values()),
-            files=tuple(str(path) for path in self._known),
-            directories=frozenset(directories),
+            files=tuple(self._known),
+            directories=frozenset(self._tree.watched) if self._tree is not None else frozenset(),
+            whole=whole,
         )
 
-    def signature(self) -> tuple[tuple[str, int, int, int], ...]:
+    def _look_at_all(self) -> None:
+        unlisted: list[Problem] = []
+        self._tree = read_tree(
+            self.directory, mesh_config=self.mesh_config, problems=unlisted, reach=self._reach
+        )
+        self._unlisted = tuple(unlisted)
+        self._known = {path: self._look(path) for path in self._tree.files}
+
+    def _look_at(self, files: Mapping[str, bool]) -> None:
+        """Look at these files alone, which are there or not."""
+        known = dict(self._known)
+        for path, exists in files.items():
+            if not exists:
+                known.pop(path, None)
+            elif path in known:
+                known[path] = self._look(path)
+            else:
+                known = _inserted(known, path, self._look(path), last=self.mesh_config)
+        self._known = known
+
+    def seen(self) -> Mapping[str, _Status]:
+        """Return what the files were like when they were loaded last, as `signature` does."""
+        found = dict.fromkeys(self._tree.directories, _DIRECTORY) if self._tree is not None else {}
+        for path, file in self._known.items():
+            if file.status is not None:
+                found[path] = file.status
+        return found
+
+    def signature(self) -> Mapping[str, _Status]:
         """Summarise the files cheaply, to find changes without a file event."""
-        directories: set[Path] = set()
-        paths = list(_yaml_files(self.directory, [], directories, self._reach))
-        if self.mesh_config is not None:
-            paths.append(self.mesh_config)
+        tree = read_tree(
+            self.directory, mesh_config=self.mesh_config, problems=[], reach=self._reach
+        )
         # An empty directory, too, has to be watched from when it is there.
-        found = [(str(path), 0, 0, 0) for path in sorted(directories)]
-        for path in paths:
+        found = dict.fromkeys(tree.directories, _DIRECTORY)
+        for path in tree.files:
             self._reach(path)
             try:
-                status = path.stat()
+                found[path] = _status(os.stat(path))  # noqa: PTH116
             except OSError:
                 continue
-            found.append((str(path), status.st_ino, status.st_mtime_ns, status.st_size))
-        return tuple(found)
+        return found
 
-    def _look(self, path: Path) -> _File:
+    def _look(self, path: str) -> _File:
         known = self._known.get(path)
-        reader = known.reader if known is not None else self._reader(path)
+        reader = known.reader if known is not None else self._reader(Path(path))
         began_s = self._clock()
         self._reach(path)
+        status = None
         try:
-            stamp = _stamp(path.stat())
+            found = os.stat(path)  # noqa: PTH116
+            status, stamp = _status(found), _stamp(found)
             if known is not None and known.stamp == stamp:
                 return known
-            data = self._read(path)
+            data = self._read(Path(path))
         except OSError as error:
-            content = unreadable(str(path), f"can't be read: {error.strerror}")
-            return _File(FoundFile(content=content), None, reader)
+            content = unreadable(path, f"can't be read: {error.strerror}")
+            return _File(FoundFile(content=content), status, None, reader)
         lasting = stamp if began_s - max(stamp[3:]) / 1e9 > _STAMPED_S else None
         digest = hashlib.sha256(data).digest()
         if known is not None and known.seen.digest == digest:
-            return _File(known.seen, lasting, reader)
-        return _File(FoundFile(content=reader.read(data), digest=digest), lasting, reader)
+            return _File(known.seen, status, lasting, reader)
+        content = reader.read(data)
+        return _File(FoundFile(content=content, digest=digest), status, lasting, reader)
 
     def _reader(self, path: Path) -> FileReader:
         return FileReader(
@@ -182,65 +217,19 @@ def _stamp(status: os.stat_result) -> _Stamp:
     )
 
 
-def _snapshot(served_files: ServedFiles) -> Snapshot:
-    contents = [served.content for served in served_files.served.values()]
-    objects = sorted((item for each in contents for item in each.objects), key=_age)
-    mesh_configs = [each.spec for each in objects if isinstance(each.spec, MeshConfigSpec)]
-    return Snapshot(
-        objects=tuple(objects),
-        mesh_config=mesh_configs[0] if mesh_configs else MeshConfigSpec(),
-        notes=tuple(note for each in contents for note in each.notes),
-    )
+def _status(status: os.stat_result) -> _Status:
+    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
-def _yaml_files(
-    directory: Path,
-    problems: list[Problem],
-    directories: set[Path],
-    reach: Callable[[Path], None],
-) -> Iterator[Path]:
-    """Yield the YAML files below, by name; unlisted ones are not configuration.
-
-    Kubernetes keeps a projected volume's files twice, in `..2026_01_01` and behind links.
-    """
-    seen: set[Path] = set()
-
-    def walk(here: Path) -> Iterator[Path]:
-        reach(here)
-        real = here.resolve()
-        if real in seen:
-            return
-        seen.add(real)
-        directories.add(real)
-        try:
-            entries = sorted(os.scandir(here), key=lambda entry: entry.name)
-        except OSError as error:
-            problems.append(
-                Problem(file=str(here), line=1, message=f"can't be read: {error.strerror}")
-            )
-            return
-        for entry in entries:
-            if entry.name.startswith("."):
-                continue
-            path = here / entry.name
-            reach(path)
-            if entry.is_dir():
-                yield from walk(path)
-            elif entry.name.endswith(SUFFIXES):
-                if entry.is_symlink():
-                    directories.add(path.resolve().parent)
-                yield path
-
-    reach(directory)
-    if not directory.is_dir():
-        what = "is not a directory" if directory.exists() else "does not exist"
-        problems.append(
-            Problem(file=str(directory), line=1, message=f"the config directory {what}")
-        )
-        return
-    yield from walk(directory)
+_DIRECTORY: _Status = (0, 0, 0)
 
 
-def _age(item: ConfigObject) -> tuple[str, str, str, str]:
-    """Oldest first, then by name and namespace, as Istio breaks ties; undated ones are youngest."""
-    return item.created or "9999", item.name, item.namespace, item.kind
+def _inserted(
+    known: Mapping[str, _File], path: str, file: _File, *, last: Path | None
+) -> dict[str, _File]:
+    """Return the files with a new one, in the order of a whole look; `last` stays at the end."""
+    paths = [each for each in known if each != str(last)]
+    at = bisect(paths, Path(path).parts, key=lambda each: Path(each).parts)
+    items = list(known.items())
+    items.insert(at, (path, file))
+    return dict(items)

@@ -32,7 +32,7 @@ class ConfigObject:
     file: str
     line: int
     lines: tuple[tuple[FieldPath, int], ...] = ()
-    """The lines of the fields that can conflict with another object's."""
+    """The lines of the fields that can conflict with another object's, below `line`."""
 
     def problem(self, path: FieldPath, message: str) -> Problem:
         """Return the problem of a field, with its line or that of the nearest field around it."""
@@ -41,15 +41,14 @@ class ConfigObject:
             around = around[:-1]
         return Problem(
             file=self.file,
-            line=lines.get(around, self.line),
+            line=self.line + lines.get(around, 0),
             field=field_name(path),
             message=message,
         )
 
     def moved(self, by: int) -> "ConfigObject":
         """Return the object as it is when its text is that many lines further down."""
-        lines = tuple((path, line + by) for path, line in self.lines)
-        return replace(self, line=self.line + by, lines=lines)
+        return replace(self, line=self.line + by)
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -129,7 +128,7 @@ def _object(document: Document, kind: str, metadata: Metadata, spec: Spec) -> Co
 def _lines(document: Document) -> tuple[tuple[FieldPath, int], ...]:
     """Return the lines of hosts, addresses, ports and resolution alone, to save memory."""
     return tuple(
-        (path, line)
+        (path, line - document.line)
         for path, line in document.lines()
         if path[:1] == ("spec",)
         and (len(path) == 1 or (len(path) <= 3 and path[1] in _TOLD_BY_LINE))

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from mesh_discovery.config._loader import Snapshot
 from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.config._snapshot import Snapshot
 from mesh_discovery.config.kinds._mesh_config import MeshConfigSpec
 from mesh_discovery.config.kinds._peer_authentication import PeerAuthenticationSpec
 from mesh_discovery.config.kinds._service_entry import ServiceEntrySpec
@@ -32,6 +32,12 @@ class MeshModel:
     policies: PeerPolicies
     auto_allocated: Mapping[Key, int] = field(default_factory=dict)
     """The place of each service in the range of auto-allocated addresses."""
+    entries: tuple[ConfigObject, ...] = field(default=(), compare=False, repr=False)
+    """The ServiceEntries, as they are in the snapshot."""
+    workloads: Mapping[str, tuple[ConfigObject, ...]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+    """The WorkloadEntries by namespace."""
     made: MadeServices = field(default_factory=MadeServices, compare=False, repr=False)
     """The services by the objects that they were made of, for the model that replaces this one."""
 
@@ -67,32 +73,32 @@ def build_model(
 
     before: the model that this one replaces; services keep the addresses allocated for them there.
     """
-    entries = [
-        (each, each.spec) for each in snapshot.objects if isinstance(each.spec, ServiceEntrySpec)
-    ]
-    allocated = allocated_addresses(entries, before.auto_allocated if before is not None else None)
-    workloads: dict[str, list[tuple[ConfigObject, WorkloadEntrySpec]]] = {}
-    for each in snapshot.objects:
-        if isinstance(each.spec, WorkloadEntrySpec):
-            workloads.setdefault(each.namespace, []).append((each, each.spec))
-    of_namespace = {namespace: tuple(found) for namespace, found in workloads.items()}
-    made, earlier = MadeServices(), before.made if before is not None else MadeServices()
+    entries = tuple(each for each in snapshot.objects if isinstance(each.spec, ServiceEntrySpec))
+    allocated = allocated_addresses(
+        entries,
+        before=before.auto_allocated if before is not None else None,
+        entries_before=before.entries if before is not None else (),
+    )
+    workloads = _workloads(snapshot)
+    made = MadeServices(
+        workloads=workloads,
+        allocated=allocated,
+        export_to=snapshot.mesh_config.default_service_export_to,
+        earlier=before.made if before is not None else None,
+    )
     services: dict[Key, Service] = {}
-    for each, spec in entries:
-        for service in made.make(
-            each,
-            spec,
-            of_namespace.get(each.namespace, ()),
-            snapshot.mesh_config,
-            allocated,
-            earlier=earlier,
-        ):
-            services.setdefault((service.namespace, service.host), service)
+    for each in entries:
+        if isinstance(each.spec, ServiceEntrySpec):
+            for service in made.make(each, each.spec):
+                services.setdefault((service.namespace, service.host), service)
+    made.finished()
     return MeshModel(
         mesh_config=snapshot.mesh_config,
         trust_domain=snapshot.mesh_config.trust_domain or default_trust_domain,
         services=tuple(services.values()),
         auto_allocated=allocated,
+        entries=entries,
+        workloads=workloads,
         made=made,
         policies=PeerPolicies(
             root_namespace=snapshot.mesh_config.root_namespace,
@@ -102,6 +108,36 @@ def build_model(
                 if isinstance(each.spec, PeerAuthenticationSpec)
             ),
         ),
+    )
+
+
+def _workloads(snapshot: Snapshot) -> Mapping[str, tuple[ConfigObject, ...]]:
+    found: dict[str, list[ConfigObject]] = {}
+    for each in snapshot.objects:
+        if isinstance(each.spec, WorkloadEntrySpec):
+            found.setdefault(each.namespace, []).append(each)
+    return {namespace: tuple(workloads) for namespace, workloads in found.items()}
+
+
+class ChangedServices(NamedTuple):
+    """The services that two models do not have alike, each before and after; None: it is not."""
+
+    pairs: Mapping[Key, tuple[Service | None, Service | None]]
+    same_order: bool
+    """Whether the keys of all services are the same, and in the same order."""
+
+
+def changed_services(old: MeshModel, new: MeshModel) -> ChangedServices:
+    """Compare the services of two models: those that are the same object cost next to nothing."""
+    known = set(map(id, old.services))
+    here = set(map(id, new.services))
+    gone = [each for each in old.services if id(each) not in here]
+    come = [each for each in new.services if id(each) not in known]
+    keys = dict.fromkeys((each.namespace, each.host) for each in (*gone, *come))
+    pairs = {key: (old.by_key.get(key), new.by_key.get(key)) for key in keys}
+    return ChangedServices(
+        {key: pair for key, pair in pairs.items() if pair[0] != pair[1]},
+        same_order=list(old.by_key) == list(new.by_key),
     )
 
 
@@ -118,14 +154,12 @@ class SameNames(NamedTuple):
 
 def same_names(old: MeshModel, new: MeshModel) -> SameNames:
     """Compare the parts of two models that name tables are made of."""
-    if old.mesh_config != new.mesh_config or list(old.by_key) != list(new.by_key):
+    changed = changed_services(old, new)
+    if old.mesh_config != new.mesh_config or not changed.same_order:
         return SameNames(addresses=False, endpoints=False)
     endpoints = True
-    for key, service in new.by_key.items():
-        before = old.by_key[key]
-        if before is service or before == service:
-            continue
-        if before.for_names() != service.for_names():
+    for before, after in changed.pairs.values():
+        if before is None or after is None or before.for_names() != after.for_names():
             return SameNames(addresses=False, endpoints=False)
-        endpoints = endpoints and before.named_by_endpoints() == service.named_by_endpoints()
+        endpoints = endpoints and before.named_by_endpoints() == after.named_by_endpoints()
     return SameNames(addresses=True, endpoints=endpoints)

@@ -1,10 +1,9 @@
 """Makes services of ServiceEntries and of the WorkloadEntries that they select."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from mesh_discovery.config._objects import ConfigObject
-from mesh_discovery.config.kinds._mesh_config import MeshConfigSpec
 from mesh_discovery.config.kinds._protocol import Protocol
 from mesh_discovery.config.kinds._service_entry import Location, Resolution, ServiceEntrySpec
 from mesh_discovery.config.kinds._workload_entry import WorkloadEntrySpec
@@ -18,21 +17,47 @@ from mesh_discovery.model._services import Endpoint, Labels, Port, Service
 
 
 def allocated_addresses(
-    entries: Iterable[tuple[ConfigObject, ServiceEntrySpec]], before: Mapping[Key, int] | None
+    entries: Sequence[ConfigObject],
+    *,
+    before: Mapping[Key, int] | None = None,
+    entries_before: Sequence[ConfigObject] = (),
 ) -> Mapping[Key, int]:
-    """Allocate places for the services that are to have an address and were given none."""
+    """Allocate places for the services that are to have an address and were given none.
+
+    before: the places of the model before, and `entries_before` its ServiceEntries. The same
+    mapping is returned if nothing changed that decides over addresses.
+    """
+    if before is not None and _want_the_same(entries_before, entries):
+        return before
     wanted: dict[Key, bool] = {}
     given: list[str] = []
-    for item, spec in entries:
-        given += spec.addresses
-        for host in spec.hosts:
-            key = item.namespace, host.lower()
-            wanted.setdefault(key, _wants_address(item, spec, host))
+    for item in entries:
+        spec = item.spec
+        if isinstance(spec, ServiceEntrySpec):
+            given += spec.addresses
+            for host in spec.hosts:
+                key = item.namespace, host.lower()
+                wanted.setdefault(key, _wants_address(item, spec, host))
     return allocate(
         [key for key, wants in wanted.items() if wants],
         given=given,
         before=before,
     )
+
+
+def _want_the_same(before: Sequence[ConfigObject], after: Sequence[ConfigObject]) -> bool:
+    if len(before) != len(after):
+        return False
+    pairs = [(old, new) for old, new in zip(before, after, strict=True) if old is not new]
+    return all(_wishes(old) == _wishes(new) for old, new in pairs)
+
+
+def _wishes(item: ConfigObject) -> tuple[object, ...]:
+    """Return everything that the addresses of a ServiceEntry's services depend on."""
+    spec = item.spec
+    if not isinstance(spec, ServiceEntrySpec):
+        return ()
+    return item.namespace, spec.hosts, spec.addresses, spec.resolution, item.labels
 
 
 def _wants_address(item: ConfigObject, spec: ServiceEntrySpec, host: str) -> bool:
@@ -47,62 +72,93 @@ def _wants_address(item: ConfigObject, spec: ServiceEntrySpec, host: str) -> boo
 class _Source(NamedTuple):
     """Everything that the services of a ServiceEntry depend on."""
 
+    item: ConfigObject
     spec: ServiceEntrySpec
-    labels: Labels
     places: tuple[int | None, ...]
-    workloads: tuple[tuple[ConfigObject, WorkloadEntrySpec], ...]
+    workloads: tuple[ConfigObject, ...]
     export_to: tuple[str, ...]
+
+
+class _Made(NamedTuple):
+    source: _Source
+    services: tuple[Service, ...]
 
 
 class MadeServices:
     """The services of ServiceEntries, each made anew only if what it is made of changed.
 
     The others are the same objects as in the model before, so that comparing two models costs
-    little where nothing changed.
+    little where nothing changed. The services of a model replace those of the model before: there
+    are as many as it has ServiceEntries.
     """
 
-    def __init__(self) -> None:
-        self._made: dict[tuple[str, str], tuple[_Source, tuple[Service, ...]]] = {}
+    def __init__(
+        self,
+        *,
+        workloads: Mapping[str, tuple[ConfigObject, ...]] | None = None,
+        allocated: Mapping[Key, int] | None = None,
+        export_to: tuple[str, ...] = (),
+        earlier: "MadeServices | None" = None,
+    ) -> None:
+        """Services of these WorkloadEntries, by namespace, and allocated addresses.
+
+        export_to: of services that say nothing of it. earlier: the services of the model before.
+        """
+        self._workloads = {} if workloads is None else workloads
+        self._allocated = {} if allocated is None else allocated
+        self._export_to = export_to
+        self._earlier = {} if earlier is None else earlier._made
+        self._made: dict[tuple[str, str], _Made] = {}
+        self._same_addresses = earlier is not None and earlier._allocated is self._allocated
+        self.count = 0
+        """Of how many ServiceEntries services were made, and not taken over."""
 
     def __len__(self) -> int:
         """Return of how many ServiceEntries there are services."""
         return len(self._made)
 
-    def make(
-        self,
-        item: ConfigObject,
-        spec: ServiceEntrySpec,
-        workloads: tuple[tuple[ConfigObject, WorkloadEntrySpec], ...],
-        mesh_config: MeshConfigSpec,
-        allocated: Mapping[Key, int],
-        *,
-        earlier: "MadeServices",
-    ) -> tuple[Service, ...]:
-        """Return the services of a ServiceEntry, one a host.
-
-        workloads: those of its namespace. earlier: the services of the model before.
-        """
-        source = _Source(
-            spec=spec,
-            labels=item.labels,
-            places=tuple(allocated.get((item.namespace, each.lower())) for each in spec.hosts),
-            workloads=workloads if spec.workload_selector is not None else (),
-            export_to=mesh_config.default_service_export_to,
-        )
-        key = item.namespace, item.name
-        known = earlier._made.get(key)
-        if known is None or known[0] != source:
-            services = services_of(item, spec, source.workloads, mesh_config, allocated)
-            known = source, tuple(services)
+    def make(self, item: ConfigObject, spec: ServiceEntrySpec) -> tuple[Service, ...]:
+        """Return the services of a ServiceEntry, one a host."""
+        namespace = item.namespace
+        key = namespace, item.name
+        known = self._earlier.get(key)
+        workloads: tuple[ConfigObject, ...] = ()
+        if spec.workload_selector is not None:
+            workloads = self._workloads.get(namespace, ())
+        if known is not None and self._same_addresses:
+            source = known.source
+            if (
+                source.item is item
+                and source.workloads == workloads
+                and source.export_to == self._export_to
+            ):
+                self._made[key] = known
+                return known.services
+        places = tuple(self._allocated.get((namespace, each.lower())) for each in spec.hosts)
+        source = _Source(item, spec, places, workloads, self._export_to)
+        if known is None or not _gives_the_same(known.source, source):
+            services = services_of(item, spec, workloads, self._export_to, self._allocated)
+            known = _Made(source, tuple(services))
+            self.count += 1
+        else:
+            known = _Made(source, known.services)
         self._made[key] = known
-        return known[1]
+        return known.services
+
+    def finished(self) -> None:
+        """Forget the services of the model before, which would keep those before it."""
+        self._earlier = {}
+
+
+def _gives_the_same(before: _Source, after: _Source) -> bool:
+    return before.item.labels == after.item.labels and before[1:] == after[1:]
 
 
 def services_of(
     item: ConfigObject,
     spec: ServiceEntrySpec,
-    workloads: Iterable[tuple[ConfigObject, WorkloadEntrySpec]],
-    mesh_config: MeshConfigSpec,
+    workloads: Iterable[ConfigObject],
+    export_to: tuple[str, ...],
     allocated: Mapping[Key, int],
 ) -> Iterable[Service]:
     """Yield the services of a ServiceEntry, one a host."""
@@ -128,7 +184,7 @@ def services_of(
             auto_addresses=auto_addresses(place) if place is not None else (),
             resolution=spec.resolution,
             external=spec.location is Location.MESH_EXTERNAL,
-            export_to=spec.export_to or mesh_config.default_service_export_to,
+            export_to=spec.export_to or export_to,
             subject_alt_names=spec.subject_alt_names,
         )
 
@@ -144,15 +200,17 @@ def _named_by_host(host: str, item: ConfigObject, spec: ServiceEntrySpec) -> tup
 def _endpoints(
     item: ConfigObject,
     spec: ServiceEntrySpec,
-    workloads: Iterable[tuple[ConfigObject, WorkloadEntrySpec]],
+    workloads: Iterable[ConfigObject],
 ) -> tuple[Endpoint, ...]:
     if spec.workload_selector is None:
         return tuple(_endpoint(each, item.namespace, workload=item.name) for each in spec.endpoints)
     wanted = spec.workload_selector.labels.items()
     return tuple(
-        _endpoint(entry, workload.namespace, workload=workload.name, further=workload.labels)
-        for workload, entry in workloads
-        if workload.namespace == item.namespace and wanted <= _labels(workload, entry).items()
+        _endpoint(each.spec, each.namespace, workload=each.name, further=each.labels)
+        for each in workloads
+        if isinstance(each.spec, WorkloadEntrySpec)
+        and each.namespace == item.namespace
+        and wanted <= _labels(each, each.spec).items()
     )
 
 

@@ -4,16 +4,18 @@ Each object is valid by itself, so none of this makes a file wrong, and all othe
 served. Conflicts with the ports of one proxy's own workload are found by the push context.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
 
 from mesh_configfile import FieldPath, Problem
 from mesh_discovery._addresses import is_ip
-from mesh_discovery.config._loader import Snapshot
 from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.config._snapshot import Snapshot
 from mesh_discovery.config.kinds._protocol import Protocol
 from mesh_discovery.config.kinds._service_entry import Resolution, ServiceEntrySpec
-from mesh_discovery.model._model import MeshModel
+from mesh_discovery.model._model import MeshModel, changed_services
 from mesh_discovery.model._services import Service
 from mesh_discovery.plan._outbound import Conflict, Outbound, wanted_listeners
 
@@ -43,10 +45,40 @@ def unreachable(snapshot: Snapshot, model: MeshModel) -> tuple[Problem, ...]:
     return tuple(sorted(set(found)))
 
 
-def judged_by(snapshot: Snapshot, model: MeshModel) -> object:
-    """Return everything that `unreachable` depends on; equal values give equal problems."""
-    entries = tuple(each for each in snapshot.objects if isinstance(each.spec, ServiceEntrySpec))
-    return entries, model.mesh_config.proxy_http_port, _loopback_workloads(model)
+def same_reach(old: MeshModel, new: MeshModel) -> bool:
+    """Tell whether `unreachable` finds the same in both: they differ in endpoints at most.
+
+    Costs what differs, not what the mesh has.
+    """
+    return (
+        _same_but_for_endpoints(old.entries, new.entries)
+        and old.mesh_config.proxy_http_port == new.mesh_config.proxy_http_port
+        and old.mesh_config.default_service_export_to == new.mesh_config.default_service_export_to
+        and _same_loopback_workloads(old, new)
+    )
+
+
+def _same_but_for_endpoints(before: Sequence[ConfigObject], after: Sequence[ConfigObject]) -> bool:
+    if len(before) != len(after):
+        return False
+    pairs = [(old, new) for old, new in zip(before, after, strict=True) if old is not new]
+    return all(_without_endpoints(old) == _without_endpoints(new) for old, new in pairs)
+
+
+def _without_endpoints(item: ConfigObject) -> ConfigObject:
+    if not isinstance(item.spec, ServiceEntrySpec):
+        return item
+    return replace(item, spec=msgspec.structs.replace(item.spec, endpoints=()))
+
+
+def _same_loopback_workloads(old: MeshModel, new: MeshModel) -> bool:
+    changed = changed_services(old, new)
+    return changed.same_order and all(
+        before is not None
+        and after is not None
+        and _loopback_workloads((before,)) == _loopback_workloads((after,))
+        for before, after in changed.pairs.values()
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +207,7 @@ def _addresses_of_one_machine(services: list[_Placed], model: MeshModel) -> Iter
 
     Workloads on loopback addresses are all on one machine. Elsewhere it can't be known before.
     """
-    workloads = _loopback_workloads(model)
+    workloads = _loopback_workloads(model.services)
     for each in services:
         addresses = each.service.virtual_addresses
         tcp = [
@@ -198,12 +230,12 @@ def _addresses_of_one_machine(services: list[_Placed], model: MeshModel) -> Iter
             )
 
 
-def _loopback_workloads(model: MeshModel) -> Mapping[str, str]:
+def _loopback_workloads(services: Iterable[Service]) -> Mapping[str, str]:
     return {
         endpoint.address: endpoint.namespace
-        for service in model.services
+        for service in services
         for endpoint in service.endpoints
-        if endpoint.speaks_mutual_tls and _is_loopback(endpoint.address)
+        if _is_loopback(endpoint.address) and endpoint.speaks_mutual_tls
     }
 
 

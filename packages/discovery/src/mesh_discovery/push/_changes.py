@@ -5,7 +5,7 @@ The kinds of config keys: `ServiceEntry` (host and namespace of a service), `Pee
 endpoints is served now). No keys mean that everything may have changed.
 """
 
-from mesh_discovery.model._model import MeshModel
+from mesh_discovery.model._model import MeshModel, changed_services
 from mesh_discovery.model._services import Service
 from xds_server import ConfigKey, PushRequest
 
@@ -24,10 +24,8 @@ def difference(old: MeshModel | None, new: MeshModel) -> PushRequest | None:
     services: set[ConfigKey] = set()
     addresses: set[ConfigKey] = set()
     incremental = True
-    for key in old.by_key.keys() | new.by_key.keys():
-        before, after = old.by_key.get(key), new.by_key.get(key)
-        if before is after or before == after:
-            continue
+    changed = changed_services(old, new)
+    for key, (before, after) in changed.pairs.items():
         services.add(ConfigKey(SERVICE, key[1], key[0]))
         addresses |= _changed_addresses(before, after)
         if not _only_endpoints_differ(before, after):
@@ -43,7 +41,7 @@ def difference(old: MeshModel | None, new: MeshModel) -> PushRequest | None:
         incremental = False
         triggers.append("config")
     if not services and not policies:
-        if list(old.by_key) == list(new.by_key):
+        if changed.same_order:
             return None
         # Only which of two conflicting services is older.
         return PushRequest(triggers=("service",), reasons=("order of services",))

@@ -10,7 +10,7 @@ from mesh_discovery._problems import ConfigError
 from mesh_discovery.config._last_good import WrongFile
 from mesh_discovery.config._loader import Load
 from mesh_discovery.model._model import MeshModel, build_model
-from mesh_discovery.plan._reachability import judged_by, unreachable
+from mesh_discovery.plan._reachability import same_reach, unreachable
 from mesh_discovery.push._changes import difference
 from mesh_discovery.push._served_context import ServedContext
 from xds_server import PushRequest
@@ -38,7 +38,7 @@ class ConfigStore:
         self.looked_at = self.loaded_at
         self.files = first.files
         self.served = ServedContext(self._model(None))
-        self._judged_by: object = None
+        self._judged: MeshModel | None = None
         self._log_notes()
         self.look_for_unreachable()
 
@@ -117,13 +117,12 @@ class ConfigStore:
         """Find what is served and can't be reached, and log it once for as long as it is so.
 
         Call it after `apply`, in a thread: in a large mesh no push should wait for it.
-        It does nothing unless services changed, or the addresses of this machine's workloads.
+        It does nothing if only endpoints changed, other than on addresses of this machine.
         """
         snapshot, model = self.snapshot, self.served.pending
-        judged = judged_by(snapshot, model)
-        if judged == self._judged_by:
+        before, self._judged = self._judged, model
+        if before is not None and (before is model or same_reach(before, model)):
             return
-        self._judged_by = judged
         found = unreachable(snapshot, model)
         for problem in found:
             if problem not in self.unreachable:

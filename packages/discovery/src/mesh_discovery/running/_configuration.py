@@ -2,11 +2,11 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Hashable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from mesh_discovery._config import DiscoveryConfig
 from mesh_discovery._metrics import Metrics
@@ -21,32 +21,35 @@ from xds_server import PushRequest
 _T = TypeVar("_T")
 
 
+class Notify(Protocol):
+    """The xDS server's `notify`."""
+
+    def __call__(self, request: PushRequest, *, quiet_since: float | None = None) -> None: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadConfiguration:
-    """A configuration that was read and can be followed.
-
-    signature: what the files were like before they were read first.
-    """
+    """A configuration that was read and can be followed."""
 
     store: ConfigStore
     loader: ConfigLoader
-    signature: Hashable
     first: Load
     metrics: Metrics
 
     @asynccontextmanager
     async def following(
-        self, *, notify: Callable[[PushRequest], None], on_loaded: Callable[[], None]
+        self, *, notify: Notify, on_loaded: Callable[[], None]
     ) -> AsyncIterator[None]:
         """Load the files again whenever they change, while the block runs.
 
-        notify: told of what a push has to carry. on_loaded: called after each further reading.
+        notify: told of what a push has to carry, and when the files changed. on_loaded: called
+        after each further reading.
         """
         watching = watching_files(
             self.loader.directory,
             directories=self.first.directories,
             summary=self.loader.signature,
-            seen=self.signature,
+            seen=self.loader.seen,
         )
         async with watching as changes:
             following = self._follow(changes, notify=notify, on_loaded=on_loaded)
@@ -57,20 +60,22 @@ class ReadConfiguration:
         self,
         changes: FileChanges,
         *,
-        notify: Callable[[PushRequest], None],
+        notify: Notify,
         on_loaded: Callable[[], None],
     ) -> None:
         while True:
-            await changes.wait()
-            load = await read_in_thread(self._timed_load, self.loader.directory)
-            self.store.apply(load, notify)
+            change = await changes.wait()
+            reading = partial(self._timed_load, change.entries)
+            load = await read_in_thread(reading, self.loader.directory)
+            self.store.apply(load, partial(notify, quiet_since=change.at))
             await asyncio.to_thread(self.store.look_for_unreachable)
             on_loaded()
-            await changes.follow(load.directories)
+            if load.whole:
+                await changes.follow(load.directories)
 
-    def _timed_load(self) -> Load:
+    def _timed_load(self, changed: Iterable[tuple[str, str]] | None) -> Load:
         started = time.perf_counter()
-        load = self.loader.load()
+        load = self.loader.load(changed)
         self.metrics.config_load_time.observe(time.perf_counter() - started)
         return load
 
@@ -82,12 +87,9 @@ async def read_configuration(config: DiscoveryConfig, *, metrics: Metrics) -> Re
         mesh_config=config.mesh_config,
         allow_unsupported=config.allow_unsupported,
     )
-    signature = await _first(loader.signature, loader)
     first = await _first(loader.load, loader)
     store = ConfigStore(first, metrics=metrics, trust_domain=config.trust_domain)
-    return ReadConfiguration(
-        store=store, loader=loader, signature=signature, first=first, metrics=metrics
-    )
+    return ReadConfiguration(store=store, loader=loader, first=first, metrics=metrics)
 
 
 async def _first(work: Callable[[], _T], loader: ConfigLoader) -> _T:

@@ -1,0 +1,54 @@
+"""A whole configuration whose parts fit together: all objects, oldest first."""
+
+from bisect import insort
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mesh_configfile import Problem
+from mesh_discovery.config._file_content import FileContent
+from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.config.kinds._mesh_config import MeshConfigSpec
+
+_FEW = 100
+"""So many new objects are inserted where they belong; with more, all are sorted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """A whole configuration whose parts fit together."""
+
+    objects: tuple[ConfigObject, ...]
+    mesh_config: MeshConfigSpec
+    notes: tuple[Problem, ...] = ()
+    """Objects and fields that are accepted and have no effect."""
+
+
+def snapshot_of(contents: Sequence[FileContent], *, before: Snapshot | None = None) -> Snapshot:
+    """Return the snapshot of the files' contents; `before` is the last one, to save sorting."""
+    objects = _in_order(
+        [item for each in contents for item in each.objects],
+        before.objects if before is not None else (),
+    )
+    mesh_configs = [each.spec for each in objects if isinstance(each.spec, MeshConfigSpec)]
+    return Snapshot(
+        objects=tuple(objects),
+        mesh_config=mesh_configs[0] if mesh_configs else MeshConfigSpec(),
+        notes=tuple(note for each in contents for note in each.notes),
+    )
+
+
+def _in_order(objects: list[ConfigObject], before: Sequence[ConfigObject]) -> list[ConfigObject]:
+    sorted_before = set(map(id, before))
+    new = [each for each in objects if id(each) not in sorted_before]
+    if len(new) > _FEW:
+        return sorted(objects, key=_age)
+    here = set(map(id, objects))
+    found = [each for each in before if id(each) in here]
+    for each in new:
+        insort(found, each, key=_age)
+    return found
+
+
+def _age(item: ConfigObject) -> tuple[str, str, str, str]:
+    """Oldest first, then by name and namespace, as Istio breaks ties; undated ones are youngest."""
+    return item.created or "9999", item.name, item.namespace, item.kind

@@ -1,0 +1,226 @@
+"""A reading that is told which entries changed gives what a reading of everything gives."""
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable
+from itertools import count
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mesh_configfile import Problem
+from mesh_discovery import ConfigLoader
+from mesh_discovery.model._model import MeshModel, build_model
+from mesh_discovery.plan._reachability import same_reach, unreachable
+
+Entries = Iterable[tuple[str, str]]
+
+
+def entry(name: str, *, address: str = "10.0.0.1", host: str = "") -> str:
+    return (
+        "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\n"
+        f"metadata: {{name: {name}}}\n"
+        f"spec:\n  hosts: [{host or name}.example]\n  resolution: STATIC\n"
+        "  ports: [{number: 80, name: tcp}]\n"
+        f"  endpoints: [{{address: {address}}}]\n"
+    )
+
+
+class Reads:
+    """Reads files, and keeps which."""
+
+    def __init__(self) -> None:
+        self.paths: list[str] = []
+
+    def __call__(self, path: Path) -> bytes:
+        self.paths.append(path.name)
+        return path.read_bytes()
+
+
+@pytest.fixture
+def many(config_dir: Path) -> Path:
+    for number in range(20):
+        (config_dir / f"s{number}.yaml").write_text(entry(f"s{number}"))
+    return config_dir
+
+
+def test_only_what_is_told_is_read(many: Path) -> None:
+    reads = Reads()
+    loader = ConfigLoader(many, read=reads)
+    loader.load()
+    reads.paths.clear()
+    (many / "s3.yaml").write_text(entry("s3", address="10.0.0.9"))
+    (many / "s4.yaml").write_text(entry("s4", address="10.0.0.9"))
+
+    load = loader.load([(str(many), "s3.yaml")])
+
+    assert reads.paths == ["s3.yaml"]
+    assert not load.whole
+    assert loader.signature() != loader.seen()
+    loader.load([(str(many), "s4.yaml")])
+    assert loader.signature() == loader.seen()
+
+
+def test_one_edit_of_many_makes_one_service_and_leaves_the_others_as_they_are(many: Path) -> None:
+    loader = ConfigLoader(many)
+    before = build_model(loader.load().snapshot)
+    assert before.made.count == 20
+    (many / "s3.yaml").write_text(entry("s3", address="10.0.0.9"))
+
+    after = build_model(loader.load([(str(many), "s3.yaml")]).snapshot, before=before)
+
+    assert after.made.count == 1
+    assert [
+        new.name for old, new in zip(before.services, after.services, strict=True) if old is not new
+    ] == ["s3"]
+    assert after.auto_allocated is before.auto_allocated
+
+
+def test_a_file_of_many_documents_reads_the_one_that_changed(config_dir: Path) -> None:
+    file = config_dir / "all.yaml"
+    documents = [entry(f"s{number}") for number in range(20)]
+    file.write_text("---\n".join(documents))
+    loader = ConfigLoader(config_dir)
+    before = build_model(loader.load().snapshot)
+    (known,) = loader._known.values()
+    read = known.reader.documents_read
+    documents[3] = entry("s3", address="10.0.0.9")
+    file.write_text("---\n".join(documents))
+
+    after = build_model(loader.load([(str(config_dir), "all.yaml")]).snapshot, before=before)
+
+    assert known.reader.documents_read == read + 1
+    assert after.made.count == 1
+
+
+def test_drafts_and_other_files_are_not_looked_for(many: Path) -> None:
+    reads = Reads()
+    loader = ConfigLoader(many, read=reads)
+    loader.load()
+    reads.paths.clear()
+    (many / "README").write_text("")
+
+    load = loader.load([(str(many), each) for each in (".s3.yaml.swp", "README", "gone~")])
+
+    assert (reads.paths, load.whole) == ([], False)
+
+
+@pytest.mark.parametrize("name", ["deep", "link.yaml"])
+def test_a_directory_or_a_link_has_everything_looked_at(many: Path, name: str) -> None:
+    loader = ConfigLoader(many)
+    loader.load()
+    if name == "deep":
+        (many / name).mkdir()
+        (many / name / "x.yaml").write_text(entry("x"))
+    else:
+        (many.parent / "x.yaml").write_text(entry("x"))
+        (many / name).symlink_to("../x.yaml")
+
+    load = loader.load([(str(many), name)])
+
+    assert load.whole
+    assert "x" in {each.name for each in load.snapshot.objects}
+
+
+def test_the_mesh_config_is_told_from_what_is_beside_it(many: Path) -> None:
+    mesh = many.parent / "mesh"
+    mesh.write_text("trustDomain: a.b\n")
+    loader = ConfigLoader(many, mesh_config=mesh)
+    loader.load()
+    mesh.write_text("trustDomain: c.d\n")
+    (many.parent / "neighbour").write_text("")
+
+    load = loader.load([(str(many.parent), "mesh"), (str(many.parent), "neighbour")])
+
+    assert not load.whole
+    assert load.snapshot.mesh_config.trust_domain == "c.d"
+    many.rename(many.parent / "away")
+    assert loader.load([(str(many.parent), many.name)]).whole
+
+
+def _files() -> st.SearchStrategy[str]:
+    return st.sampled_from(["a.yaml", "b.yaml", "d/c.yaml", "d/e/f.yml", "z.yaml"])
+
+
+_TEXTS = st.lists(
+    st.builds(
+        entry,
+        st.sampled_from("abc"),
+        address=st.sampled_from(["10.0.0.1", "10.0.0.2", "127.0.0.7"]),
+        host=st.sampled_from(["", "same"]),
+    ),
+    min_size=1,
+    max_size=3,
+).map("---\n".join)
+_CHANGES = st.lists(
+    st.lists(st.tuples(_files(), st.one_of(st.none(), st.just("spec: ["), _TEXTS)), max_size=3),
+    min_size=1,
+    max_size=5,
+)
+
+
+@settings(max_examples=150)
+@given(changes=_CHANGES)
+def test_what_is_told_gives_what_everything_gives(
+    changes: list[list[tuple[str, str | None]]],
+) -> None:
+    """Writing, deleting and making wrong, in any order: told and untold readings are the same."""
+    root = Path(tempfile.mkdtemp()).resolve()
+    seconds = count(100)
+    try:
+        (root / "d" / "e").mkdir(parents=True)
+        now = [0.0]
+        told = ConfigLoader(root, clock=lambda: now[0])
+        untold = ConfigLoader(root, clock=lambda: now[0])
+        told.load()
+        untold.load()
+        models: list[MeshModel] = []
+        found: tuple[Problem, ...] = ()
+        for batch in changes:
+            now[0] = float(next(seconds))
+            entries = _made(root, batch)
+            here, there = told.load(entries), untold.load()
+            assert not here.whole
+            assert (here.snapshot, here.wrong, here.files) == (
+                there.snapshot,
+                there.wrong,
+                there.files,
+            )
+            assert told.seen() == untold.seen() == told.signature()
+            model = build_model(here.snapshot, before=models[-1] if models else None)
+            alone = build_model(there.snapshot)
+            assert [(each.host, each.endpoints) for each in model.services] == [
+                (each.host, each.endpoints) for each in alone.services
+            ]
+            if models and same_reach(models[-1], model):
+                assert unreachable(here.snapshot, model) == found
+            found = unreachable(here.snapshot, model)
+            models.append(model)
+    finally:
+        shutil.rmtree(root)
+
+
+def _made(root: Path, batch: list[tuple[str, str | None]]) -> Entries:
+    for name, text in batch:
+        file = root / name
+        if text is None:
+            file.unlink(missing_ok=True)
+        else:
+            file.write_text(text)
+    return [(str((root / name).parent), Path(name).name) for name, _ in batch]
+
+
+def test_the_order_of_objects_is_that_of_a_sorted_whole(
+    config_dir: Path, replace: Callable[[Path, str], None]
+) -> None:
+    loader = ConfigLoader(config_dir)
+    names = ["m", "c", "x", "a"]
+    for number, name in enumerate(names):
+        dated = entry(name).replace(
+            "}\nspec", f", creationTimestamp: 2026-01-0{9 - number}}}\nspec"
+        )
+        replace(config_dir / f"{name}.yaml", dated)
+        loader.load([(str(config_dir), f"{name}.yaml")] if number else None)
+    assert [each.name for each in loader.load([]).snapshot.objects] == names[::-1]
