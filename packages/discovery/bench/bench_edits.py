@@ -3,7 +3,7 @@
 Run as a script, with the load of another project: `--sidecars PATH` is a program that connects as
 `-n` sidecars to `-addr`, says on a line of JSON when all have their configuration, and answers the
 lines `arm TEXT` and `wait TYPES SECONDS` with when a response with the text came to the first and
-to the last of them. Servers and load have processes of their own, and take turns in one run:
+to the last of them. Servers and load have processes of their own, and alternate in one run:
 
 - the control plane of this checkout, as it is started in production;
 - with `--against PYTHON`, that of the checkout whose interpreter it is;

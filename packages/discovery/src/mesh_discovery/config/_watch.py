@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class Change(NamedTuple):
-    """What is known of a change of the files.
+    """A change of the files, as far as it is known.
 
     entries: the directories' entries that it is of, each a directory and a name; None: any.
     at: when the last file changed, by `time.monotonic`; None when that is not known.
