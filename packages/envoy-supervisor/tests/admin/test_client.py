@@ -65,7 +65,7 @@ async def test_an_answer_that_never_comes_is_given_up() -> None:
         release.set()
 
 
-async def test_a_request_that_is_cancelled_leaves_no_thread_behind() -> None:
+async def test_a_request_that_is_cancelled_leaves_no_connection_behind() -> None:
     asked, left = asyncio.Event(), asyncio.Event()
 
     async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,22 +1,20 @@
 """A client for Envoy's admin interface, over loopback TCP or a Unix socket.
 
-`http.client` in a thread: the calls are few and small, and every asynchronous HTTP client costs
-several megabytes of memory beside each proxy. AdminAnswered are bounded in size and in total time.
+Answers are bounded in size and in total time.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import http.client
 import json
-import socket
-import time
 from urllib.parse import quote
+
+import h11
 
 from envoy_supervisor._address import Address, UnixAddress
 from envoy_supervisor._errors import AdminError
 from envoy_supervisor._json import JSON
+from envoy_supervisor.admin._exchange import exchange
 from envoy_supervisor.admin._stats import parse_stats
 
 MAX_RESPONSE_BYTES = 256 * 1024 * 1024
@@ -107,69 +105,15 @@ class AdminClient:
         return body
 
     async def _request(self, method: str, path: str, *, max_bytes: int) -> tuple[int, bytes]:
-        connection = _Connection(self.address, self._timeout_s)
         try:
-            return await asyncio.to_thread(
-                _exchange, connection, method, path, self._timeout_s, max_bytes
-            )
-        except asyncio.CancelledError:
-            # The event loop waits for its threads when it ends: this one need not wait for Envoy.
-            connection.abort()
-            raise
-        except (OSError, http.client.HTTPException, RuntimeError) as error:
-            # RuntimeError: no thread can be started
+            async with asyncio.timeout(self._timeout_s):
+                return await exchange(self.address, method, path, max_bytes=max_bytes)
+        except TimeoutError as error:
+            raise AdminError(
+                f"{method} {self.address}{path}: timed out: no complete answer within "
+                f"{self._timeout_s:g} s"
+            ) from error
+        except (OSError, h11.ProtocolError) as error:
             raise AdminError(
                 f"{method} {self.address}{path}: {str(error) or type(error).__name__}"
             ) from error
-
-
-def _exchange(
-    connection: _Connection, method: str, path: str, timeout_s: float, max_bytes: int
-) -> tuple[int, bytes]:
-    deadline = time.monotonic() + timeout_s
-    try:
-        connection.request(method, path, headers={"Connection": "close"})
-        response = connection.getresponse()
-        body = bytearray()
-        while chunk := response.read1(65536):
-            body += chunk
-            if len(body) > max_bytes:
-                raise AdminError(
-                    f"{method} {connection.address}{path}: the answer is larger than "
-                    f"{max_bytes} bytes"
-                )
-            # The socket's timeout bounds each read; a trickle is bounded only by this.
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"no complete answer within {timeout_s:g} s")
-        return response.status, bytes(body)
-    finally:
-        connection.close()
-
-
-class _Connection(http.client.HTTPConnection):
-    def __init__(self, address: Address | UnixAddress, timeout_s: float) -> None:
-        super().__init__("localhost", timeout=timeout_s)
-        self.address = address
-        self._timeout_s = timeout_s
-        self._aborted = False
-
-    def abort(self) -> None:
-        """Ends the exchange, now or later. Called from another thread."""
-        self._aborted = True
-        if self.sock is not None:
-            with contextlib.suppress(OSError):  # closed meanwhile
-                self.sock.shutdown(socket.SHUT_RDWR)
-
-    def connect(self) -> None:
-        self._open()
-        if self._aborted:
-            raise ConnectionAbortedError("the caller does not wait any more")
-
-    def _open(self) -> None:
-        match self.address:
-            case Address(host=host, port=port):
-                self.sock = socket.create_connection((host, port), self._timeout_s)
-            case UnixAddress(path=path):
-                self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-                self.sock.settimeout(self._timeout_s)
-                self.sock.connect(str(path))

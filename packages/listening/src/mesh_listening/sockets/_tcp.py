@@ -66,7 +66,9 @@ def _addresses(host: str) -> list[tuple[socket.AddressFamily, str]]:
     if not host:
         both = socket.has_dualstack_ipv6()
         return [(socket.AF_INET6, "")] if both else [(socket.AF_INET, "")]
-    found = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    # A text would load the codec for names of other scripts, and their tables, for digits too.
+    name = host.encode() if host.isascii() else host
+    found = socket.getaddrinfo(name, 0, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     return list(dict.fromkeys((family, str(address[0])) for family, _, _, _, address in found))
 
 

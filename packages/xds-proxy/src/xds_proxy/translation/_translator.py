@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from xds_proxy.protocol._dialect import Dialect
-from xds_proxy.translation._delta_over_sotw import DeltaOverSotw
-from xds_proxy.translation._sotw_over_delta import SotwOverDelta
 
 
 class Translator(Protocol):
@@ -40,6 +38,11 @@ def translator(*, envoy: Dialect, control_plane: Dialect, max_bytes: int) -> Tra
     """
     if envoy.resources_are_wrapped == control_plane.resources_are_wrapped:
         raise ValueError(f"both sides speak {envoy.name}")
+    # Loaded when used: most control planes speak both dialects.
     if envoy.resources_are_wrapped:
+        from xds_proxy.translation._delta_over_sotw import DeltaOverSotw
+
         return DeltaOverSotw()
+    from xds_proxy.translation._sotw_over_delta import SotwOverDelta
+
     return SotwOverDelta(max_bytes=max_bytes)
