@@ -33,6 +33,7 @@ from mesh_listening import (
     listening_on,
 )
 from mesh_listening.acceptors._accepted_peers import by_inner_address
+from mesh_listening.acceptors._inside import Loopback
 from mesh_testkit import all_closed, idle_connections, some_closed, until
 
 
@@ -53,8 +54,8 @@ async def test_the_process_of_a_call_on_a_unix_socket_is_known(socket_path: Path
 
 async def test_the_port_inside_refuses_calls_that_did_not_come_through_the_acceptor() -> None:
     with listening_on("127.0.0.1", 0) as sockets:
-        async with served_by_grpc(sockets, GRPC_LIMITS) as served:
-            host, port = served.inner
+        async with served_by_grpc(sockets, GRPC_LIMITS, on_loopback=True) as served:
+            host, port = served.port
             with pytest.raises(grpc.aio.AioRpcError) as refused:
                 await who_am_i(f"{host}:{port}")
     assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
@@ -180,7 +181,7 @@ async def test_the_servers_last_message_reaches_the_client_though_the_acceptor_c
     with listening_on("127.0.0.1", 0) as sockets, socket.create_server(("127.0.0.1", 0)) as inside:
         inside.setblocking(False)
         async with grpc_acceptor(sockets, name="test", limits=GRPC_LIMITS) as acceptor:
-            with acceptor.forwarding(inside.getsockname()):
+            with acceptor.forwarding(Loopback(*inside.getsockname())):
                 reader, writer = await asyncio.open_connection(*sockets[0].getsockname())
                 writer.write(b"hello")
                 served, _ = await loop.sock_accept(inside)
@@ -264,9 +265,9 @@ async def test_calls_of_every_kind_pass_the_acceptor_and_are_refused_beside_it(
     with listening_on("127.0.0.1", 0) as sockets:
         address = format_address(sockets[0])
         async with served_by_grpc(
-            sockets, GRPC_LIMITS, context=context, handlers=[EveryKind()]
+            sockets, GRPC_LIMITS, context=context, handlers=[EveryKind()], on_loopback=True
         ) as served:
-            host, port = served.inner
+            host, port = served.port
             async with grpc.aio.insecure_channel(f"{host}:{port}") as beside:
                 refused = await every_kind(beside, length=30)
             assert refused[:3] == [grpc.StatusCode.UNAUTHENTICATED] * 3

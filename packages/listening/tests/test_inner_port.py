@@ -1,4 +1,4 @@
-"""The port inside, which any process of the machine can connect to."""
+"""A port inside, on loopback, which any process of the machine can connect to."""
 
 import asyncio
 import contextlib
@@ -22,8 +22,8 @@ async def test_a_thousand_foreign_connections_take_no_room_from_those_through_th
 ) -> None:
     limits = unhurried(UNIX_LIMITS._replace(port=60, peer=30))
     with listening_on("127.0.0.1", 0) as sockets:
-        async with served_by_grpc(sockets, limits) as served:
-            with idle_connections(served.inner, FOREIGN) as held:
+        async with served_by_grpc(sockets, limits, on_loopback=True) as served:
+            with idle_connections(served.port, FOREIGN) as held:
                 for each in held:
                     each.sendall(says)
                 # As many as the acceptor lets one peer have, and all at once.
@@ -42,8 +42,8 @@ async def test_foreign_connections_are_limited_and_an_acceptor_without_room_logs
     monkeypatch.setattr("mesh_listening.limits._limits._FOREIGN_CONNECTIONS", 20)
     limits = unhurried(GRPC_LIMITS._replace(port=20, peer=10))
     with listening_on("127.0.0.1", 0) as sockets:
-        async with served_by_grpc(sockets, limits) as served:
-            with idle_connections(served.inner, 100) as held:
+        async with served_by_grpc(sockets, limits, on_loopback=True) as served:
+            with idle_connections(served.port, 100) as held:
                 for each in held:
                     with contextlib.suppress(ConnectionError):
                         each.sendall(HTTP2_HELLO)
@@ -68,8 +68,8 @@ async def test_foreign_connections_are_limited_and_an_acceptor_without_room_logs
 async def test_silent_foreign_connections_are_ended_after_the_time_of_a_handshake() -> None:
     limits = unhurried(GRPC_LIMITS)._replace(handshake_s=0.3)
     with listening_on("127.0.0.1", 0) as sockets:
-        async with served_by_grpc(sockets, limits) as served:
-            with idle_connections(served.inner, 50) as held:
+        async with served_by_grpc(sockets, limits, on_loopback=True) as served:
+            with idle_connections(served.port, 50) as held:
                 loop = asyncio.get_running_loop()
                 for each in held:
                     each.setblocking(False)

@@ -59,8 +59,8 @@ async def test_another_network_namespace_does_not_reach_the_server_inside() -> N
         "    print(type(error).__name__)"
     )
     with listening_on("127.0.0.1", 0) as sockets:
-        async with served_by_grpc(sockets, GRPC_LIMITS) as served:
-            host, port = served.inner
+        async with served_by_grpc(sockets, GRPC_LIMITS, on_loopback=True) as served:
+            host, port = served.port
             told = await asyncio.to_thread(
                 in_new_network, script, "ip link set lo up", arguments=(host, str(port))
             )
@@ -74,9 +74,9 @@ from callers import served_by_grpc, who_am_i
 from mesh_listening import GRPC_LIMITS, listening_on, format_address
 async def main():
     with listening_on("", 0) as sockets:
-        async with served_by_grpc(sockets, GRPC_LIMITS) as served:
+        async with served_by_grpc(sockets, GRPC_LIMITS, on_loopback=True) as served:
             port = sockets[0].getsockname()[1]
-            print(served.inner[0], await who_am_i(f"[::1]:{port}"))
+            print(served.port.host, await who_am_i(f"[::1]:{port}"))
 asyncio.run(main())
 """
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from mesh_listening import UNIX_LIMITS, AllowedPeers, Reason, grpc_acceptor, listening_at
+from mesh_listening.acceptors._inside import Loopback
 
 TIMES = 3
 CONNECT = """
@@ -42,7 +43,7 @@ async def test_refused_processes_of_one_user_are_logged_once(
         async with grpc_acceptor(
             [listening], name="test", limits=UNIX_LIMITS, allowed=allowed
         ) as acceptor:
-            with acceptor.forwarding(("127.0.0.1", 9)):
+            with acceptor.forwarding(Loopback("127.0.0.1", 9)):
                 for _ in range(TIMES):
                     child = await asyncio.create_subprocess_exec(
                         sys.executable, "-c", CONNECT, str(socket_path)

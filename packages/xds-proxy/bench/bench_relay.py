@@ -136,7 +136,7 @@ async def behind_acceptor(address: str, path: Path) -> None:
             options=[*OPTIONS, *grpc_server.options(UNIX_LIMITS)],
         )
         server.add_generic_rpc_handlers((passing_on(address),))
-        inside = grpc_server.listen_inside(server)
+        inside = stack.enter_context(grpc_server.listen_inside(server))
         await server.start()
         stack.enter_context(acceptor.forwarding(inside))
         print("ready", flush=True)

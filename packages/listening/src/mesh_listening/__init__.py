@@ -8,6 +8,7 @@ they are imported by programs that use these anyway.
 from mesh_listening._errors import ListenError
 from mesh_listening.acceptors._accepted_peers import AcceptedPeer, accepted_peer, disconnect
 from mesh_listening.acceptors._grpc_acceptor import GrpcAcceptor, grpc_acceptor
+from mesh_listening.acceptors._inside import Inside
 from mesh_listening.acceptors._port import Port, PortCounts
 from mesh_listening.acceptors._protocol_acceptor import accepting
 from mesh_listening.limits._limits import (
@@ -66,6 +67,7 @@ __all__ = [
     "disconnect",
     # accepting
     "GrpcAcceptor",
+    "Inside",
     "Port",
     "PortCounts",
     "Reason",

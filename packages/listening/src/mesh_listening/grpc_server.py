@@ -1,11 +1,13 @@
 """The gRPC server behind an acceptor: where it listens, its options, and which calls it refuses.
 
-It listens in plaintext on loopback, so any process of the machine can connect to it. A call is
-answered only on a connection that an acceptor opened.
+It listens in plaintext: on a Unix socket that only the acceptor reaches, or else on loopback, where
+any process of the machine can connect. A call is answered only on a connection that an acceptor
+opened.
 """
 
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 import grpc
@@ -13,6 +15,7 @@ import grpc.aio
 
 from mesh_listening._errors import ListenError
 from mesh_listening.acceptors._accepted_peers import accepted_peer
+from mesh_listening.acceptors._inside import Inside, Loopback, Unnamed, for_a_moment
 from mesh_listening.limits._limits import FILES_PER_GRPC_CONNECTION, ConnectionLimits
 from mesh_listening.sockets._tcp import loopback_host
 
@@ -36,7 +39,7 @@ _MAKERS: "dict[str, Callable[..., Handler]]" = {
 def options(limits: ConnectionLimits) -> list[tuple[str, int]]:
     """Return the options by which gRPC ends idle connections and bounds their number.
 
-    Any process of the machine can connect to the port inside. gRPC can't tell these connections
+    Any process of the machine can connect to a port on loopback. gRPC can't tell these connections
     from the acceptor's, so it accepts as many as the acceptor may have and a part for others.
     """
     fitting = limits.within_open_files(FILES_PER_GRPC_CONNECTION)
@@ -49,11 +52,39 @@ def options(limits: ConnectionLimits) -> list[tuple[str, int]]:
     ]
 
 
-def listen_inside(server: grpc.aio.Server) -> tuple[str, int]:
-    """Let a server, made with `OnlyThroughAcceptor`, listen on loopback; returns host and port.
+@contextmanager
+def listen_inside(server: grpc.aio.Server) -> Iterator[Inside]:
+    """Let a server, made with `OnlyThroughAcceptor`, listen for `GrpcAcceptor.forwarding`.
 
-    Raises ListenError.
+    Leave the block when the server has stopped. Raises ListenError.
     """
+    unnamed = _listen_unnamed(server)
+    if unnamed is None:
+        yield listen_on_loopback(server)
+    else:
+        with closing(unnamed):
+            yield unnamed
+
+
+def _listen_unnamed(server: grpc.aio.Server) -> Unnamed | None:
+    """Let it listen on a Unix socket without a name; None where that can't be.
+
+    It takes a directory for temporary files, `/proc`, and a kernel that goes by it.
+    """
+    try:
+        with for_a_moment() as path:
+            server.add_insecure_port(f"unix:{path}")
+            unnamed = Unnamed(path)
+    except (OSError, RuntimeError):
+        return None
+    if unnamed.works():
+        return unnamed
+    unnamed.close()
+    return None
+
+
+def listen_on_loopback(server: grpc.aio.Server) -> Loopback:
+    """Let a server listen on loopback. Raises ListenError."""
     host = loopback_host()
     address = f"[{host}]:0" if ":" in host else f"{host}:0"
     try:
@@ -61,7 +92,7 @@ def listen_inside(server: grpc.aio.Server) -> tuple[str, int]:
     except RuntimeError as error:
         reason = str(error).partition(";")[0]
         raise ListenError(f"cannot listen on {address}: {reason}") from error
-    return host, port
+    return Loopback(host, port)
 
 
 class OnlyThroughAcceptor(ServerInterceptor):

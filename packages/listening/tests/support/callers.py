@@ -6,7 +6,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -17,10 +17,17 @@ from mesh_listening import (
     AllowedPeers,
     ConnectionLimits,
     GrpcAcceptor,
+    Inside,
     accepted_peer,
     grpc_acceptor,
 )
-from mesh_listening.grpc_server import OnlyThroughAcceptor, listen_inside, options
+from mesh_listening.acceptors._inside import Loopback
+from mesh_listening.grpc_server import (
+    OnlyThroughAcceptor,
+    listen_inside,
+    listen_on_loopback,
+    options,
+)
 from mesh_testkit.certificates import Authority
 
 HTTP2_HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"
@@ -66,9 +73,15 @@ class WhoAmI(BytesHandler):
 class Served:
     """A gRPC server behind an acceptor, and where it listens inside."""
 
-    def __init__(self, acceptor: GrpcAcceptor, inner: tuple[str, int]) -> None:
+    def __init__(self, acceptor: GrpcAcceptor, inside: Inside) -> None:
         self.acceptor = acceptor
-        self.inner = inner
+        self.inside = inside
+
+    @property
+    def port(self) -> Loopback:
+        """The port inside, of a server that listens on loopback."""
+        assert isinstance(self.inside, Loopback)
+        return self.inside
 
 
 @asynccontextmanager
@@ -79,6 +92,7 @@ async def served_by_grpc(
     allowed: AllowedPeers | None = None,
     context: Callable[[], ssl.SSLContext] | None = None,
     handlers: Sequence[BytesHandler] = (),
+    on_loopback: bool = False,
 ) -> AsyncIterator[Served]:
     async with grpc_acceptor(
         sockets, name="test", limits=limits, allowed=allowed, context=context
@@ -88,13 +102,17 @@ async def served_by_grpc(
             interceptors=[OnlyThroughAcceptor()],
             options=options(limits),
         )
-        inner = listen_inside(server)
-        await server.start()
-        try:
-            with acceptor.forwarding(inner):
-                yield Served(acceptor, inner)
-        finally:
-            await server.stop(0.5)
+        with (
+            listen_inside(server)
+            if not on_loopback
+            else nullcontext(listen_on_loopback(server)) as inside
+        ):
+            await server.start()
+            try:
+                with acceptor.forwarding(inside):
+                    yield Served(acceptor, inside)
+            finally:
+                await server.stop(0.5)
 
 
 async def who_am_i(target: str, *, channel: Callable[[str], grpc.aio.Channel] | None = None) -> str:

@@ -1,4 +1,4 @@
-"""Envoy's socket: a gRPC server on loopback, and an acceptor at the socket that accepts for it."""
+"""Envoy's socket: a gRPC server inside, and an acceptor at the socket that accepts for it."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ async def serving_at_socket(
                 interceptors=[grpc_server.OnlyThroughAcceptor()], options=options
             )
             server.add_generic_rpc_handlers(tuple(handlers))
+            inside = stack.enter_context(grpc_server.listen_inside(server))
             stack.push_async_callback(server.stop, _STOP_GRACE_S)
-            inside = grpc_server.listen_inside(server)
         except ListenError as error:
             raise SocketError(str(error)) from error
         await server.start()

@@ -1,1 +1,1 @@
-"""Accepting connections, and serving each by a protocol or by a gRPC server on loopback."""
+"""Accepting connections, and serving each by a protocol or by a gRPC server inside."""

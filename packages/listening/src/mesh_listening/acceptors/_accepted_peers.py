@@ -1,10 +1,10 @@
 """The real peer of a connection to the server inside.
 
-That server listens on loopback and gets its connections from the acceptor, in this process. The
-real peer is kept here under the IP address and port that the acceptor's end is bound to. The kernel
-guarantees that no other socket of this network namespace has the same, and another namespace can't
-reach this loopback. The name of a Unix socket would be no such proof: an abstract name is free in
-every other network namespace, and a path can be bound again in another mount namespace.
+That server gets its connections from the acceptor, in this process. The real peer is kept here
+under the address that the acceptor's end is bound to, which the kernel gives to no other socket of
+this network namespace. Another network namespace can't reach this loopback. It has abstract names
+of its own, the same ones perhaps, but no process there can connect to the Unix socket of the server
+inside, as it has no name (`Unnamed`).
 """
 
 from typing import NamedTuple, Protocol
@@ -40,7 +40,11 @@ by_inner_address: dict[str, AcceptedConnection] = {}
 
 
 def accepted_peer(address: str) -> AcceptedPeer | None:
-    """Return the real peer of `context.peer()`; None for a connection that no acceptor made."""
+    """Return the real peer of `context.peer()`; None for a connection that no acceptor made.
+
+    Only for servers behind an acceptor. On a Unix socket of its own a gRPC server believes the name
+    that a client has given itself, and in another network namespace that may be a name from here.
+    """
     found = _find(address)
     return None if found is None else found.peer
 

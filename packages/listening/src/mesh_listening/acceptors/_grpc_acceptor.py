@@ -1,4 +1,4 @@
-"""Accepts connections for a gRPC server on loopback, and forwards their bytes to it.
+"""Accepts connections for a gRPC server inside, and forwards their bytes to it.
 
 gRPC's own listener has no limit for a peer, no credentials of a Unix peer, and can't make client
 certificates optional. So connections are accepted here, and each is forwarded over a connection of
@@ -18,11 +18,12 @@ from typing import Protocol
 from mesh_listening.acceptors._accepted_peers import AcceptedPeer, by_inner_address
 from mesh_listening.acceptors._connection import Connection
 from mesh_listening.acceptors._deadlines import Deadlines
+from mesh_listening.acceptors._inside import Inside
 from mesh_listening.acceptors._pipe import End, TlsEnd
 from mesh_listening.acceptors._port import Port
 from mesh_listening.limits._limits import FILES_PER_GRPC_CONNECTION, ConnectionLimits
 from mesh_listening.limits._refusals import Reason
-from mesh_listening.sockets._peers import AllowedPeers, as_grpc_prints
+from mesh_listening.sockets._peers import AllowedPeers
 
 log = logging.getLogger("mesh_listening")
 
@@ -54,14 +55,14 @@ class GrpcAcceptor:
         )
         self._context = context
         self._handshake_s = limits.handshake_s
-        self._inner: tuple[str, int] = ("", 0)
+        self._inside: Inside | None = None
         self._links: set[_Link] = set()
         self.stalls = Deadlines[End](limits.stalled_s, lambda end: end.link.stalled())
 
     @contextmanager
-    def forwarding(self, inner: tuple[str, int]) -> Iterator[None]:
-        """While the block runs, accept for the server that listens at `inner`, on loopback."""
-        self._inner = inner
+    def forwarding(self, inside: Inside) -> Iterator[None]:
+        """While the block runs, accept for the server that listens at `inside`."""
+        self._inside = inside
         self.port.start()
         try:
             yield
@@ -143,19 +144,19 @@ class GrpcAcceptor:
         return True
 
     async def _connect_inner(self, link: "_Link") -> None:
-        loop = asyncio.get_running_loop()
-        host, _ = self._inner
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        inner = socket.socket(family, socket.SOCK_STREAM)
+        if self._inside is None:
+            raise OSError("there is no server inside")
+        inner, address = self._inside.bind()
+        # Bound before it is connected: gRPC must not see a connection without its peer.
+        link.register(address)
         try:
-            inner.setblocking(False)
-            inner.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            # Bound before it is connected: gRPC must not see a connection without its peer.
-            inner.bind((host, 0))
-            link.register(as_grpc_prints(*inner.getsockname()[:2]))
             async with asyncio.timeout(_CONNECT_S):
-                await loop.sock_connect(inner, self._inner)
-            await loop.create_connection(lambda: link.inner, sock=inner)
+                await self._inside.connect(inner)
+            loop = asyncio.get_running_loop()
+            if inner.family == socket.AF_UNIX:
+                await loop.create_unix_connection(lambda: link.inner, sock=inner)
+            else:
+                await loop.create_connection(lambda: link.inner, sock=inner)
         except BaseException:
             link.unregister()
             inner.close()

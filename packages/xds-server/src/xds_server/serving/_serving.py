@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from typing import Protocol, TypeVar, cast
 
 import grpc
@@ -14,6 +14,7 @@ import grpc.aio
 import mesh_listening
 from mesh_listening import (
     ConnectionLimits,
+    Inside,
     Port,
     format_address,
     grpc_acceptor,
@@ -106,24 +107,25 @@ async def _grpc_server(
     handlers: Sequence[RpcHandler],
     config: ServerConfig,
     limits: ConnectionLimits,
-) -> AsyncIterator[tuple[str, int]]:
-    """Run a server; yield the address where it listens."""
+) -> AsyncIterator[Inside]:
+    """Run a server; yield where it listens."""
     grpc_server = grpc.aio.server(
         # The server looks at nothing but `service`, whatever the messages are.
         handlers=cast("Sequence[grpc.GenericRpcHandler[bytes, bytes]]", handlers),
         interceptors=[OnlyThroughAcceptor()],
         options=[*_options(config), *options(limits)],
     )
-    try:
+    with ExitStack() as stack:
         try:
-            inside = listen_inside(grpc_server)
-        except mesh_listening.ListenError as error:
-            raise ListenError(str(error)) from error
-        await grpc_server.start()
-        yield inside
-    finally:
-        # Streams never end by themselves, so they are not waited for; other calls are.
-        await asyncio.shield(grpc_server.stop(config.stop_grace_s))
+            try:
+                inside = stack.enter_context(listen_inside(grpc_server))
+            except mesh_listening.ListenError as error:
+                raise ListenError(str(error)) from error
+            await grpc_server.start()
+            yield inside
+        finally:
+            # Streams never end by themselves, so they are not waited for; other calls are.
+            await asyncio.shield(grpc_server.stop(config.stop_grace_s))
 
 
 def _options(config: ServerConfig) -> list[tuple[str, int]]:
