@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 from envoy.config.core.v3 import base_pb2
@@ -14,7 +15,14 @@ from hypothesis import strategies as st
 
 from mesh_protowire import fields
 from xds_server._errors import BadRequest
-from xds_server.protocol._request import Parsed
+from xds_server.protocol._name_runs import (
+    MOST_BYTES,
+    MOST_RUNS,
+    NAME_RUNS,
+    NAME_TAG,
+    NameRuns,
+)
+from xds_server.protocol._request import Parsed, SotwRequest
 from xds_server.protocol._request_messages import parse_delta_message, parse_sotw_message
 from xds_server.protocol._request_parsing import parse_delta, parse_sotw
 
@@ -146,3 +154,78 @@ def _check_alike(
         assert messages & {each.number for each in fields(data)}
     else:
         assert by_hand == by_library
+
+
+_MANY = [f"outbound|80||service-{n}.default.svc.cluster.local" for n in range(50)]
+
+
+@given(
+    lists=st.lists(
+        st.tuples(
+            st.text(max_size=140),
+            st.integers(0, 50),
+            st.integers(0, 50),
+            _names,
+            st.sampled_from(["", "eds", "cds"]),
+            _texts,
+            st.booleans(),
+        ),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_names_that_were_read_before_are_found_as_the_library_reads_them(
+    lists: list[tuple[str, int, int, list[str], str, str, bool]],
+) -> None:
+    for version, start, end, further, type_url, nonce, refused in lists:
+        message = discovery_pb2.DiscoveryRequest(
+            version_info=version,
+            resource_names=[*_MANY[start:end], *further],
+            type_url=type_url,
+            response_nonce=nonce,
+        )
+        if refused:
+            message.error_detail.message = nonce
+        whole = message.SerializeToString()
+        later = discovery_pb2.DiscoveryRequest(resource_names=["later"]).SerializeToString()
+        for data in (whole, whole, whole + later, whole[:-1]):
+            expected = _or_none(parse_sotw_message, data)
+            assert _or_none(parse_sotw, data) == expected
+
+
+def _or_none(parse: Callable[..., Parsed], data: bytes) -> Parsed | None:
+    try:
+        return parse(data, with_node=False)
+    except BadRequest:
+        return None
+
+
+def test_many_names_are_read_once_for_all_acknowledgements() -> None:
+    def acknowledgement(nonce: str, *more: str) -> bytes:
+        request = discovery_pb2.DiscoveryRequest(
+            version_info="1", resource_names=[*_MANY, "once", *more], response_nonce=nonce
+        )
+        return request.SerializeToString()
+
+    parse_sotw(acknowledgement("1"), with_node=False)
+    found = NAME_RUNS.found
+    for nonce in "23":
+        parsed = parse_sotw(acknowledgement(nonce), with_node=False).request
+        assert isinstance(parsed, SotwRequest)
+        assert (parsed.nonce, len(parsed.names)) == (nonce, 51)
+    assert NAME_RUNS.found == found + 2
+    more = parse_sotw(acknowledgement("4", "more"), with_node=False).request
+    assert isinstance(more, SotwRequest)
+    assert "more" in more.names
+    assert NAME_RUNS.found == found + 2
+
+
+def test_few_runs_of_names_are_kept_and_no_very_long_one() -> None:
+    runs = NameRuns()
+    for number in range(MOST_RUNS + 1):
+        runs.keep(bytes([NAME_TAG, 1, number]), 0, 3, frozenset({chr(number)}))
+    assert runs.find(bytes([NAME_TAG, 1, 0]), 0) is None
+    assert runs.find(bytes([NAME_TAG, 1, 1]), 0) == (3, frozenset({"\x01"}))
+    long = bytes([NAME_TAG]) + bytes(MOST_BYTES)
+    runs.keep(long, 0, len(long), frozenset({"long"}))
+    assert runs.find(long, 0) is None

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from sys import intern
 
-from mesh_protowire import Span, WireError, joined, number_of, scan, text, text_of
+from mesh_protowire import Span, WireError, joined, number_of, scan, text, text_of, varint
+from xds_server.protocol._name_runs import NAME_RUNS, NAME_TAG
 from xds_server.protocol._node import Node, node_from_bytes
 from xds_server.protocol._request import (
     NO_VERSIONS,
@@ -24,13 +25,20 @@ from xds_server.protocol._resources_by_name import shared_names
 _MOST_FIELDS = 12
 """A request of more fields is read sooner by the library's parser."""
 
+_SHORTEST_RUN = 512
+"""Bytes of a request that may have names enough to be looked for among those read before."""
+
 _OF_SOTW = frozenset(range(1, 7))
+_AFTER_NAMES = frozenset({4, 5, 6})
+_NAME_TAG = bytes((NAME_TAG,))
 _OF_DELTA = frozenset(range(1, 8))
 _OF_ENTRY = frozenset({1, 2})  # of a map
 
 
 def parse_sotw(data: bytes, *, with_node: bool = True) -> Parsed:
     """Parse a state-of-the-world request. Raises `BadRequest` for other bytes."""
+    if not with_node and len(data) > _SHORTEST_RUN and (parsed := _with_known_names(data)):
+        return parsed
     try:
         found = scan(data, _OF_SOTW, at_most=_MOST_FIELDS)
         return Parsed(
@@ -46,7 +54,10 @@ def parse_sotw(data: bytes, *, with_node: bool = True) -> Parsed:
     except WireError:
         from xds_server.protocol._request_messages import parse_sotw_message
 
-        return parse_sotw_message(data, with_node=with_node)
+        parsed = parse_sotw_message(data, with_node=with_node)
+        if isinstance(parsed.request, SotwRequest) and not with_node:
+            _keep_names(data, parsed.request.names)
+        return parsed
 
 
 def parse_delta(data: bytes, *, with_node: bool = True) -> Parsed:
@@ -70,6 +81,56 @@ def parse_delta(data: bytes, *, with_node: bool = True) -> Parsed:
         from xds_server.protocol._request_messages import parse_delta_message
 
         return parse_delta_message(data, with_node=with_node)
+
+
+def _with_known_names(data: bytes) -> Parsed | None:
+    """Return a request with the names of an earlier one; None for others."""
+    at = _names_begin(data)
+    known = NAME_RUNS.find(data, at) if at is not None else None
+    if known is None:
+        return None
+    end, names = known
+    try:
+        found = scan(data, _OF_SOTW, end, at_most=_MOST_FIELDS)
+        if not found.keys() <= _AFTER_NAMES:
+            return None
+        return Parsed(
+            request=SotwRequest(
+                type_url=intern(text(data, found.get(4))),
+                names=names,
+                version=data[2:at].decode(),
+                nonce=text(data, found.get(5)),
+                error=_error(data, found.get(6)),
+            ),
+            node=None,
+        )
+    except (WireError, UnicodeDecodeError):
+        return None  # The parser then refuses it.
+
+
+def _keep_names(data: bytes, names: frozenset[str]) -> None:
+    """Keep the names of a request, if they stand in one place and are all of it."""
+    at = _names_begin(data)
+    if at is None or len(data) <= _SHORTEST_RUN:
+        return
+    end, size = at, len(data)
+    try:
+        while end < size and data[end] == NAME_TAG:
+            length, end = varint(data, end + 1)
+            end += length
+        if end <= size and 3 not in scan(data, _OF_SOTW, end, size):
+            NAME_RUNS.keep(data, at, end, names)
+    except WireError:
+        return  # It has fields that only the library reads.
+
+
+def _names_begin(data: bytes) -> int | None:
+    """Return where the names begin; None if not after a version alone, shorter than 128 bytes.
+
+    Clients write fields by number: the version, the names, and the rest.
+    """
+    at = 2 + data[1] if data[0] == 0x0A and data[1] < 0x80 else 0
+    return at if data[at : at + 1] == _NAME_TAG else None
 
 
 def _bare_acknowledgement(data: bytes) -> Parsed | None:
