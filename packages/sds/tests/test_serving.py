@@ -1,11 +1,15 @@
 """Every promise over a real socket: with gRPC at the door, and with the check in front of it."""
 
+import asyncio
+from pathlib import Path
+
 import grpc.aio
 import pytest
 from envoy.config.core.v3 import base_pb2
 from envoy.service.discovery.v3 import discovery_pb2
 
-from mesh_sds import SdsServer, TlsCertificate, TrustBundle
+from mesh_listening import listening_at
+from mesh_sds import SdsConfig, SdsServer, TlsCertificate, TrustBundle, serving
 from mesh_sds.testing import FakeSecrets, subscriber
 from xds_server import type_urls
 
@@ -237,3 +241,18 @@ async def test_a_source_that_fails_is_subscribed_to_again_and_nothing_is_lost(
         assert (await stream.read()).secrets == {"default": b"two"}
     assert secrets.subscriptions == 2
     assert "secret source failed, subscribing again" in caplog.messages
+
+
+async def test_a_socket_that_listens_already_is_served_and_stays(
+    socket_dir: Path, secrets: FakeSecrets
+) -> None:
+    secrets.set(ROOTCA=BUNDLE)
+    path = socket_dir / "early"
+    with listening_at(path) as listening:
+        async with subscriber(path) as stream:  # connects before there is a server
+            asked = asyncio.ensure_future(stream.ask("ROOTCA"))
+            async with serving(SdsConfig(socket_path=path), secrets, listening=listening):
+                await asked
+                assert (await stream.read()).secrets == {"ROOTCA": b"roots"}
+        assert path.is_socket()
+    assert not path.exists()

@@ -18,9 +18,9 @@ from mesh_testkit.certificates import Authority, Issued
 from relays import server_credentials
 from upstream_planes import ads, config_for, end_of, exchange
 from xds_proxy import ClientCertificate, UpstreamConfig
-from xds_proxy._errors import UpstreamError
 from xds_proxy.testing import ControlPlane, ControlPlaneStream, control_plane
 from xds_proxy.upstream._control_planes import ControlPlanes, control_planes
+from xds_proxy.upstream._upstream_error import UpstreamError
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ from mesh_testkit.certificates import Authority
 from relays import Messages, RelayStarter, server_credentials
 from upstream_planes import SOON, ads, end_of, exchange, patiently, planes_for, silent_server
 from xds_proxy import FurtherAddress
-from xds_proxy._errors import UpstreamError
 from xds_proxy.testing import control_plane, envoy_stream
 from xds_proxy.upstream._control_planes import ControlPlanes
+from xds_proxy.upstream._upstream_error import UpstreamError
 
 
 def _healthy(planes: ControlPlanes) -> list[bool | None]:

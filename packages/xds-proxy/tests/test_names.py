@@ -18,9 +18,9 @@ from mesh_testkit import PATIENCE_S
 from mesh_testkit.certificates import Authority
 from relays import RelayStarter, server_credentials
 from upstream_planes import ads, exchange, patiently, planes_for, silent_server
-from xds_proxy._errors import UpstreamError
 from xds_proxy.testing import control_plane, envoy_stream
 from xds_proxy.upstream._connecting import interleaved
+from xds_proxy.upstream._upstream_error import UpstreamError
 
 _NAME = "control-plane.example"
 

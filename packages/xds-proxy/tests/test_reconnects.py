@@ -24,8 +24,8 @@ from upstream_planes import (
     planes_for,
     short_lived_connections,
 )
-from xds_proxy._errors import UpstreamError
 from xds_proxy.testing import control_plane
+from xds_proxy.upstream._upstream_error import UpstreamError
 
 
 def _descriptors() -> int:

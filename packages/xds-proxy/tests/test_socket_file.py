@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import stat
@@ -9,8 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Unpack
 
+import grpc.aio
 import pytest
 
+from mesh_listening import listening_at
+from mesh_testkit import PATIENCE_S
 from relays import UpstreamSettings
 from xds_proxy import ConfigError, RelayConfig, SocketError, UpstreamConfig, relaying
 
@@ -125,3 +129,16 @@ async def test_bad_metadata_is_refused_at_the_start(
     with pytest.raises(ConfigError, match="header"):
         async with relaying(_config(socket_dir / "XDS", metadata=metadata)):
             pass
+
+
+async def test_a_socket_that_listens_already_is_served_and_stays(socket_dir: Path) -> None:
+    path = socket_dir / "XDS"
+    with listening_at(path) as listening:
+        async with grpc.aio.insecure_channel(f"unix:{path}") as early:
+            ready = asyncio.ensure_future(early.channel_ready())
+            await asyncio.sleep(0)  # its connection waits
+            async with relaying(_config(path), listening=listening), asyncio.timeout(PATIENCE_S):
+                await ready
+        assert listening.fileno() >= 0
+        assert path.is_socket()
+    assert not path.exists()

@@ -1,7 +1,8 @@
 """The agent: starts its parts in order, watches them, and stops them in reverse.
 
-Reading order is start order. Envoy is started last and drained first, while everything it
-depends on still answers.
+Reading order is start order, but for Envoy: its process is started before all parts, and before
+this module is loaded, and waits for the parts that it depends on. It is drained first, while
+these still answer.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ import envoy_supervisor
 import xds_proxy
 from mesh_agent._common_start import Conditions, common_start
 from mesh_agent._config import AgentConfig
+from mesh_agent._envoy_start import StartedEnvoy, envoy_started
 from mesh_agent._envoy_watches import watching
 from mesh_agent._errors import EnvoyEnded
 from mesh_agent._interceptors import interceptors
@@ -22,7 +24,6 @@ from mesh_agent.application._application_life import ApplicationLife, applicatio
 from mesh_agent.dns._dns_server import dns_server
 from mesh_agent.envoy._adaptation import EnvoyAdapter
 from mesh_agent.envoy._listener_changes import ListenerChanges
-from mesh_agent.envoy._machine_place import machine_place
 from mesh_agent.envoy._restarts import Restarts, obstacle_to_restart
 from mesh_agent.health._health_reports import health_reports
 from mesh_agent.identity._learned_roots import CONFIGURATION, further_roots
@@ -54,12 +55,24 @@ async def run(
     Raises `EnvoyEnded` if Envoy ends by itself, `StopOverdue`, `ApplicationNotStarted`,
     `NoSuchProcess`, and the parts' own errors if one can't start.
     """
+    async with envoy_started(config) as started:
+        return await run_beside(started, config, conditions=conditions, stop_began=stop_began)
+
+
+async def run_beside(
+    started: StartedEnvoy,
+    config: AgentConfig,
+    *,
+    conditions: Conditions | None = None,
+    stop_began: StopBegan | None = None,
+) -> int:
+    """Do what `run` does, with an Envoy that was started; it has stopped afterwards."""
     async with (
         stop_deadline(stop_limit(config), stop_began) as begin_stop,
         AsyncExitStack() as stack,
     ):
         try:
-            life = await _run_until_stopped(config, stack, conditions)
+            life = await _run_until_stopped(started, config, stack, conditions)
         finally:
             begin_stop()
     log.info("agent stopped", extra={"exit_status": life.exit_status})
@@ -67,18 +80,24 @@ async def run(
 
 
 async def _run_until_stopped(
-    config: AgentConfig, stack: AsyncExitStack, conditions: Conditions | None
+    started: StartedEnvoy,
+    config: AgentConfig,
+    stack: AsyncExitStack,
+    conditions: Conditions | None,
 ) -> ApplicationLife:
-    place = await stack.enter_async_context(machine_place(config.place))
+    envoy = started.envoy
     start = await stack.enter_async_context(common_start(config, conditions))
     envoy_ready = start.readiness.register("envoy")
     learned = start.learned_roots
-    secrets = await stack.enter_async_context(workload_secrets(config, learned))
+    secrets = await stack.enter_async_context(
+        workload_secrets(config, learned, listening=started.secrets)
+    )
     certificates = secrets.certificates if isinstance(secrets, OwnSecrets) else None
     await stack.enter_async_context(certificate_condition(certificates, start.certificate_ready))
     dns = await stack.enter_async_context(dns_server(config.names, start.readiness))
     wasm = await stack.enter_async_context(wasm_filters(config.wasm))
     listener_changes = ListenerChanges()
+    stack.enter_context(listener_changes.told_to(envoy))
     adapter = EnvoyAdapter() if config.adapt_to_envoy else None
     relay = await stack.enter_async_context(
         xds_proxy.relaying(
@@ -88,20 +107,20 @@ async def _run_until_stopped(
             rewriters=tuple(each for each in (wasm, adapter) if each is not None),
             further_roots=further_roots(learned, CONFIGURATION),
             own_certificate=own_certificate(secrets),
+            listening=started.configuration,
         )
     )
     if wasm is not None:
         wasm.on_recovered(relay.rewrite_again)
     await stack.enter_async_context(debug_tap(relay.ask, config.status.debug_tap_port))
-    envoy = await stack.enter_async_context(envoy_supervisor.running(place.applied(config.envoy)))
-    stack.enter_context(listener_changes.told_to(envoy))
+    stack.push_async_callback(started.stop)
     stack.enter_context(reopening_access_logs(envoy))
     restarts = Restarts(
         envoy,
         config.envoy,
         config.bootstrap_files,
         obstacle=partial(obstacle_to_restart, relay, config.bootstrap_files),
-        amended=place.applied,
+        amended=started.place.applied,
     )
     if config.bootstrap_files.paths:
         await stack.enter_async_context(in_background(restarts.follow(), name="bootstrap-files"))

@@ -24,8 +24,8 @@ import mesh_sds
 import mesh_status_server
 import xds_proxy
 from istio_settings import Told
-from mesh_agent._agent import run
 from mesh_agent._config import AgentConfig, load_config
+from mesh_agent._envoy_start import envoy_started
 from mesh_agent._errors import (
     ApplicationNotStarted,
     BootstrapNotWritten,
@@ -35,7 +35,6 @@ from mesh_agent._errors import (
     NoSuchProcess,
     StopOverdue,
 )
-from mesh_agent._proxyless import run_without_envoy
 from mesh_agent.config._flags import Flags
 from mesh_agent.identity._gateway_credentials import with_gateway_credentials
 from mesh_agent.logs._reopening import survive_reopen_signal
@@ -63,9 +62,6 @@ def main(flags: Flags) -> int:
     _tell(config.effective.told)
     # As injection would have it; Envoy and the libraries read some of them.
     os.environ.update(config.metadata_variables)
-    gc.collect()
-    gc.freeze()  # modules imported by now stay; the collector need not look at them again
-    gc.enable()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_run(config))
@@ -93,8 +89,22 @@ def main(flags: Flags) -> int:
 
 async def _run(config: AgentConfig) -> int:
     if config.grpc_bootstrap is not None:
+        from mesh_agent._proxyless import run_without_envoy
+
+        _keep_what_is_loaded()
         return await run_without_envoy(config, config.grpc_bootstrap, stop_began=_end_when_overdue)
-    return await run(await with_gateway_credentials(config), stop_began=_end_when_overdue)
+    config = await with_gateway_credentials(config)
+    async with envoy_started(config) as started:
+        from mesh_agent._agent import run_beside  # gRPC and all parts, while Envoy loads itself
+
+        _keep_what_is_loaded()
+        return await run_beside(started, config, stop_began=_end_when_overdue)
+
+
+def _keep_what_is_loaded() -> None:
+    """Modules imported by now stay; the collector, off until now, need not look at them again."""
+    gc.freeze()
+    gc.enable()
 
 
 def _limit_core_files(*, allowed: bool) -> None:

@@ -13,7 +13,7 @@ from mesh_agent import AgentConfig, ConfigError
 from mesh_agent.envoy._machine_place import MachinePlace, machine_place
 from mesh_platform import Platform
 from mesh_platform.testing import aws_server, gcp_server, listening, metadata_server
-from mesh_testkit import until
+from mesh_testkit import PATIENCE_S, until
 
 Load = Callable[..., AgentConfig]
 
@@ -156,3 +156,36 @@ def test_a_kept_answer_that_is_none_is_left_out(load: Load, workload: Path, cont
 def test_a_mistake_is_one_sentence(load: Load, environ: dict[str, str], complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
         load(environ)
+
+
+async def test_the_first_envoy_waits_for_an_answer_that_comes_at_once(load: Load) -> None:
+    async with metadata_server(aws_server()) as server:
+        config = load(on_aws(server.address))
+        async with machine_place(config.place) as place:
+            await place.wait_first_answer(PATIENCE_S)
+            envoy = place.applied(config.envoy)
+            await until(config.place.remembered.exists, what="the answer is kept")
+    assert bootstrap(envoy).locality.zone == "eu-west-1b"
+
+
+@pytest.mark.parametrize("cloud", ["none", "gone", "known"])
+async def test_no_envoy_waits_for_an_answer_that_does_not_come_or_is_known(
+    load: Load, free_port: Callable[[], int], cloud: str
+) -> None:
+    environ = {
+        "none": {"CLOUD_PLATFORM": "none"},
+        "gone": on_aws(f"127.0.0.1:{free_port()}"),
+        "known": {"GCP_METADATA": "shop|1234|main|europe-west1-b"},
+    }[cloud]
+    async with machine_place(load(environ).place) as place, asyncio.timeout(PATIENCE_S):
+        await place.wait_first_answer(timeout_s=10 * PATIENCE_S)
+
+
+async def test_a_cloud_that_hangs_is_waited_for_a_bounded_time(load: Load) -> None:
+    async def hang(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+        await reader.read()
+        await asyncio.sleep(3600)
+
+    async with listening(hang) as address, machine_place(load(on_aws(address)).place) as place:
+        await place.wait_first_answer(timeout_s=0.01)
+        assert not place.is_known

@@ -21,27 +21,27 @@ from certclient._errors import (
     SigningRefused,
     SourceUnavailable,
 )
-from certclient.authorities._authority import CertificateAuthority, RetryingAuthority
-from certclient.feed._certificates import CertificateChanges, Certificates, RotationStatus
-from certclient.files._file_certificates import FilesConfig, follow_files, mounted_files
-from certclient.files._file_secrets import FileSecrets, FileStatus, file_secrets
-from certclient.files._output_files import OutputFilesConfig, output_files, write_files
-from certclient.files._secret_names import FileSecretsConfig
-from certclient.files._secret_reader import FileState
-from certclient.files._stored_certificate import CertificateFile, StoredCertificate, stored
-from certclient.rotation._rotation import keep_fresh
+from certclient.authorities._istio_ca_config import IstioCaConfig
+from certclient.files._files_config import FilesConfig, mounted_files
 from certclient.rotation._rotation_config import RotationConfig
-from certclient.rotation._schedule import renewal_time
-from certclient.rotation._taking_up import EarlierCertificate
-from certclient.tls._trust_bundle import TrustConfig, TrustingCertificates, with_trust
-from certclient.x509._certificate import Certificate
-from certclient.x509._keys import KeyEncoding, KeyType
-from certclient.x509._pem import KeyPair, RevocationLists, Roots
+from certclient.tls._trust_config import TrustConfig
+from certclient.x509._key_types import KeyEncoding, KeyType
 from mesh_identity import SYSTEM, InvalidSpiffeId, SpiffeId, SystemRoots
 
 if TYPE_CHECKING:
-    from certclient.authorities._istio_ca import IstioCaConfig, istio_ca
+    from certclient.authorities._authority import CertificateAuthority, RetryingAuthority
+    from certclient.authorities._istio_ca import istio_ca
     from certclient.authorities._workload_api import WorkloadApiConfig, follow_workload_api
+    from certclient.feed._certificates import CertificateChanges, Certificates, RotationStatus
+    from certclient.files._file_certificates import follow_files
+    from certclient.files._file_secrets import FileSecrets, FileStatus, file_secrets
+    from certclient.files._output_files import OutputFilesConfig, output_files, write_files
+    from certclient.files._secret_names import FileSecretsConfig
+    from certclient.files._secret_reader import FileState
+    from certclient.files._stored_certificate import CertificateFile, StoredCertificate, stored
+    from certclient.rotation._rotation import keep_fresh
+    from certclient.rotation._schedule import renewal_time
+    from certclient.rotation._taking_up import EarlierCertificate
     from certclient.tls._authorization import (
         Authorize,
         authorize_ids,
@@ -54,6 +54,9 @@ if TYPE_CHECKING:
         grpc_channel,
         grpc_server_credentials,
     )
+    from certclient.tls._trust_bundle import TrustingCertificates, with_trust
+    from certclient.x509._certificate import Certificate
+    from certclient.x509._pem import KeyPair, RevocationLists, Roots
 
 __all__ = [
     # identity
@@ -128,10 +131,29 @@ __all__ = [
 ]
 
 _LOADED_WHEN_USED = {
-    "IstioCaConfig": "authorities._istio_ca",
+    "CertificateAuthority": "authorities._authority",
+    "RetryingAuthority": "authorities._authority",
     "istio_ca": "authorities._istio_ca",
     "WorkloadApiConfig": "authorities._workload_api",
     "follow_workload_api": "authorities._workload_api",
+    "CertificateChanges": "feed._certificates",
+    "Certificates": "feed._certificates",
+    "RotationStatus": "feed._certificates",
+    "follow_files": "files._file_certificates",
+    "FileSecrets": "files._file_secrets",
+    "FileStatus": "files._file_secrets",
+    "file_secrets": "files._file_secrets",
+    "OutputFilesConfig": "files._output_files",
+    "output_files": "files._output_files",
+    "write_files": "files._output_files",
+    "FileSecretsConfig": "files._secret_names",
+    "FileState": "files._secret_reader",
+    "CertificateFile": "files._stored_certificate",
+    "StoredCertificate": "files._stored_certificate",
+    "stored": "files._stored_certificate",
+    "keep_fresh": "rotation._rotation",
+    "renewal_time": "rotation._schedule",
+    "EarlierCertificate": "rotation._taking_up",
     "Authorize": "tls._authorization",
     "authorize_ids": "tls._authorization",
     "authorize_namespace": "tls._authorization",
@@ -141,6 +163,12 @@ _LOADED_WHEN_USED = {
     "grpc_authorizer": "tls._grpc_credentials",
     "grpc_channel": "tls._grpc_credentials",
     "grpc_server_credentials": "tls._grpc_credentials",
+    "TrustingCertificates": "tls._trust_bundle",
+    "with_trust": "tls._trust_bundle",
+    "Certificate": "x509._certificate",
+    "KeyPair": "x509._pem",
+    "RevocationLists": "x509._pem",
+    "Roots": "x509._pem",
 }
 
 if not TYPE_CHECKING:  # a type checker would accept any name

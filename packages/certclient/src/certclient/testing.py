@@ -17,7 +17,8 @@ from certclient.authorities._fake_istio_ca import FakeIstioCa, fake_istio_ca
 from certclient.authorities._fake_workload_api import FakeWorkloadApi, fake_workload_api
 from certclient.x509._acceptance import accept
 from certclient.x509._certificate import Certificate
-from certclient.x509._keys import KeyEncoding, KeyType, new_private_key, signing_request
+from certclient.x509._key_types import KeyEncoding, KeyType
+from certclient.x509._keys import new_private_key, signing_request
 from mesh_identity import SpiffeId
 from mesh_lifecycle import Clock, SystemClock
 

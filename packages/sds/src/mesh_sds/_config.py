@@ -6,6 +6,9 @@ from pathlib import Path
 from mesh_listening import UNIX_LIMITS, AllowedPeers, ConnectionLimits
 from mesh_sds.secrets._private_key_provider import PrivateKeyProvider
 
+DEFAULT_SOCKET_NAME = "socket"
+"""The name that is ours to serve; any other is set because another process serves it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SdsConfig:

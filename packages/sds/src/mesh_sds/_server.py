@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import socket
 import stat
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -152,10 +153,15 @@ class SdsServer:
 
 @asynccontextmanager
 async def serving(
-    config: SdsConfig, source: SecretSource, *, registry: "CollectorRegistry | None" = None
+    config: SdsConfig,
+    source: SecretSource,
+    *,
+    registry: "CollectorRegistry | None" = None,
+    listening: socket.socket | None = None,
 ) -> AsyncIterator[SdsServer]:
     """Serve the source's secrets on the Unix socket until the block is left.
 
+    listening: a socket that listens at `config.socket_path` already; the caller closes it.
     Raises SocketUnusable when the path can't hold the socket, SdsError when peers can't be checked.
     """
     _check_supported(config)
@@ -193,7 +199,7 @@ async def serving(
             from mesh_sds._metrics import register
 
             stack.callback(register(registry, running._counts))
-        running._port = await stack.enter_async_context(_listening(config, server))
+        running._port = await stack.enter_async_context(_listening(config, server, listening))
         _warn_of_open_directory(config)
         await stack.enter_async_context(_running(pusher, source))
         yield running
@@ -218,10 +224,16 @@ def _check_supported(config: SdsConfig) -> None:
 
 @asynccontextmanager
 async def _listening(
-    config: SdsConfig, server: XdsServer[PeerCredentials | None]
+    config: SdsConfig,
+    server: XdsServer[PeerCredentials | None],
+    listening: socket.socket | None,
 ) -> AsyncIterator[Port]:
     listener = UnixListener(
-        path=config.socket_path, mode=config.socket_mode, allow=config.allow, limits=config.limits
+        path=config.socket_path,
+        mode=config.socket_mode,
+        allow=config.allow,
+        limits=config.limits,
+        listening=listening,
     )
     served = xds_server.serving(server, [listener], extra_handlers=[FetchHandler(server)])
     async with AsyncExitStack() as stack:

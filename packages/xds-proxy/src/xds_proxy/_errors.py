@@ -6,8 +6,6 @@ one beyond a bound of the relay's own.
 
 from __future__ import annotations
 
-import grpc
-
 
 class XdsProxyError(Exception):
     """Root of every error this package raises, but `WireError`."""
@@ -39,15 +37,3 @@ class NotConnected(XdsProxyError):
 
 class NoAnswer(XdsProxyError):
     """The control plane has not answered a question in time."""
-
-
-class UpstreamError(XdsProxyError):
-    """No stream to the control plane could be opened.
-
-    `reason` is a part of a sentence, for a log line; `code` is the status that Envoy's stream gets.
-    """
-
-    def __init__(self, reason: str, *, code: grpc.StatusCode = grpc.StatusCode.UNAVAILABLE) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.code = code

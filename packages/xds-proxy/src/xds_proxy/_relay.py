@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
@@ -158,6 +159,7 @@ async def relaying(
     accepted: AcceptedResponses | None = None,
     further_roots: FurtherRoots | None = None,
     own_certificate: OwnCertificate | None = None,
+    listening: socket.socket | None = None,
     clock: Clock | None = None,
 ) -> AsyncIterator[Relay]:
     """Serve Envoy's ADS socket for as long as the block runs; the socket file is gone afterwards.
@@ -170,6 +172,8 @@ async def relaying(
     own_certificate: returns the workload's own certificate, which is shown to the control plane
         where the token is missing, has expired or was refused, and no other certificate is
         configured.
+    listening: a socket that listens at `config.socket_path` already, so that an Envoy can have
+        connected; the caller closes it, and removes the file.
 
     The control plane is first called when Envoy calls, so it need not be reachable at the start.
 
@@ -228,7 +232,7 @@ async def relaying(
         await stack.enter_async_context(bounds.watched())
         releasing = in_background(memory.run(), name="xds-proxy: memory of large messages")
         await stack.enter_async_context(releasing)
-        serving = serving_at_socket(config, handlers, stop=streams.stop)
+        serving = serving_at_socket(config, handlers, stop=streams.stop, listening=listening)
         port = await stack.enter_async_context(serving)
         log.info("serving xDS to Envoy", extra={"socket": str(config.socket_path)})
         yield Relay(around, streams, planes=planes, saved=saved, port=port)

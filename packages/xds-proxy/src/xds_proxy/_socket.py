@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
@@ -21,16 +22,19 @@ async def serving_at_socket(
     handlers: Sequence[grpc.GenericRpcHandler[bytes, bytes]],
     *,
     stop: Callable[[], Awaitable[None]],
+    listening: socket.socket | None = None,
 ) -> AsyncIterator[Port]:
     """Serve for as long as the block runs; yields the port that counts the connections.
 
-    stop: ends the calls that go on, before the server stops. Raises SocketError.
+    stop: ends the calls that go on, before the server stops. listening: listens at the path
+    already, and stays open. Raises SocketError.
     """
     path, limits = config.socket_path, config.limits
     options = _server_options(config.max_message_bytes) + grpc_server.options(limits)
     async with AsyncExitStack() as stack:
         try:
-            listening = stack.enter_context(listening_at(path, mode=config.socket_mode))
+            if listening is None:
+                listening = stack.enter_context(listening_at(path, mode=config.socket_mode))
             acceptor = await stack.enter_async_context(
                 grpc_acceptor([listening], name=f"unix:{path}", limits=limits)
             )

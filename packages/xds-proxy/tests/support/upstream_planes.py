@@ -20,11 +20,11 @@ from mesh_lifecycle import Backoff
 from mesh_testkit import PATIENCE_S
 from relays import Messages
 from xds_proxy import FurtherAddress, UpstreamConfig
-from xds_proxy._errors import UpstreamError
 from xds_proxy.protocol._dialect import STATE_OF_THE_WORLD
 from xds_proxy.testing import ControlPlane, ControlPlaneStream
 from xds_proxy.upstream._call import ControlPlaneCall
 from xds_proxy.upstream._control_planes import ControlPlanes, control_planes
+from xds_proxy.upstream._upstream_error import UpstreamError
 
 SOON = Backoff(initial_s=0.05, maximum_s=0.05, multiplier=1.0, jitter=0.0)
 RARELY = Backoff(initial_s=3600, maximum_s=3600, multiplier=1.0, jitter=0.0)

@@ -3,13 +3,14 @@
 from pathlib import Path
 
 from istio_settings import ProxyConfig, Settings
+from mesh_sds import DEFAULT_SOCKET_NAME
 
 _SDS_DIRECTORY = "./var/run/secrets/workload-spiffe-uds"
 _GATEWAY_CREDENTIALS = "./var/run/secrets/credential-uds/socket"
 
 
 def sds_socket(settings: Settings) -> Path:
-    name = settings.text("WORKLOAD_IDENTITY_SOCKET_FILE", "socket")
+    name = settings.text("WORKLOAD_IDENTITY_SOCKET_FILE", DEFAULT_SOCKET_NAME)
     if name != Path(name).name:
         settings.problems.append(
             f"WORKLOAD_IDENTITY_SOCKET_FILE is {name!r}, it must be the name of a file in "

@@ -1,13 +1,15 @@
-"""Tells Envoy where its machine is, as the cloud says; Envoy's start never waits for it.
+"""Tells Envoy where its machine is, as the cloud says.
 
-An Envoy that starts before the answer starts without: its node can't change while it runs. The next
-one has it, and the agent's next run has it from the beginning.
+The agent's first Envoy waits a moment for the answer, which takes some milliseconds. An Envoy that
+starts before the answer starts without: its node can't change while it runs. The next one has it,
+and the agent's next run has it from the beginning.
 """
 
+import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,6 +22,8 @@ from mesh_platform import Platform
 
 log = logging.getLogger(__name__)
 
+_LONGEST_WAIT_S = 0.1
+
 
 class MachinePlace:
     """The machine's place, as far as it is known."""
@@ -27,6 +31,22 @@ class MachinePlace:
     def __init__(self, known: Platform | None) -> None:
         self._platform = known
         self._used = False
+        self._answered = asyncio.Event()
+
+    @property
+    def is_known(self) -> bool:
+        return self._platform is not None
+
+    async def wait_first_answer(self, timeout_s: float = _LONGEST_WAIT_S) -> None:
+        """Wait until the place is known, or the cloud has failed to tell; at most that long."""
+        if not self.is_known:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(timeout_s):
+                    await self._answered.wait()
+
+    def asked(self) -> None:
+        """The cloud has answered, or does not."""
+        self._answered.set()
 
     def applied(self, envoy: EnvoyConfig) -> EnvoyConfig:
         """Returns the configuration of an Envoy that starts now.
@@ -65,6 +85,7 @@ async def machine_place(config: PlaceConfig) -> AsyncIterator[MachinePlace]:
     """Ask the cloud while the block runs; yields at once."""
     place = MachinePlace(config.known)
     if config.provider is None:
+        place.asked()
         yield place
         return
     async with in_background(_ask(config, place), name="machine-place"):
@@ -73,8 +94,6 @@ async def machine_place(config: PlaceConfig) -> AsyncIterator[MachinePlace]:
 
 async def _ask(config: PlaceConfig, place: MachinePlace) -> None:
     """Ask once, then wait to be cancelled."""
-    import asyncio
-
     from mesh_platform import MetadataAddress, MetadataServers, NoMetadata, detect
 
     servers = MetadataServers()._replace(
@@ -85,9 +104,12 @@ async def _ask(config: PlaceConfig, place: MachinePlace) -> None:
             platform = await detect(config.provider, servers=servers)
         except NoMetadata as error:
             log.warning("the machine's place is not known", extra={"reason": str(error)})
+            place.asked()
         else:
             platform = platform._replace(metadata={**platform.metadata, **dict(config.extra)})
-            if place.found(platform):
+            differs = place.found(platform)
+            place.asked()
+            if differs:
                 await _remember(config.remembered, platform)
     await asyncio.Event().wait()
 

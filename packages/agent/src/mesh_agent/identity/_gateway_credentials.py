@@ -5,6 +5,7 @@ Envoy asks for them at that process's socket, as in Istio.
 """
 
 import logging
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from msgspec import structs
 import envoy_supervisor
 import mesh_sds
 from mesh_agent._config import AgentConfig
+from mesh_listening import ListenError, SocketFile, inspect_socket_path
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +32,9 @@ async def with_gateway_credentials(config: AgentConfig) -> AgentConfig:
 
 
 async def _is_served(path: Path) -> bool:
+    with suppress(ListenError):  # told below
+        if inspect_socket_path(path) in (SocketFile.ABSENT, SocketFile.DEAD):
+            return False  # without loading gRPC, which asks a server
     try:
         return isinstance(await mesh_sds.probe(path), mesh_sds.ForeignSocket)
     except mesh_sds.SdsError as error:

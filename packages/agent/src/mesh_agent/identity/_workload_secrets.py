@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -85,14 +86,18 @@ class ForeignSecrets(msgspec.Struct, frozen=True, kw_only=True):
 
 @asynccontextmanager
 async def workload_secrets(
-    config: AgentConfig, learned: LearnedRoots | None = None
+    config: AgentConfig,
+    learned: LearnedRoots | None = None,
+    *,
+    listening: socket.socket | None = None,
 ) -> AsyncIterator[OwnSecrets | ForeignSecrets]:
     """Serve the secrets socket while the block runs, unless another process serves it already.
 
+    listening: a socket of ours that listens there, which settles that.
     Raises `mesh_sds.SdsError` when the socket can be neither served nor used.
     """
     path = config.secrets.socket_path
-    choice = await mesh_sds.choose_socket(path.parent, path.name)
+    choice = None if listening else await mesh_sds.choose_socket(path.parent, path.name)
     if isinstance(choice, mesh_sds.ForeignSocket):
         log.info(
             "the workload certificate is served by another process",
@@ -104,7 +109,9 @@ async def workload_secrets(
         fresh_certificates(config, learned) as own,
         file_secrets(config.output) as files,
         mesh_sds.serving(
-            config.secrets, NamedSecrets(CertificateSecrets(own.certificates), files)
+            config.secrets,
+            NamedSecrets(CertificateSecrets(own.certificates), files),
+            listening=listening,
         ) as server,
         forgetting_unwatched(files, server),
     ):

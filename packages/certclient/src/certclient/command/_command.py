@@ -17,12 +17,14 @@ from certclient.authorities._workload_api import WorkloadApiConfig, follow_workl
 from certclient.command._hooks import run_hooks
 from certclient.command._options import AuthoritySource, CommandConfig, Source, parse
 from certclient.feed._certificates import Certificates, RotationStatus
-from certclient.files._file_certificates import FilesConfig, follow_files
+from certclient.files._file_certificates import follow_files
+from certclient.files._files_config import FilesConfig
 from certclient.files._output_files import write_files_in_thread, write_until_done
 from certclient.files._stored_certificate import OutputFiles
 from certclient.rotation._rotation import keep_fresh
 from certclient.rotation._taking_up import EarlierCertificate
-from certclient.tls._trust_bundle import TrustConfig, TrustingCertificates, with_trust
+from certclient.tls._trust_bundle import TrustingCertificates, with_trust
+from certclient.tls._trust_config import TrustConfig
 from certclient.x509._certificate import Certificate
 from mesh_lifecycle import Clock, SystemClock, configure_logging, in_background, stop_signals
 

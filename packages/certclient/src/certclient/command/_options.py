@@ -10,14 +10,14 @@ from datetime import timedelta
 from pathlib import Path
 
 from certclient._errors import CertClientError, InvalidConfig
-from certclient.authorities._istio_ca import IstioCaConfig
+from certclient.authorities._istio_ca_config import IstioCaConfig
 from certclient.authorities._workload_api import WorkloadApiConfig
 from certclient.command._hooks import HookConfig
-from certclient.files._file_certificates import FilesConfig
+from certclient.files._files_config import FilesConfig
 from certclient.files._output_files import OutputFilesConfig
 from certclient.rotation._rotation_config import RotationConfig
-from certclient.tls._trust_bundle import TrustConfig
-from certclient.x509._keys import KeyEncoding, KeyType
+from certclient.tls._trust_config import TrustConfig
+from certclient.x509._key_types import KeyEncoding, KeyType
 from mesh_configfile import DurationError, parse_duration
 from mesh_identity import SYSTEM, InvalidSpiffeId, SpiffeId, SystemRoots
 

@@ -1,11 +1,10 @@
 """Follows a certificate, its key and its roots in files, and publishes them as `Certificates`."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 from cryptography import x509
 
@@ -13,6 +12,7 @@ from certclient._errors import CertificateRejected
 from certclient.feed._certificates import Certificates
 from certclient.feed._source_publisher import SourcePublisher
 from certclient.files._file_secrets import FileSecrets, file_secrets
+from certclient.files._files_config import FilesConfig
 from certclient.files._secret_names import TRUST_BUNDLE, WORKLOAD_CERTIFICATE, FileSecretsConfig
 from certclient.x509._acceptance import accepted_path
 from certclient.x509._certificate import Certificate
@@ -21,47 +21,6 @@ from certclient.x509._leaf_rules import check_workload
 from certclient.x509._pem import KeyPair, Roots
 from mesh_identity import InvalidSpiffeId, SpiffeId
 from mesh_lifecycle import Clock, SystemClock, in_background
-
-_FILE_NAMES = ("cert-chain.pem", "key.pem", "root-cert.pem")
-_WELL_KNOWN = (
-    ("var/run/secrets/workload-spiffe-credentials", _FILE_NAMES),
-    (
-        "var/run/secrets/workload-spiffe-credentials",
-        ("certificates.pem", "private_key.pem", "ca_certificates.pem"),
-    ),
-    ("etc/certs", _FILE_NAMES),
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FilesConfig:
-    """The files in which another program puts the certificate, its key and the roots."""
-
-    certificate_path: Path
-    key_path: Path
-    root_path: Path
-
-    @classmethod
-    def in_directory(cls, directory: Path) -> "FilesConfig":
-        """Name the files as Istio does: cert-chain.pem, key.pem, root-cert.pem."""
-        certificate, key, root = (directory / name for name in _FILE_NAMES)
-        return cls(certificate_path=certificate, key_path=key, root_path=root)
-
-
-def mounted_files(
-    base: Path, *, is_file: Callable[[Path], bool] = Path.is_file
-) -> FilesConfig | None:
-    """Return the files of a certificate that is mounted below `base`, where Istio looks for one.
-
-    The places are the workload's SPIFFE credentials, by Istio's names or by GKE's, and then
-    `etc/certs`. Returns the first place where all three files exist; None without one.
-    is_file: tells whether a file exists; the default waits as long as the file system takes.
-    """
-    for directory, names in _WELL_KNOWN:
-        certificate, key, root = (base / directory / name for name in names)
-        if all(is_file(path) for path in (certificate, key, root)):
-            return FilesConfig(certificate_path=certificate, key_path=key, root_path=root)
-    return None
 
 
 @asynccontextmanager

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from certclient._errors import InvalidConfig
-from certclient.x509._keys import KeyEncoding, KeyType
+from certclient.x509._key_types import KeyEncoding, KeyType
 from mesh_identity import SpiffeId
 from mesh_lifecycle import Backoff
 

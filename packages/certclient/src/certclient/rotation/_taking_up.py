@@ -11,7 +11,8 @@ from certclient._errors import CertificateRejected
 from certclient.files._stored_certificate import StoredCertificate
 from certclient.x509._acceptance import accept
 from certclient.x509._certificate import Certificate
-from certclient.x509._keys import KeyEncoding, KeyType, PrivateKey
+from certclient.x509._key_types import KeyEncoding, KeyType
+from certclient.x509._keys import PrivateKey
 from mesh_identity import SpiffeId
 
 

@@ -9,9 +9,8 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 from msgspec import structs
 
@@ -19,39 +18,12 @@ from certclient.feed._certificates import Certificates, RotationStatus
 from certclient.feed._feed import Feed
 from certclient.files._file_secrets import FileSecrets, file_secrets
 from certclient.files._secret_names import FileSecretsConfig, revocation_name, root_name
+from certclient.tls._trust_config import TrustConfig
 from certclient.x509._certificate import Certificate
 from certclient.x509._pem import RevocationLists, Roots, merged_roots, read_roots
-from mesh_identity import checked_trust_domain
 from mesh_lifecycle import Clock, SystemClock, in_background
 
 log = logging.getLogger("certclient")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrustConfig:
-    """Files of further roots and revocation lists, read again when they change; None for none.
-
-    anchors_path: further roots of our own trust domain, PEM, and of no other.
-    crl_path: revocation lists, PEM. Once there are any, a peer whose issuer has no list among them
-        is refused.
-    federated: other trust domains and the file of each one's roots, PEM, which verify ids of that
-        trust domain only. Peers are accepted only as `trust_domains` of the TLS contexts says.
-    """
-
-    anchors_path: Path | None = None
-    crl_path: Path | None = None
-    federated: tuple[tuple[str, Path], ...] = ()
-
-    def __post_init__(self) -> None:
-        for name, _ in self.federated:
-            checked_trust_domain(name)
-
-    def secret_names(self) -> tuple[str, ...]:
-        """Return the names under which `FileSecrets` has the content of the files."""
-        roots = [path for path in (self.anchors_path,) if path is not None]
-        roots += [path for _, path in self.federated]
-        lists = (self.crl_path,) if self.crl_path is not None else ()
-        return (*map(root_name, roots), *map(revocation_name, lists))
 
 
 class TrustingCertificates(Certificates):

@@ -22,7 +22,8 @@ from certclient.x509._chain_path import (
     path_element,
     usable_roots,
 )
-from certclient.x509._keys import KeyEncoding, PrivateKey, private_key_pem
+from certclient.x509._key_types import KeyEncoding
+from certclient.x509._keys import PrivateKey, private_key_pem
 from certclient.x509._leaf_rules import check_svid
 from certclient.x509._trial_handshake import check_handshake
 from mesh_identity import SpiffeId

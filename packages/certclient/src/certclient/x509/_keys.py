@@ -1,35 +1,16 @@
 """Private keys and the signing requests made with them."""
 
 import asyncio
-from enum import StrEnum
 from typing import assert_never
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
+from certclient.x509._key_types import KeyEncoding, KeyType
 from mesh_identity import SpiffeId
 
 PrivateKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
-
-
-class KeyType(StrEnum):
-    """Algorithm and size of the private key."""
-
-    RSA_2048 = "rsa-2048"
-    RSA_3072 = "rsa-3072"
-    RSA_4096 = "rsa-4096"
-    P256 = "p256"
-    P384 = "p384"
-
-
-class KeyEncoding(StrEnum):
-    """The PEM format of the private key."""
-
-    PKCS8 = "pkcs8"
-    """PRIVATE KEY, for every algorithm."""
-    TRADITIONAL = "traditional"
-    """RSA PRIVATE KEY or EC PRIVATE KEY."""
 
 
 async def new_private_key(key_type: KeyType) -> PrivateKey:

@@ -4,6 +4,7 @@ import asyncio
 import os
 from pathlib import Path
 
+from mesh_sds._config import DEFAULT_SOCKET_NAME
 from mesh_sds._errors import ConfigError, SocketUnusable
 from mesh_sds.socket_path._probe import TIMEOUT_S, ForeignSocket, SecretApi, SocketChoice, probe
 from mesh_sds.socket_path._socket_file import clear_path
@@ -16,7 +17,7 @@ async def choose_socket(
     directory: Path,
     name: str,
     *,
-    default_name: str = "socket",
+    default_name: str = DEFAULT_SOCKET_NAME,
     timeout_s: float = TIMEOUT_S,
     wait_s: float = 0.0,
 ) -> SocketChoice:

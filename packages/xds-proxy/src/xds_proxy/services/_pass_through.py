@@ -21,11 +21,11 @@ import grpc.aio
 
 from mesh_listening import disconnect
 from xds_proxy._config import RelayConfig
-from xds_proxy._errors import UpstreamError
 from xds_proxy.protocol._dialect import SERVICE as ADS
 from xds_proxy.status._counters import Counters
 from xds_proxy.streams._ends import End, Side
 from xds_proxy.upstream._call import ControlPlaneCall
+from xds_proxy.upstream._upstream_error import UpstreamError
 from xds_proxy.writing._message_writer import MessageWriter, WriteBounds
 
 if TYPE_CHECKING:

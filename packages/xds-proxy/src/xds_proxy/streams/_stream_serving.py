@@ -15,7 +15,6 @@ import grpc.aio
 from mesh_lifecycle import Clock
 from mesh_listening import LogLimiter
 from xds_proxy._config import OnDisconnect
-from xds_proxy._errors import UpstreamError
 from xds_proxy.protocol._dialect import DIALECTS, SERVICE, Dialect
 from xds_proxy.status._acks_and_nacks import DeliveryStatus
 from xds_proxy.streams._ends import End, Side
@@ -23,6 +22,7 @@ from xds_proxy.streams._leading_stream import EnvoyStreams
 from xds_proxy.streams._stream import Stream
 from xds_proxy.streams._surroundings import Surroundings
 from xds_proxy.upstream._control_planes import ControlPlanes
+from xds_proxy.upstream._upstream_error import UpstreamError
 
 log = logging.getLogger("xds_proxy")
 

@@ -24,7 +24,7 @@ from mesh_identity import (
     find_fault,
 )
 from xds_proxy._config import Address
-from xds_proxy._errors import UpstreamError
+from xds_proxy.upstream._upstream_error import UpstreamError
 
 _STAGGER_S = 0.25  # RFC 8305, section 5
 _MOST_ADDRESSES = 32

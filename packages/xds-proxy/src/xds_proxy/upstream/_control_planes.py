@@ -25,7 +25,6 @@ import grpc.aio
 from mesh_identity import ExpectedName
 from mesh_lifecycle import Backoff, Clock, SystemClock, in_background
 from xds_proxy._config import Address, UpstreamConfig
-from xds_proxy._errors import UpstreamError
 from xds_proxy.protocol._dialect import Dialect
 from xds_proxy.translation._translator import translator
 from xds_proxy.upstream._call import ControlPlaneCall
@@ -43,6 +42,7 @@ from xds_proxy.upstream._outcomes import AnyOutcome, StreamOutcome
 from xds_proxy.upstream._selection import LOOK, ControlPlaneStatus, Place, Selection
 from xds_proxy.upstream._spoken_dialects import SpokenDialects
 from xds_proxy.upstream._translated_call import TranslatedCall
+from xds_proxy.upstream._upstream_error import UpstreamError
 
 log = logging.getLogger("xds_proxy")
 

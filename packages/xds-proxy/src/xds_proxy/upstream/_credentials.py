@@ -24,7 +24,7 @@ from mesh_identity import (
     token_facts,
 )
 from xds_proxy._config import UpstreamConfig
-from xds_proxy._errors import UpstreamError
+from xds_proxy.upstream._upstream_error import UpstreamError
 
 FurtherRoots = Callable[[bytes], bytes]
 """Given the root file's content, returns the roots that are trusted besides; PEM."""

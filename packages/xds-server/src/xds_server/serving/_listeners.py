@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -46,12 +47,15 @@ class UnixListener:
     """A Unix socket. Its directory is made with mode 0700 if it is not there.
 
     `allow` chooses the processes that are served, of those that `mode` lets connect; None: all.
+    `listening` is a socket that listens there already: the caller closes it, and `mode` is
+    not looked at.
     """
 
     path: Path
     mode: int = 0o600
     allow: AllowedPeers | None = None
     limits: ConnectionLimits = UNIX_LIMITS
+    listening: socket.socket | None = None
 
 
 Listener: TypeAlias = PlainListener | TlsListener | UnixListener

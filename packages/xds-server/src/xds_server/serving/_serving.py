@@ -94,7 +94,9 @@ def _listening(listener: Listener, stack: AsyncExitStack) -> tuple[list[socket.s
     """Return the sockets, closed with the stack, and their address."""
     try:
         if isinstance(listener, UnixListener):
-            one = stack.enter_context(listening_at(listener.path, mode=listener.mode))
+            one = listener.listening
+            if one is None:
+                one = stack.enter_context(listening_at(listener.path, mode=listener.mode))
             return [one], f"unix:{listener.path}"
         sockets = stack.enter_context(listening_on(listener.host, listener.port))
     except mesh_listening.ListenError as error:
