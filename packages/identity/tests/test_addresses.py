@@ -29,10 +29,10 @@ async def test_a_name_without_an_address(host: str) -> None:
 async def test_a_resolver_that_never_answers_is_asked_once_at_a_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked: list[str] = []
+    asked: list[bytes] = []
     answer = threading.Event()
 
-    def hang(host: str, *_: object, **__: object) -> list[object]:
+    def hang(host: bytes, *_: object, **__: object) -> list[object]:
         asked.append(host)
         answer.wait()
         return []
@@ -44,6 +44,6 @@ async def test_a_resolver_that_never_answers_is_asked_once_at_a_time(
                 HostNotResolved, match=r"no answer from the resolver within 0\.05 s"
             ):
                 await fetch_addresses("hanging.example", timeout_s=0.05)
-        assert asked == ["hanging.example"]
+        assert asked == [b"hanging.example"]
     finally:
         answer.set()

@@ -35,7 +35,9 @@ async def fetch_addresses(host: str, *, timeout_s: float = _TIMEOUT_S) -> tuple[
         return (str(ipaddress.ip_address(host)),)
     except ValueError:
         pass
-    work = partial(socket.getaddrinfo, host, None, type=socket.SOCK_STREAM)
+    # A text would load the codec for names of other scripts, with its tables.
+    name = host.encode() if host.isascii() else host
+    work = partial(socket.getaddrinfo, name, None, type=socket.SOCK_STREAM)
     try:
         found = await run_in_thread(work, path=_RESOLVER, key=host, timeout_s=timeout_s)
     except ReadTimedOut:

@@ -92,8 +92,10 @@ def loopback_host() -> str:
         try:
             with (
                 socket.create_server((host, 0), family=family) as listening,
-                socket.create_connection(listening.getsockname()[:2], timeout=1.0),
+                socket.socket(family) as connecting,
             ):
+                connecting.settimeout(1.0)
+                connecting.connect(listening.getsockname())
                 return host
         except OSError:
             continue
