@@ -1,13 +1,18 @@
 """What proxies are given, in full, and who is given what when something changes."""
 
+import gc
 from collections.abc import Callable
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mesh_ca.testing import throwaway_authority
 from mesh_discovery.model._model import MeshModel
+from mesh_discovery.plan._envoy_names import parse_outbound_cluster
 from mesh_discovery.plan._proxy import NodeError, NotServedError, Proxy, parse_proxy
 from mesh_discovery.push._affected import needs_push
+from mesh_discovery.push._cluster_names import ClusterNames
 from mesh_discovery.push._context import PushContext
 from mesh_discovery.push._generators import generators
 from mesh_discovery.push._served_context import ServedContext
@@ -53,6 +58,92 @@ def test_a_new_context_makes_only_what_changed(model_of: Build, yaml: Documents)
     assert new[name] is old[name]
     assert "outbound|81||web.default.svc.cluster.local" in new
     assert "outbound|80||web.default.svc.cluster.local" not in new
+
+
+def test_after_a_change_of_endpoints_alone_all_else_is_the_very_same(
+    model_of: Build, yaml: Documents
+) -> None:
+    kept = yaml.service("kept", "127.1.7.1", 80, 8080)
+    names = frozenset(f"outbound|80||{each}.default.svc.cluster.local" for each in ("kept", "web"))
+    contexts = [PushContext(model_of(kept, yaml.service("web", "127.1.7.2", 80, 8080)))]
+    for address in ("127.1.7.3", "127.1.7.4"):
+        before = contexts[-1]
+        old = [
+            *before.clusters(proxy()).resources,
+            *before.routes(proxy(), frozenset({"80"})).resources,
+            *before.endpoints(proxy(), names).resources,
+        ]
+        model = model_of(kept, yaml.service("web", address, 80, 8080))
+        contexts.append(after := PushContext(model, before=before))
+        new = [
+            *after.clusters(proxy()).resources,
+            *after.routes(proxy(), frozenset({"80"})).resources,
+            *after.endpoints(proxy(), names).resources,
+        ]
+        pairs = zip(old, new, strict=True)
+        differing = [b.name for a, b in pairs if a is not b and not b.name.endswith("Cluster")]
+        assert differing == ["outbound|80||web.default.svc.cluster.local"]
+        (made,) = [each for each in new if each.name == differing[0] and each not in old]
+        assert address.encode() in made.body
+        assert after.visible("default") == PushContext(model).visible("default")
+
+
+def test_a_service_that_hides_another_is_seen_after_a_change_of_endpoints(
+    model_of: Build, yaml: Documents
+) -> None:
+    def services(address: str) -> MeshModel:
+        shop = yaml.service("web", address, 80, 8080).replace(
+            "namespace: default", "namespace: shop"
+        )
+        return model_of(yaml.service("web", "127.1.7.1", 80, 8080), shop)
+
+    context = PushContext(services("127.1.7.2"))
+    for address in ("127.1.7.2", "127.1.7.3", "127.1.7.4"):
+        for namespace in ("default", "shop", "other"):
+            context.visible(namespace)
+        model = services(address)
+        context = PushContext(model, before=context)
+        alone = PushContext(model)
+        for namespace in ("default", "shop", "other"):
+            assert context.visible(namespace) == alone.visible(namespace)
+
+
+@given(
+    st.frozensets(st.sampled_from([*"abc", "a.b", ""]), max_size=3),
+    st.frozensets(
+        st.builds(
+            "{}|{}|{}|{}".format,
+            st.sampled_from(["outbound", "inbound"]),
+            st.sampled_from(["80", "81", "x"]),
+            st.sampled_from(["", "v1"]),
+            st.sampled_from([*"abc", "a.b", "", "a|b"]),
+        )
+        | st.sampled_from(["a", "", "|"]),
+        max_size=100,
+    ),
+)
+def test_clusters_of_hosts_are_found_among_sorted_names_as_among_all(
+    hosts: frozenset[str], wanted: frozenset[str]
+) -> None:
+    expected = set()
+    for name in wanted:
+        parsed = parse_outbound_cluster(name)
+        if parsed is not None and parsed.host in hosts:
+            expected.add(name)
+
+    assert ClusterNames().of(hosts, wanted) == expected
+
+
+def test_the_names_of_a_watch_are_sorted_once_for_all_pushes_and_forgotten_with_it() -> None:
+    names = ClusterNames()
+    wanted = frozenset(f"outbound|80||service-{number}" for number in range(100))
+    for number in range(5):
+        host = f"service-{number}"
+        assert names.of(frozenset({host}), wanted) == {f"outbound|80||{host}"}
+    assert names.sorted == 1
+    del wanted
+    gc.collect()
+    assert not names._by_host
 
 
 def test_a_host_of_two_namespaces_is_the_proxys_own_then_the_oldest(

@@ -152,9 +152,8 @@ class SameNames(NamedTuple):
     endpoints: bool
 
 
-def same_names(old: MeshModel, new: MeshModel) -> SameNames:
-    """Compare the parts of two models that name tables are made of."""
-    changed = changed_services(old, new)
+def same_names(old: MeshModel, new: MeshModel, changed: ChangedServices) -> SameNames:
+    """Compare the parts of two models that name tables are made of, given what changed."""
     if old.mesh_config != new.mesh_config or not changed.same_order:
         return SameNames(addresses=False, endpoints=False)
     endpoints = True

@@ -1,6 +1,7 @@
 """Decides by the config keys of a push which proxies it is sent to, and which types it touches."""
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.plan._proxy import Proxy
@@ -33,23 +34,60 @@ def _concerns(proxy: Proxy, key: ConfigKey, models: Iterable[MeshModel]) -> bool
     return True
 
 
+class _Subject(NamedTuple):
+    """The config keys of a push, sorted out once for all clients."""
+
+    push: PushRequest
+    hosts: frozenset[str] | None
+    services: bool
+    addresses: frozenset[tuple[str, str]]
+
+
+class _Subjects:
+    """Sorts out the keys of the last push; hundreds of clients ask about it one after the other."""
+
+    def __init__(self) -> None:
+        self._last: _Subject | None = None
+
+    def of(self, push: PushRequest) -> _Subject:
+        last = self._last
+        if last is None or last.push is not push:
+            last = self._last = _subject(push)
+        return last
+
+
+_SUBJECTS = _Subjects()
+
+
+def _subject(push: PushRequest) -> _Subject:
+    keys = push.configs_updated
+    hosts = None
+    if keys and not any(key.kind == POLICY for key in keys):
+        hosts = frozenset(key.name for key in keys if key.kind == SERVICE)
+    return _Subject(
+        push,
+        hosts,
+        services=any(key.kind == SERVICE for key in keys),
+        addresses=frozenset((key.namespace, key.name) for key in keys if key.kind == ADDRESS),
+    )
+
+
 def changed_hosts(push: PushRequest) -> frozenset[str] | None:
     """Return the hosts that a push is about; None when it may be about any."""
-    if not push.configs_updated or any(key.kind == POLICY for key in push.configs_updated):
-        return None
-    return frozenset(key.name for key in push.configs_updated if key.kind == SERVICE)
+    return _SUBJECTS.of(push).hosts
 
 
 def touches_services(push: PushRequest) -> bool:
     """Tell whether a service changed, or may have."""
-    return not push.configs_updated or any(key.kind == SERVICE for key in push.configs_updated)
+    return not push.configs_updated or _SUBJECTS.of(push).services
 
 
 def touches_own_endpoints(proxy: Proxy, push: PushRequest) -> bool:
     """Tell whether what a proxy's own workload serves changed, or may have."""
-    return not push.configs_updated or any(
-        key.kind == ADDRESS and _is_own(proxy, key) for key in push.configs_updated
-    )
+    if not push.configs_updated:
+        return True
+    changed = _SUBJECTS.of(push).addresses
+    return any((proxy.namespace, address) in changed for address in proxy.addresses)
 
 
 def _is_own(proxy: Proxy, key: ConfigKey) -> bool:

@@ -29,9 +29,23 @@ class Cache(Generic[_K, _V]):
             self._values[key] = make(key)
         return self._values[key]
 
+    def put(self, key: _K, value: _V) -> None:
+        """Keep the value of a key."""
+        self.get(key, lambda _: value)
+
+    def items(self) -> Iterable[tuple[_K, _V]]:
+        """Return the keys, and the values that were made for them."""
+        return self._values.items()
+
     def adopt(self, other: "Cache[_K, _V]", *, where: Callable[[_K], bool]) -> None:
         """Take over the values of another cache whose keys are such."""
         self._values |= {key: value for key, value in other._values.items() if where(key)}
+
+    def adopt_but(self, other: "Cache[_K, _V]", keys: Iterable[_K]) -> None:
+        """Take over the values of another cache but those of some keys, however many it has."""
+        self._values |= other._values
+        for key in keys:
+            self._values.pop(key, None)
 
     def values(self) -> Iterable[_V]:
         """Return the values that were made."""

@@ -17,7 +17,7 @@ from mesh_discovery.generate._endpoints import empty_assignment, load_assignment
 from mesh_discovery.generate._listeners import inbound_listener, outbound_listener
 from mesh_discovery.generate._name_table import NAME_TABLE, name_table
 from mesh_discovery.generate._routes import http_proxy_routes, port_routes
-from mesh_discovery.model._model import MeshModel, same_names
+from mesh_discovery.model._model import ChangedServices, MeshModel, changed_services, same_names
 from mesh_discovery.model._services import Port, Service
 from mesh_discovery.model._visibility import visible_services
 from mesh_discovery.plan import _envoy_names as names
@@ -25,6 +25,7 @@ from mesh_discovery.plan._inbound import Application, InboundPlan, InboundPort, 
 from mesh_discovery.plan._outbound import Conflict, Outbound, OutboundPlan, plan_outbound
 from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push._cache import Cache
+from mesh_discovery.push._cluster_names import ClusterNames
 from mesh_discovery.push._proxyless_context import ProxylessContext
 from mesh_discovery.push._shapes import (
     ClusterShape,
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
     from envoy.config.route.v3.route_pb2 import RouteConfiguration
 
 NOTHING = Generated(resources=())
+
+_MOST_OF_A_NAMESPACE = 1000
+"""The most values that hold something of every service and that a new context takes over."""
 
 
 _ServiceKey = tuple[str, str]
@@ -65,22 +69,25 @@ class PushContext:
 
     def __init__(self, model: MeshModel, *, before: "PushContext | None" = None) -> None:
         self.model = model
-        self._visible = Cache[str, dict[str, Service]]()
+        self._visible = Cache[str, dict[str, Service]](most=_MOST_OF_A_NAMESPACE)
         self._inbound = Cache[Proxy, InboundPlan]()
         self._outbound = Cache[OutboundShape, OutboundPlan]()
         self._clusters = Cache[ClusterShape, Generated]()
         self._endpoints = Cache[EndpointShape, Generated]()
+        self._cluster_names: ClusterNames = (
+            before._cluster_names if before is not None else ClusterNames()
+        )
         self._clusters_of = Cache[tuple[frozenset[str], frozenset[str]], frozenset[str]]()
         self._listeners = Cache[ListenerShape, Generated]()
         self._routes = Cache[RouteShape, Generated]()
         self._name_tables = Cache[NameTableShape, Generated]()
-        self._outbound_clusters = Cache[str, tuple[Resource, ...]]()
+        self._outbound_clusters = Cache[str, tuple[Resource, ...]](most=_MOST_OF_A_NAMESPACE)
         self._service_clusters = Cache[_ServiceKey, tuple[Resource, ...]]()
         self._load_assignments = Cache[_ServicePort, Resource]()
         self._inbound_clusters = Cache[Application, Resource]()
         self._inbound_listeners = Cache[InboundPort, Resource]()
         self._outbound_listeners = Cache[Outbound, Resource]()
-        self._route_configurations = Cache[_RouteName, Resource | None]()
+        self._route_configurations = Cache[_RouteName, Resource | None](most=_MOST_OF_A_NAMESPACE)
         self.proxyless = ProxylessContext(model, self._visible)
         if before is not None:
             self._adopt(before)
@@ -99,7 +106,7 @@ class PushContext:
 
     def clusters_of(self, hosts: frozenset[str], wanted: frozenset[str]) -> frozenset[str]:
         """Return those of the wanted clusters that lead to one of the hosts."""
-        return self._clusters_of.get((hosts, wanted), _clusters_of)
+        return self._clusters_of.get((hosts, wanted), lambda key: self._cluster_names.of(*key))
 
     def listeners(self, proxy: Proxy) -> Generated:
         """Return all listeners of a proxy."""
@@ -274,38 +281,56 @@ class PushContext:
 
     def _adopt(self, before: "PushContext") -> None:
         old, new = before.model, self.model
-        same = same_names(old, new)
+        changed = changed_services(old, new)
+        same = same_names(old, new, changed)
         self._name_tables.adopt(
             before._name_tables,
             where=lambda shape: same.endpoints if shape.has_endpoint_addresses else same.addresses,
         )
+        self._adopt_visible(before, changed)
         if not _same_rules(old, new):
             return
-
-        def same_service(key: tuple[str, str]) -> bool:
-            before, after = old.by_key[key], new.by_key.get(key)
-            return after is before or after == before
-
-        def same_clusters(key: tuple[str, str]) -> bool:
-            before, after = old.by_key[key], new.by_key.get(key)
-            return after is before or (
-                after is not None and after.without_endpoints() == before.without_endpoints()
-            )
-
-        self._service_clusters.adopt(before._service_clusters, where=same_clusters)
-        self._load_assignments.adopt(
-            before._load_assignments, where=lambda key: same_service((key.namespace, key.host))
+        endpoints_only = {
+            key
+            for key, (service, now) in changed.pairs.items()
+            if service is not None
+            and now is not None
+            and service.without_endpoints() == now.without_endpoints()
+        }
+        self._service_clusters.adopt_but(
+            before._service_clusters, changed.pairs.keys() - endpoints_only
         )
+        self._load_assignments.adopt_but(
+            before._load_assignments,
+            (
+                _ServicePort(namespace, host, port)
+                for (namespace, host), (service, _) in changed.pairs.items()
+                for port in (service.ports if service is not None else ())
+            ),
+        )
+        if changed.same_order and len(endpoints_only) == len(changed.pairs):
+            # These serve many proxies each. Those of one proxy would stay after it has gone.
+            self._outbound_clusters.adopt_but(before._outbound_clusters, ())
+            self._route_configurations.adopt_but(before._route_configurations, ())
+
+    def _adopt_visible(self, before: "PushContext", changed: ChangedServices) -> None:
+        """Take over which services are seen where, if that is as before."""
+        if not changed.same_order or any(
+            service is None or now is None or service.export_to != now.export_to
+            for service, now in changed.pairs.values()
+        ):
+            return
+        for namespace, seen in before._visible.items():
+            here = dict(seen)
+            for (owner, host), (_, now) in changed.pairs.items():
+                known = here.get(host)
+                if now is not None and known is not None and known.namespace == owner:
+                    here[host] = now
+            self._visible.put(namespace, here)
 
 
 def _named(message: "Cluster | Listener | RouteConfiguration") -> Resource:
     return Resource.pack(message, name=message.name)
-
-
-def _clusters_of(key: tuple[frozenset[str], frozenset[str]]) -> frozenset[str]:
-    hosts, wanted = key
-    parsed = ((name, names.parse_outbound_cluster(name)) for name in wanted)
-    return frozenset(name for name, each in parsed if each is not None and each.host in hosts)
 
 
 def _same_rules(old: MeshModel, new: MeshModel) -> bool:

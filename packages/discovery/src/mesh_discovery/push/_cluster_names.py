@@ -1,0 +1,48 @@
+"""Finds the clusters of some hosts among the names that a client watches.
+
+The names of a watch are sorted by host when they are first looked through, so that a push costs
+what changed, and not what its clients watch.
+"""
+
+from bisect import bisect_left
+from weakref import WeakKeyDictionary
+
+from mesh_discovery.plan._envoy_names import parse_outbound_cluster
+
+_FEW = 16
+"""Of one host in fewer names than so many, all of them are looked at."""
+
+
+class ClusterNames:
+    """The names of each watch, in the order of their hosts, for as long as a client has it."""
+
+    def __init__(self) -> None:
+        self._by_host: WeakKeyDictionary[frozenset[str], tuple[str, ...]] = WeakKeyDictionary()
+        self.sorted = 0
+        """How many watches were sorted, for tests."""
+
+    def of(self, hosts: frozenset[str], wanted: frozenset[str]) -> frozenset[str]:
+        """Return those of the wanted clusters that lead to one of the hosts."""
+        if len(wanted) < _FEW * len(hosts):
+            return frozenset(name for name in wanted if _leads_to(name, hosts))
+        names = self._by_host.get(wanted)
+        if names is None:
+            names = self._by_host[wanted] = tuple(sorted(wanted, key=_last_part))
+            self.sorted += 1
+        found = []
+        for host in hosts:
+            at = bisect_left(names, host, key=_last_part)
+            while at < len(names) and _last_part(names[at]) == host:
+                if _leads_to(names[at], hosts):
+                    found.append(names[at])
+                at += 1
+        return frozenset(found)
+
+
+def _last_part(name: str) -> str:
+    return name.rpartition("|")[2]
+
+
+def _leads_to(name: str, hosts: frozenset[str]) -> bool:
+    parsed = parse_outbound_cluster(name)
+    return parsed is not None and parsed.host in hosts
