@@ -142,10 +142,12 @@ class DeltaState(StreamState[DeltaRequest]):
         state = generated.wanted_by(query.watch)
         complete = _complete(query, generated)
         new, gone = client_has.difference(state, complete=complete)
-        resend = self._names_to_resend(query, state)
-        if resend and len(new) != len(state) and resend - new.keys():
-            new = {name: r for name, r in state.items() if name in new or name in resend}
-        gone = _gone(query, generated, state, client_has, vanished=gone)
+        if query.force or self.warming.awaited:
+            resend = self._names_to_resend(query, state)
+            if resend and len(new) != len(state) and resend - new.keys():
+                new = {name: r for name, r in state.items() if name in new or name in resend}
+        if gone or query.requested or not complete:
+            gone = _gone(query, generated, state, client_has, vanished=gone)
         unused = self._without_endpoints(subscription, gone) if gone else NO_NAMES
         self._record_sent(query.type_url, new)
         if query.requested and (
@@ -200,7 +202,7 @@ class DeltaState(StreamState[DeltaRequest]):
             version=version,
             nonce=nonce,
             identifier=self.identifier,
-            removed=sorted(removed),
+            removed=sorted(removed) if removed else (),
         )
         return Response(
             type_url=subscription.type_url,

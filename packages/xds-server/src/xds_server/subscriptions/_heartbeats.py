@@ -13,7 +13,10 @@ from xds_server.subscriptions._subscription import Subscription
 
 def record_ttls(subscription: Subscription, sent: Mapping[str, Resource], *, now: float) -> None:
     """Take note of the shortest TTL among resources that are sent now."""
-    ttl_s = min((r.ttl_s for r in sent.values() if r.ttl_s is not None), default=None)
+    ttl_s = None
+    for resource in sent.values():  # most have none, and a push does this for each client
+        if resource.ttl_s is not None and (ttl_s is None or resource.ttl_s < ttl_s):
+            ttl_s = resource.ttl_s
     if ttl_s is None:
         return
     if subscription.shortest_ttl_s is None:
