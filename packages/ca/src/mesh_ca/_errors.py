@@ -21,6 +21,10 @@ class NotReadyError(CaError):
     """The authority's own certificate is not valid now, so nothing can be signed."""
 
 
+class SignersUnavailable(CaError):
+    """No signer process has signed in time, or too many requests wait; asking again may help."""
+
+
 class StorageError(CaError):
     """Files of this package are missing, damaged, mismatched or unreadable.
 

@@ -74,6 +74,21 @@ class RotationMetrics:
         )
 
 
+class SignerMetrics:
+    """Counts the processes that sign."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        """Register the instruments."""
+        self.running = Gauge(
+            "mesh_ca_signer_processes", "Signer processes that run.", registry=registry
+        )
+        self.ended = Counter(
+            "mesh_ca_signer_processes_ended",
+            "Signer processes that ended, hung or could not be started, since the start.",
+            registry=registry,
+        )
+
+
 def _chain_expiry(authority: Authority) -> Callable[[], float]:
     def read() -> float:  # at each scrape: the signer may have been replaced
         return authority.not_after.timestamp()

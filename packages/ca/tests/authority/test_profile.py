@@ -48,29 +48,30 @@ def key_ids(root: x509.Certificate) -> x509.AuthorityKeyIdentifier:
 
 def by_the_builder(
     leaf: Leaf,
+    subject: EncodedKey,
     alternative: x509.SubjectAlternativeName,
     root: x509.Certificate,
     key: SigningKey,
+    *,
+    named: bool,
 ) -> x509.Certificate:
     """The same certificate made by cryptography's own builder."""
     attributes = []
-    if leaf.common_name is not None and len(leaf.common_name) <= 64:
+    if named and len(leaf.common_name) <= 64:
         attributes.append(x509.NameAttribute(NameOID.COMMON_NAME, leaf.common_name))
-    is_rsa = "RSA" in type(leaf.public_key.key).__name__
+    is_rsa = "RSA" in type(subject.key).__name__
     return (
         x509.CertificateBuilder()
         .subject_name(x509.Name(attributes))
         .issuer_name(root.subject)
-        .public_key(leaf.public_key.key)
+        .public_key(subject.key)
         .serial_number(leaf.serial)
         .not_valid_before(leaf.not_before)
         .not_valid_after(leaf.not_after)
         .add_extension(RSA_LEAF_USAGE if is_rsa else EC_LEAF_USAGE, critical=True)
         .add_extension(LEAF_PURPOSES, critical=False)
         .add_extension(NOT_A_CA, critical=True)
-        .add_extension(
-            x509.SubjectKeyIdentifier.from_public_key(leaf.public_key.key), critical=False
-        )
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(subject.key), critical=False)
         .add_extension(key_ids(root), critical=False)
         .add_extension(alternative, critical=not attributes)
         .sign(key, signature_hash(key))
@@ -113,21 +114,24 @@ def test_leaf_is_to_the_byte_what_the_builder_makes(
     lifetime: timedelta,
 ) -> None:
     key, root = cached_key(issuer), root_of(issuer)
+    public_key = EncodedKey.of(subject.public_key())
+    named = common_name is not None
     leaf = Leaf(
-        public_key=EncodedKey.of(subject.public_key()),
         names=x509.SubjectAlternativeName(alternative).public_bytes(),
-        common_name=common_name,
+        common_name=common_name or "",
         serial=serial,
         not_before=begin,
         not_after=(begin + lifetime).replace(microsecond=0),
     )
-    pem = signed_leaf(leaf, leaf_template(root, key, key_ids(root)))
+    pem = signed_leaf(leaf, public_key, leaf_template(root, key, key_ids(root)), named=named)
     certificate = x509.load_pem_x509_certificate(pem)
     expected = by_the_builder(
         leaf,
+        public_key,
         x509.SubjectAlternativeName(alternative),
         root,
         key,
+        named=named,
     )
     assert certificate.tbs_certificate_bytes == expected.tbs_certificate_bytes
     assert certificate.signature_algorithm_oid == expected.signature_algorithm_oid
@@ -139,13 +143,13 @@ def test_pem_is_as_others_write_it(issuer: KeyType) -> None:
     from cryptography.hazmat.primitives.serialization import Encoding
 
     key, root = cached_key(issuer), root_of(issuer)
+    public_key = EncodedKey.of(cached_key(KeyType.P256).public_key())
     leaf = Leaf(
-        public_key=EncodedKey.of(cached_key(KeyType.P256).public_key()),
         names=x509.SubjectAlternativeName([x509.DNSName("a.example")]).public_bytes(),
-        common_name=None,
+        common_name="",
         serial=7,
         not_before=datetime(2026, 1, 1, tzinfo=UTC),
         not_after=datetime(2026, 1, 2, tzinfo=UTC),
     )
-    pem = signed_leaf(leaf, leaf_template(root, key, key_ids(root)))
+    pem = signed_leaf(leaf, public_key, leaf_template(root, key, key_ids(root)), named=False)
     assert x509.load_pem_x509_certificate(pem).public_bytes(Encoding.PEM) == pem

@@ -121,8 +121,8 @@ def test_new_root_has_the_lifetime_and_key_asked_for(tmp_path: Path) -> None:
 
 def test_processes_starting_at_once_agree_on_one_root(tmp_path: Path) -> None:
     program = (
-        "import sys, pathlib, mesh_ca; sys.stdin.read();"
-        "a = mesh_ca.load_or_create_authority(pathlib.Path(sys.argv[1]), trust_domain='a.b');"
+        "import sys, pathlib; from mesh_ca import load_or_create_authority; sys.stdin.read();"
+        "a = load_or_create_authority(pathlib.Path(sys.argv[1]), trust_domain='a.b');"
         "sys.stdout.buffer.write(a.root_pem)"
     )
     starters = [
@@ -281,14 +281,15 @@ def test_directory_of_another_user_is_a_clear_error(tmp_path: Path) -> None:
     load(tmp_path / "ca")
     tmp_path.chmod(0o700)
     program = (
-        "import sys, os, pathlib, mesh_ca\n"
+        "import sys, os, pathlib\n"
+        "from mesh_ca import StorageError, load_or_create_authority\n"
         "if os.getuid() == 0:\n"
         "    os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
         "else:\n"
         "    os.chmod(sys.argv[1], 0)\n"
         "try:\n"
-        "    mesh_ca.load_or_create_authority(pathlib.Path(sys.argv[1]), trust_domain='a.b')\n"
-        "except mesh_ca.StorageError as error:\n"
+        "    load_or_create_authority(pathlib.Path(sys.argv[1]), trust_domain='a.b')\n"
+        "except StorageError as error:\n"
         "    print(error)\n"
     )
     directory = tmp_path / "ca"

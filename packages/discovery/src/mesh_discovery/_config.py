@@ -13,6 +13,9 @@ from mesh_identity import InvalidSpiffeId, checked_trust_domain
 from mesh_listening import GRPC_LIMITS, HTTP_LIMITS, ConnectionLimits
 
 ALLOW_UNSUPPORTED = "MESH_DISCOVERY_ALLOW_UNSUPPORTED"
+CA_SIGNERS = "MESH_DISCOVERY_CA_SIGNERS"
+
+_MOST_CA_SIGNERS = 64
 
 
 class SettingsError(Exception):
@@ -76,6 +79,8 @@ class DiscoveryConfig:
     root_check_interval: timedelta = timedelta(hours=1)
     root_grace: float = 0.2
     """A root of our own is certified anew when less than this part of its lifetime is left."""
+    ca_signers: int = 0
+    """How many processes check requests and sign; 0: this process does it."""
     debounce_after_s: float = 0.1
     debounce_max_s: float = 10.0
     shutdown_s: float = 10.0
@@ -103,6 +108,7 @@ class Flags:
     domain: str
     shutdown_duration: str
     allow_unsupported: bool = False
+    ca_signers: str = ""
 
 
 def read_config(flags: Flags, environ: Mapping[str, str]) -> DiscoveryConfig:
@@ -140,6 +146,7 @@ def read_config(flags: Flags, environ: Mapping[str, str]) -> DiscoveryConfig:
             seconds=reader.duration("CITADEL_SELF_SIGNED_ROOT_CERT_CHECK_INTERVAL", 3600)
         ),
         root_grace=reader.percentage("CITADEL_SELF_SIGNED_ROOT_CERT_GRACE_PERIOD_PERCENTILE", 20),
+        ca_signers=reader.signers(flags.ca_signers),
         debounce_after_s=reader.duration("PILOT_DEBOUNCE_AFTER", 0.1, zero=True),
         debounce_max_s=reader.duration("PILOT_DEBOUNCE_MAX", 10.0, zero=True),
         shutdown_s=reader.parsed_duration("--shutdown-duration", flags.shutdown_duration, 10.0),
@@ -194,6 +201,18 @@ class _Reader:
             self.problems.append(f"{name} is {text!r}: expected a whole number from 0 to 100")
             return default / 100
         return int(text) / 100
+
+    def signers(self, given: str) -> int:
+        """Read how many signer processes there are, from the flag or else the environment."""
+        name = "--ca-signers" if given else CA_SIGNERS
+        text = given or self._environ.get(CA_SIGNERS, "") or "0"
+        is_number = text.isascii() and text.isdigit() and len(text) < len("1000")
+        if not (is_number and int(text) <= _MOST_CA_SIGNERS):
+            self.problems.append(
+                f"{name} is {text!r}: expected a whole number from 0 to {_MOST_CA_SIGNERS}"
+            )
+            return 0
+        return int(text)
 
     def limits(self, prefix: str, default: ConnectionLimits) -> ConnectionLimits:
         """Read how many connections a port takes, and how many of them from one address."""

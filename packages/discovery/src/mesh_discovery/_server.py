@@ -84,7 +84,7 @@ async def running(config: DiscoveryConfig) -> AsyncIterator[ControlPlane]:
                 )
             )
         await enter(opened.rotating(notify=server.notify, certificate=certificate))
-        service = opened.certificate_service(authenticator)
+        service = await enter(opened.serving(authenticator))
         grpc = await enter(serving_grpc(config, server, certificate, service, ports=ports))
         refresh = certificate.refresh if certificate is not None else _nothing
         await enter(configuration.following(notify=server.notify, on_loaded=refresh))

@@ -31,14 +31,16 @@ async def token(cwd: Path, *arguments: str) -> tuple[int, list[str]]:
     return process.returncode or 0, output.decode().splitlines()
 
 
+@pytest.mark.parametrize("signers", ["0", "2"])
 async def test_a_token_of_one_command_gets_a_certificate(
-    config_dir: Path, tmp_path: Path, start_plane: Start
+    config_dir: Path, tmp_path: Path, start_plane: Start, signers: str
 ) -> None:
     code, told = await token(tmp_path, "--namespace=shop", "--service-account=cart")
     assert code == 0
     assert told[0] == "tokens/token is a token of the service account shop/cart for 24 h"
     words = told[1].split()
-    plane = await start_plane(config_dir, *words[words.index("discovery") + 1 : -2])
+    keys = words[words.index("discovery") + 1 : -2]
+    plane = await start_plane(config_dir, f"--ca-signers={signers}", *keys)
     await token(tmp_path, "--namespace=shop", "--service-account=later", "--output=a/b/later")
     _, csr = signing_request()
 

@@ -14,6 +14,7 @@ from mesh_ca.authority._serial_number import serial_number
 from mesh_ca.authority._signer import Signer
 
 DEFAULT_LIFETIME = timedelta(hours=24)
+KEY_REVOKED = "the key of the certificate request is revoked, make another key"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +30,31 @@ class Issued:
     identities: tuple[str, ...]
     public_key_sha256: str
     """Fingerprint of the certified key (DER SubjectPublicKeyInfo), hexadecimal."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """A certificate that is decided on and not signed yet, and the signer that signs it."""
+
+    leaf: Leaf
+    signer: Signer
+    identities: tuple[str, ...]
+
+    def signed(self, public_key: EncodedKey, *, named: bool) -> Issued:
+        """Sign the certificate here; `named`: it gets a common name, as its request has one."""
+        leaf_pem = signed_leaf(self.leaf, public_key, self.signer.template, named=named)
+        return self.issued(leaf_pem, public_key_sha256=public_key.sha256())
+
+    def issued(self, leaf_pem: bytes, *, public_key_sha256: str) -> Issued:
+        """Return the certificate, signed, with its chain."""
+        return Issued(
+            chain_pem=(leaf_pem, *self.signer.intermediates_pem, self.signer.root_pem),
+            serial=self.leaf.serial,
+            not_before=self.leaf.not_before,
+            not_after=self.leaf.not_after,
+            identities=self.identities,
+            public_key_sha256=public_key_sha256,
+        )
 
 
 class Authority:
@@ -93,16 +119,36 @@ class Authority:
         """
         request = parse_csr(csr_pem)
         public_key = EncodedKey.of(request.public_key)
-        if is_key_revoked(key_sha256 := public_key.sha256()):
-            raise CsrError("the key of the certificate request is revoked, make another key")
-        return self._issue(
-            public_key,
-            tuple(identities),
-            key_sha256=key_sha256,
-            common_name=identities[0] if identities and request.has_common_name else None,
-            lifetime=DEFAULT_LIFETIME if lifetime is None else lifetime,
-            proven_at=proven_at,
+        if is_key_revoked(public_key.sha256()):
+            raise CsrError(KEY_REVOKED)
+        order = self.order(identities, lifetime=lifetime, proven_at=proven_at)
+        return order.signed(public_key, named=request.has_common_name)
+
+    def order(
+        self,
+        identities: Sequence[str],
+        *,
+        lifetime: timedelta | None = None,
+        proven_at: datetime | None = None,
+    ) -> "Order":
+        """Decide all that a certificate will say but its key; parameters and errors as of `sign`.
+
+        Raises LifetimeError, IdentityError, NotReadyError.
+        """
+        signer = self._signer
+        names = alternative_names(identities, trust_domain=self._trust_domain)
+        now = self.now()
+        not_before, not_after = _validity(
+            now, DEFAULT_LIFETIME if lifetime is None else lifetime, signer
         )
+        leaf = Leaf(
+            names=names,
+            common_name=identities[0],
+            serial=serial_number(proven_at or now),
+            not_before=not_before,
+            not_after=not_after,
+        )
+        return Order(leaf=leaf, signer=signer, identities=tuple(identities))
 
     def issue_server_certificate(
         self, dns_names: Sequence[str], lifetime: timedelta = DEFAULT_LIFETIME
@@ -114,47 +160,8 @@ class Authority:
         """
         key = new_key(KeyType.P256)
         public_key = EncodedKey.of(key.public_key())
-        issued = self._issue(
-            public_key,
-            tuple(dns_names),
-            key_sha256=public_key.sha256(),
-            common_name=None,
-            lifetime=lifetime,
-        )
+        issued = self.order(dns_names, lifetime=lifetime).signed(public_key, named=False)
         return key_pem(key), b"".join(issued.chain_pem[:-1])
-
-    def _issue(
-        self,
-        public_key: EncodedKey,
-        identities: tuple[str, ...],
-        *,
-        key_sha256: str,
-        common_name: str | None,
-        lifetime: timedelta,
-        proven_at: datetime | None = None,
-    ) -> Issued:
-        signer = self._signer
-        names = alternative_names(identities, trust_domain=self._trust_domain)
-        now = self.now()
-        not_before, not_after = _validity(now, lifetime, signer)
-        serial = serial_number(proven_at or now)
-        leaf = Leaf(
-            public_key=public_key,
-            names=names,
-            common_name=common_name,
-            serial=serial,
-            not_before=not_before,
-            not_after=not_after,
-        )
-        leaf_pem = signed_leaf(leaf, signer.template)
-        return Issued(
-            chain_pem=(leaf_pem, *signer.intermediates_pem, signer.root_pem),
-            serial=serial,
-            not_before=not_before,
-            not_after=not_after,
-            identities=identities,
-            public_key_sha256=key_sha256,
-        )
 
 
 def _validity(now: datetime, lifetime: timedelta, signer: Signer) -> tuple[datetime, datetime]:

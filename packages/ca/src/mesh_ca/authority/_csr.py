@@ -35,10 +35,15 @@ class SigningRequest:
     has_common_name: bool
 
 
-def parse_csr(pem: bytes) -> SigningRequest:
-    """Parse and verify a PEM signing request; raises CsrError."""
+def check_size(pem: bytes) -> None:
+    """Raise CsrError for a signing request that is too large to be parsed."""
     if len(pem) > MAX_CSR_BYTES:
         raise CsrError(f"CSR of {len(pem)} bytes, {MAX_CSR_BYTES} are allowed")
+
+
+def parse_csr(pem: bytes) -> SigningRequest:
+    """Parse and verify a PEM signing request; raises CsrError."""
+    check_size(pem)
     try:
         request = x509.load_pem_x509_csr(pem)
         unchecked_key = request.public_key()

@@ -89,11 +89,10 @@ def whole_second(when: float) -> datetime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leaf:
-    """The fields in which one leaf differs from another of the same signer."""
+    """The fields besides the key in which one leaf differs from another of the same signer."""
 
-    public_key: EncodedKey
     names: bytes  # DER of the SubjectAlternativeName
-    common_name: str | None  # left out if it does not fit
+    common_name: str  # for one that gets one; left out if it does not fit
     serial: int
     not_before: datetime
     not_after: datetime
@@ -125,20 +124,22 @@ def leaf_template(
     )
 
 
-def signed_leaf(leaf: Leaf, template: LeafTemplate) -> bytes:
-    """Sign a certificate, and return it, PEM.
+def signed_leaf(
+    leaf: Leaf, public_key: EncodedKey, template: LeafTemplate, *, named: bool
+) -> bytes:
+    """Sign a certificate, with a common name if it is to be named, and return it, PEM.
 
     Without a common name the subject is empty and the alternative name critical, as RFC 5280
     section 4.2.1.6 has it. The key identifier is made by method 1 of section 4.2.1.2, as a root's.
     """
     subject = _NO_SUBJECT
-    if leaf.common_name is not None and len(leaf.common_name) <= _MAX_NAME_CHARACTERS:
+    if named and len(leaf.common_name) <= _MAX_NAME_CHARACTERS:
         name = x509.NameAttribute(NameOID.COMMON_NAME, leaf.common_name)
         subject = x509.Name([name]).public_bytes()
-    public_key, encoded_key = leaf.public_key
-    key_id = hashlib.sha1(_key_bits(public_key, encoded_key), usedforsecurity=False)
+    key, encoded_key = public_key
+    key_id = hashlib.sha1(_key_bits(key, encoded_key), usedforsecurity=False)
     extensions = _der.sequence(
-        _RSA_FIXED if isinstance(public_key, rsa.RSAPublicKey) else _EC_FIXED,
+        _RSA_FIXED if isinstance(key, rsa.RSAPublicKey) else _EC_FIXED,
         key_id.digest(),
         template.issuer_key_id,
         _der.sequence(

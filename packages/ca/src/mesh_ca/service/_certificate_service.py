@@ -6,10 +6,10 @@ it showed; an authenticated caller is told what is wrong with its request.
 
 import logging
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import assert_never
+from datetime import datetime, timedelta
+from typing import Protocol, assert_never
 
 import grpc
 import grpc.aio
@@ -22,6 +22,7 @@ from mesh_ca._errors import (
     LifetimeError,
     NotAuthenticated,
     NotReadyError,
+    SignersUnavailable,
 )
 from mesh_ca._metrics import CertificateMetrics
 from mesh_ca.authority._authority import DEFAULT_LIFETIME, Authority, Issued
@@ -38,8 +39,25 @@ MAX_LIFETIME = timedelta(days=90)
 _MOST_REQUEST_BYTES = 64 * 1024
 _IMPERSONATION = "ImpersonatedIdentity"
 
-SigningError = CsrError | LifetimeError | IdentityError | NotReadyError
+SigningError = CsrError | LifetimeError | IdentityError | NotReadyError | SignersUnavailable
+SIGNING_ERRORS = (CsrError, LifetimeError, IdentityError, NotReadyError, SignersUnavailable)
 ServicerContext = grpc.aio.ServicerContext[bytes, IstioCertificateResponse]
+
+
+class Sign(Protocol):
+    """Signs certificates elsewhere than in the event loop: `SignerProcesses.sign`."""
+
+    async def __call__(
+        self,
+        csr_pem: bytes,
+        *,
+        identities: Sequence[str],
+        lifetime: timedelta | None = None,
+        proven_at: datetime | None = None,
+        is_key_revoked: Callable[[str], bool] = ...,
+    ) -> Issued:
+        """As `Authority.sign`; raises SignersUnavailable too."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +75,7 @@ def certificate_service(
     max_lifetime: timedelta = MAX_LIFETIME,
     self_renewal_limit: timedelta = SELF_RENEWAL_LIMIT,
     is_key_revoked: Callable[[str], bool] = lambda _sha256: False,
+    sign: Sign | None = None,
     registry: CollectorRegistry | None = None,
 ) -> "grpc.GenericRpcHandler[bytes, IstioCertificateResponse]":
     """Return the handler of `CreateCertificate`, for any `grpc.aio` server.
@@ -65,6 +84,7 @@ def certificate_service(
     refused. A caller whose only proof is a certificate of this authority gets no longer one than
     that or the default, and only until `self_renewal_limit` after it last gave another proof.
     `is_key_revoked` is asked by the SHA-256 of a key (DER SubjectPublicKeyInfo, hexadecimal).
+    `sign` signs for `authority` in other processes; None to sign in this one.
     Every certificate issued leaves a record in the log `mesh_ca.audit`.
     """
     if not timedelta(0) < default_lifetime <= max_lifetime:
@@ -80,6 +100,7 @@ def certificate_service(
         max_lifetime=max_lifetime,
         self_renewal_limit=self_renewal_limit,
         is_key_revoked=is_key_revoked,
+        sign=sign,
         metrics=CertificateMetrics(registry or CollectorRegistry(), authority),
     )
     _, service_name, method_name = CREATE_CERTIFICATE.split("/")
@@ -126,6 +147,7 @@ class _CertificateService:
     max_lifetime: timedelta
     self_renewal_limit: timedelta
     is_key_revoked: Callable[[str], bool]
+    sign: Sign | None
     metrics: CertificateMetrics
 
     async def create_certificate(
@@ -152,7 +174,7 @@ class _CertificateService:
             )
         try:
             caller = await self.authenticator.authenticate(self.credentials_of(context))
-            return self._signed(IstioCertificateRequest.FromString(data), caller, peer)
+            return await self._signed(IstioCertificateRequest.FromString(data), caller, peer)
         except DecodeError:
             return _Refusal(
                 grpc.StatusCode.INVALID_ARGUMENT,
@@ -163,7 +185,7 @@ class _CertificateService:
             log.warning("caller not authenticated", extra={"peer": peer, "reason": str(error)})
             return _Refusal(grpc.StatusCode.UNAUTHENTICATED, error.status_message)
 
-    def _signed(
+    async def _signed(
         self, request: IstioCertificateRequest, caller: Caller, peer: str
     ) -> IstioCertificateResponse | _Refusal:
         if _IMPERSONATION in request.metadata.fields:
@@ -173,12 +195,12 @@ class _CertificateService:
                 public_reason="no certificates for other identities here (ImpersonatedIdentity)",
             )
         try:
-            issued = self._issue(request, caller, peer)
-        except (CsrError, LifetimeError, IdentityError, NotReadyError) as error:
+            issued = await self._issue(request, caller, peer)
+        except SIGNING_ERRORS as error:
             return self._refusal(error, caller, peer)
         return IstioCertificateResponse(cert_chain=[pem.decode() for pem in issued.chain_pem])
 
-    def _issue(self, request: IstioCertificateRequest, caller: Caller, peer: str) -> Issued:
+    async def _issue(self, request: IstioCertificateRequest, caller: Caller, peer: str) -> Issued:
         lifetime = lifetime_of(
             request.validity_duration, default=self.default_lifetime, maximum=self.max_lifetime
         )
@@ -190,14 +212,25 @@ class _CertificateService:
                 default=self.default_lifetime,
                 limit=self.self_renewal_limit,
             )
-        issued = self.authority.sign(
-            request.csr.encode(),
-            identities=caller.identities,
-            lifetime=lifetime,
-            proven_at=None if caller.shown is None else caller.shown.proven_at,
-            is_key_revoked=self.is_key_revoked,
-        )
-        # Without an await in between: a caller that hangs up now still leaves its record.
+        proven_at = None if caller.shown is None else caller.shown.proven_at
+        csr = request.csr.encode()
+        if self.sign is None:
+            issued = self.authority.sign(
+                csr,
+                identities=caller.identities,
+                lifetime=lifetime,
+                proven_at=proven_at,
+                is_key_revoked=self.is_key_revoked,
+            )
+        else:
+            issued = await self.sign(
+                csr,
+                identities=caller.identities,
+                lifetime=lifetime,
+                proven_at=proven_at,
+                is_key_revoked=self.is_key_revoked,
+            )
+        # Without an await after it was signed: a caller that hangs up now still leaves its record.
         self.metrics.issued.inc()
         write_audit_record(issued, caller, peer)
         return issued
@@ -232,6 +265,9 @@ def _classified(error: SigningError) -> tuple[str, _Refusal]:
         case IdentityError():
             message = "identity not certified here"
             return "IDENTITY_ERROR", _Refusal(grpc.StatusCode.PERMISSION_DENIED, message)
+        case SignersUnavailable():
+            message = "certificate authority busy, ask again"
+            return "CA_NOT_READY", _Refusal(grpc.StatusCode.UNAVAILABLE, message)
         case NotReadyError():
             message = "certificate authority not ready"
             return "CA_NOT_READY", _Refusal(grpc.StatusCode.INTERNAL, message)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mesh_discovery._config import DiscoveryConfig, Flags, SettingsError, read_config
+from mesh_discovery._config import CA_SIGNERS, DiscoveryConfig, Flags, SettingsError, read_config
 from mesh_discovery.commands._options import ALLOW_UNSUPPORTED, CONFIG_DIR, MESH_CONFIG, fail
 from mesh_lifecycle import LogLevelError, configure_logging
 
@@ -23,6 +23,15 @@ def discovery(  # noqa: PLR0917  (typer reads options by name)
             metavar="PATH",
         ),
     ] = None,
+    ca_signers: Annotated[
+        str,
+        typer.Option(
+            "--ca-signers",
+            help="Processes that sign certificates for this one, for more than one core's worth "
+            f"a second [env {CA_SIGNERS}; else 0, it signs itself].",
+            metavar="NUMBER",
+        ),
+    ] = "",
     jwks_file: Annotated[
         Path | None,
         typer.Option(
@@ -94,6 +103,7 @@ def discovery(  # noqa: PLR0917  (typer reads options by name)
         config_dir=config_dir,
         mesh_config=mesh_config,
         ca_dir=ca_dir,
+        ca_signers=ca_signers,
         jwks_file=jwks_file,
         jwks_url=jwks_url,
         jwt_issuer=jwt_issuer,

@@ -17,11 +17,13 @@ from mesh_ca import (
     CaError,
     RevocationList,
     RootPolicy,
+    Sign,
     StorageError,
     certificate_service,
     is_own_root,
     load_or_create_authority,
     rotating_authority,
+    signer_processes,
 )
 from mesh_discovery._config import DiscoveryConfig
 from mesh_discovery.push._trust_bundle import trust_bundle_changed
@@ -60,8 +62,18 @@ class OpenedAuthority:
         """The trust bundle, PEM."""
         return self.authority.root_pem
 
-    def certificate_service(self, authenticator: Authenticator) -> "CertificateService":
-        """Return the gRPC service that signs workload certificates."""
+    @asynccontextmanager
+    async def serving(self, authenticator: Authenticator) -> AsyncIterator["CertificateService"]:
+        """Give the gRPC service that signs workload certificates; its signers run meanwhile."""
+        if self.config.ca_signers == 0:
+            yield self._service(authenticator, sign=None)
+            return
+        async with signer_processes(
+            self.authority, count=self.config.ca_signers, registry=self.registry
+        ) as signers:
+            yield self._service(authenticator, sign=signers.sign)
+
+    def _service(self, authenticator: Authenticator, *, sign: Sign | None) -> "CertificateService":
         revocations = self.revocations
         return certificate_service(
             self.authority,
@@ -71,6 +83,7 @@ class OpenedAuthority:
             max_lifetime=self.config.max_lifetime,
             self_renewal_limit=self.config.self_renewal_limit,
             is_key_revoked=_nothing_revoked if revocations is None else revocations.is_key_revoked,
+            sign=sign,
             registry=self.registry,
         )
 

@@ -1,0 +1,1 @@
+"""Processes that check signing requests and sign certificates for the process that serves."""
