@@ -5,9 +5,12 @@ Run as a script. Servers and clients run in processes of their own. In one run, 
 - a store of this package, the clients alike; also without the listener in front of gRPC;
 - gRPC for Python alone, which nothing written in Python on top of it can be below: a message of the
   same size written to every stream, and the answer to it read and thrown away;
+- with `--go`, go-control-plane (`peers/`, needs `go`): its cache of snapshots, and its linear one;
 - with `--peer COMMAND`, any other server that prints a line of JSON with its `address` at the
   start, and answers the lines `push` and `look` with `cpu`, its processor time in seconds, and
   `at`, the monotonic clock.
+
+With `--server-environment` the servers in Python run as mesh-discovery does, gRPC alone too.
 """
 
 from __future__ import annotations
@@ -16,13 +19,18 @@ import argparse
 import asyncio
 import gc
 import json
+import os
 import resource
 import shlex
+import shutil
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -31,6 +39,7 @@ from envoy.config.core.v3 import base_pb2
 from envoy.service.discovery.v3 import discovery_pb2
 
 from xds_server import (
+    SERVER_ENVIRONMENT,
     LinearStore,
     PlainListener,
     PushRequest,
@@ -251,9 +260,14 @@ class Process:
 
 
 @asynccontextmanager
-async def process(*command: str) -> AsyncIterator[Process]:
+async def process(
+    *command: str, environment: Mapping[str, str] | None = None
+) -> AsyncIterator[Process]:
     started = await asyncio.create_subprocess_exec(
-        *command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+        *command,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        env=environment,
     )
     try:
         yield Process(started)
@@ -282,17 +296,34 @@ class Measured:
         self.cpu_us.append((ended["cpu"] - began["cpu"]) / clients * 1e6)
         self.last_ms.append((took["last"] - began["at"]) * 1e3)
 
-    def report(self) -> None:
+    def report(self, beside: Sequence[Measured]) -> None:
         print(
             f"{self.what}: {statistics.median(self.cpu_us):.0f} us of processor time a client"
             f" ({min(self.cpu_us):.0f}-{max(self.cpu_us):.0f}),"
             f" the last has it after {statistics.median(self.last_ms):.0f} ms"
         )
+        for other in beside:
+            ratios = [ours / theirs for ours, theirs in zip(self.cpu_us, other.cpu_us, strict=True)]
+            print(
+                f"    {statistics.median(ratios):.2f} times {other.what}, by round"
+                f" ({min(ratios):.2f}-{max(ratios):.2f})"
+            )
+
+
+def build_peers(directory: Path) -> Path:
+    """Build go-control-plane's server."""
+    if shutil.which("go") is None:
+        sys.exit("go-control-plane is built with Go, and there is no `go` on PATH")
+    peers = directory / "peers"
+    source = Path(__file__).parent / "peers"
+    subprocess.run(["go", "build", "-o", peers, "."], cwd=source, check=True)
+    return peers
 
 
 async def measure(arguments: argparse.Namespace) -> None:
     number, clients = str(arguments.resources), str(arguments.clients)
     this = (sys.executable, __file__)
+    environment = {**SERVER_ENVIRONMENT, **os.environ} if arguments.server_environment else None
     servers = {
         "gRPC alone": (*this, "--serve", "bare", number),
         "SnapshotStore": (*this, "--serve", "snapshot", number),
@@ -302,9 +333,15 @@ async def measure(arguments: argparse.Namespace) -> None:
     } | {peer: tuple(shlex.split(peer)) for peer in arguments.peer}
     print(f"{clients} delta clients of {number} resources, one of which changes")
     async with AsyncExitStack() as stack:
+        beside = ["gRPC alone"]
+        if arguments.go:
+            peers = str(build_peers(Path(stack.enter_context(tempfile.TemporaryDirectory()))))
+            for cache in ("snapshot", "linear"):
+                beside.append(f"go-control-plane, {cache}")
+                servers[beside[-1]] = (peers, cache, number)
         measured = []
         for what, command in servers.items():
-            server = await stack.enter_async_context(process(*command))
+            server = await stack.enter_async_context(process(*command, environment=environment))
             address = (await server.read())["address"]
             client = await stack.enter_async_context(
                 process(*this, "--connect", address, clients, number)
@@ -316,7 +353,9 @@ async def measure(arguments: argparse.Namespace) -> None:
                 await each.push(arguments.clients)
         for each in measured:
             del each.cpu_us[0], each.last_ms[0]  # the first warms up
-            each.report()
+        for each in measured:
+            others = [other for other in measured if other.what in beside]
+            each.report([] if each in others else others)
 
 
 def main(options: argparse.Namespace) -> Any:
@@ -338,6 +377,8 @@ if __name__ == "__main__":
     parser.add_argument("--clients", type=int, default=500)
     parser.add_argument("--resources", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--go", action="store_true")
+    parser.add_argument("--server-environment", action="store_true")
     parser.add_argument("--peer", action="append", default=[], metavar="COMMAND")
     parser.add_argument("--serve", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--connect", nargs=3, help=argparse.SUPPRESS)
