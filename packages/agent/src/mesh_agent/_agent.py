@@ -1,8 +1,8 @@
 """The agent: starts its parts in order, watches them, and stops them in reverse.
 
-Reading order is start order, but for Envoy: its process is started before all parts, and before
-this module is loaded, and waits for the parts that it depends on. It is drained first, while
-these still answer.
+Reading order is start order. What needs neither gRPC nor x509 begins in `_envoy_start`, before this
+module is loaded, and Envoy's process with it: it waits for the parts that it depends on. It is
+drained first, while these still answer.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from functools import partial
 
 import envoy_supervisor
 import xds_proxy
-from mesh_agent._common_start import Conditions, common_start
+from mesh_agent._common_start import Conditions
 from mesh_agent._config import AgentConfig
 from mesh_agent._envoy_start import StartedEnvoy, envoy_started
 from mesh_agent._envoy_watches import watching
@@ -55,24 +55,23 @@ async def run(
     Raises `EnvoyEnded` if Envoy ends by itself, `StopOverdue`, `ApplicationNotStarted`,
     `NoSuchProcess`, and the parts' own errors if one can't start.
     """
-    async with envoy_started(config) as started:
-        return await run_beside(started, config, conditions=conditions, stop_began=stop_began)
+    async with envoy_started(config, conditions) as started:
+        return await run_beside(started, config, stop_began=stop_began)
 
 
 async def run_beside(
     started: StartedEnvoy,
     config: AgentConfig,
     *,
-    conditions: Conditions | None = None,
     stop_began: StopBegan | None = None,
 ) -> int:
-    """Do what `run` does, with an Envoy that was started; it has stopped afterwards."""
+    """Do what `run` does beside an Envoy that was started; it has stopped afterwards."""
     async with (
         stop_deadline(stop_limit(config), stop_began) as begin_stop,
         AsyncExitStack() as stack,
     ):
         try:
-            life = await _run_until_stopped(started, config, stack, conditions)
+            life = await _run_until_stopped(started, config, stack)
         finally:
             begin_stop()
     log.info("agent stopped", extra={"exit_status": life.exit_status})
@@ -80,13 +79,9 @@ async def run_beside(
 
 
 async def _run_until_stopped(
-    started: StartedEnvoy,
-    config: AgentConfig,
-    stack: AsyncExitStack,
-    conditions: Conditions | None,
+    started: StartedEnvoy, config: AgentConfig, stack: AsyncExitStack
 ) -> ApplicationLife:
-    envoy = started.envoy
-    start = await stack.enter_async_context(common_start(config, conditions))
+    start, envoy = started.common, started.envoy
     envoy_ready = start.readiness.register("envoy")
     learned = start.learned_roots
     secrets = await stack.enter_async_context(

@@ -141,7 +141,7 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True):
     quarantine: bool = True
     wasm: WasmSettings | None = None
     ready_needs_listeners: bool = False
-    ready_poll_s: float = 0.05
+    ready_poll_s: float = 0.025
 
 
 def load_config(

@@ -1,8 +1,8 @@
-"""Envoy is started before the parts that it needs: it loads while they do.
+"""The beginning of an agent with an Envoy: all that needs neither gRPC nor x509, and then Envoy.
 
-Envoy takes a tenth of a second until it connects to the agent, and so does gRPC until it can be
-used. So the sockets that Envoy connects to listen first; what it says there waits in the kernel
-until the parts serve. Nothing that takes long to load is imported here.
+Envoy takes a tenth of a second until it connects to the agent, and so do these libraries until they
+can be used. So Envoy is started before they are loaded. The sockets that it connects to listen
+already; what it says there waits in the kernel until the parts serve. Reading order is start order.
 """
 
 import socket
@@ -14,21 +14,24 @@ import msgspec
 import envoy_supervisor
 import mesh_sds
 import xds_proxy
+from mesh_agent._common_start import CommonStart, Conditions, common_start
 from mesh_agent._config import AgentConfig
 from mesh_agent.envoy._machine_place import MachinePlace, machine_place
 from mesh_listening import ListenError, SocketFile, inspect_socket_path, listening_at
 
 
 class StartedEnvoy(msgspec.Struct, frozen=True, kw_only=True):
-    """An Envoy that was started, and what it needs.
+    """An Envoy that was started, and what began before it.
 
+    common: stop signals, readiness and the status server.
     place: where the machine is, for Envoys that are started later.
     configuration, secrets: the sockets of the relay and of the secret server; None for secrets if
     that socket is not ours, or not yet.
     """
 
-    envoy: envoy_supervisor.Envoy
+    common: CommonStart
     place: MachinePlace
+    envoy: envoy_supervisor.Envoy
     configuration: socket.socket
     secrets: socket.socket | None
     _life: AsyncExitStack
@@ -39,14 +42,17 @@ class StartedEnvoy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @asynccontextmanager
-async def envoy_started(config: AgentConfig) -> AsyncIterator[StartedEnvoy]:
-    """Start Envoy; it is stopped when the block ends, unless it was before.
+async def envoy_started(
+    config: AgentConfig, conditions: Conditions | None = None
+) -> AsyncIterator[StartedEnvoy]:
+    """Begin, and start Envoy; it is stopped when the block ends, unless it was before.
 
-    Raises `xds_proxy.SocketError` if Envoy's socket can't be made, before there is an Envoy, and
-    the errors of `envoy_supervisor.running`.
+    Raises before there is an Envoy: `mesh_status_server.ListenError`, `xds_proxy.SocketError` if
+    Envoy's socket can't be made; and the errors of `envoy_supervisor.running`.
     """
     async with AsyncExitStack() as stack:
         place = await stack.enter_async_context(machine_place(config.place))
+        common = await stack.enter_async_context(common_start(config, conditions))
         configuration = _listening_for_configuration(config, stack)
         secrets = _listening_for_secrets(config.secrets, stack)
         await place.wait_first_answer()
@@ -55,7 +61,12 @@ async def envoy_started(config: AgentConfig) -> AsyncIterator[StartedEnvoy]:
             envoy_supervisor.running(place.applied(config.envoy))
         )
         yield StartedEnvoy(
-            envoy=envoy, place=place, configuration=configuration, secrets=secrets, _life=life
+            common=common,
+            place=place,
+            envoy=envoy,
+            configuration=configuration,
+            secrets=secrets,
+            _life=life,
         )
 
 

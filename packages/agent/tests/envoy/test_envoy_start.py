@@ -10,16 +10,24 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+import mesh_sds
 import mesh_status_server
 import xds_proxy
 from envoy_supervisor.testing import fake_envoy
 from mesh_agent import AgentConfig
 from mesh_agent._envoy_start import envoy_started
 from mesh_testkit import until
-from running_agents import listener, own_address, running_agent
+from running_agents import agent_process, listener, own_address, running_agent
 
 Load = Callable[..., AgentConfig]
+
+HERE = {
+    "CLOUD_PLATFORM": "none",
+    "INSTANCE_IP": own_address(),
+    "MESH_AGENT_BIND_ADDRESS": own_address(),
+}
 
 LOADS = """
 import asyncio, json, os, sys
@@ -50,7 +58,7 @@ def test_no_heavy_library_is_loaded_before_envoys_process(workload: Path) -> Non
     done = subprocess.run(
         [sys.executable, "-c", LOADS],
         cwd=workload,
-        env={"PATH": os.environ["PATH"], "INSTANCE_IP": "127.0.9.1", "CLOUD_PLATFORM": "none"},
+        env={"PATH": os.environ["PATH"], **HERE},
         check=True,
         capture_output=True,
         text=True,
@@ -61,7 +69,7 @@ def test_no_heavy_library_is_loaded_before_envoys_process(workload: Path) -> Non
 
 
 async def test_its_connections_wait_in_the_kernel(load: Load, workload: Path) -> None:
-    config = load({"CLOUD_PLATFORM": "none"}, envoy_path=str(fake_envoy(workload / "e").binary))
+    config = load(HERE, envoy_path=str(fake_envoy(workload / "e").binary))
     async with envoy_started(config) as started:
         for path, listening in (
             (config.relay.socket_path, started.configuration),
@@ -86,13 +94,14 @@ def _accept(listening: socket.socket) -> tuple[socket.socket, object]:
 
 
 async def test_it_is_not_started_where_another_agent_has_its_socket(
-    load: Load, workload: Path
+    load: Load, workload: Path, free_port: Callable[[], int]
 ) -> None:
     envoy = fake_envoy(workload / "e")
-    config = load({"CLOUD_PLATFORM": "none"}, envoy_path=str(envoy.binary))
+    config = load(HERE, envoy_path=str(envoy.binary))
+    status = replace(config.status, port=free_port())
     async with envoy_started(config) as first:
         with pytest.raises(xds_proxy.SocketError, match="in use: another process listens on it"):
-            async with envoy_started(config):
+            async with envoy_started(replace(config, status=status)):
                 pass
         assert is_running(first.envoy.pid)
         await until(envoy.starts, what="the first Envoy's start")
@@ -104,7 +113,7 @@ async def test_a_socket_of_another_process_for_secrets_is_left_alone(
     load: Load, workload: Path, name: str
 ) -> None:
     config = load(
-        {"CLOUD_PLATFORM": "none", "WORKLOAD_IDENTITY_SOCKET_FILE": name},
+        {**HERE, "WORKLOAD_IDENTITY_SOCKET_FILE": name},
         envoy_path=str(fake_envoy(workload / "e").binary),
     )
     path = config.secrets.socket_path
@@ -120,7 +129,7 @@ async def test_a_socket_of_another_process_for_secrets_is_left_alone(
 
 
 async def test_it_stops_once(load: Load, workload: Path) -> None:
-    config = load({"CLOUD_PLATFORM": "none"}, envoy_path=str(fake_envoy(workload / "e").binary))
+    config = load(HERE, envoy_path=str(fake_envoy(workload / "e").binary))
     async with envoy_started(config) as started:
         pid = started.envoy.pid
         await started.stop()
@@ -128,17 +137,36 @@ async def test_it_stops_once(load: Load, workload: Path) -> None:
         await started.stop()
 
 
-async def test_it_ends_when_a_part_cannot_start(socket_dir: Path, envoy_binary: Path) -> None:
+async def test_it_is_not_started_where_the_status_port_is_taken(load: Load, workload: Path) -> None:
+    envoy = fake_envoy(workload / "e")
+    config = load(HERE, envoy_path=str(envoy.binary))
     with socket.socket() as taken:
-        taken.bind((own_address(), 15020))
+        taken.bind((config.status.host, config.status.port))
         taken.listen()
-        async with running_agent(
-            socket_dir, envoy_binary, expect=mesh_status_server.ListenError
-        ) as agent:
-            await until(agent.task.done, what="the agent's end")
-    assert f"{own_address()}:15020" in str(agent.task.exception())
+        with pytest.raises(mesh_status_server.ListenError, match=str(config.status.port)):
+            async with envoy_started(config):
+                pass
+    assert not envoy.starts()
+
+
+async def test_it_ends_when_a_part_cannot_start(socket_dir: Path, envoy_binary: Path) -> None:
+    in_the_way = socket_dir / "var/run/secrets/workload-spiffe-uds/socket"
+    in_the_way.parent.mkdir(parents=True)
+    in_the_way.write_text("")
+    async with running_agent(socket_dir, envoy_binary, expect=mesh_sds.SocketUnusable) as agent:
+        await until(agent.task.done, what="the agent's end")
+    assert "is in the way" in str(agent.task.exception())
     assert not list(socket_dir.rglob("envoy-rev*"))
     assert not agent.config.relay.socket_path.exists()
+
+
+async def test_a_stop_while_the_parts_load_is_heeded(socket_dir: Path, envoy_binary: Path) -> None:
+    """The signal comes when there is an Envoy, and no part yet."""
+    async with agent_process(socket_dir, envoy_binary) as agent:
+        await until(lambda: "envoy started" in agent.said(), what="Envoy's start")
+        agent.process.terminate()
+        assert await agent.wait() == 0
+        assert agent.left_behind() == []
 
 
 async def test_an_envoy_that_connected_first_gets_all(socket_dir: Path, envoy_binary: Path) -> None:

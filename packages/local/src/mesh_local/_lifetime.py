@@ -39,6 +39,8 @@ CONTROL_PLANE_READY_S = 60.0
 STOP_BEYOND_DRAIN_S = 15.0
 _POLL_S = 0.05
 _WATCH_S = 0.5
+_LOOKS_A_SECOND = 40
+"""At all workloads together: each look costs the agent and this program some milliseconds."""
 
 
 @contextmanager
@@ -214,7 +216,17 @@ async def _watch(mesh: RunningMesh, workload: RunningWorkload, proxied: asyncio.
         if proxied.is_set():
             workload.app_answers = await _accepts(instance)
         mesh.workload_updated()
-        await asyncio.sleep(_WATCH_S if workload.not_ready is None else _POLL_S)
+        ready = workload.not_ready is None
+        alike = sum((each.not_ready is None) == ready for each in mesh.workloads)
+        await asyncio.sleep(pause_s(ready=ready, alike=alike))
+
+
+def pause_s(*, ready: bool, alike: int) -> float:
+    """Return after how long a workload is looked at again.
+
+    ready: whether it is ready, which then only has to be kept true. alike: how many are so.
+    """
+    return max(_WATCH_S if ready else _POLL_S, alike / _LOOKS_A_SECOND)
 
 
 async def _accepts(instance: Instance) -> bool:
