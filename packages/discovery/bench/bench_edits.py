@@ -36,6 +36,8 @@ from typing import Any
 NAMESPACE = "default"
 TICKS = os.sysconf("SC_CLK_TCK")
 PATIENCE_S = 300
+LONGEST_S = 10
+"""How long an edit is waited for; what is not seen by then has no time."""
 
 
 def service(number: int, *, addresses: tuple[str, ...], workloads: bool = False) -> str:
@@ -135,7 +137,8 @@ class Files:
                 return {f"service-{new}": text}, (f"service-{new}.{NAMESPACE}", "CDS")
             case "remove":
                 last = list(self._documents)[-1]
-                return {last: ""}, (any_host, "CDS")
+                # Its routes go first: clusters stay until no listener that drains needs them.
+                return {last: ""}, (any_host, "RDS")
             case "policy":
                 mode = "DISABLE" if count % 2 else "PERMISSIVE"
                 return {"policy": policy(mode)}, (self._address(middle, 1), "EDS")
@@ -297,7 +300,7 @@ class Plane:
             began = (began + time.time()) / 2
         if self._is_floor:
             type_name = "EDS"
-        self.load.tell(f"wait {type_name} 60")
+        self.load.tell(f"wait {type_name} {LONGEST_S}")
         found = self.load.answer()
         time.sleep(0.3)  # the acknowledgements
         figures = self.figures.setdefault(kind, Figures())

@@ -2,6 +2,8 @@
 
 import shutil
 import tempfile
+import threading
+import time
 from collections.abc import Callable, Iterable
 from itertools import count
 from pathlib import Path
@@ -11,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mesh_configfile import Problem
-from mesh_discovery import ConfigLoader
+from mesh_discovery import ConfigError, ConfigLoader
+from mesh_discovery.config._first_load import first_reading
 from mesh_discovery.model._model import MeshModel, build_model
 from mesh_discovery.plan._reachability import same_reach, unreachable
 
@@ -224,3 +227,29 @@ def test_the_order_of_objects_is_that_of_a_sorted_whole(
         replace(config_dir / f"{name}.yaml", dated)
         loader.load([(str(config_dir), f"{name}.yaml")] if number else None)
     assert [each.name for each in loader.load([]).snapshot.objects] == names[::-1]
+
+
+def test_a_large_configuration_takes_its_time_and_a_mount_that_hangs_does_not(
+    config_dir: Path,
+) -> None:
+    (config_dir / "a.yaml").write_text(entry("a"))
+    reading, answered = threading.Event(), threading.Event()
+
+    def read(path: Path) -> bytes:
+        reading.set()
+        answered.wait()
+        return path.read_bytes()
+
+    working = ConfigLoader(config_dir)
+
+    def work() -> str:
+        working._work()
+        time.sleep(0.3)  # six times as long as a file system may take
+        return "done"
+
+    assert first_reading(work, working, patience_s=0.05) == "done"
+    hanging = ConfigLoader(config_dir, read=read)
+    with pytest.raises(ConfigError, match=r"a\.yaml.*did not answer"):
+        first_reading(hanging.load, hanging, patience_s=0.05)
+    answered.set()
+    assert first_reading(hanging.load, hanging).snapshot.objects

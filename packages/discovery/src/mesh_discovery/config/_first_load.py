@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from mesh_configfile import Problem
 from mesh_discovery._problems import ConfigError
-from mesh_discovery.config._loader import ConfigLoader
+from mesh_discovery.config._loader import ConfigLoader, Reached
 from mesh_filewatch import FETCH_TIMEOUT_S
 
 T = TypeVar("T")
@@ -22,7 +22,8 @@ def first_reading(
     """Return the result of `work`, a method of the loader, as long as it makes progress.
 
     Raises ConfigError with the path at which the loader made none for `patience_s`. The thread that
-    hangs there does not hold up the end of the program.
+    hangs there does not hold up the end of the program. While the loader waits for no file system,
+    it may take the time that a large configuration takes.
     """
     answer: concurrent.futures.Future[T] = concurrent.futures.Future()
 
@@ -33,12 +34,12 @@ def first_reading(
             answer.set_exception(error)
 
     threading.Thread(target=run, name="first reading", daemon=True).start()
-    reached = None
-    while reached != loader.reached:
+    reached: Reached | None = None
+    while reached is None or reached[1] is None or reached != loader.reached:
         reached = loader.reached
         done, _ = concurrent.futures.wait((answer,), patience_s)
         if done:
             return answer.result()
-    _, path = loader.reached
+    path = reached[1]
     told = f"its file system did not answer within {patience_s:g} s, is its mount hanging?"
     raise ConfigError([Problem(file=str(path), line=1, message=f"can't be read: {told}")])

@@ -173,7 +173,7 @@ def _duplicates(
 ) -> Iterator[tuple[str, tuple[Problem, ...]]]:
     """Yield the new contents with objects that other files have."""
     for path, content in new.items():
-        if content.by_key.keys().isdisjoint(had):
+        if content.by_key.keys().isdisjoint(had.keys()):
             continue
         taken = [
             (item, had[object_key(item)]) for item in content.objects if object_key(item) in had
@@ -196,7 +196,7 @@ def _duplicates_among(
     """Yield the new contents with objects that another new content, earlier in order, has."""
     taken: dict[ObjectKey, ConfigObject] = {}
     for path, content in new.items():
-        if content.by_key.keys().isdisjoint(taken):
+        if content.by_key.keys().isdisjoint(taken.keys()):
             taken.update(content.by_key)
             continue
         duplicates = [

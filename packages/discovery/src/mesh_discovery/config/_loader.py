@@ -46,7 +46,7 @@ class Load:
 
 Entry = tuple[str, str]
 """A directory, without links in its path, and a name in it."""
-Reached = tuple[int, Path]
+Reached = tuple[int, Path | None]
 _Stamp = tuple[int, int, int, int, int]
 _Status = tuple[int, int, int]
 """Inode, time of the last change, and size."""
@@ -100,11 +100,18 @@ class ConfigLoader:
 
     @property
     def reached(self) -> "Reached":
-        """How many paths the reading under way has come to, and the newest of them."""
+        """How many paths the reading under way has come to, and the newest of them.
+
+        None instead of the path while the file system is not waited for, as when files that were
+        read are parsed, which takes seconds if they are large.
+        """
         return self._reached
 
     def _reach(self, path: str) -> None:
         self._reached = (self._reached[0] + 1, Path(path))
+
+    def _work(self) -> None:
+        self._reached = (self._reached[0] + 1, None)
 
     def load(self, changed: Iterable[Entry] | None = None) -> Load:
         """Read the files that have changed; errors of the file system become problems.
@@ -119,6 +126,7 @@ class ConfigLoader:
         else:
             whole = False
             self._look_at(told)
+        self._work()
         unlisted = {each.file: FileContent(problems=(each,)) for each in self._unlisted}
         seen = {path: FoundFile(content=content) for path, content in unlisted.items()}
         seen |= {path: file.seen for path, file in self._known.items()}
@@ -192,6 +200,7 @@ class ConfigLoader:
         except OSError as error:
             content = unreadable(path, f"can't be read: {error.strerror}")
             return _File(FoundFile(content=content), status, None, reader)
+        self._work()
         lasting = stamp if began_s - max(stamp[3:]) / 1e9 > _STAMPED_S else None
         digest = hashlib.sha256(data).digest()
         if known is not None and known.seen.digest == digest:
