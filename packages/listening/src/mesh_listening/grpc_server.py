@@ -6,6 +6,7 @@ opened.
 """
 
 import inspect
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Protocol
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     Behaviour = Callable[[object, "_Context"], object]
 else:  # gRPC's stubs know type parameters that its classes do not have.
     ServerInterceptor = grpc.aio.ServerInterceptor
+
+log = logging.getLogger("mesh_listening")
 
 _REFUSAL = (grpc.StatusCode.UNAUTHENTICATED, "this port is reached through its listener only")
 
@@ -58,29 +61,30 @@ def listen_inside(server: grpc.aio.Server) -> Iterator[Inside]:
 
     Leave the block when the server has stopped. Raises ListenError.
     """
-    unnamed = _listen_unnamed(server)
-    if unnamed is None:
+    try:
+        unnamed = _listen_unnamed(server)
+    except (OSError, RuntimeError) as error:
+        log.info("the gRPC server inside listens on loopback", extra={"reason": str(error)})
         yield listen_on_loopback(server)
-    else:
-        with closing(unnamed):
-            yield unnamed
+        return
+    with closing(unnamed):
+        yield unnamed
 
 
-def _listen_unnamed(server: grpc.aio.Server) -> Unnamed | None:
-    """Let it listen on a Unix socket without a name; None where that can't be.
+def _listen_unnamed(server: grpc.aio.Server) -> Unnamed:
+    """Let it listen on a Unix socket without a name. Raises OSError or RuntimeError.
 
     It takes a directory for temporary files, `/proc`, and a kernel that goes by it.
     """
+    with for_a_moment() as path:
+        server.add_insecure_port(f"unix:{path}")
+        unnamed = Unnamed(path)
     try:
-        with for_a_moment() as path:
-            server.add_insecure_port(f"unix:{path}")
-            unnamed = Unnamed(path)
-    except (OSError, RuntimeError):
-        return None
-    if unnamed.works():
-        return unnamed
-    unnamed.close()
-    return None
+        unnamed.try_once()
+    except BaseException:
+        unnamed.close()
+        raise
+    return unnamed
 
 
 def listen_on_loopback(server: grpc.aio.Server) -> Loopback:
