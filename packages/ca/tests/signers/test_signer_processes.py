@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from base64 import b64encode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -14,6 +15,7 @@ import grpc
 import grpc.aio
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from prometheus_client import CollectorRegistry
 
@@ -31,6 +33,7 @@ from mesh_ca import (
     grpc_credentials,
     signer_processes,
 )
+from mesh_ca.signers._signer_process import _install
 from mesh_ca.testing import FixedAuthenticator, signing_request, throwaway_authority
 from mesh_protos import CREATE_CERTIFICATE
 from mesh_protos.ca_pb2 import IstioCertificateRequest, IstioCertificateResponse
@@ -237,6 +240,27 @@ async def test_calls_without_an_answer_end_with_the_signers(authority: Authority
         await asyncio.sleep(0)
     with pytest.raises(SignersUnavailable):
         await call
+
+
+async def test_the_key_is_in_no_argument_environment_text_or_message(
+    authority: Authority, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level("DEBUG")
+    installed = _install(authority.signer)
+    secret = authority.signer.key.private_numbers()
+    assert isinstance(secret, ec.EllipticCurvePrivateNumbers)
+    key = secret.private_value.to_bytes(32, "big")
+    assert key in installed.key  # so that it would be found
+    told = [repr(installed).encode(), str(installed).encode()]
+    async with signer_processes(authority, count=1) as signers:
+        await signers.sign(CSR, identities=[CART])
+        (pid,) = signers.process_ids
+        told += [Path(f"/proc/{pid}/{name}").read_bytes() for name in ("cmdline", "environ")]
+        os.kill(pid, signal.SIGKILL)
+        await replaced(signers, (pid,))
+    told += [text.encode() for text in (caplog.text, *capfd.readouterr())]
+    for form in (key, key.hex().encode(), b64encode(installed.key), repr(key).encode()[2:-1]):
+        assert not [text for text in told if form in text]
 
 
 def test_a_signer_process_loads_neither_grpc_nor_what_serves() -> None:
