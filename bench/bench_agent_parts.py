@@ -38,7 +38,7 @@ LIBRARIES = (
         "our packages without the agent",
         "import certclient, mesh_sds, xds_proxy, envoy_supervisor",
     ),
-    ("the agent", "import mesh_agent._process"),
+    ("the agent", "import mesh_agent._process, mesh_agent._agent"),
 )
 
 

@@ -69,3 +69,13 @@ def test_without_a_descriptor_a_program_that_is_not_there_is_told_in_words() -> 
         127,
         "./not-there can't be run: No such file or directory\n",
     )
+
+
+def test_the_program_ignores_no_signal_that_python_does() -> None:
+    started = start_tied(
+        ["cat", "/proc/self/status"], end_signal=signal.SIGKILL, stdout=subprocess.PIPE
+    )
+    output, _ = started.communicate(timeout=60)
+    status = dict(line.split(":", 1) for line in output.decode().splitlines())
+    ignored = int(status["SigIgn"], 16)
+    assert not any(ignored >> (each - 1) & 1 for each in (signal.SIGPIPE, signal.SIGXFSZ))

@@ -14,6 +14,9 @@ from signal import Signals
 # -I -S because the program needs nothing that takes time to load.
 _EXEC = (sys.executable, "-I", "-S", str(Path(__file__).with_name("_exec_program.py")))
 
+_IGNORED = ",".join(str(int(each)) for each in (Signals.SIGPIPE, Signals.SIGXFSZ))
+"""Python ignores these for itself."""
+
 
 class NotExecuted(OSError):
     """The program can't be executed; `errno` tells why."""
@@ -30,7 +33,7 @@ def tied_command(
         executed, and is closed if it is; None to have that told in words on standard error.
     """
     errors = "-" if error_fd is None else str(error_fd)
-    return (*_EXEC, str(os.getpid()), str(int(end_signal)), errors, *command)
+    return (*_EXEC, str(os.getpid()), str(int(end_signal)), _IGNORED, errors, *command)
 
 
 def start_tied(
