@@ -308,6 +308,8 @@ class Plane:
         seen = found.get(type_name, {"n": 0})
         complete = seen["n"] == self.ready["n"]
         figures.last_s.append(seen["last"] - began if complete else float("nan"))
+        figure = f"{kind} {self.name} {figures.last_s[-1]:.3f} s, {figures.cpu_s[-1]:.2f} CPU"
+        print(figure, file=sys.stderr, flush=True)
 
     def end(self) -> None:
         self.load.end()

@@ -6,7 +6,7 @@ object, one of them is wrong: the file that had the object keeps it; of two new 
 path has it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from mesh_configfile import Problem
@@ -58,16 +58,26 @@ class ServedFiles:
 
 
 def serve_last_good(
-    before: ServedFiles, seen: Mapping[str, FoundFile], *, now: float, unlisted: Iterable[str] = ()
+    before: ServedFiles,
+    seen: Mapping[str, FoundFile],
+    *,
+    now: float,
+    unlisted: Collection[str] = (),
+    changed: Collection[str] | None = None,
 ) -> ServedFiles:
     """Decide which content is served of each file.
 
     seen: every file, in order; and the directories that can't be listed, as content with problems.
     unlisted: those directories. The files below them are taken to exist still.
+    changed: the paths that may differ from those seen before; None: any.
 
     The content of a file that is deleted is served no longer, wrong or not. A wrong file that was
     renamed is recognised by its bytes and keeps its last good content.
     """
+    if changed is not None and not before.wrong and not unlisted:
+        edited = _edited(before, seen, changed, now)
+        if edited is not None:
+            return ServedFiles(served={**before.served, **edited})
     former = _former_names(before, seen, unlisted)
     below_unlisted = {
         path: served
@@ -99,6 +109,25 @@ def serve_last_good(
             digest=seen[path].digest,
         )
     return ServedFiles(served=served, wrong=wrong)
+
+
+def _edited(
+    before: ServedFiles, seen: Mapping[str, FoundFile], changed: Iterable[str], now: float
+) -> dict[str, Served] | None:
+    """Return what is served of files that have no mistake and no object that they had not.
+
+    None if there are others among them: then all files have to be looked at together.
+    """
+    found: dict[str, Served] = {}
+    for path in changed:
+        look, known = seen.get(path), before.served.get(path)
+        if look is None or known is None or look.content.problems:
+            return None
+        if not look.content.by_key.keys() <= known.content.by_key.keys():
+            return None
+        if look.digest != known.digest:
+            found[path] = Served(content=look.content, digest=look.digest, read_at=now)
+    return found
 
 
 def _former_names(

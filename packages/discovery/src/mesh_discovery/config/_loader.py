@@ -130,7 +130,9 @@ class ConfigLoader:
         unlisted = {each.file: FileContent(problems=(each,)) for each in self._unlisted}
         seen = {path: FoundFile(content=content) for path, content in unlisted.items()}
         seen |= {path: file.seen for path, file in self._known.items()}
-        self._served = serve_last_good(self._served, seen, now=self._clock(), unlisted=unlisted)
+        self._served = serve_last_good(
+            self._served, seen, now=self._clock(), unlisted=unlisted, changed=told
+        )
         self._snapshot = snapshot_of(
             [served.content for served in self._served.served.values()], before=self._snapshot
         )

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
+from weakref import ref
 
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config._snapshot import Snapshot
@@ -127,8 +128,34 @@ class ChangedServices(NamedTuple):
     """Whether the keys of all services are the same, and in the same order."""
 
 
+class _Compared(NamedTuple):
+    old: "ref[MeshModel]"
+    new: "ref[MeshModel]"
+    result: ChangedServices
+
+
+class _LastCompared:
+    """The last comparison: that of the model served and the next one is asked for several times."""
+
+    def __init__(self) -> None:
+        self._last: _Compared | None = None
+
+    def get(self, old: MeshModel, new: MeshModel) -> ChangedServices:
+        last = self._last
+        if last is None or last.old() is not old or last.new() is not new:
+            last = self._last = _Compared(ref(old), ref(new), _changed_services(old, new))
+        return last.result
+
+
+_COMPARED = _LastCompared()
+
+
 def changed_services(old: MeshModel, new: MeshModel) -> ChangedServices:
     """Compare the services of two models: those that are the same object cost next to nothing."""
+    return _COMPARED.get(old, new)
+
+
+def _changed_services(old: MeshModel, new: MeshModel) -> ChangedServices:
     known = set(map(id, old.services))
     here = set(map(id, new.services))
     gone = [each for each in old.services if id(each) not in here]
