@@ -8,7 +8,7 @@ opened.
 import inspect
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 import grpc
@@ -61,14 +61,14 @@ def listen_inside(server: grpc.aio.Server) -> Iterator[Inside]:
 
     Leave the block when the server has stopped. Raises ListenError.
     """
-    try:
-        unnamed = _listen_unnamed(server)
-    except (OSError, RuntimeError) as error:
-        log.info("the gRPC server inside listens on loopback", extra={"reason": str(error)})
-        yield listen_on_loopback(server)
-        return
-    with closing(unnamed):
-        yield unnamed
+    with ExitStack() as stack:
+        inside: Inside
+        try:
+            inside = stack.enter_context(closing(_listen_unnamed(server)))
+        except (OSError, RuntimeError) as error:
+            log.info("the gRPC server inside listens on loopback", extra={"reason": str(error)})
+            inside = listen_on_loopback(server)
+        yield inside
 
 
 def _listen_unnamed(server: grpc.aio.Server) -> Unnamed:
