@@ -140,7 +140,7 @@ class Files:
                 # Its routes go first: clusters stay until no listener that drains needs them.
                 return {last: ""}, (any_host, "RDS")
             case "policy":
-                mode = "DISABLE" if count % 2 else "PERMISSIVE"
+                mode = "DISABLE" if "PERMISSIVE" in self._documents["policy"] else "PERMISSIVE"
                 return {"policy": policy(mode)}, (self._address(middle, 1), "EDS")
             case "workload":
                 return {"workload": workload(fresh)}, (fresh, "EDS")

@@ -87,11 +87,13 @@ def build_model(
         export_to=snapshot.mesh_config.default_service_export_to,
         earlier=before.made if before is not None else None,
     )
-    services: dict[Key, Service] = {}
-    for each in entries:
-        if isinstance(each.spec, ServiceEntrySpec):
-            for service in made.make(each, each.spec):
-                services.setdefault((service.namespace, service.host), service)
+    services = _edited_services(entries, made, before) if before is not None else None
+    if services is None:
+        services = {}
+        for each in entries:
+            if isinstance(each.spec, ServiceEntrySpec):
+                for service in made.make(each, each.spec):
+                    services.setdefault((service.namespace, service.host), service)
     made.finished()
     return MeshModel(
         mesh_config=snapshot.mesh_config,
@@ -110,6 +112,22 @@ def build_model(
             ),
         ),
     )
+
+
+def _edited_services(
+    entries: tuple[ConfigObject, ...], made: MadeServices, before: MeshModel
+) -> dict[Key, Service] | None:
+    """Return the services after edits that leave all hosts and their order; None after others."""
+    edited = made.take_over(before.entries, entries)
+    if edited is None:
+        return None
+    services = dict(before.by_key)
+    for former, new in edited:
+        for was, service in zip(former, new, strict=True):
+            key = service.namespace, service.host
+            if services[key] is was:  # and not that of an older object with this host
+                services[key] = service
+    return services
 
 
 def _workloads(snapshot: Snapshot) -> Mapping[str, tuple[ConfigObject, ...]]:

@@ -110,6 +110,12 @@ class MadeServices:
         self._earlier = {} if earlier is None else earlier._made
         self._made: dict[tuple[str, str], _Made] = {}
         self._same_addresses = earlier is not None and earlier._allocated is self._allocated
+        self._same_but_for_entries = (
+            earlier is not None
+            and self._same_addresses
+            and earlier._export_to == export_to
+            and earlier._workloads == self._workloads
+        )
         self.count = 0
         """Of how many ServiceEntries services were made, and not taken over."""
 
@@ -145,9 +151,35 @@ class MadeServices:
         self._made[key] = known
         return known.services
 
+    def take_over(
+        self, before: Sequence[ConfigObject], entries: Sequence[ConfigObject]
+    ) -> Sequence[tuple[tuple[Service, ...], tuple[Service, ...]]] | None:
+        """Take over all services but those of ServiceEntries that were edited.
+
+        Returns the services of each of those before and now. None, and nothing is taken over, if
+        more changed than that: then each ServiceEntry has to be made, in order.
+        """
+        if not self._same_but_for_entries or len(before) != len(entries):
+            return None
+        pairs = [(old, new) for old, new in zip(before, entries, strict=True) if old is not new]
+        if any(_hosts(old) != _hosts(new) for old, new in pairs):
+            return None
+        self._made = dict(self._earlier)
+        return [
+            (self._earlier[old.namespace, old.name].services, self.make(new, new.spec))
+            for old, new in pairs
+            if isinstance(new.spec, ServiceEntrySpec)
+        ]
+
     def finished(self) -> None:
         """Forget the services of the model before, which would keep those before it."""
         self._earlier = {}
+
+
+def _hosts(item: ConfigObject) -> tuple[object, ...]:
+    """Return the key of a ServiceEntry, and the hosts of its services."""
+    hosts = item.spec.hosts if isinstance(item.spec, ServiceEntrySpec) else ()
+    return item.namespace, item.name, hosts
 
 
 def _gives_the_same(before: _Source, after: _Source) -> bool:
