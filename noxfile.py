@@ -243,6 +243,13 @@ def bench(session: nox.Session) -> None:
 
 
 @nox.session
+def budgets(session: nox.Session) -> None:
+    """The figures that users compare, each held to a ratio to its floor in the same run."""
+    install_editable(session, "bench")
+    session.run("python", "bench/bench_table.py", "--hold", *session.posargs)
+
+
+@nox.session
 def build(session: nox.Session) -> None:
     """Wheels and source distributions of everything, checked as an index would."""
     install(session, "--group", "build")

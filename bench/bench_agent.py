@@ -24,6 +24,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from mesh_ca import TokenIssuer
+from mesh_testkit import measurements
 
 HOST = "127.83.0.1"
 CONTROL_PLANE = "127.0.0.1:18312"
@@ -31,6 +32,8 @@ CONTROL_PLANE = "127.0.0.1:18312"
 PEER_STATUS_PORT = 18320
 WORKLOAD = "127.83.1.1"
 ISSUER = "https://bench.example"
+LIBRARIES = "grpc.aio, uvloop, cryptography.x509"
+"""Those that no such agent can do without: its floor."""
 CONFIG = """
 apiVersion: networking.istio.io/v1
 kind: ServiceEntry
@@ -93,7 +96,7 @@ def tell_floor(rounds: int) -> None:
     """What the libraries cost that no such agent can do without, and the agent's own modules."""
     for name, modules in (
         ("import nothing", "sys"),
-        ("import grpc.aio, uvloop, x509", "grpc.aio, uvloop, cryptography.x509"),
+        (f"import {LIBRARIES}", LIBRARIES),
         ("import all of the agent", "mesh_agent._process, mesh_agent._agent"),
         ("import mesh_agent_cli", "mesh_agent_cli"),
     ):
@@ -104,7 +107,9 @@ def tell_floor(rounds: int) -> None:
 def measure_starts(top: Path, agents: Sequence[Agent], rounds: int) -> None:
     """Start the agents in turn, round by round, and tell median and range of each."""
     starts: dict[str, list[Start]] = {each.name: [] for each in agents}
+    floor = []
     for _ in range(rounds):
+        floor.append(import_cpu_seconds(LIBRARIES) * 1000)
         for each in agents:
             running = agent(top, program=each.program) if each.template is None else peer(top, each)
             with running as (_, start):
@@ -117,6 +122,9 @@ def measure_starts(top: Path, agents: Sequence[Agent], rounds: int) -> None:
         ):
             tell(f"{name}: {what}", statistics.median(values), "ms", budget)
             print(f"{'':32} {min(values):9.0f}-{max(values):.0f}", flush=True)
+    ours = [start.cpu_s * 1000 for start in starts[agents[0].name]]
+    row = measurements.Row("agent, start to ready: CPU", "ms", ours, {measurements.FLOOR: floor})
+    measurements.tell([row])
 
 
 def measure_idle(pid: int, seconds: float) -> None:
@@ -128,6 +136,9 @@ def measure_idle(pid: int, seconds: float) -> None:
     memory = rollup_kib(pid)
     unique = memory["Private_Clean"] + memory["Private_Dirty"]
     tell("agent unique memory, idle", unique / 1024, "MB", None)
+    floor = {measurements.FLOOR: [imported_kib() / 1024]}
+    row = measurements.Row("agent, idle: unique memory", "MB", [unique / 1024], floor)
+    measurements.tell([row])
     tell("  and its share of files (PSS)", memory["Pss"] / 1024, "MB", 34)
     tell("  and all of the files (RSS)", memory["Rss"] / 1024, "MB", 46)
     tell("agent CPU, idle", sum(cpu for (cpu, _), _ in used) / 1e7 / passed, "%", 0.5)
@@ -176,6 +187,20 @@ def import_cpu_seconds(modules: str) -> float:
     subprocess.run([sys.executable, "-c", f"import {modules}"], check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+
+
+def imported_kib() -> int:
+    """Return the unique memory of a process that has imported the libraries, in KiB."""
+    with subprocess.Popen(
+        [sys.executable, "-c", f"import {LIBRARIES}; print(flush=True); input()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        memory = rollup_kib(process.pid)
+        process.communicate(b"\n")
+    return memory["Private_Clean"] + memory["Private_Dirty"]
 
 
 def process_cpu_seconds(pid: int) -> float:

@@ -1,9 +1,10 @@
 """Edits of the files: from the edit to the last sidecar, and the server's CPU and memory for it.
 
-Run as a script, with the load of another project: `--sidecars PATH` is a program that connects as
-`-n` sidecars to `-addr`, says on a line of JSON when all have their configuration, and answers the
-lines `arm TEXT` and `wait TYPES SECONDS` with when a response with the text came to the first and
-to the last of them. Servers and load have processes of their own, and alternate in one run:
+Run as a script. The load is `sidecars.py`, or with `--sidecars PATH` a program that is faster, and
+so tells more of the time to the last sidecar: it connects as `-n` sidecars to `-addr`, says on a
+line of JSON when all have their configuration, and answers the lines `arm TEXT` and
+`wait TYPES SECONDS` with when a response with the text came to the first and to the last of them.
+Servers and load have processes of their own, and alternate in one run:
 
 - the control plane of this checkout, as it is started in production;
 - with `--against PYTHON`, that of the checkout whose interpreter it is;
@@ -28,13 +29,15 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mesh_testkit.measurements import FLOOR, Row, tell
+
 NAMESPACE = "default"
-TICKS = os.sysconf("SC_CLK_TCK")
+SIDECARS = str(Path(__file__).with_name("sidecars.py"))
 PATIENCE_S = 300
 LONGEST_S = 10
 """How long an edit is waited for; what is not seen by then has no time."""
@@ -187,8 +190,8 @@ class Process:
         threading.Thread(target=self._process.stdout.read, daemon=True).start()
 
     def cpu_s(self) -> float:
-        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS
+        """Return the time of all its threads, by its clock: see clock_getcpuclockid(3)."""
+        return time.clock_gettime((~self._process.pid << 3) | 2)
 
     def memory_mb(self) -> tuple[float, float, float]:
         """RSS, PSS and unique memory."""
@@ -275,7 +278,8 @@ class Plane:
         self.serving_s = time.time() - self.server.started
         self.serving_cpu_s = self.server.cpu_s()
         self.empty_mb = self.server.memory_mb()
-        load = [arguments.sidecars, "-addr", f"127.0.0.1:{ports[0]}", "-n", str(arguments.clients)]
+        program = [arguments.sidecars] if arguments.sidecars else [sys.executable, SIDECARS]
+        load = [*program, "-addr", f"127.0.0.1:{ports[0]}", "-n", str(arguments.clients)]
         load += ["-delta"] if arguments.delta else []
         load += ["-namespace", NAMESPACE, "-timeout", "280s"]
         self.load = Process(load, log=home / "load.log", environment={})
@@ -333,6 +337,19 @@ def report(planes: list[Plane], kinds: list[str]) -> None:
                 print(
                     f"{kind:10}{plane.name:10}{_range(found.last_s):>26}{_range(found.cpu_s):>26}"
                 )
+    tell_rows({plane.name: plane.figures for plane in planes}, kinds)
+
+
+def tell_rows(figures: Mapping[str, Mapping[str, Figures]], kinds: list[str]) -> None:
+    """Tell ours beside the floor, which was measured with the first kind of edit."""
+    if "floor" in figures:
+        ours, floor = figures["ours"][kinds[0]], figures["floor"][kinds[0]]
+        for what, unit, mine, bare in (
+            ("edit of an endpoint: server's CPU", "ms", ours.cpu_s, floor.cpu_s),
+            ("edit of an endpoint: to the last sidecar", "ms", ours.last_s, floor.last_s),
+        ):
+            scaled = [[value * 1000 for value in values] for values in (mine, bare)]
+            tell([Row(what, unit, scaled[0], {FLOOR: scaled[1]})])
 
 
 def _sizes(sizes: tuple[float, float, float]) -> str:
@@ -352,7 +369,7 @@ OURS = (
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sidecars", help="the load; without it nothing is measured")
+    parser.add_argument("--sidecars", help="another load than sidecars.py")
     parser.add_argument("--against", help="the interpreter of another checkout")
     parser.add_argument("--peer", help="the command of another control plane")
     parser.add_argument("--services", type=int, default=100)
@@ -369,15 +386,12 @@ def main() -> None:
     if arguments.floor is not None:
         asyncio.run(floor(arguments.floor))
         return
-    if arguments.sidecars is None:
-        print("nothing measured: --sidecars names the load (see the head of this file)")
-        return
     commands = {"ours": OURS.format(python=sys.executable)}
     if arguments.against is not None:
         commands = {"before": OURS.format(python=arguments.against), **commands}
     if arguments.peer is not None:
         commands["peer"] = arguments.peer
-    if not arguments.no_floor:
+    if not (arguments.no_floor or arguments.delta):
         commands["floor"] = "floor"
     kinds = arguments.edits.split(",")
     with contextlib.ExitStack() as stack:

@@ -38,6 +38,7 @@ import grpc.aio
 from envoy.config.core.v3 import base_pb2
 from envoy.service.discovery.v3 import discovery_pb2
 
+from mesh_testkit.measurements import FLOOR, Row, tell
 from xds_server import (
     SERVER_ENVIRONMENT,
     LinearStore,
@@ -356,6 +357,9 @@ async def measure(arguments: argparse.Namespace) -> None:
         for each in measured:
             others = [other for other in measured if other.what in beside]
             each.report([] if each in others else others)
+        floor, ours = measured[0], measured[1]
+        row = Row("delta push: CPU a client", "us", ours.cpu_us, {FLOOR: floor.cpu_us})
+        tell([row])
 
 
 def main(options: argparse.Namespace) -> Any:

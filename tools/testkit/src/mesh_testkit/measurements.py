@@ -59,6 +59,21 @@ def told(file: Path) -> list[Row]:
     return [Row(**json.loads(line)) for line in file.read_text().splitlines()]
 
 
+def exceeded(rows: Iterable[Row], budgets: Mapping[str, float]) -> list[str]:
+    """Return a sentence for each row that takes more of its floor than its budget.
+
+    budgets: the highest ratio, by the row's name. One of which there is no row is told as well.
+    """
+    found = {row.what: row for row in rows}
+    wrong = []
+    for what, most in budgets.items():
+        if what not in found:
+            wrong.append(f"{what}: has a budget, and was not measured")
+        elif (ratio := found[what].ratio(FLOOR)) > most:
+            wrong.append(f"{what}: {ratio:.2f} times its floor, at most {most:g}")
+    return wrong
+
+
 def _spread(values: Sequence[float]) -> str:
     return f"{_short(statistics.median(values))} ({_short(min(values))}-{_short(max(values))})"
 

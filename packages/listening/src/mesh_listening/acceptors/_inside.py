@@ -6,6 +6,7 @@ it, and those that may trace this one. Where there can be no such socket, it is 
 
 import asyncio
 import os
+import secrets
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -103,13 +104,17 @@ class Unnamed:
         os.close(descriptor)
 
     def bind(self) -> Bound:
-        """Return a new socket; the kernel chooses an abstract name that no other has here."""
+        """Return a new socket with an abstract name that no other process can guess.
+
+        The kernel would choose one of five digits, mostly the next one: a process in another
+        network namespace could have bound it there, and connected before the file was removed.
+        """
         one = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             one.setblocking(False)
-            one.bind("")
-            name: bytes = one.getsockname()
-            return Bound(one, f"unix-abstract:{name[1:].decode()}")
+            name = secrets.token_hex(16)
+            one.bind(f"\0{name}")
+            return Bound(one, f"unix-abstract:{name}")
         except BaseException:
             one.close()
             raise
