@@ -17,10 +17,10 @@ Servers and load have processes of their own, and alternate in one run:
 from __future__ import annotations
 
 import argparse
-import asyncio
 import contextlib
 import json
 import os
+import random
 import shlex
 import socket
 import statistics
@@ -29,145 +29,20 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mesh_files import NAMESPACE, Files
+
 from mesh_testkit.measurements import FLOOR, Row, tell
 
-NAMESPACE = "default"
 SIDECARS = str(Path(__file__).with_name("sidecars.py"))
+FLOOR_SERVER = str(Path(__file__).with_name("grpc_floor.py"))
 PATIENCE_S = 300
 LONGEST_S = 10
 """How long an edit is waited for; what is not seen by then has no time."""
-
-
-def service(number: int, *, addresses: tuple[str, ...], workloads: bool = False) -> str:
-    """A ServiceEntry with an HTTP port."""
-    lines = [
-        "apiVersion: networking.istio.io/v1",
-        "kind: ServiceEntry",
-        f"metadata: {{name: service-{number}, namespace: {NAMESPACE}}}",
-        "spec:",
-        f"  hosts: [service-{number}.{NAMESPACE}.svc.cluster.local]",
-        "  location: MESH_INTERNAL",
-        "  resolution: STATIC",
-        "  ports: [{number: 80, name: http, targetPort: 8080}]",
-    ]
-    if workloads:
-        lines += ["  workloadSelector: {labels: {app: selected}}"]
-    else:
-        lines += ["  endpoints:"]
-        lines += [f"  - {{address: {each}, serviceAccount: load}}" for each in addresses]
-    return "\n".join(lines) + "\n"
-
-
-def workload(address: str) -> str:
-    return (
-        "apiVersion: networking.istio.io/v1\nkind: WorkloadEntry\n"
-        f"metadata: {{name: workload, namespace: {NAMESPACE}}}\n"
-        f"spec: {{address: {address}, serviceAccount: load, labels: {{app: selected}}}}\n"
-    )
-
-
-def policy(mode: str) -> str:
-    return (
-        "apiVersion: security.istio.io/v1\nkind: PeerAuthentication\n"
-        f"metadata: {{name: default, namespace: {NAMESPACE}}}\nspec: {{mtls: {{mode: {mode}}}}}\n"
-    )
-
-
-def mesh(connect_timeout_s: int) -> str:
-    return f"trustDomain: cluster.local\nconnectTimeout: {connect_timeout_s}s\n"
-
-
-class Files:
-    """A mesh of a number of services, in one file or in one for each, and its edits."""
-
-    def __init__(self, directory: Path, number: int, *, one: bool) -> None:
-        self.directory = directory / "mesh"
-        self.mesh = directory / "mesh-config.yaml"
-        self.directory.mkdir()
-        self._one = one
-        self._number = number
-        self._count = 0
-        self._documents = {
-            f"service-{n}": service(n, addresses=(self._address(n, 1), self._address(n, 2)))
-            for n in range(number)
-        }
-        self._documents["selecting"] = service(number, addresses=(), workloads=True)
-        self._documents["workload"] = workload("10.91.0.1")
-        self._documents["policy"] = policy("PERMISSIVE")
-        self._write(self.mesh, mesh(10))
-        for name in self._documents:
-            if not one:
-                self._write_document(name)
-        if one:
-            self._write_document("")
-
-    def edit(self, kind: str) -> tuple[str, str]:
-        """Make an edit; return a text that responses have then, and the type that has it."""
-        self._count += 1
-        count = self._count
-        changed, wanted = self._edited(kind, count)
-        for name, text in changed.items():
-            if text:
-                self._documents[name] = text
-            else:
-                del self._documents[name]
-        if kind == "mesh":
-            self._write(self.mesh, mesh(10 + count % 50))
-        for name in list(changed)[: 1 if self._one else None]:
-            self._write_document(name)
-        return wanted
-
-    def wanted(self, kind: str) -> tuple[str, str]:
-        """Return what the next edit of this kind will be seen by."""
-        return self._edited(kind, self._count + 1)[1]
-
-    def _edited(self, kind: str, count: int) -> tuple[dict[str, str], tuple[str, str]]:
-        fresh = f"10.92.{count // 250}.{count % 250 + 1}"
-        middle = self._number // 2
-        any_host = f"service-{middle}.{NAMESPACE}"
-        match kind:
-            case "endpoint":
-                text = service(middle, addresses=(self._address(middle, 1), fresh))
-                return {f"service-{middle}": text}, (fresh, "EDS")
-            case "add":
-                new = self._number + 100 + count
-                text = service(new, addresses=(fresh,))
-                return {f"service-{new}": text}, (f"service-{new}.{NAMESPACE}", "CDS")
-            case "remove":
-                last = list(self._documents)[-1]
-                # Its routes go first: clusters stay until no listener that drains needs them.
-                return {last: ""}, (any_host, "RDS")
-            case "policy":
-                mode = "DISABLE" if "PERMISSIVE" in self._documents["policy"] else "PERMISSIVE"
-                return {"policy": policy(mode)}, (self._address(middle, 1), "EDS")
-            case "workload":
-                return {"workload": workload(fresh)}, (fresh, "EDS")
-            case "mesh":
-                return {}, (any_host, "CDS")
-            case _:
-                raise ValueError(kind)
-
-    def _write_document(self, name: str) -> None:
-        if self._one:
-            self._write(self.directory / "all.yaml", "---\n".join(self._documents.values()))
-        elif name in self._documents:
-            self._write(self.directory / f"{name}.yaml", self._documents[name])
-        else:
-            (self.directory / f"{name}.yaml").unlink()
-
-    def _write(self, path: Path, text: str) -> None:
-        draft = path.parent.parent / f".{path.name}.new"
-        draft.write_text(text)
-        draft.rename(path)
-
-    @staticmethod
-    def _address(number: int, part: int) -> str:
-        return f"10.{100 + part}.{number // 250}.{number % 250 + 1}"
 
 
 class Process:
@@ -231,11 +106,16 @@ class Figures:
 
 
 def free_ports(number: int) -> list[int]:
+    """Return ports below those that the kernel gives to whoever connects."""
     with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+        found: list[int] = []
+        for port in random.sample(range(20_000, 32_000), 50 * number):
+            each = stack.enter_context(socket.socket())
+            if len(found) < number:
+                with contextlib.suppress(OSError):
+                    each.bind(("127.0.0.1", port))
+                    found.append(port)
+        return found
 
 
 def wait_for_port(port: int) -> None:
@@ -258,7 +138,7 @@ class Plane:
         self._is_floor = command == "floor"
         ports = free_ports(5)
         if self._is_floor:
-            words = [sys.executable, __file__, "--floor", str(ports[0])]
+            words = [sys.executable, FLOOR_SERVER, str(ports[0])]
         else:
             places = {f"port{n}": str(port) for n, port in enumerate(ports)}
             words = [
@@ -284,6 +164,8 @@ class Plane:
         load += ["-namespace", NAMESPACE, "-timeout", "280s"]
         self.load = Process(load, log=home / "load.log", environment={})
         self.ready = self.load.answer()
+        if self.ready["n"] != arguments.clients:
+            raise RuntimeError(f"{name}: of {arguments.clients} sidecars {self.ready} are ready")
         self.ready_cpu_s = self.server.cpu_s() - self.serving_cpu_s
         self.full_mb = self.server.memory_mb()
         self.figures: dict[str, Figures] = {}
@@ -381,11 +263,7 @@ def main() -> None:
     parser.add_argument("--quiet", type=float, default=1.0, help="seconds before each edit")
     parser.add_argument("--no-floor", action="store_true")
     parser.add_argument("--keep", help="a directory for the logs")
-    parser.add_argument("--floor", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.floor is not None:
-        asyncio.run(floor(arguments.floor))
-        return
     commands = {"ours": OURS.format(python=sys.executable)}
     if arguments.against is not None:
         commands = {"before": OURS.format(python=arguments.against), **commands}
@@ -406,78 +284,6 @@ def main() -> None:
                     if plane.name != "floor" or kind == kinds[0]:
                         plane.edit(kind, quiet_s=arguments.quiet)
         report(planes, kinds)
-
-
-async def floor(port: int) -> None:
-    """Answer every request with nothing, and write one response to all at each line of input."""
-    import grpc
-    import grpc.aio
-    import uvloop  # noqa: F401  (the control plane has it, too)
-    from envoy.service.discovery.v3 import discovery_pb2
-
-    changed = asyncio.Condition()
-    response = b""
-
-    async def stream(requests: Any, context: Any) -> None:
-        first = discovery_pb2.DiscoveryRequest.FromString(await anext(requests))
-        answered = {first.type_url}
-        await context.write(_nothing(first.type_url))
-
-        async def read() -> None:
-            async for raw in requests:
-                if b"discovery" in raw or len(answered) < 2:
-                    asked = discovery_pb2.DiscoveryRequest.FromString(raw).type_url
-                    if asked not in answered:
-                        answered.add(asked)
-                        await context.write(_nothing(asked))
-
-        reading = asyncio.create_task(read(), name="floor reader")
-        try:
-            while True:
-                async with changed:
-                    await changed.wait()
-                await context.write(response)
-        finally:
-            reading.cancel()
-
-    def _nothing(type_url: str) -> bytes:
-        found = discovery_pb2.DiscoveryResponse(version_info="1", type_url=type_url, nonce="1")
-        return found.SerializeToString()
-
-    service_name = "envoy.service.discovery.v3.AggregatedDiscoveryService"
-    handlers = {
-        name: grpc.stream_stream_rpc_method_handler(stream)
-        for name in ("StreamAggregatedResources", "DeltaAggregatedResources")
-    }
-    server = grpc.aio.server()
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service_name, handlers),))
-    server.add_insecure_port(f"127.0.0.1:{port}")
-    await server.start()
-    lines: asyncio.Queue[str] = asyncio.Queue()
-    _read_lines(lines.put_nowait)
-    while text := await lines.get():
-        body = discovery_pb2.DiscoveryResponse(
-            version_info=text.strip().ljust(400),
-            type_url="type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment",
-            nonce="2",
-        )
-        response = body.SerializeToString()
-        async with changed:
-            changed.notify_all()
-
-
-def _read_lines(take: Callable[[str], None]) -> None:
-    loop = asyncio.get_running_loop()
-
-    def lines() -> Iterator[str]:
-        yield from sys.stdin
-        yield ""
-
-    def read() -> None:
-        for each in lines():
-            loop.call_soon_threadsafe(take, each)
-
-    threading.Thread(target=read, daemon=True).start()
 
 
 if __name__ == "__main__":
