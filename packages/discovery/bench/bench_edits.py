@@ -106,7 +106,7 @@ class Figures:
 
 
 def free_ports(number: int) -> list[int]:
-    """Return ports below those that the kernel gives to whoever connects."""
+    """Return ports below those that the kernel gives to connections."""
     with contextlib.ExitStack() as stack:
         found: list[int] = []
         for port in random.sample(range(20_000, 32_000), 50 * number):
