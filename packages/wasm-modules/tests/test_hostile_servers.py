@@ -196,9 +196,9 @@ async def test_of_a_name_s_addresses_only_the_allowed_ones_are_connected_to(
     config_with: Callable[..., WasmConfig], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The resolver is asked once, so it cannot answer differently the second time."""
-    asked = []
+    asked: list[bytes] = []
 
-    def resolve(host: str, *_: object, **__: object) -> list[object]:
+    def resolve(host: bytes, *_: object, **__: object) -> list[object]:
         asked.append(host)
         places = ["169.254.169.254", "127.0.0.1"] if len(asked) == 1 else ["169.254.169.254"]
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (each, 0)) for each in places]
@@ -211,7 +211,7 @@ async def test_of_a_name_s_addresses_only_the_allowed_ones_are_connected_to(
         path = await modules.get(ModuleRequest(url=f"http://rebinding.example:{server.port}/a"))
         monkeypatch.undo()
     assert path.exists()
-    assert asked == ["rebinding.example"]
+    assert asked == [b"rebinding.example"]
 
 
 async def test_layers_are_not_fetched_from_a_blocked_address(config: WasmConfig) -> None:

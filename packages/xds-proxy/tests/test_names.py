@@ -41,8 +41,8 @@ class Resolver:
     def answer(self) -> None:
         self._answers.set()
 
-    def __call__(self, host: str, *others: object, **named: object) -> object:
-        if host != _NAME:
+    def __call__(self, host: str | bytes, *others: object, **named: object) -> object:
+        if host not in (_NAME, _NAME.encode()):
             return self._of_others(host, *others, **named)  # type: ignore[arg-type]
         self.asked += 1
         self._answers.wait()
