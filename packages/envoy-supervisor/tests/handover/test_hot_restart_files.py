@@ -82,15 +82,15 @@ def test_an_unknown_layout_is_left_alone(tmp_path: Path) -> None:
     clear_failed_child_mark(tmp_path / "missing", shared_memory=tmp_path)
 
 
-def test_a_family_goes_on_only_with_its_shared_memory(tmp_path: Path) -> None:
-    file = tmp_path / "id"
-    assert not can_continue_series(file, shared_memory=tmp_path)
+def test_a_family_goes_on_only_with_its_shared_memory(socket_dir: Path) -> None:
+    file = socket_dir / "id"
+    assert not can_continue_series(file, shared_memory=socket_dir)
     file.write_text("5")
-    assert not can_continue_series(file, shared_memory=tmp_path)
-    (tmp_path / "envoy_shared_memory_50").write_bytes(b"\0" * 96)
-    assert not can_continue_series(file, shared_memory=tmp_path)
-    (tmp_path / "envoy_shared_memory_50").write_bytes(b"\0" * 104)
-    assert can_continue_series(file, shared_memory=tmp_path)
+    assert not can_continue_series(file, shared_memory=socket_dir)
+    (socket_dir / "envoy_shared_memory_50").write_bytes(b"\0" * 96)
+    assert not can_continue_series(file, shared_memory=socket_dir)
+    (socket_dir / "envoy_shared_memory_50").write_bytes(b"\0" * 104)
+    assert can_continue_series(file, shared_memory=socket_dir)
 
 
 def test_sockets_are_numbered_as_envoy_does() -> None:
