@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -164,3 +165,13 @@ def get() -> Get:
             writer.close()
 
     return request
+
+
+@pytest.fixture
+async def loop_in_use() -> None:
+    """The event loop has had a connection: from its first one on, libuv has a spare descriptor."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        _, writer = await asyncio.open_connection(sock=ours)
+        writer.close()
+        await writer.wait_closed()

@@ -274,14 +274,15 @@ def test_envoy_does_not_outlive_a_killed_parent(fake: Fake, socket_dir: Path) ->
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("loop_in_use")
 async def test_a_hundred_starts_and_stops_leave_nothing(fake: Fake) -> None:
     config, files = fake(FakeEnvoy(exits=1, no_admin=True))
-    descriptors = len(names(Path("/proc/self/fd")))
+    descriptors = names(Path("/proc/self/fd"))
     for _ in range(100):
         async with running(config) as envoy:
             assert (await envoy.wait_exit()).code == 1
     assert len(files.starts()) == 100
-    assert len(names(Path("/proc/self/fd"))) == descriptors
+    assert names(Path("/proc/self/fd")) <= descriptors
     assert names(config.directory) == set()
 
 

@@ -103,6 +103,7 @@ def left_of(directory: Path) -> dict[str, list[str]]:
     [FakeEnvoy(exits=7), FakeEnvoy(crashes=signal.SIGKILL)],
     ids=["exits", "killed"],
 )
+@pytest.mark.usefixtures("loop_in_use")
 async def test_a_hundred_restarts_leave_nothing(
     fake: Fake, socket_dir: Path, behaviour: FakeEnvoy
 ) -> None:
