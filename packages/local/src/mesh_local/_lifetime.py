@@ -28,6 +28,7 @@ from mesh_local.processes import _specs as processes
 from mesh_local.processes._children import Child, ChildState, OnExit, running
 from mesh_local.processes._guard import guarding
 from mesh_local.processes._specs import ProcessSpec
+from mesh_local.processes._start_order import AgentStart, start_some_at_a_time
 from mesh_local.state._folder import StateFolder, opened
 from mesh_local.state._roots import keep_roots_fresh
 from mesh_local.state._tokens import JWT_ISSUER, keep_tokens_fresh
@@ -106,14 +107,22 @@ async def running_mesh(
         servers = await enter(
             run([spec for name, spec in apps.items() if name in serving], may_start=agent_ready)
         )
+        starts = [
+            AgentStart(
+                processes.agent_process(plan, each, state, environ), ready=proxied[each.name]
+            )
+            for each in plan.instances
+        ]
+        may_start = {each.spec.name: each.may_start for each in starts}
         agents = await enter(
-            run([processes.agent_process(plan, each, state, environ) for each in plan.instances])
+            run([each.spec for each in starts], may_start=lambda spec: may_start[spec.name])
         )
+        await enter(in_background(_start_agents(starts), name="agents' starts"))
         sources = await enter(
             run([spec for name, spec in apps.items() if name not in serving], may_start=agent_ready)
         )
         mesh = _mesh_of(plan, state, control_plane, agents, apps=(*servers, *sources))
-        await enter(in_background(_watch_all(mesh, proxied), name="workload-watch"))
+        await enter(in_background(_watch_all(mesh, starts), name="workload-watch"))
         try:
             yield mesh
         finally:
@@ -188,11 +197,17 @@ async def _answers_ready(host: str, port: int, target: str) -> bool:
         return False
 
 
-async def _watch_all(mesh: RunningMesh, proxied: Mapping[str, asyncio.Event]) -> None:
+async def _start_agents(starts: Sequence[AgentStart]) -> None:
+    """Let the agents start, as many at a time as the machine can bear; never returns."""
+    await start_some_at_a_time(starts)
+    await asyncio.Event().wait()
+
+
+async def _watch_all(mesh: RunningMesh, starts: Sequence[AgentStart]) -> None:
     async with asyncio.TaskGroup() as group:
-        for workload in mesh.workloads:
+        for workload, start in zip(mesh.workloads, starts, strict=True):
             name = workload.instance.name
-            group.create_task(_watch(mesh, workload, proxied[name]), name=f"watch {name}")
+            group.create_task(_watch(mesh, workload, start), name=f"watch {name}")
         group.create_task(_watch_configuration(mesh), name="watch configuration")
 
 
@@ -206,9 +221,10 @@ async def _watch_configuration(mesh: RunningMesh) -> None:
         await asyncio.sleep(_WATCH_S)
 
 
-async def _watch(mesh: RunningMesh, workload: RunningWorkload, proxied: asyncio.Event) -> None:
+async def _watch(mesh: RunningMesh, workload: RunningWorkload, start: AgentStart) -> None:
     """Keep a workload's status up to date; its program may start when its agent is ready."""
-    instance = workload.instance
+    instance, proxied = workload.instance, start.ready
+    await start.may_start.wait()
     while True:
         workload.status = await fetch_status(instance.addresses.inbound)
         if workload.status is not None and workload.status.ready:
@@ -217,7 +233,8 @@ async def _watch(mesh: RunningMesh, workload: RunningWorkload, proxied: asyncio.
             workload.app_answers = await _accepts(instance)
         mesh.workload_updated()
         ready = workload.not_ready is None
-        alike = sum((each.not_ready is None) == ready for each in mesh.workloads)
+        begun = [each for each in mesh.workloads if each.agent.state is not ChildState.WAITING]
+        alike = sum((each.not_ready is None) == ready for each in begun)
         await asyncio.sleep(pause_s(ready=ready, alike=alike))
 
 

@@ -44,6 +44,8 @@ class RunningWorkload:
         if (ended := self.ended) is not None:
             said = "".join(last_lines(ended.spec.log, 1))
             return f"{ended.spec.name} ended ({ended.last_exit})" + (f": {said}" if said else "")
+        if self.agent.state is ChildState.WAITING:
+            return "its agent starts after others"
         if self.status is None:
             return f"its agent does not answer (see {self.agent.spec.log.name})"
         if not self.status.ready:
