@@ -165,6 +165,7 @@ class Plane:
         self.load = Process(load, log=home / "load.log", environment={})
         self.ready = self.load.answer()
         if self.ready["n"] != arguments.clients:
+            self.end()
             raise RuntimeError(f"{name}: of {arguments.clients} sidecars {self.ready} are ready")
         self.ready_cpu_s = self.server.cpu_s() - self.serving_cpu_s
         self.full_mb = self.server.memory_mb()
