@@ -6,10 +6,11 @@ is looked at.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from mesh_protowire import Span, scan, text, varint
 from xds_server.protocol._resource import Resource
+from xds_server.protocol._resources_by_name import ResourcesByName, shared_names
 
 _EDS = 3  # envoy.config.cluster.v3.Cluster.DiscoveryType.EDS
 
@@ -31,6 +32,17 @@ def endpoints_of(cluster: Resource) -> str | None:
         except ValueError:
             derived.endpoints = ""  # Not a Cluster; whether to accept it is for the client to say.
     return derived.endpoints or None
+
+
+def endpoints_of_all(clusters: Mapping[str, Resource]) -> frozenset[str]:
+    """Return the names of the endpoints of some clusters, one set for all streams."""
+    known = clusters.endpoints if isinstance(clusters, ResourcesByName) else None
+    if known is None:
+        found = frozenset(name for each in clusters.values() if (name := endpoints_of(each)))
+        known = shared_names(found)
+        if isinstance(clusters, ResourcesByName):
+            clusters.endpoints = known
+    return known
 
 
 def _endpoints_name(body: bytes) -> str:

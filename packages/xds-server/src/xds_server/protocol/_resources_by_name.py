@@ -8,9 +8,8 @@ moved away from. The mapping, and the results with it, is freed when the last cl
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import partial
 from typing import NamedTuple
-from weakref import WeakKeyDictionary, ref
+from weakref import WeakKeyDictionary, WeakValueDictionary, ref
 
 from xds_server.protocol._resource import Resource
 
@@ -45,22 +44,36 @@ class _Difference(NamedTuple):
 
 
 class _Successor(NamedTuple):
-    """The last result of `with_changes`, with its arguments; `new` returns the first of them."""
+    """The last result of `with_changes`, with its arguments."""
 
-    new: ref[ResourcesByName] | partial[Mapping[str, Resource]]
+    new: dict[str, Resource]
     removed: frozenset[str]
     after: ref[ResourcesByName]
 
 
-class ResourcesByName(dict[str, Resource]):
-    """Resources by name; never changed once it is made, as streams share it."""
+class _Part(NamedTuple):
+    """The last result of `only`, with its argument."""
 
-    __slots__ = ("__weakref__", "_difference", "_successor")
+    names: frozenset[str]
+    part: ResourcesByName
+
+
+class ResourcesByName(dict[str, Resource]):
+    """Resources by name; never changed once it is made, as streams share it.
+
+    `endpoints` are the names of the endpoints that these refer to, if these are clusters and were
+    looked at; `_references` reads them.
+    """
+
+    __slots__ = ("__weakref__", "_content", "_difference", "_part", "_successor", "endpoints")
 
     def __init__(self, resources: Iterable[tuple[str, Resource]] | Mapping[str, Resource] = ()):
         super().__init__(resources)
         self._difference: _Difference | None = None
         self._successor: _Successor | None = None
+        self._part: _Part | None = None
+        self._content: int | None = None
+        self.endpoints: frozenset[str] | None = None
 
     def difference(
         self, state: Mapping[str, Resource], *, complete: bool
@@ -80,9 +93,13 @@ class ResourcesByName(dict[str, Resource]):
         return new, gone
 
     def with_changes(self, new: Mapping[str, Resource], removed: frozenset[str]) -> ResourcesByName:
-        """Return these with `new` and without `removed`."""
+        """Return these with `new` and without `removed`.
+
+        Streams that came to the same result on different ways get one mapping, too: as when one had
+        two changes in one push, or had gone on before the other began.
+        """
         known = self._successor
-        if known is not None and known.new() is new and known.removed == removed:
+        if known is not None and known.new == new and known.removed == removed:
             successor = known.after()
             if successor is not None:
                 return successor
@@ -90,11 +107,42 @@ class ResourcesByName(dict[str, Resource]):
         after.update(new)
         for name in removed:
             after.pop(name, None)
-        # Weak where it may lead on, so that a client that is still here does not keep alive all
-        # the mappings that came after.
-        of = ref(new) if isinstance(new, ResourcesByName) else partial(_same, new)
-        self._successor = _Successor(of, removed, ref(after))
+        after = self._known_or(after, new.keys() | removed)
+        # A copy and a weak reference, as `new` and `after` may lead on: a client that is still here
+        # shall not keep alive all the mappings that came after.
+        self._successor = _Successor(dict(new), removed, ref(after))
         return after
+
+    def _known_or(self, after: ResourcesByName, changed: Iterable[str]) -> ResourcesByName:
+        """Return a mapping equal to `after` that a stream has, or else `after`.
+
+        `changed` are the names in which it may differ from these.
+        """
+        content = self._content_hash()
+        for name in changed:
+            content += _hash_of(after.get(name)) - _hash_of(self.get(name))
+        known = _known.get(content)
+        if known is not None and known == after:
+            return known
+        after._content = content
+        _known[content] = after
+        return after
+
+    def _content_hash(self) -> int:
+        if self._content is None:
+            self._content = sum(map(_hash_of, self.values()))
+        return self._content
+
+    def only(self, names: frozenset[str]) -> ResourcesByName:
+        """Return those of these names; the same mapping if that is all of them."""
+        known = self._part
+        if known is not None and known.names == names:
+            return known.part
+        part = ResourcesByName((name, each) for name, each in self.items() if name in names)
+        if len(part) == len(self):
+            return self
+        self._part = _Part(names, part)
+        return part
 
     def without(self, names: frozenset[str]) -> ResourcesByName:
         """Return these without `names`."""
@@ -103,9 +151,12 @@ class ResourcesByName(dict[str, Resource]):
 
 NO_RESOURCES = ResourcesByName()
 
+_known: WeakValueDictionary[int, ResourcesByName] = WeakValueDictionary()
+"""Results of `with_changes` that streams have, by the sum of the hashes of their resources."""
 
-def _same(mapping: Mapping[str, Resource]) -> Mapping[str, Resource]:
-    return mapping
+
+def _hash_of(resource: Resource | None) -> int:
+    return 0 if resource is None else hash((resource.name, resource.version))
 
 
 def changed(

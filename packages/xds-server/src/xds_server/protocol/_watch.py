@@ -28,6 +28,12 @@ class Watch:
             or (bool(prefixes := self.prefixes()) and name.startswith(prefixes))
         )
 
+    def covered(self, names: frozenset[str]) -> frozenset[str]:
+        """Return those of some names that are wanted; the same set if all are."""
+        if self.wildcard or names <= self.names:
+            return names
+        return frozenset(filter(self.covers, names))
+
     def prefixes(self) -> tuple[str, ...]:
         """Return the beginnings of resource names that the names with `/*` at their end want."""
         if not self._prefixes:

@@ -142,14 +142,11 @@ class DeltaState(StreamState[DeltaRequest]):
         state = generated.wanted_by(query.watch)
         complete = _complete(query, generated)
         new, gone = client_has.difference(state, complete=complete)
-        if query.force or self.warming.awaited:
-            resend = self._names_to_resend(query, state)
-            if resend and len(new) != len(state) and resend - new.keys():
-                new = {name: r for name, r in state.items() if name in new or name in resend}
+        sent = self._to_send(query, state, new)
         if gone or query.requested or not complete:
             gone = _gone(query, generated, state, client_has, vanished=gone)
         unused = self._without_endpoints(subscription, gone) if gone else NO_NAMES
-        self._record_sent(query.type_url, new)
+        self._record_sent(query.type_url, sent)
         if query.requested and (
             not query.watch.wildcard or query.type_url not in {CLUSTER, ENDPOINT}
         ):
@@ -163,17 +160,17 @@ class DeltaState(StreamState[DeltaRequest]):
                 still = NO_NAMES if complete else subscription.pending_removals
                 self.removals.set_pending(subscription, (still | gone).difference(state, unused))
         if removed and query.type_url == ENDPOINT:
-            self.warming.stop_awaiting(removed.__contains__)
+            self.warming.stop_awaiting(self.warming.awaited & removed)
         if (new is state and not client_has) or (
             complete and not gone and query.watch is subscription.watch
         ):
             subscription.client_has = state
-        elif new or not removed.isdisjoint(client_has):
-            subscription.client_has = client_has.with_changes(new, removed)
-        if not new and not removed and not query.even_if_empty:
+        elif sent or not removed.isdisjoint(client_has):
+            subscription.client_has = client_has.with_changes(sent, removed)
+        if not sent and not removed and not query.even_if_empty:
             return None
-        body = generated.body_of(new, delta_body)
-        return self._response(subscription, body, new, removed, version=generated.version)
+        body = generated.body_of(sent, delta_body)
+        return self._response(subscription, body, sent, removed, version=generated.version)
 
     def _removal_response(self, subscription: Subscription, names: frozenset[str]) -> Response:
         self._forget_removed(subscription, names)

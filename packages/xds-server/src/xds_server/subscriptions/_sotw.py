@@ -20,7 +20,7 @@ from xds_server.protocol._resources_by_name import (
 )
 from xds_server.protocol._response import Response
 from xds_server.protocol._response_encoding import sotw_body, sotw_tail
-from xds_server.protocol._type_urls import CLUSTER, FULL_STATE, NAMED_ONLY
+from xds_server.protocol._type_urls import CLUSTER, ENDPOINT, FULL_STATE, NAMED_ONLY
 from xds_server.protocol._watch import Watch
 from xds_server.sources._generated import Generated
 from xds_server.subscriptions._stream_state import StreamState
@@ -75,10 +75,8 @@ class SotwState(StreamState[SotwRequest]):
             current = request.nonce == subscription.nonce_sent
             if not current and request.type_url == CLUSTER:
                 # The client refused the clusters, so it has them from the response after it only.
-                client_has = subscription.client_has
-                self.warming.clusters_sent(
-                    client_has[n] for n in self._unconfirmed & client_has.keys()
-                )
+                doubtful = subscription.client_has.only(frozenset(self._unconfirmed))
+                self.warming.clusters_sent(doubtful)
             queries = self._resubscribe(subscription, request) if current else ()
             return RequestOutcome(queries=queries, refused=request.error)
         if not request.names and request.type_url in NAMED_ONLY:
@@ -98,6 +96,8 @@ class SotwState(StreamState[SotwRequest]):
             subscription.record_ack(now=self._now())
             if request.type_url == CLUSTER:
                 self._unconfirmed = NO_NAMES
+            elif request.type_url == ENDPOINT:
+                self.warming.endpoints_confirmed()
         queries = self._resubscribe(subscription, request)
         return RequestOutcome(queries=queries) if queries else NO_OUTCOME
 
@@ -209,8 +209,8 @@ class SotwState(StreamState[SotwRequest]):
     ) -> None:
         """Await endpoints anew for clusters of a refused response, as they warm with this one."""
         if subscription.nack is not None:
-            doubtful = self._unconfirmed & resources.keys()
-            self.warming.clusters_sent(resources[name] for name in doubtful)
+            doubtful = {name: resources[name] for name in self._unconfirmed & resources.keys()}
+            self.warming.clusters_sent(doubtful)
 
     def _part(
         self, subscription: Subscription, query: Query, generated: Generated
@@ -222,17 +222,12 @@ class SotwState(StreamState[SotwRequest]):
             subscription.forget(filter(query.watch.covers, gone))
         elif generated.removed:
             subscription.forget(generated.removed.difference(state))
-        resend = self._names_to_resend(query, state)
-        if resend and len(new) != len(state) and resend - new.keys():
-            new = {name: r for name, r in state.items() if name in new or name in resend}
-        if not new:
+        sent = self._to_send(query, state, new)
+        if not sent:
             return None
-        self._record_sent(query.type_url, new)
-        if new is state and not subscription.client_has:
-            subscription.client_has = state
-        else:
-            subscription.client_has = subscription.client_has.with_changes(new, NO_NAMES)
-        return new
+        self._record_sent(query.type_url, sent)
+        subscription.client_has = subscription.client_has.with_changes(sent, NO_NAMES)
+        return sent
 
     def _removal_response(self, subscription: Subscription, names: frozenset[str]) -> Response:
         self._forget_removed(subscription, names)

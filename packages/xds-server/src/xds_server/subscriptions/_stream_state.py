@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from xds_server.protocol._references import routes_of
 from xds_server.protocol._resource import Resource
-from xds_server.protocol._resources_by_name import NO_NAMES
+from xds_server.protocol._resources_by_name import NO_NAMES, ResourcesByName
 from xds_server.protocol._response import Response
 from xds_server.protocol._type_urls import (
     CLUSTER,
@@ -290,7 +290,7 @@ class StreamState(ABC, Generic[R]):
         waits = bool(queries and self.warming.awaited)
         holds = self._must_go_on_waiting(waits=waits)
         if waits and not holds:
-            self.warming.stop_awaiting_all()
+            self.warming.stop_awaiting(self.warming.awaited)
         return holds
 
     def _answer(self, query: Query, generate: Generate) -> Iterator[Response]:
@@ -315,9 +315,10 @@ class StreamState(ABC, Generic[R]):
         subscription = self.subscriptions.get(ENDPOINT)
         if subscription is None or not self.warming.awaited:
             return
-        names = self.warming.stop_awaiting(subscription.watch.covers)
+        names = subscription.watch.covered(self.warming.awaited)
         if not names:
             return
+        self.warming.stop_awaiting(names)
         watch = Watch(type_url=ENDPOINT, names=names)
         query = Query(type_url=ENDPOINT, watch=watch, requested=True, force=True)
         yield from self._answer(query, generate)
@@ -365,26 +366,35 @@ class StreamState(ABC, Generic[R]):
         if not names or subscription.type_url != CLUSTER or not self.warming:
             return NO_NAMES
         client_has = subscription.client_has
-        unused = {n for n in names & client_has.keys() if self.warming.is_waiting(client_has[n])}
-        self.warming.clusters_removed(client_has[name] for name in unused)
-        return frozenset(unused)
+        unused = frozenset(
+            name for name in names & client_has.keys() if self.warming.is_waiting(client_has[name])
+        )
+        self.warming.clusters_removed(client_has.only(unused))
+        return unused
 
     def _forget_removed(self, subscription: Subscription, names: frozenset[str]) -> None:
         """Forget resources that are removed now, and the endpoints that such clusters awaited."""
         if subscription.type_url == CLUSTER and self.warming:
             client_has = subscription.client_has
-            self.warming.clusters_removed(client_has[name] for name in names & client_has.keys())
+            self.warming.clusters_removed(client_has.only(names))
         left = subscription.pending_removals - names
         subscription.forget(names)
         self.removals.set_pending(subscription, left)
 
-    def _names_to_resend(self, query: Query, state: Mapping[str, Resource]) -> frozenset[str]:
-        """Return the names in `state` that are sent even if the client has them."""
-        awaited = self.warming.awaited
-        resend = awaited & state.keys() if awaited and query.type_url == ENDPOINT else NO_NAMES
+    def _to_send(
+        self, query: Query, state: ResourcesByName, new: Mapping[str, Resource]
+    ) -> Mapping[str, Resource]:
+        """Return the resources of `state` that are new, and those sent even if the client has them.
+
+        Streams that are alike get one mapping, so that it is encoded once.
+        """
         if query.force:
-            resend = resend.union(filter(query.watch.covers, state))
-        return resend
+            return state
+        awaited = self.warming.awaited
+        if not awaited or query.type_url != ENDPOINT or len(new) == len(state):
+            return new
+        sent = state.only(awaited.union(new))
+        return sent if len(sent) > len(new) else new
 
     def _next_nonce(self) -> str:
         # Clients may send an old stream's nonce: https://github.com/envoyproxy/envoy/issues/30155
@@ -395,6 +405,6 @@ class StreamState(ABC, Generic[R]):
         """Take note of endpoints that are awaited or brought now, and of resources that expire."""
         record_ttls(self.subscriptions[type_url], resources, now=self._now())
         if type_url == CLUSTER:
-            self.warming.clusters_sent(resources.values())
+            self.warming.clusters_sent(resources)
         elif type_url == ENDPOINT:
             self.warming.endpoints_sent(resources)

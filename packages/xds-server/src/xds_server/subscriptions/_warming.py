@@ -4,15 +4,18 @@ Envoy warms a changed EDS cluster anew: it takes no traffic until its endpoints 
 even if they are the same. A delta client does not ask for them, and a state-of-the-world client
 asks in a way that looks like an ACK, so a server has to send them of its own accord.
 https://github.com/envoyproxy/envoy/issues/13009
+
+The sets of names are those that equal streams share, wherever all of a set is meant: there may be
+ten thousand names in it, and a thousand streams.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Container, Mapping
 
-from xds_server.protocol._references import endpoints_of
+from xds_server.protocol._references import endpoints_of, endpoints_of_all
 from xds_server.protocol._resource import Resource
-from xds_server.protocol._resources_by_name import NO_NAMES
+from xds_server.protocol._resources_by_name import NO_NAMES, shared_names
 
 
 class Warming:
@@ -29,14 +32,13 @@ class Warming:
         self._unconfirmed: frozenset[str] = NO_NAMES  # awaited and sent, but not answered
         self._missing: frozenset[str] = NO_NAMES  # awaited, and found not to exist
 
-    def clusters_sent(self, clusters: Iterable[Resource]) -> None:
+    def clusters_sent(self, clusters: Mapping[str, Resource]) -> None:
         """Await the endpoints of clusters that are sent now."""
-        new = (name for cluster in clusters if (name := endpoints_of(cluster)))
-        self.awaited = self.awaited.union(new) or NO_NAMES
+        self.awaited = _both(self.awaited, endpoints_of_all(clusters))
 
-    def clusters_removed(self, clusters: Iterable[Resource]) -> None:
+    def clusters_removed(self, clusters: Mapping[str, Resource]) -> None:
         """Await the endpoints of clusters that are removed now no longer."""
-        self.endpoints_sent({name for cluster in clusters if (name := endpoints_of(cluster))})
+        self.endpoints_sent(endpoints_of_all(clusters))
 
     def endpoints_confirmed(self) -> None:
         """Take note that the client has answered the last endpoints it was sent."""
@@ -50,27 +52,19 @@ class Warming:
         """Await endpoints that were in doubt on the client's last stream."""
         self.awaited |= names
 
-    def endpoints_sent(self, names: Iterable[str]) -> None:
+    def endpoints_sent(self, names: Container[str]) -> None:
         """Await endpoints that are sent now no longer."""
         if self:
-            names = frozenset(names)
-            self._unconfirmed = (self._unconfirmed | (self.awaited & names)) or NO_NAMES
-            self.awaited = (self.awaited - names) or NO_NAMES
-            self._missing = (self._missing - names) or NO_NAMES
+            awaited = self.awaited
+            self.awaited = _without(awaited, names)
+            sent = awaited if not self.awaited else shared_names(awaited - self.awaited)
+            self._unconfirmed = _both(self._unconfirmed, sent)
+            self._missing = _without(self._missing, names)
 
-    def stop_awaiting(self, covers: Callable[[str], bool]) -> frozenset[str]:
-        """Stop awaiting the names that `covers` holds for, and return them.
-
-        They count as missing until they are sent.
-        """
-        names = frozenset(filter(covers, self.awaited))
-        self.awaited = (self.awaited - names) or NO_NAMES
-        self._missing = (self._missing | names) or NO_NAMES
-        return names
-
-    def stop_awaiting_all(self) -> None:
-        """Stop awaiting any endpoints, as the client does not ask for them."""
-        self.stop_awaiting(lambda _name: True)
+    def stop_awaiting(self, names: frozenset[str]) -> None:
+        """Stop awaiting these of the awaited names; they count as missing until they are sent."""
+        self.awaited = NO_NAMES if names is self.awaited else shared_names(self.awaited - names)
+        self._missing = _both(self._missing, names)
 
     def is_waiting(self, cluster: Resource) -> bool:
         """Return whether a cluster has not got its endpoints, so that no route can use it."""
@@ -79,3 +73,16 @@ class Warming:
 
     def __bool__(self) -> bool:
         return bool(self.awaited or self._missing)
+
+
+def _both(names: frozenset[str], more: frozenset[str]) -> frozenset[str]:
+    """Return the names of both sets, as one of them if that has all of them."""
+    if more <= names:
+        return names
+    return more if names <= more else shared_names(names | more)
+
+
+def _without(names: frozenset[str], others: Container[str]) -> frozenset[str]:
+    """Return the names that are not among the others; the same set if none is."""
+    left = [name for name in names if name not in others]
+    return names if len(left) == len(names) else shared_names(frozenset(left))
