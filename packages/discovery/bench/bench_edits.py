@@ -41,8 +41,6 @@ from mesh_testkit.measurements import FLOOR, Row, tell
 SIDECARS = str(Path(__file__).with_name("sidecars.py"))
 FLOOR_SERVER = str(Path(__file__).with_name("grpc_floor.py"))
 PATIENCE_S = 300
-LONGEST_S = 10
-"""How long an edit is waited for; what is not seen by then has no time."""
 
 
 class Process:
@@ -161,7 +159,7 @@ class Plane:
         program = [arguments.sidecars] if arguments.sidecars else [sys.executable, SIDECARS]
         load = [*program, "-addr", f"127.0.0.1:{ports[0]}", "-n", str(arguments.clients)]
         load += ["-delta"] if arguments.delta else []
-        load += ["-namespace", NAMESPACE, "-timeout", "280s"]
+        load += ["-namespace", NAMESPACE, "-timeout", f"{arguments.longest_start}s"]
         self.load = Process(load, log=home / "load.log", environment={})
         self.ready = self.load.answer()
         if self.ready["n"] != arguments.clients:
@@ -169,6 +167,7 @@ class Plane:
             raise RuntimeError(f"{name}: of {arguments.clients} sidecars {self.ready} are ready")
         self.ready_cpu_s = self.server.cpu_s() - self.serving_cpu_s
         self.full_mb = self.server.memory_mb()
+        self._longest_s: float = arguments.longest
         self.figures: dict[str, Figures] = {}
 
     def edit(self, kind: str, *, quiet_s: float) -> None:
@@ -187,7 +186,7 @@ class Plane:
             began = (began + time.time()) / 2
         if self._is_floor:
             type_name = "EDS"
-        self.load.tell(f"wait {type_name} {LONGEST_S}")
+        self.load.tell(f"wait {type_name} {self._longest_s:g}")
         found = self.load.answer()
         time.sleep(0.3)  # the acknowledgements
         figures = self.figures.setdefault(kind, Figures())
@@ -196,7 +195,8 @@ class Plane:
         complete = seen["n"] == self.ready["n"]
         figures.last_s.append(seen["last"] - began if complete else float("nan"))
         figure = f"{kind} {self.name} {figures.last_s[-1]:.3f} s, {figures.cpu_s[-1]:.2f} CPU"
-        print(figure, file=sys.stderr, flush=True)
+        unique_mb = self.server.memory_mb()[2]
+        print(f"{figure}, {unique_mb:.0f} MB unique", file=sys.stderr, flush=True)
 
     def end(self) -> None:
         self.load.end()
@@ -262,6 +262,12 @@ def main() -> None:
     parser.add_argument("--one-file", action="store_true", help="not a file for each service")
     parser.add_argument("--edits", default="endpoint,add,remove,policy,workload,mesh")
     parser.add_argument("--quiet", type=float, default=1.0, help="seconds before each edit")
+    parser.add_argument(
+        "--longest", type=float, default=10, help="seconds; an edit not seen by then has no time"
+    )
+    parser.add_argument(
+        "--longest-start", type=int, default=280, help="seconds until all sidecars are ready"
+    )
     parser.add_argument("--no-floor", action="store_true")
     parser.add_argument("--keep", help="a directory for the logs")
     arguments = parser.parse_args()

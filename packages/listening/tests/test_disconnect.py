@@ -18,7 +18,9 @@ from mesh_listening import (
     format_address,
     listening_at,
     listening_on,
+    sent_bytes,
 )
+from mesh_testkit import until
 
 
 class Ends(BytesHandler):
@@ -29,8 +31,10 @@ class Ends(BytesHandler):
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> BytesMethod | None:
         async def serve(_requests: object, context: BytesContext) -> None:
-            await context.write(b"hello")
             peer = context.peer()
+            before = sent_bytes(peer)
+            await context.write(b"hello" * 20_000)
+            await until(lambda: sent_bytes(peer) > before + 100_000, what="the bytes to be sent")
             self.ended.append(disconnect(peer))
             try:
                 await asyncio.get_running_loop().create_future()
@@ -73,6 +77,7 @@ async def test_a_disconnected_connection_ends_with_its_own_streams_and_is_counte
     assert caplog.records == []
 
 
-async def test_a_peer_that_no_acceptor_knows_is_not_disconnected() -> None:
+async def test_a_peer_that_no_acceptor_knows_is_not_disconnected_and_has_taken_nothing() -> None:
+    assert sent_bytes("unix:") == 0
     assert not disconnect("ipv4:127.0.0.1:1")
     assert not disconnect("unix:")

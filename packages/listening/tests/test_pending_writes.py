@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from mesh_listening import PendingWrites
+from mesh_listening.limits._pending_writes import STEADY_BYTES
 
 
 class Reader:
@@ -31,14 +32,21 @@ class ManualClock:
         await wakes
 
     async def advance(self, seconds: float) -> None:
-        """Let time pass, and run the tasks that slept until then."""
+        """Let time pass, and run each task that slept until its time."""
         await settle()
+        end = self._at + seconds
+        while due := [sleeper for sleeper in self._sleepers if sleeper[0] <= end]:
+            sleeper = min(due, key=lambda each: each[0])
+            self._sleepers.remove(sleeper)
+            self._at = max(self._at, sleeper[0])
+            if not sleeper[1].done():
+                sleeper[1].set_result(None)
+            await settle()
+        self._at = end
+
+    def pass_unnoticed(self, seconds: float) -> None:
+        """Let time pass in which no task runs."""
         self._at += seconds
-        for at, wakes in self._sleepers:
-            if at <= self._at and not wakes.done():
-                wakes.set_result(None)
-        self._sleepers = [sleeper for sleeper in self._sleepers if not sleeper[1].done()]
-        await settle()
 
 
 async def settle() -> None:
@@ -109,3 +117,98 @@ async def test_without_a_longest_time_no_reader_is_closed_for_it(clock: ManualCl
         await clock.advance(100)
     assert reader.closed == []
     task.cancel()
+
+
+class Taking:
+    """How much a peer has taken."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+
+    def __call__(self) -> int:
+        return self.bytes
+
+
+async def test_a_reader_that_goes_on_reading_is_not_closed_however_long_its_message_takes(
+    untaken: PendingWrites, clock: ManualClock
+) -> None:
+    task = asyncio.create_task(untaken.run())
+    steady, deaf = Reader(), Reader()
+    taking = Taking()
+    untaken.begin(steady, 100 * STEADY_BYTES, taking)
+    untaken.begin(deaf, 600, Taking())
+    for _ in range(100):
+        taking.bytes += STEADY_BYTES
+        await clock.advance(1.0)
+    # Too much is pending all the time, and 100 s are longer than any message may take.
+    assert steady.closed == []
+    assert len(deaf.closed) == 1
+    for _ in range(3):
+        await clock.advance(1.0)
+    assert len(steady.closed) == 1  # it has stopped
+    assert untaken.bytes == 0
+    task.cancel()
+
+
+async def test_a_reader_that_takes_a_few_bytes_now_and_then_counts_as_one_that_does_not_read(
+    untaken: PendingWrites, clock: ManualClock
+) -> None:
+    task = asyncio.create_task(untaken.run())
+    trickling, taking = Reader(), Taking()
+    untaken.begin(trickling, 500, taking)
+    for _ in range(60):
+        taking.bytes += 1
+        await clock.advance(1.0)
+    assert [waited_s for waited_s, _, _ in trickling.closed] == [60.0]
+    task.cancel()
+
+
+async def test_a_reader_of_other_messages_only_counts_as_one_that_reads_for_so_long(
+    untaken: PendingWrites, clock: ManualClock
+) -> None:
+    """One stream of a connection is not read, and another one always."""
+    task = asyncio.create_task(untaken.run())
+    reader, taking = Reader(), Taking()
+    untaken.begin(reader, 4 * STEADY_BYTES, taking)
+    for _ in range(20):
+        taking.bytes += STEADY_BYTES
+        await clock.advance(1.0)
+    assert len(reader.closed) == 1
+    task.cancel()
+
+
+async def test_while_the_process_itself_was_busy_no_reader_counts_as_slow(
+    untaken: PendingWrites, clock: ManualClock
+) -> None:
+    """Its event loop hands readers their bytes, and looks for those that take none."""
+    task = asyncio.create_task(untaken.run())
+    reader, other = Reader(), Reader()
+    untaken.begin(reader, 5000, Taking())
+    await settle()
+    clock.pass_unnoticed(70.0)
+    untaken.begin(other, 5000, Taking())  # before anything else has run
+    assert reader.closed == []
+    await clock.advance(0.0)
+    assert (reader.closed, other.closed) == ([], [])
+    await clock.advance(1.0)
+    assert len(reader.closed) == 1
+    task.cancel()
+
+
+async def test_bytes_on_their_way_to_those_that_read(
+    untaken: PendingWrites, clock: ManualClock
+) -> None:
+    steady, deaf, unknown = Reader(), Reader(), Reader()
+    taking = Taking()
+    untaken.begin(steady, 100, taking)
+    untaken.begin(deaf, 20, Taking())
+    untaken.begin(unknown, 3, None)
+    assert untaken.bytes_to_readers(within_s=0.25) == 123
+    await clock.advance(0.2)
+    assert untaken.bytes_to_readers(within_s=0.25) == 123
+    await clock.advance(0.2)
+    taking.bytes += STEADY_BYTES
+    assert untaken.bytes_to_readers(within_s=0.25) == 100
+    await clock.advance(0.5)
+    assert untaken.bytes_to_readers(within_s=0.25) == 0
+    assert untaken.bytes == 123

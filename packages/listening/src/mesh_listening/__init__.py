@@ -6,7 +6,12 @@ they are imported by programs that use these anyway.
 """
 
 from mesh_listening._errors import ListenError
-from mesh_listening.acceptors._accepted_peers import AcceptedPeer, accepted_peer, disconnect
+from mesh_listening.acceptors._accepted_peers import (
+    AcceptedPeer,
+    accepted_peer,
+    disconnect,
+    sent_bytes,
+)
 from mesh_listening.acceptors._grpc_acceptor import GrpcAcceptor, grpc_acceptor
 from mesh_listening.acceptors._inside import Inside
 from mesh_listening.acceptors._port import Port, PortCounts
@@ -65,6 +70,7 @@ __all__ = [
     "Reader",
     "PendingWrites",
     "disconnect",
+    "sent_bytes",
     # accepting
     "GrpcAcceptor",
     "Inside",

@@ -22,14 +22,19 @@ class ServerConfig:
     concurrent_pushes: int = 100
     """Clients that are written to at once; more keep more responses in memory. A client that does
     not read takes one of these places for a short time only, and none once it is known."""
+    concurrent_write_bytes: int = 64 * 1024 * 1024
+    """Bytes of responses that are on their way at once to clients that read; a large response waits
+    until less is. More keep more in memory, less make a push to clients far away take longer."""
     slow_client_s: float = 1.0
-    """A client that takes longer to read a response counts as slow until it reads faster."""
+    """A client that takes longer to read a response counts as slow until it reads faster; one that
+    has read nothing of a response for as long may be closed, see `max_pending_write_bytes`."""
     send_timeout_s: float | None = 60.0
-    """A client that has not read a response for this long is closed, with a line in the log. None:
-    never."""
+    """A client that has read nothing of a response for this long is closed, with a line in the log.
+    None: never."""
     max_pending_write_bytes: int = 256 * 1024 * 1024
-    """Bytes of responses that may wait for slow clients altogether; beyond it, the clients whose
-    responses have waited longest are closed."""
+    """Bytes of responses that may wait for clients altogether, those that do not read included;
+    beyond it, the clients are closed that have read nothing for longest, if for `slow_client_s`.
+    gRPC has a copy of each response, so that twice as much is in memory."""
     order_wait_s: float = 5.0
     """Listeners and routes wait until a client has asked for the endpoints of the clusters they
     may point to, the end of a push for the routes of new listeners, and what is removed stays until

@@ -29,12 +29,13 @@ from xds_server.pushing._push import Push
 from xds_server.pushing._push_dispatch import PushDispatch
 from xds_server.pushing._push_request import PushRequest, Updates
 from xds_server.pushing._push_throttle import PushPermit
+from xds_server.pushing._write_room import WriteRoom
 from xds_server.sources._generated import Generated
 from xds_server.sources._generator import Client, Generator
 from xds_server.streams._admission import Admit, Peer
 from xds_server.streams._bad_requests import BadRequests, missing_request, peer_name
 from xds_server.streams._client_observers import ClientObservers
-from xds_server.streams._connection import Connection, Write
+from xds_server.streams._connection import Connection, Taken, Write
 from xds_server.streams._dependencies import Dependencies
 from xds_server.streams._inbox import Read
 from xds_server.streams._needs_push import NeedsPush
@@ -133,7 +134,11 @@ class XdsServer(Generic[C]):
             metrics=self._metrics,
             version=self._current_version,
             observer=observer,
-            pending_writes=self._pending_writes,
+            write_room=WriteRoom(
+                self._pending_writes,
+                to_readers_bytes=config.concurrent_write_bytes,
+                most_bytes=config.max_pending_write_bytes,
+            ),
             descriptions=PushDescriptions(config, metrics=self._metrics),
             unserved=UnservedTypes(
                 self._metrics, served=generators, reported=config.reported_types
@@ -205,11 +210,13 @@ class XdsServer(Generic[C]):
         *,
         delta: bool,
         type_url: str | None = None,
+        taken: Taken | None = None,
     ) -> None:
         """Serve one stream, given a way to read its messages and a way to write.
 
-        `type_url` is set for the services of one type. Raises `Refused` with the status that the
-        stream is to end with.
+        `type_url` is set for the services of one type. `taken` returns how many bytes the client
+        has taken so far, if that is known: one that reads a large response slowly is then told from
+        one that does not read. Raises `Refused` with the status that the stream is to end with.
         """
         await self._opener.wait_for_rate()
         self._opener.check_ready()
@@ -233,7 +240,7 @@ class XdsServer(Generic[C]):
         try:
             self._observer.opened(connection.client)
             self._push_to_watchers(self._client_observers.connected(connection.client))
-            await connection.run(read, write)
+            await connection.run(read, write, taken)
         except BadRequest as bad:
             self._bad_requests.record(bad, peer_label, client=connection.client.id)
             raise

@@ -79,6 +79,7 @@ class Client:
             version=lambda: "v",
         )
         self._names: frozenset[str] = NO_NAMES
+        self.clusters_body = b""
         self._ask(CDS, NO_NAMES)
 
     def push(self, changed: frozenset[str] | None) -> None:
@@ -98,6 +99,7 @@ class Client:
             if response is None:
                 return
             if response.type_url == CDS:
+                self.clusters_body = response.body
                 has = self.stream.subscriptions[CDS].client_has
                 wanted = shared_names(frozenset(has))
                 added, self._names = wanted - self._names, wanted
@@ -156,6 +158,7 @@ def test_what_clients_hold_is_one_object_for_all_after_every_kind_of_change(
         for client in clients:
             client.push(changed)
         assert distinct(clients) == [1] * 7, what
+        assert len({id(client.clusters_body) for client in clients}) == 1, what
         for client in clients:
             held = client.stream.subscriptions
             assert {n: r.version for n, r in held[CDS].client_has.items()} == {

@@ -34,6 +34,9 @@ class AcceptedConnection(Protocol):
     def disconnect(self) -> None:
         """End both of its sides at once, and count it as not reading."""
 
+    def sent_bytes(self) -> int:
+        """Return how many bytes were written to the peer."""
+
 
 by_inner_address: dict[str, AcceptedConnection] = {}
 """By the address of the acceptor's end, as gRPC prints it. Removed before that end is closed."""
@@ -61,6 +64,16 @@ def disconnect(address: str) -> bool:
         return False
     found.disconnect()
     return True
+
+
+def sent_bytes(address: str) -> int:
+    """Return how many bytes the connection of `context.peer()` has taken; 0 if there is none.
+
+    A peer that reads takes more and more of a long message. Of one that does not, the buffers on
+    the way take a few megabytes at most.
+    """
+    found = _find(address)
+    return 0 if found is None else found.sent_bytes()
 
 
 def _find(peer: str) -> AcceptedConnection | None:

@@ -217,6 +217,9 @@ class _Link:
         self.connection.count(Reason.NOT_READ)
         self.abort()
 
+    def sent_bytes(self) -> int:
+        return self.outer.written_bytes
+
     def connecting_ended(self) -> None:
         """Both sides are connected, or connecting has failed."""
         self._connecting = False

@@ -30,11 +30,20 @@ class Link(Protocol):
 class End(asyncio.Protocol):
     """One end; sends the bytes that it receives at the other end, with back-pressure."""
 
-    __slots__ = ("_descriptor", "_early", "_other", "_transport", "has_received", "link")
+    __slots__ = (
+        "_descriptor",
+        "_early",
+        "_other",
+        "_transport",
+        "has_received",
+        "link",
+        "written_bytes",
+    )
 
     def __init__(self, link: Link) -> None:
         self.link = link
         self.has_received = False
+        self.written_bytes = 0
         self._transport: asyncio.Transport | None = None
         self._descriptor = -1
         self._other: End | None = None
@@ -59,6 +68,7 @@ class End(asyncio.Protocol):
     def write(self, data: bytes) -> None:
         if self._transport is None:
             return
+        self.written_bytes += len(data)
         rest: bytes | memoryview = data
         # uvloop sends at the end of a loop iteration, and would hold a push to a thousand
         # connections until then. What the kernel takes now need not be held.
@@ -124,6 +134,7 @@ class TlsEnd(End):
     def write(self, data: bytes) -> None:
         if self._transport is None:
             return
+        self.written_bytes += len(data)
         whole = memoryview(data)
         for start in range(0, len(whole), _RECORD_BYTES):
             self._transport.write(whole[start : start + _RECORD_BYTES])

@@ -1,11 +1,21 @@
 """Messages that were handed to the network and not yet read by the peer: how long, and how much.
 
 A peer that does not read keeps one message pending, and no other peer's. It is closed when that
-takes too long, or sooner when the pending messages of all slow peers are too many bytes.
+takes too long, or sooner when the pending messages of all slow peers are too many bytes. A message
+of many megabytes takes its time also where the peer reads: where it is known how much a peer has
+taken, the time counts anew with each `STEADY_BYTES`. It is the event loop that hands peers their
+bytes, so time in which the loop did not come round is not counted.
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Protocol
+
+_LOOKS = 8
+"""How often the loop has to come round until a peer may count as slow."""
+
+STEADY_BYTES = 256 * 1024
+"""A peer that has taken as much since it was last looked at reads."""
 
 
 class Clock(Protocol):
@@ -25,12 +35,38 @@ class Reader(Protocol):
         """End the connection, with the message of `size` bytes that was not read."""
 
 
+class _Pending:
+    """One message; since: when it was handed over, or the peer was last seen to read."""
+
+    __slots__ = ("begun", "most", "seen", "since", "size", "taken")
+
+    def __init__(
+        self, begun: float, since: float, size: int, taken: Callable[[], int] | None
+    ) -> None:
+        self.begun = begun
+        self.since = since
+        self.size = size
+        self.taken = taken
+        self.seen = 0 if taken is None else taken()
+        self.most = self.seen + size + STEADY_BYTES
+
+    def has_read(self) -> bool:
+        """Return whether the peer has taken enough since it was last seen to read."""
+        if self.taken is None:
+            return False
+        taken = self.taken()
+        if taken - self.seen < STEADY_BYTES or taken > self.most:
+            return False  # More than all of it, and it is still pending: that were others.
+        self.seen = taken
+        return True
+
+
 class PendingWrites:
     """The pending messages of all peers.
 
-    longest_s: a peer whose message is pending for this long is closed; None: for no time.
-    max_bytes: with more pending, those peers are closed whose message is pending for longest, if
-    for more than `slow_s`. clock: both are checked every `slow_s` while anything is pending.
+    longest_s: a peer that has read nothing of its message for this long is closed; None: for no
+    time. max_bytes: with more pending, those peers are closed that have read nothing for longest,
+    if for more than `slow_s`.
     """
 
     def __init__(
@@ -40,22 +76,38 @@ class PendingWrites:
         self._max_bytes = max_bytes
         self._slow_s = slow_s
         self._clock = clock
-        # The longest pending come first.
-        self._pending: dict[Reader, tuple[float, int]] = {}
+        # Those come first whose peer has read nothing for longest.
+        self._pending: dict[Reader, _Pending] = {}
         self._bytes = 0
         self._any = asyncio.Event()
+        self._look_due_at: float | None = None
+        self._lost_s = 0.0
 
     @property
     def bytes(self) -> int:
         """The bytes of all pending messages."""
         return self._bytes
 
-    def begin(self, reader: Reader, size: int) -> None:
-        """A message is handed to the network; of one reader one at a time."""
-        self._pending[reader] = (self._clock.monotonic(), size)
+    def bytes_to_readers(self, within_s: float) -> int:
+        """Return the bytes pending to peers that have read something within so many seconds.
+
+        A message that was handed over since then counts, too.
+        """
+        self._look()
+        from_then = self._now() - within_s
+        return sum(each.size for each in self._pending.values() if each.since > from_then)
+
+    def begin(self, reader: Reader, size: int, taken: Callable[[], int] | None = None) -> None:
+        """A message is handed to the network; of one reader one at a time.
+
+        taken: returns how many bytes the peer has taken so far, of this message and of others; None
+        if that is not known.
+        """
+        self._pending[reader] = _Pending(self._clock.monotonic(), self._now(), size, taken)
         self._bytes += size
         self._any.set()
         if self._bytes > self._max_bytes:
+            self._look()
             self._make_room()
 
     def end(self, reader: Reader) -> float:
@@ -63,19 +115,38 @@ class PendingWrites:
         pending = self._pending.pop(reader, None)
         if pending is None:
             return 0.0
-        since, size = pending
-        self._bytes -= size
-        return self._clock.monotonic() - since
+        self._bytes -= pending.size
+        return self._clock.monotonic() - pending.begun
 
     async def run(self) -> None:
         """Close peers that do not read, until cancelled."""
         while True:
             await self._any.wait()
             while self._pending:
-                await self._clock.sleep(self._slow_s)
+                due_at = self._look_due_at = self._clock.monotonic() + self._slow_s / _LOOKS
+                await self._clock.sleep(self._slow_s / _LOOKS)
+                self._lost_s += max(0.0, self._clock.monotonic() - due_at)
+                self._look()
                 self._make_room()
                 self._close_overdue()
+            self._look_due_at = None
             self._any.clear()
+
+    def _now(self) -> float:
+        """Return the time without that in which the loop did not come round."""
+        now = self._clock.monotonic()
+        if self._look_due_at is not None:
+            now = min(now, self._look_due_at)
+        return now - self._lost_s
+
+    def _look(self) -> None:
+        """Let the time count anew for the peers that have read."""
+        now = self._now()
+        reading = [reader for reader, pending in self._pending.items() if pending.has_read()]
+        for reader in reading:
+            pending = self._pending.pop(reader)
+            pending.since = now
+            self._pending[reader] = pending
 
     def _close_overdue(self) -> None:
         while self._longest_s is not None and self._waited_s() >= self._longest_s:
@@ -86,11 +157,13 @@ class PendingWrites:
             self._close_first("it reads slowly while too much waits for slow clients")
 
     def _waited_s(self) -> float:
-        """Return the time of the longest pending message; negative without one."""
-        for since, _ in self._pending.values():
-            return self._clock.monotonic() - since
+        """Return for how long the first peer has read nothing; negative without one."""
+        for pending in self._pending.values():
+            return self._now() - pending.since
         return -1.0
 
     def _close_first(self, reason: str) -> None:
-        reader, (_, size) = next(iter(self._pending.items()))
-        reader.close_for_not_reading(waited_s=self.end(reader), size=size, reason=reason)
+        reader, pending = next(iter(self._pending.items()))
+        waited_s = self._waited_s()
+        self.end(reader)
+        reader.close_for_not_reading(waited_s=waited_s, size=pending.size, reason=reason)

@@ -62,10 +62,19 @@ class ResourcesByName(dict[str, Resource]):
     """Resources by name; never changed once it is made, as streams share it.
 
     `endpoints` are the names of the endpoints that these refer to, if these are clusters and were
-    looked at; `_references` reads them.
+    looked at; `_references` reads them. `sotw_body` are the bytes of these, if a stream was sent
+    them without a generator, as after a removal.
     """
 
-    __slots__ = ("__weakref__", "_content", "_difference", "_part", "_successor", "endpoints")
+    __slots__ = (
+        "__weakref__",
+        "_content",
+        "_difference",
+        "_part",
+        "_successor",
+        "endpoints",
+        "sotw_body",
+    )
 
     def __init__(self, resources: Iterable[tuple[str, Resource]] | Mapping[str, Resource] = ()):
         super().__init__(resources)
@@ -74,6 +83,7 @@ class ResourcesByName(dict[str, Resource]):
         self._part: _Part | None = None
         self._content: int | None = None
         self.endpoints: frozenset[str] | None = None
+        self.sotw_body: bytes | None = None
 
     def difference(
         self, state: Mapping[str, Resource], *, complete: bool

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import grpc
 import grpc.aio
 
-from mesh_listening import disconnect
+from mesh_listening import disconnect, sent_bytes
 from xds_server._errors import NotRead, Refused
 from xds_server._server import XdsServer
 from xds_server.protocol import _type_urls as types
@@ -109,7 +110,12 @@ class XdsHandler(GenericRpcHandler, Generic[C]):
             try:
                 # At the end `read` returns gRPC's EOF, which is no bytes.
                 await server.serve_stream(
-                    peer_of(context), context.read, write, delta=delta, type_url=type_url
+                    peer_of(context),
+                    context.read,
+                    write,
+                    delta=delta,
+                    type_url=type_url,
+                    taken=partial(sent_bytes, context.peer()),
                 )
             except NotRead:
                 disconnect(context.peer())

@@ -41,6 +41,8 @@ log = logging.getLogger(__name__)
 C = TypeVar("C")
 
 Write = Callable[[bytes], Awaitable[None]]
+Taken = Callable[[], int]
+"""Returns how many bytes the client has taken so far, whatever they were."""
 
 
 class Connection(Generic[C]):
@@ -62,6 +64,7 @@ class Connection(Generic[C]):
         "_queries",
         "_server",
         "_state",
+        "_taken",
         "_wake",
         "_was_slow",
         "_worker",
@@ -85,6 +88,7 @@ class Connection(Generic[C]):
         self._server = server
         self._address = address
         self._delta = delta
+        self._taken: Taken | None = None
         self._connected_since = server.clock.now()
         self._push: Push | None = None
         self._pushing: Iterator[Response | None] | None = None
@@ -165,8 +169,9 @@ class Connection(Generic[C]):
             for type_url, subscription in self._state.subscriptions.items()
         }
 
-    async def run(self, read: Read, write: Write) -> None:
+    async def run(self, read: Read, write: Write, taken: Taken | None) -> None:
         """Serve the stream until the client ends it. Raises `Refused` where the server ends it."""
+        self._taken = taken
         self._worker = asyncio.current_task()
         try:
             # A TaskGroup would leave every stream that is cancelled to the garbage collector: until
@@ -335,7 +340,7 @@ class Connection(Generic[C]):
             sent = monotonic()
             metrics.sent(
                 short_name(response.type_url),
-                size=len(response.data),
+                size=response.size,
                 push_s=sent - started,
                 send_s=took_s,
             )
@@ -349,18 +354,19 @@ class Connection(Generic[C]):
 
     async def _write(self, response: Response, write: Write) -> float:
         """Write a response, and return the seconds it took the client to read it."""
-        config, data = self._server.config, response.data
-        if len(data) > config.max_message_bytes:
+        config, room = self._server.config, self._server.write_room
+        if response.size > config.max_message_bytes:
             self._refuse_response(response)
-        pending_writes = self._server.pending_writes
-        pending_writes.begin(self, len(data))
+        if room.must_wait(response.size):
+            await room.wait()
+        room.begin(self, response.size, self._taken)
         self._writing = True
         took_s = 0.0
         try:
-            await write(data)
+            await write(response.data)
         finally:
             self._writing = False
-            took_s = pending_writes.end(self)
+            took_s = room.end(self)
             self._was_slow = took_s > config.slow_client_s
         return took_s
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 import msgspec
 
 from mesh_lifecycle import Clock
-from mesh_listening import PendingWrites
 from xds_server._config import ServerConfig
 from xds_server.monitoring._observer import StreamObserver
+from xds_server.pushing._write_room import WriteRoom
 from xds_server.sources._generator import Generator
 from xds_server.streams._push_description import PushDescriptions
 from xds_server.streams._unserved import UnservedTypes
@@ -39,7 +39,7 @@ class Dependencies(msgspec.Struct, Generic[C], frozen=True, kw_only=True):
     metrics: Metrics
     version: Callable[[], str]
     observer: StreamObserver[C]
-    pending_writes: PendingWrites
+    write_room: WriteRoom
     descriptions: PushDescriptions
     unserved: UnservedTypes
     is_behind: IsBehind[C]

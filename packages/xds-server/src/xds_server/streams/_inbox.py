@@ -68,6 +68,7 @@ class Inbox:
             if self._rate is not None:
                 await self._rate.admit()
             request = self._parse(data)
+            del data  # which may name ten thousand resources, and the next is long in coming
             if self._requests or not take_in(request):
                 self._requests.append(request)
                 self._wake.set()

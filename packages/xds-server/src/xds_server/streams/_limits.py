@@ -95,6 +95,6 @@ def too_large_response(response: Response, *, config: ServerConfig) -> StreamRef
     """Return the error of a response that is larger than gRPC would send."""
     return StreamRefused(
         grpc.StatusCode.RESOURCE_EXHAUSTED,
-        f"the response of {response.type_url} has {len(response.data)} bytes, at most"
+        f"the response of {response.type_url} has {response.size} bytes, at most"
         f" {config.max_message_bytes} can be sent (max_message_bytes of the server)",
     )

@@ -50,7 +50,7 @@ def log_sent(response: Response, *, client: str) -> None:
             "nonce": response.nonce,
             "resources": len(response.resources),
             "removed": len(response.removed),
-            "bytes": len(response.data),
+            "bytes": response.size,
         },
     )
 
@@ -65,7 +65,7 @@ def log_too_large(
             **client,
             "type_url": response.type_url,
             "resources": len(response.resources),
-            "bytes": len(response.data),
+            "bytes": response.size,
             "max_message_bytes": max_message_bytes,
         },
     )

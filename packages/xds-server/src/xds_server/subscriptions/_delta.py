@@ -205,7 +205,8 @@ class DeltaState(StreamState[DeltaRequest]):
             type_url=subscription.type_url,
             nonce=nonce,
             version=version,
-            data=body + tail,
+            body=body,
+            tail=tail,
             resources=resources,
             removed=removed,
         )

@@ -253,7 +253,7 @@ class SotwState(StreamState[SotwRequest]):
         body = (
             generated.body_of(resources, sotw_body)
             if generated is not None
-            else sotw_body(resources.values())
+            else _body_without_generated(resources)
         )
         if subscription.type_url == CLUSTER:
             self._versions = (*self._versions[-3:], version)
@@ -269,9 +269,19 @@ class SotwState(StreamState[SotwRequest]):
             type_url=subscription.type_url,
             nonce=nonce,
             version=version,
-            data=body + tail,
+            body=body,
+            tail=tail,
             resources=resources,
         )
+
+
+def _body_without_generated(resources: Mapping[str, Resource]) -> bytes:
+    """Return the bytes of what a client has left, or would forget: one copy for all streams."""
+    if not isinstance(resources, ResourcesByName):
+        return sotw_body(resources.values())
+    if resources.sotw_body is None:
+        resources.sotw_body = sotw_body(resources.values())
+    return resources.sotw_body
 
 
 def _without_wildcard(names: frozenset[str]) -> frozenset[str]:
