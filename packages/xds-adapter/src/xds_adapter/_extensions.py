@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from mesh_protowire import WireError, number_of, text_of, type_name, values_of
+from mesh_protowire import WireError, scan, text, type_name, varint
 
 _NODE_EXTENSIONS = 9
 _NAME, _CATEGORY, _DISABLED, _TYPE_URLS = 1, 2, 5, 6
+_OF_EXTENSION = frozenset({_NAME, _CATEGORY, _TYPE_URLS})
 
 _PER_ROUTE = "PerRoute"
 
@@ -67,10 +68,12 @@ def read_extensions(node: bytes) -> Extensions | None:
 
 
 def _listed(node: bytes) -> Iterable[tuple[str, str, tuple[str, ...]]]:
-    for each in values_of(node, _NODE_EXTENSIONS):
-        if number_of(each, _DISABLED):
+    for start, end in scan(node, {_NODE_EXTENSIONS}).get(_NODE_EXTENSIONS, ()):
+        found = scan(node, _OF_EXTENSION, start, end, numbers={_DISABLED})
+        if any(varint(node, begin)[0] for begin, _ in found.get(_DISABLED, ())[-1:]):
             continue
         types = tuple(
-            type_name(url.decode(errors="replace")) for url in values_of(each, _TYPE_URLS)
+            type_name(node[begin:after].decode(errors="replace"))
+            for begin, after in found.get(_TYPE_URLS, ())
         )
-        yield text_of(each, _CATEGORY), text_of(each, _NAME), types
+        yield text(node, found.get(_CATEGORY)), text(node, found.get(_NAME)), types
