@@ -26,14 +26,17 @@ class ServerConfig:
     """Bytes of responses that are on their way at once to clients that read; a large response waits
     until less is. More keep more in memory, less make a push to clients far away take longer."""
     slow_client_s: float = 1.0
-    """A client that takes longer to read a response counts as slow until it reads faster; one that
-    has read nothing of a response for as long may be closed, see `max_pending_write_bytes`."""
+    """A client that takes longer to read a response counts as slow until it reads faster."""
+    stalled_client_s: float = 5.0
+    """A client that has read nothing of a response for this long is closed if there is no room for
+    others, see `max_pending_write_bytes`. Less closes clients that are merely short of CPU."""
     send_timeout_s: float | None = 60.0
     """A client that has read nothing of a response for this long is closed, with a line in the log.
     None: never."""
     max_pending_write_bytes: int = 256 * 1024 * 1024
     """Bytes of responses that may wait for clients altogether, those that do not read included;
-    beyond it, the clients are closed that have read nothing for longest, if for `slow_client_s`.
+    beyond it, the clients are closed that have read nothing for longest, if for
+    `stalled_client_s`.
     gRPC has a copy of each response, so that twice as much is in memory."""
     order_wait_s: float = 5.0
     """Listeners and routes wait until a client has asked for the endpoints of the clusters they

@@ -117,7 +117,7 @@ class XdsServer(Generic[C]):
         self._pending_writes = PendingWrites(
             longest_s=config.send_timeout_s,
             max_bytes=config.max_pending_write_bytes,
-            slow_s=config.slow_client_s,
+            slow_s=config.stalled_client_s,
             clock=clock,
         )
         self._memory = MemoryRelease(quiet_s=config.trim_memory_after_s, clock=clock)

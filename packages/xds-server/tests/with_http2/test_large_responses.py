@@ -107,7 +107,7 @@ async def test_beside_a_hundred_that_never_read_the_others_get_all_of_it_in_boun
 ) -> None:
     most = 40 * SIZE
     config = ServerConfig(
-        concurrent_write_bytes=20 * SIZE, max_pending_write_bytes=most, slow_client_s=0.05
+        concurrent_write_bytes=20 * SIZE, max_pending_write_bytes=most, stalled_client_s=0.05
     )
     async with large(config) as (server, store, address, peak), AsyncExitStack() as stack:
         with caplog.at_level(logging.WARNING):
