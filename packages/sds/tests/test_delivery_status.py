@@ -41,7 +41,8 @@ def response(nonce: str, states: dict[str, int]) -> Response:
         type_url=type_urls.SECRET,
         nonce=nonce,
         version="",
-        data=b"",
+        body=b"",
+        tail=b"",
         resources={
             name: secret_resource(name, TrustBundle(roots_pem=bytes([state])))
             for name, state in states.items()
