@@ -66,6 +66,12 @@ class Http2Client:
         self._writer.write(self._http.data_to_send())
         await self._writer.drain()
 
+    async def make_room(self, stream: int, size: int) -> None:
+        """Let the server send as many bytes more."""
+        self._http.increment_flow_control_window(size, stream)
+        self._writer.write(self._http.data_to_send())
+        await self._writer.drain()
+
     async def receive(self, stream: int) -> bytes:
         """The next message."""
         return await self._messages[stream].get()

@@ -100,9 +100,15 @@ class XdsHandler(GenericRpcHandler, Generic[C]):
         server = self._server
 
         async def serve(_requests: object, context: grpc.aio.ServicerContext[bytes, bytes]) -> None:
+            cut_off = False
+
             async def write(data: bytes) -> None:
+                nonlocal cut_off
                 try:
                     await context.write(data)
+                except asyncio.CancelledError:
+                    cut_off = True
+                    raise
                 except grpc.aio.InternalError:
                     # The client went in the middle of it, for which gRPC is about to cancel this.
                     await asyncio.get_running_loop().create_future()
@@ -117,12 +123,12 @@ class XdsHandler(GenericRpcHandler, Generic[C]):
                     type_url=type_url,
                     taken=partial(sent_bytes, context.peer()),
                 )
-            except NotRead:
-                disconnect(context.peer())
-                # A status would wait behind what is not read. gRPC cancels this when the client
-                # or its connection is gone.
-                await asyncio.get_running_loop().create_future()
             except Refused as refused:
-                await context.abort(refused.code, refused.message)
+                if not cut_off and not isinstance(refused, NotRead):
+                    await context.abort(refused.code, refused.message)
+                disconnect(context.peer())
+                # A status would wait behind what is not read, and gRPC takes none before that is.
+                # It cancels this when the client or its connection is gone.
+                await asyncio.get_running_loop().create_future()
 
         return grpc.stream_stream_rpc_method_handler(serve)

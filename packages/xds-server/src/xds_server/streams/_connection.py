@@ -206,6 +206,7 @@ class Connection(Generic[C]):
                     await self._send_answers(asked, write)
                 self._push_stuck = False
             elif self._inbox.ended:
+                self._inbox.finish()
                 return
             elif self._push_is_due():
                 await self._send_push(write)

@@ -7,6 +7,7 @@ import math
 from collections.abc import Awaitable, Callable
 
 from mesh_lifecycle import Clock
+from xds_server._errors import Refused
 from xds_server._signal import Signal
 from xds_server.protocol._request import DeltaRequest, SotwRequest
 from xds_server.streams._rate_limit import RateLimit
@@ -24,7 +25,7 @@ TakeIn = Callable[[SotwRequest | DeltaRequest], bool]
 class Inbox:
     """Receives requests, and wakes the worker for each; `ended` says that no more will come."""
 
-    __slots__ = ("_parse", "_rate", "_requests", "_space", "_wake", "ended")
+    __slots__ = ("_parse", "_rate", "_refused", "_requests", "_space", "_wake", "ended")
 
     def __init__(
         self,
@@ -45,6 +46,7 @@ class Inbox:
         )
         self._wake = wake
         self._space = Signal()
+        self._refused: Refused | None = None
         self.ended = False
 
     def pop(self) -> SotwRequest | DeltaRequest | None:
@@ -54,12 +56,19 @@ class Inbox:
         self._space.set()
         return self._requests.pop(0)
 
+    def finish(self) -> None:
+        """Raise `Refused` if no more will come because a message can't be taken."""
+        refused, self._refused = self._refused, None
+        if refused is not None:
+            raise refused
+
     async def receive(self, read: Read, take_in: TakeIn) -> None:
         """Receive until the client sends no more, then wait to be cancelled.
 
         With no other request before it, a request goes to `take_in` first: most are ACKs, which
-        need no worker, and waking it takes longer than all else. Raises `Refused`, as `take_in`
-        does, and `BadRequest`.
+        need no worker, and waking it takes longer than all else. A message that can't be parsed is
+        the last: the worker refuses the stream once it has written what it is writing, for gRPC
+        takes no status before. Raises `Refused`, as `take_in` does.
         """
         while isinstance(data := await read(), bytes):
             while len(self._requests) >= _MOST_WAITING:
@@ -67,7 +76,11 @@ class Inbox:
                 await self._space.wait()
             if self._rate is not None:
                 await self._rate.admit()
-            request = self._parse(data)
+            try:
+                request = self._parse(data)
+            except Refused as refused:
+                self._refused = refused.with_traceback(None)
+                break
             del data  # which may name ten thousand resources, and the next is long in coming
             if self._requests or not take_in(request):
                 self._requests.append(request)
