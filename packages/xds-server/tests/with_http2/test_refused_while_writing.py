@@ -18,6 +18,7 @@ from mesh_testkit import until
 from xds_server import PlainListener, ServerConfig, XdsServer, serving
 from xds_server import type_urls as types
 from xds_server.streams import _stream_opener
+from xds_server.streams._limits import check_size
 from xds_server.testing import admit_all
 from xds_state import Make, State
 
@@ -29,11 +30,10 @@ CONFIG = ServerConfig(max_node_bytes=1000)
 def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The sizes of the messages that the server looked at, so far."""
     sizes: list[int] = []
-    check = _stream_opener.check_size
 
     def noting(data: bytes, *, delta: bool, config: ServerConfig) -> None:
         sizes.append(len(data))
-        check(data, delta=delta, config=config)
+        check_size(data, delta=delta, config=config)
 
     monkeypatch.setattr(_stream_opener, "check_size", noting)
     return sizes
@@ -42,7 +42,8 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def too_large() -> bytes:
     request = discovery_pb2.DiscoveryRequest(type_url=types.CLUSTER)
     request.node.id = "n" * 2000
-    return request.SerializeToString()
+    data: bytes = request.SerializeToString()
+    return data
 
 
 async def test_a_client_that_reads_on_gets_the_response_and_then_the_status(
