@@ -503,7 +503,7 @@ TROUBLES = (
         title="The clock is a day off",
         trouble=clock_off,
         cause="clock-skew",
-        said=("24 h behind",),
+        said=("clock is 2", " h behind that of the control plane"),  # 24, or 23 after a while
         obstacle=_obstacle_to_faketime(),
     ),
     Case(
