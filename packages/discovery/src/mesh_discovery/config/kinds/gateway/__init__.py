@@ -1,0 +1,1 @@
+"""Gateway: the ports that routers open, with their hosts and certificates."""
