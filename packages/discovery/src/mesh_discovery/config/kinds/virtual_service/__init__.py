@@ -1,0 +1,1 @@
+"""VirtualService: how requests and connections to hosts are routed."""
