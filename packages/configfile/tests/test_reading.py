@@ -89,3 +89,12 @@ def test_any_text_is_read_or_refused_in_words(text: str) -> None:
     document, problems = read_document(text, file="x")
     assert document.value is None or not problems
     assert all(each.line >= 1 and each.message for each in problems)
+
+
+def test_a_part_is_a_document_with_its_own_lines() -> None:
+    document, _ = read_document("kind: List\nitems:\n- a: 1\n- b:\n    c: 2\n", file="x")
+    part = document.part("items", 1)
+    assert part.value == {"b": {"c": 2}}
+    assert (part.line, part.line_of(("b", "c"))) == (4, 5)
+    with pytest.raises(LookupError):
+        document.part("items", "1", "x")

@@ -124,3 +124,32 @@ _anything = st.recursive(
 def test_what_has_no_difference_is_decoded(value: Value) -> None:
     if not list(differences(value, Outer)):
         decode(value, Outer)
+
+
+class Share(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    value: Annotated[float, msgspec.Meta(ge=0, le=100)] = 0.0
+
+
+class Lenient(msgspec.Struct, frozen=True, kw_only=True):
+    name: str = ""
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [
+        (0.5, []),
+        (100, []),
+        ("1", ['value: expected a number, found the text "1"']),
+        (True, ["value: expected a number, found true"]),
+        (100.5, ["value: expected a number from 0 to 100, found 100.5"]),
+    ],
+)
+def test_a_share_is_a_number_with_or_without_a_fraction(value: Value, wanted: list[str]) -> None:
+    found = [f"{field_name(path)}: {text}" for path, text in differences({"value": value}, Share)]
+    assert found == wanted
+
+
+def test_a_struct_that_allows_other_fields_has_them_let_pass() -> None:
+    value: Value = {"name": "a", "other": {"b": 1}}
+    assert list(differences(value, Lenient)) == []
+    assert decode(value, Lenient) == Lenient(name="a")

@@ -47,6 +47,19 @@ class Document:
             file=self.file, line=self.line_of(path), field=field_name(path), message=message
         )
 
+    def part(self, *path: str | int) -> "Document":
+        """Return a value inside as a document of its own; raises LookupError if there is none."""
+        value = self.value
+        for each in path:
+            match value:
+                case dict():
+                    value = value[str(each)]
+                case list() if isinstance(each, int):
+                    value = value[each]
+                case _:
+                    raise LookupError(each)
+        return Document(value, file=self.file, lines=lambda: self.tree.at_path(path))
+
     @property
     def tree(self) -> "Lines":
         """The lines of all fields, as they are nested."""

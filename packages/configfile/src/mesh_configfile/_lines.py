@@ -23,13 +23,17 @@ class Lines:
 
     def nearest(self, path: FieldPath) -> int:
         """Return the line of this field, or of the nearest field around it."""
+        return self.at_path(path).at
+
+    def at_path(self, path: FieldPath) -> "Lines":
+        """Return the lines of this field, or of the nearest field around it."""
         here = self
         for part in path:
             below = here.inside.get(part) if here.inside is not None else None
             if below is None:
                 break
             here = below
-        return here.at
+        return here
 
     def walk(self, path: FieldPath = ()) -> Iterator[tuple[FieldPath, int]]:
         """Yield every field below and its line, each before those inside it."""

@@ -38,7 +38,10 @@ def decode(value: Value, shape: type[_S]) -> _S:
 def differences(
     value: Value, shape: type[msgspec.Struct], path: FieldPath = ()
 ) -> Iterator[Finding]:
-    """Yield the place of each difference from the type, with what would be right."""
+    """Yield the place of each difference from the type, with what would be right.
+
+    Fields that are not there are mistakes where the struct says `forbid_unknown_fields`.
+    """
     yield from _check(value, _type_info(shape), path)
 
 
@@ -88,8 +91,9 @@ def _struct(value: Value, wanted: inspect.StructType, path: FieldPath) -> Iterat
     meant = set()
     for key, inner in value.items():
         if (known := fields.get(key)) is None:
-            meant.add(nearest(key, fields))
-            yield (*path, key), f"unknown field{suggestion(key, fields)}"
+            if wanted.forbid_unknown_fields:
+                meant.add(nearest(key, fields))
+                yield (*path, key), f"unknown field{suggestion(key, fields)}"
         else:
             yield from _check(inner, known.type, (*path, key))
     for name, each in fields.items():
@@ -105,6 +109,8 @@ def _scalar(value: Value, wanted: inspect.Type) -> str | None:  # noqa: PLR0911
             return None if isinstance(value, bool) else f"expected true or false, {_but(value)}"
         case inspect.IntType(ge=low, le=high):
             return _integer(value, low, high)
+        case inspect.FloatType(ge=least, le=most):
+            return _number(value, least, most)
         case inspect.StrType(min_length=shortest):
             if not isinstance(value, str):
                 return f"expected text, {_but(value)}{_quote_it(value)}"
@@ -138,6 +144,15 @@ def _integer(value: Value, low: int | None, high: int | None) -> str | None:
         return f"expected a whole number, {_but(value)}"
     if (low is not None and value < low) or (high is not None and value > high):
         limits = f"from {low} to {high}" if high is not None else f"of at least {low}"
+        return f"expected a number {limits}, found {value}"
+    return None
+
+
+def _number(value: Value, low: float | None, high: float | None) -> str | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return f"expected a number, {_but(value)}"
+    if (low is not None and value < low) or (high is not None and value > high):
+        limits = f"from {low:g} to {high:g}" if high is not None else f"of at least {low:g}"
         return f"expected a number {limits}, found {value}"
     return None
 

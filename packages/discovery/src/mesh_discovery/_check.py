@@ -18,6 +18,7 @@ class Checked:
     problems: mistakes, with which the server would not start.
     unreachable: objects that the server accepts and no proxy can reach.
     notes: objects and fields that it accepts and that have no effect.
+    warnings: fields with an effect that is hardly meant.
     """
 
     objects: int
@@ -25,6 +26,7 @@ class Checked:
     problems: tuple[Problem, ...]
     unreachable: tuple[Problem, ...]
     notes: tuple[Problem, ...]
+    warnings: tuple[Problem, ...] = ()
 
 
 def check_configuration(
@@ -42,4 +44,5 @@ def check_configuration(
         problems=load.problems,
         unreachable=unreachable(load.snapshot, build_model(load.snapshot)),
         notes=load.snapshot.notes,
+        warnings=load.snapshot.warnings,
     )

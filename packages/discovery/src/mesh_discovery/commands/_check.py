@@ -25,6 +25,8 @@ def check(
     )
     for note in checked.notes:
         typer.echo(f"note: {note}", err=True)
+    for warning in checked.warnings:
+        typer.echo(f"warning: {warning}", err=True)
     if checked.problems or checked.unreachable:
         fail(map(str, (*checked.problems, *checked.unreachable)))
     typer.echo(f"{checked.objects} objects in {checked.files} files are good")

@@ -8,7 +8,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from mesh_configfile import Document, Problem, document_texts, read_documents
-from mesh_discovery.config._objects import ConfigObject, Read, read_mesh_config, read_object
+from mesh_discovery.config._objects import (
+    ConfigObject,
+    Read,
+    documents_of,
+    read_mesh_config,
+    read_object,
+)
 from mesh_discovery.config.kinds._mesh_config import MeshConfigSpec
 
 ObjectKey = tuple[str, str, str]
@@ -23,6 +29,8 @@ class FileContent:
     problems: tuple[Problem, ...] = ()
     notes: tuple[Problem, ...] = ()
     """Objects and fields that are accepted and have no effect."""
+    warnings: tuple[Problem, ...] = ()
+    """Fields that have an effect which is hardly meant."""
 
     @cached_property
     def by_key(self) -> Mapping[ObjectKey, ConfigObject]:
@@ -73,7 +81,11 @@ class FileReader:
 
     def _reads(self, documents: Sequence[Document]) -> tuple[Read, ...]:
         read = read_mesh_config if self._is_mesh_config else read_object
-        return tuple(read(each, allow_unsupported=self._allow_unsupported) for each in documents)
+        return tuple(
+            read(each, allow_unsupported=self._allow_unsupported)
+            for document in documents
+            for each in documents_of(document)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +97,7 @@ class _Part:
     objects: tuple[ConfigObject, ...]
     problems: tuple[Problem, ...]
     notes: tuple[Problem, ...]
+    warnings: tuple[Problem, ...]
 
     @classmethod
     def of(cls, line: int, reads: tuple[Read, ...]) -> "_Part":
@@ -94,6 +107,7 @@ class _Part:
             tuple(each.item for each in reads if each.item is not None),
             tuple(problem for each in reads for problem in each.problems),
             tuple(note for each in reads for note in each.notes),
+            tuple(warning for each in reads for warning in each.warnings),
         )
 
     def moved_to(self, line: int) -> "_Part":
@@ -114,6 +128,7 @@ def _content(parts: Sequence[_Part], problems: Sequence[Problem]) -> FileContent
         objects=tuple(item for part in parts for item in part.objects),
         problems=(*problems, *(problem for part in parts for problem in part.problems)),
         notes=tuple(note for part in parts for note in part.notes),
+        warnings=tuple(warning for part in parts for warning in part.warnings),
     )
     if len(content.by_key) == len(content.objects):
         return content

@@ -1,6 +1,9 @@
 """Reads one YAML document as a typed configuration object, or names every mistake in it."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+
+import msgspec
 
 from mesh_configfile import Document, FieldPath, Problem, Value, field_name, suggestion
 from mesh_configfile.shapes import Finding
@@ -9,10 +12,10 @@ from mesh_discovery.config.kinds._ignored_mesh_config import (
     DEFAULT_CONFIG_FIELDS,
     MESH_FIELDS,
 )
-from mesh_discovery.config.kinds._kind import decoded
+from mesh_discovery.config.kinds._kind import Body, decoded
 from mesh_discovery.config.kinds._mesh_config import MESH_CONFIG
 from mesh_discovery.config.kinds._metadata import Metadata
-from mesh_discovery.config.kinds._registry import KINDS, AnyKind, Spec
+from mesh_discovery.config.kinds._registry import KIND_NAMES, AnyKind, find_kind
 from mesh_discovery.config.kinds._service_entry import SERVICE_ENTRY
 from mesh_discovery.config.kinds._unsupported_kinds import is_unsupported_kind
 from mesh_identity import InvalidSpiffeId, checked_segment
@@ -25,8 +28,14 @@ class ConfigObject:
     kind: str
     namespace: str
     name: str
-    spec: Spec
+    spec: msgspec.Struct
+    """The struct of its kind; `isinstance` tells which."""
+    group: str = ""
+    """The API group, such as networking.istio.io; empty for Kubernetes' core."""
     labels: tuple[tuple[str, str], ...] = ()
+    annotations: tuple[tuple[str, str], ...] = ()
+    status: msgspec.Struct | None = None
+    """The fields of `status` that its kind reads."""
     created: str = ""
     """RFC 3339, empty when unknown; decides which of two equals is older."""
     file: str
@@ -52,17 +61,21 @@ class ConfigObject:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """Kind, namespace and name, which must be unique."""
-        return self.kind, self.namespace, self.name
+        """Kind with its group, namespace and name, which must be unique."""
+        return f"{self.kind}.{self.group}", self.namespace, self.name
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """The result of reading a document: an object or problems; notes on fields without effect."""
+    """The result of reading a document: an object or problems.
+
+    notes: on fields without effect. warnings: of what has an effect that is hardly meant.
+    """
 
     item: ConfigObject | None
     problems: tuple[Problem, ...] = ()
     notes: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
 
     def moved(self, by: int) -> "Read":
         """Return what the document gives when it is that many lines further down."""
@@ -70,6 +83,7 @@ class Read:
             item=self.item.moved(by) if self.item is not None else None,
             problems=tuple(replace(each, line=each.line + by) for each in self.problems),
             notes=tuple(replace(each, line=each.line + by) for each in self.notes),
+            warnings=tuple(replace(each, line=each.line + by) for each in self.warnings),
         )
 
 
@@ -87,16 +101,22 @@ def read_object(document: Document, *, allow_unsupported: bool = False) -> Read:
         reader.unsupported(("kind",), f"{value['kind']} is not supported yet")
         return reader.result()
     kind = reader.kind(value)
-    for key in value:
+    whole = kind is not None and kind.body is Body.DOCUMENT
+    for key in () if whole else value:
         if key not in ("apiVersion", "kind", "metadata", "spec", "status"):
             reader.add((key,), "unknown field; known here: apiVersion, kind, metadata, spec")
     metadata = reader.metadata(value, needed=kind is not MESH_CONFIG)
     if kind is None:
         return reader.result()
-    spec = reader.spec(value.get("spec"), kind, ("spec",))
+    if whole:
+        fields = {key: each for key, each in value.items() if key not in _OF_EVERY_OBJECT}
+        spec = reader.spec(fields, kind, (), metadata)
+    else:
+        spec = reader.spec(value.get("spec"), kind, ("spec",), metadata)
+    status = reader.status(value.get("status"), kind)
     if metadata is None or spec is None:
         return reader.result()
-    return reader.result(_object(document, kind.name, metadata, spec))
+    return reader.result(_object(document, kind, metadata, spec, status))
 
 
 def read_mesh_config(document: Document, *, allow_unsupported: bool = False) -> Read:
@@ -104,24 +124,51 @@ def read_mesh_config(document: Document, *, allow_unsupported: bool = False) -> 
     if isinstance(document.value, dict) and "kind" in document.value:
         return read_object(document, allow_unsupported=allow_unsupported)
     reader = _Reader(document, allow_unsupported=allow_unsupported)
-    spec = reader.spec(document.value, MESH_CONFIG, ())
+    metadata = Metadata(name="default")
+    spec = reader.spec(document.value, MESH_CONFIG, (), metadata)
     if spec is None:
         return reader.result()
-    metadata = Metadata(name="default")
-    return reader.result(_object(document, MESH_CONFIG.name, metadata, spec))
+    return reader.result(_object(document, MESH_CONFIG, metadata, spec))
 
 
-def _object(document: Document, kind: str, metadata: Metadata, spec: Spec) -> ConfigObject:
+def documents_of(document: Document) -> Iterator[Document]:
+    """Yield the documents in a list of Kubernetes', such as `kubectl get -o yaml` writes."""
+    value = document.value
+    if not isinstance(value, dict) or not isinstance(value.get("items"), list):
+        yield document
+        return
+    kind = value.get("kind")
+    if not isinstance(kind, str) or not kind.endswith("List"):
+        yield document
+        return
+    items = value["items"]
+    for index in range(len(items) if isinstance(items, list) else 0):
+        yield from documents_of(document.part("items", index))
+
+
+_OF_EVERY_OBJECT = ("apiVersion", "kind", "metadata")
+
+
+def _object(
+    document: Document,
+    kind: AnyKind,
+    metadata: Metadata,
+    spec: msgspec.Struct,
+    status: msgspec.Struct | None = None,
+) -> ConfigObject:
     return ConfigObject(
-        kind=kind,
+        kind=kind.name,
+        group=kind.group,
         namespace=metadata.namespace,
         name=metadata.name,
         spec=spec,
+        status=status,
         labels=tuple(sorted(metadata.labels.items())),
+        annotations=tuple(sorted(metadata.annotations.items())),
         created=metadata.creation_timestamp or "",
         file=document.file,
         line=document.line,
-        lines=_lines(document) if kind == SERVICE_ENTRY.name else (),
+        lines=_lines(document) if kind is SERVICE_ENTRY else (),
     )
 
 
@@ -146,11 +193,12 @@ class _Reader:
         self._allow_unsupported = allow_unsupported
         self._problems: list[Problem] = []
         self._notes: list[Problem] = []
+        self._warnings: list[Problem] = []
 
     def result(self, item: ConfigObject | None = None) -> Read:
         if self._problems:
             item = None
-        return Read(item, tuple(self._problems), tuple(self._notes))
+        return Read(item, tuple(self._problems), tuple(self._notes), tuple(self._warnings))
 
     def add(self, path: FieldPath, message: str) -> None:
         self._problems.append(self._document.problem(path, message))
@@ -165,13 +213,14 @@ class _Reader:
     def kind(self, value: dict[str, Value]) -> AnyKind | None:
         name = value.get("kind")
         if name is None:
-            self.add((), f"the field kind is missing; known kinds: {', '.join(sorted(KINDS))}")
-            return None
-        kind = KINDS.get(name) if isinstance(name, str) else None
-        if kind is None:
-            self.add(("kind",), f'unknown kind "{name}"; known kinds: {", ".join(sorted(KINDS))}')
+            self.add((), f"the field kind is missing; known kinds: {', '.join(KIND_NAMES)}")
             return None
         version = value.get("apiVersion")
+        group = version if isinstance(version, str) else ""
+        kind = find_kind(group, name) if isinstance(name, str) else None
+        if kind is None:
+            self.add(("kind",), f'unknown kind "{name}"; known kinds: {", ".join(KIND_NAMES)}')
+            return None
         wanted = " or ".join(kind.api_versions)
         if version is None:
             self.add((), f"the field apiVersion is missing; for a {name} it is {wanted}")
@@ -195,7 +244,17 @@ class _Reader:
                 self.add(("metadata", "namespace"), str(error))
         return metadata
 
-    def spec(self, value: Value, kind: AnyKind, path: FieldPath) -> Spec | None:
+    def status(self, value: Value, kind: AnyKind) -> msgspec.Struct | None:
+        """Read the status, if the kind has one that matters here."""
+        if value is None or kind.status is None:
+            return None
+        status, findings = decoded(value, kind.status, ("status",))
+        self._add_all(findings)
+        return status
+
+    def spec(
+        self, value: Value, kind: AnyKind, path: FieldPath, metadata: Metadata | None
+    ) -> msgspec.Struct | None:
         """Read a spec; None when it is wrong, or accepted without effect."""
         if value is None:
             value = {}
@@ -208,8 +267,12 @@ class _Reader:
             value = {key: item for key, item in value.items() if key not in fields}
         elif unsupported:
             return None
-        spec, findings = kind.read(value, path)
+        known = metadata if metadata is not None else Metadata(name="unknown")
+        spec: msgspec.Struct | None
+        spec, findings, warnings = kind.read(value, path, known)
         self._add_all(findings)
+        for inner, message in warnings:
+            self._warnings.append(self._document.problem(inner, message))
         return spec
 
     def _without_unused(self, value: dict[str, Value], path: FieldPath) -> dict[str, Value]:

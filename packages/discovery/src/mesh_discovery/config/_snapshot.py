@@ -1,19 +1,21 @@
 """A whole configuration whose parts fit together: all objects, oldest first."""
 
 from bisect import insort
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from mesh_configfile import Problem
 from mesh_discovery.config._file_content import FileContent
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config.kinds._mesh_config import MeshConfigSpec
+from mesh_discovery.config.kinds._registry import AnyKind
 
 _FEW = 100
 """So many new objects are inserted where they belong; with more, all are sorted."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Snapshot:
     """A whole configuration whose parts fit together."""
 
@@ -21,6 +23,20 @@ class Snapshot:
     mesh_config: MeshConfigSpec
     notes: tuple[Problem, ...] = ()
     """Objects and fields that are accepted and have no effect."""
+    warnings: tuple[Problem, ...] = ()
+    """Fields that have an effect which is hardly meant."""
+
+    @cached_property
+    def by_kind(self) -> Mapping[str, tuple[ConfigObject, ...]]:
+        """The objects of each kind, by its name with its group, oldest first."""
+        found: dict[str, list[ConfigObject]] = {}
+        for each in self.objects:
+            found.setdefault(f"{each.kind}.{each.group}", []).append(each)
+        return {name: tuple(objects) for name, objects in found.items()}
+
+    def of_kind(self, kind: AnyKind) -> tuple[ConfigObject, ...]:
+        """Return the objects of a kind, oldest first."""
+        return self.by_kind.get(f"{kind.name}.{kind.group}", ())
 
 
 def snapshot_of(contents: Sequence[FileContent], *, before: Snapshot | None = None) -> Snapshot:
@@ -34,6 +50,7 @@ def snapshot_of(contents: Sequence[FileContent], *, before: Snapshot | None = No
         objects=tuple(objects),
         mesh_config=mesh_configs[0] if mesh_configs else MeshConfigSpec(),
         notes=tuple(note for each in contents for note in each.notes),
+        warnings=tuple(warning for each in contents for warning in each.warnings),
     )
 
 

@@ -33,6 +33,7 @@ class ConfigStore:
         self.unreachable: tuple[Problem, ...] = ()
         """Services that are served and can't be reached."""
         self._logged_notes: frozenset[Problem] = frozenset()
+        self._logged_warnings: frozenset[Problem] = frozenset()
         self.loaded_at = time.time()
         """When the configuration that is served was read (Unix seconds)."""
         self.looked_at = self.loaded_at
@@ -131,9 +132,13 @@ class ConfigStore:
         self._metrics.config_unreachable.set(len(found))
 
     def _log_notes(self) -> None:
-        """Log objects and fields without effect, each once for as long as it is so."""
+        """Log what has no effect, or hardly the one meant, each once for as long as it is so."""
         for note in self.snapshot.notes:
             if note not in self._logged_notes:
                 log.warning("configuration without effect", extra={"what": str(note)})
         self._logged_notes = frozenset(self.snapshot.notes)
+        for warning in self.snapshot.warnings:
+            if warning not in self._logged_warnings:
+                log.warning("configuration that is hardly meant so", extra={"what": str(warning)})
+        self._logged_warnings = frozenset(self.snapshot.warnings)
         self._metrics.config_unsupported.set(len(self._logged_notes))

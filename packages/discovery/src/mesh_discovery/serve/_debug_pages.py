@@ -74,6 +74,7 @@ class DebugPages:
             "up_to_date": not store.wrong,
             "problems": [str(problem) for problem in store.problems],
             "notes": [str(note) for note in store.snapshot.notes],
+            "warnings": [str(warning) for warning in store.snapshot.warnings],
             "files": list(store.files),
             "mesh": _plain(store.snapshot.mesh_config),
             "objects": [
@@ -99,6 +100,7 @@ class DebugPages:
             "looked_at": store.looked_at,
             "wrong_files": [_wrong_file(each) for each in store.wrong],
             "unsupported": [_problem(note) for note in store.snapshot.notes],
+            "warnings": [_problem(warning) for warning in store.snapshot.warnings],
             "unreachable": [_problem(each) for each in store.unreachable],
             "taken": [_problem(each) for each in self._taken()],
             "proxies": len(proxies),

@@ -67,6 +67,7 @@ class StatusDocument(TypedDict):
     looked_at: float
     wrong_files: list[WrongFileStatus]
     unsupported: list[ProblemStatus]
+    warnings: list[ProblemStatus]
     unreachable: list[ProblemStatus]
     taken: list[ProblemStatus]
     proxies: int
@@ -128,9 +129,11 @@ def status_problems(document: StatusDocument) -> Iterator[str]:
 
 
 def status_notes(document: StatusDocument) -> Iterator[str]:
-    """Yield a line for each thing that is accepted without effect."""
+    """Yield a line for each thing that is accepted without effect, or hardly meant so."""
     for each in document["unsupported"]:
         yield f"without effect: {_problem(each)}"
+    for each in document.get("warnings", ()):
+        yield f"warning: {_problem(each)}"
 
 
 def _wrong_file(wrong: WrongFileStatus) -> Iterator[str]:

@@ -2,43 +2,68 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Generic, TypeVar
 
 import msgspec
 
 from mesh_configfile import FieldPath, Value
 from mesh_configfile.shapes import Finding, decode, differences
+from mesh_discovery.config.kinds._metadata import Metadata
 
 SpecT = TypeVar("SpecT", bound=msgspec.Struct)
 
 
+class Body(StrEnum):
+    """Where the fields of a kind stand in its documents."""
+
+    SPEC = "spec"
+    DOCUMENT = "document"
+    """Beside `metadata`, as in Kubernetes' Endpoints; the struct has `spec` too if there is one."""
+
+
+def _nothing(_spec: msgspec.Struct, _metadata: Metadata) -> Iterator[Finding]:
+    return iter(())
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind(Generic[SpecT]):
-    """One of Istio's kinds."""
+    """One kind of objects, of Istio's or of Kubernetes'."""
 
     name: str
     group: str
     versions: tuple[str, ...]
     spec: type[SpecT]
-    validate: Callable[[SpecT], Iterator[Finding]]
-    """Yields what must hold between fields and does not; paths start below `spec`."""
+    validate: Callable[[SpecT, Metadata], Iterator[Finding]] = _nothing
+    """Yields what must hold between fields and does not; paths start below the body."""
+    warn: Callable[[SpecT, Metadata], Iterator[Finding]] = _nothing
+    """Yields what is accepted as it is and hardly meant so; paths start below the body."""
+    body: Body = Body.SPEC
+    status: type[msgspec.Struct] | None = None
+    """The fields of `status` that are read, if any."""
     unsupported: tuple[tuple[FieldPath, str], ...] = ()
     """Choices that Istio has and this control plane has not yet: the field and its value."""
 
     @property
     def api_versions(self) -> list[str]:
         """Return what `apiVersion` may say."""
-        return [f"{self.group}/{version}" for version in self.versions]
+        prefix = f"{self.group}/" if self.group else ""
+        return [f"{prefix}{version}" for version in self.versions]
 
-    def read(self, value: Value, path: FieldPath) -> tuple[SpecT | None, list[Finding]]:
-        """Read a spec; the findings are all that is wrong with it.
+    def read(
+        self, value: Value, path: FieldPath, metadata: Metadata
+    ) -> tuple[SpecT | None, list[Finding], list[Finding]]:
+        """Read a spec; return what is wrong with it, and the warnings.
 
         How fields go together is looked at once each of them is right.
         """
         spec, findings = decoded(value, self.spec, path)
+        warnings: list[Finding] = []
         if spec is not None:
-            findings = [(path + inner, message) for inner, message in self.validate(spec)]
-        return spec, findings
+            findings = [(path + inner, text) for inner, text in self.validate(spec, metadata)]
+            if not findings:
+                warnings = [(path + inner, text) for inner, text in self.warn(spec, metadata)]
+        return spec, findings, warnings
 
     def unsupported_values(self, spec: Value) -> Iterator[tuple[FieldPath, str]]:
         """Yield the choices in a spec that only Istio has, with their paths."""

@@ -15,6 +15,7 @@ from mesh_configfile.shapes import Finding
 from mesh_discovery._addresses import split_host_port
 from mesh_discovery.config.kinds._fields import PortNumber, SpecFields, Text, Unchecked
 from mesh_discovery.config.kinds._kind import Kind
+from mesh_discovery.config.kinds._metadata import Metadata
 from mesh_identity import InvalidSpiffeId, checked_trust_domain
 
 
@@ -75,7 +76,7 @@ def drain_time(text: str) -> Duration:
     return Duration(math.ceil(Duration.parse(text)))
 
 
-def _validate(spec: MeshConfigSpec) -> Iterator[Finding]:
+def _validate(spec: MeshConfigSpec, _metadata: Metadata) -> Iterator[Finding]:
     domains: list[tuple[FieldPath, str]] = [
         (("trustDomain",), spec.trust_domain or "cluster.local"),
         *(

@@ -19,3 +19,7 @@ class Metadata(SpecFields, frozen=True):
     managed_fields: Unchecked = None
     owner_references: Unchecked = None
     finalizers: Unchecked = None
+    generate_name: Unchecked = None
+    self_link: Unchecked = None
+    deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: Unchecked = None

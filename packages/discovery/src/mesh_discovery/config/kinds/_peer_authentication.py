@@ -13,6 +13,7 @@ import msgspec
 from mesh_configfile.shapes import Finding
 from mesh_discovery.config.kinds._fields import Labels, SpecFields
 from mesh_discovery.config.kinds._kind import Kind
+from mesh_discovery.config.kinds._metadata import Metadata
 
 
 class MatchLabels(SpecFields, frozen=True):
@@ -44,7 +45,7 @@ class PeerAuthenticationSpec(SpecFields, frozen=True):
     port_level_mtls: dict[str, MutualTls] = msgspec.field(default_factory=dict)
 
 
-def _validate(spec: PeerAuthenticationSpec) -> Iterator[Finding]:
+def _validate(spec: PeerAuthenticationSpec, _metadata: Metadata) -> Iterator[Finding]:
     for port in spec.port_level_mtls:
         if not (port.isascii() and port.isdigit() and 1 <= int(port) <= 65535):
             yield ("portLevelMtls", port), "is not a port; expected a number from 1 to 65535"

@@ -1,24 +1,31 @@
-"""Every kind that this control plane reads, by its name in YAML."""
+"""Every kind that this control plane reads, by its API group and its name in YAML."""
 
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from mesh_discovery.config.kinds._kind import Kind
-from mesh_discovery.config.kinds._mesh_config import MESH_CONFIG, MeshConfigSpec
-from mesh_discovery.config.kinds._peer_authentication import (
+from mesh_discovery.config.kinds._mesh_config import MESH_CONFIG
+from mesh_discovery.config.kinds._peer_authentication import PEER_AUTHENTICATION
+from mesh_discovery.config.kinds._service_entry import SERVICE_ENTRY
+from mesh_discovery.config.kinds._workload_entry import WORKLOAD_ENTRY
+
+AnyKind: TypeAlias = Kind[Any]
+"""A kind, whatever its spec: its functions take what its own `spec` reads."""
+
+_ALL: tuple[AnyKind, ...] = (
+    MESH_CONFIG,
     PEER_AUTHENTICATION,
-    PeerAuthenticationSpec,
+    SERVICE_ENTRY,
+    WORKLOAD_ENTRY,
 )
-from mesh_discovery.config.kinds._service_entry import SERVICE_ENTRY, ServiceEntrySpec
-from mesh_discovery.config.kinds._workload_entry import WORKLOAD_ENTRY, WorkloadEntrySpec
+KINDS: Mapping[tuple[str, str], AnyKind] = {(kind.group, kind.name): kind for kind in _ALL}
+KIND_NAMES = tuple(sorted({kind.name for kind in _ALL}))
 
-Spec: TypeAlias = ServiceEntrySpec | WorkloadEntrySpec | PeerAuthenticationSpec | MeshConfigSpec
-AnyKind: TypeAlias = (
-    Kind[ServiceEntrySpec]
-    | Kind[WorkloadEntrySpec]
-    | Kind[PeerAuthenticationSpec]
-    | Kind[MeshConfigSpec]
-)
 
-_ALL: tuple[AnyKind, ...] = (MESH_CONFIG, PEER_AUTHENTICATION, SERVICE_ENTRY, WORKLOAD_ENTRY)
-KINDS: Mapping[str, AnyKind] = {kind.name: kind for kind in _ALL}
+def find_kind(api_version: str, name: str) -> AnyKind | None:
+    """Return the kind of a document; where no other group has the name, whatever its version is."""
+    group = api_version.rpartition("/")[0]
+    if (kind := KINDS.get((group, name))) is not None:
+        return kind
+    named = [each for each in _ALL if each.name == name]
+    return named[0] if len(named) == 1 else None

@@ -12,6 +12,7 @@ from mesh_configfile.shapes import Finding
 from mesh_discovery._addresses import is_host, is_host_pattern, is_ip, is_network, socket_path
 from mesh_discovery.config.kinds._fields import Labels, PortNumber, SpecFields, Text
 from mesh_discovery.config.kinds._kind import Kind
+from mesh_discovery.config.kinds._metadata import Metadata
 from mesh_discovery.config.kinds._protocol import Protocol
 from mesh_discovery.config.kinds._workload_entry import WorkloadEntrySpec, validate_workload_entry
 
@@ -61,7 +62,7 @@ class ServiceEntrySpec(SpecFields, frozen=True):
     subject_alt_names: tuple[Text, ...] = ()
 
 
-def _validate(spec: ServiceEntrySpec) -> Iterator[Finding]:
+def _validate(spec: ServiceEntrySpec, _metadata: Metadata) -> Iterator[Finding]:
     if not spec.hosts:
         yield ("hosts",), "must name at least one host"
     for index, host in enumerate(spec.hosts):

@@ -12,6 +12,7 @@ from mesh_configfile.shapes import Finding
 from mesh_discovery._addresses import is_host, is_ip, socket_path
 from mesh_discovery.config.kinds._fields import Labels, PortNumber, SpecFields
 from mesh_discovery.config.kinds._kind import Kind
+from mesh_discovery.config.kinds._metadata import Metadata
 from mesh_identity import InvalidSpiffeId, checked_segment
 
 
@@ -37,6 +38,10 @@ def validate_workload_entry(spec: WorkloadEntrySpec) -> Iterator[Finding]:
             yield ("serviceAccount",), str(error)
 
 
+def _validate(spec: WorkloadEntrySpec, _metadata: Metadata) -> Iterator[Finding]:
+    return validate_workload_entry(spec)
+
+
 def _address(spec: WorkloadEntrySpec) -> Iterator[Finding]:
     address = spec.address
     if not address:
@@ -57,5 +62,5 @@ WORKLOAD_ENTRY = Kind(
     group="networking.istio.io",
     versions=("v1", "v1beta1", "v1alpha3"),
     spec=WorkloadEntrySpec,
-    validate=validate_workload_entry,
+    validate=_validate,
 )
