@@ -93,7 +93,7 @@ def test_a_service_is_visible_where_it_is_exported_to(
         ("", "http", Protocol.HTTP),
         ("", "http2-x", Protocol.HTTP2),
         ("", "grpc-web-x", Protocol.GRPC_WEB),
-        ("", "admin", Protocol.TCP),
+        ("", "admin", Protocol.AUTO),
     ],
 )
 def test_a_ports_protocol_is_given_or_told_by_its_name(

@@ -8,6 +8,7 @@ DNS_AUTO_ALLOCATE and ENABLE_DNS_SERVER say whether and how its agent answers DN
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from ipaddress import ip_address
 from typing import NamedTuple
 
@@ -21,6 +22,18 @@ class NodeError(ValueError):
 
 class NotServedError(NodeError):
     """A valid node that asks for something this control plane does not support."""
+
+
+class InterceptionMode(StrEnum):
+    """How the connections of a workload come to its proxy; a node that says nothing means NONE.
+
+    NONE: the proxy is bound to the addresses that are connected to. REDIRECT, TPROXY: rules of the
+    kernel lead them to two ports of the proxy, which knows where they were going.
+    """
+
+    NONE = "NONE"
+    REDIRECT = "REDIRECT"
+    TPROXY = "TPROXY"
 
 
 class Naming(NamedTuple):
@@ -56,6 +69,12 @@ class Proxy:
     naming: Naming = NO_DNS
     is_proxyless: bool = False
     """A gRPC program that takes its configuration itself."""
+    interception: InterceptionMode = InterceptionMode.NONE
+
+    @property
+    def is_captured(self) -> bool:
+        """Whether connections come to it that were going elsewhere."""
+        return self.interception is not InterceptionMode.NONE
 
 
 def parse_proxy(node: Node, *, domain_suffix: str = "cluster.local") -> Proxy:

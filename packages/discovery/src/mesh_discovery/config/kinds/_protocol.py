@@ -17,27 +17,22 @@ class Protocol(StrEnum):
     MYSQL = "MYSQL"
     REDIS = "REDIS"
     UDP = "UDP"
+    AUTO = "AUTO"
+    """Not declared: found out from the first bytes where traffic is intercepted, else TCP."""
 
     @classmethod
     def parse(cls, text: str) -> "Protocol | None":
         """Read a protocol in upper or lower case; None when it is unknown."""
-        try:
-            return cls(text.upper())
-        except ValueError:
-            return None
+        return _BY_NAME.get(text.upper())
 
     @classmethod
     def of_port(cls, protocol: str, name: str) -> "Protocol":
-        """Take the protocol given, else the port name's prefix (`grpc-api`), else TCP.
-
-        Istio detects the protocol of the traffic when there is neither; treated as TCP, every
-        protocol works, only without routes.
-        """
+        """Take the protocol given, else the port name's prefix (`grpc-api`), else AUTO."""
         if protocol and (given := cls.parse(protocol)) is not None:
             return given
         if name.lower().startswith("grpc-web"):
             return cls.GRPC_WEB
-        return cls.parse(name.partition("-")[0]) or cls.TCP
+        return cls.parse(name.partition("-")[0]) or cls.AUTO
 
     @property
     def is_http(self) -> bool:
@@ -49,5 +44,14 @@ class Protocol(StrEnum):
         """Whether Envoy must speak HTTP/2 to the application."""
         return self in (Protocol.HTTP2, Protocol.GRPC)
 
+    @property
+    def is_tls(self) -> bool:
+        """Whether clients speak TLS of their own, and Envoy looks at no more than its SNI."""
+        return self in (Protocol.TLS, Protocol.HTTPS)
+
 
 _HTTP = frozenset({Protocol.HTTP, Protocol.HTTP2, Protocol.GRPC, Protocol.GRPC_WEB})
+_BY_NAME = {each.value: each for each in Protocol if each is not Protocol.AUTO}
+
+PROTOCOL_NAMES = tuple(_BY_NAME)
+"""The protocols that a port can declare."""

@@ -13,7 +13,7 @@ from mesh_discovery._addresses import is_host, is_host_pattern, is_ip, is_networ
 from mesh_discovery.config.kinds._fields import Labels, PortNumber, SpecFields, Text
 from mesh_discovery.config.kinds._kind import Kind
 from mesh_discovery.config.kinds._metadata import Metadata
-from mesh_discovery.config.kinds._protocol import Protocol
+from mesh_discovery.config.kinds._protocol import PROTOCOL_NAMES, Protocol
 from mesh_discovery.config.kinds._workload_entry import WorkloadEntrySpec, validate_workload_entry
 
 
@@ -101,7 +101,7 @@ def _ports(spec: ServiceEntrySpec) -> Iterator[Finding]:
         if port.protocol and Protocol.parse(port.protocol) is None:
             yield (
                 ("ports", index, "protocol"),
-                f'unknown protocol "{port.protocol}"; known: {", ".join(Protocol)}',
+                f'unknown protocol "{port.protocol}"; known: {", ".join(PROTOCOL_NAMES)}',
             )
         numbers.add(port.number)
         names.add(port.name)
