@@ -37,7 +37,5 @@ def wrong_host(text: str) -> str | None:
     if host == "*" or is_host_pattern(host):
         return None
     if "*" in host.removeprefix("*."):
-        return (
-            f'"{host}" has a wildcard that is not its whole first label; write it like *.a.example'
-        )
+        return f'"{host}" has a wildcard beside other text; write it like *.example.com'
     return f'"{host}" is not a host name; write it like shop.example.com, *.example.com or *'

@@ -30,8 +30,10 @@ def gateway_mistakes(spec: GatewaySpec, _metadata: Metadata) -> Iterator[Finding
         if server.port.name and first != index:
             yield (
                 (*path, "port", "name"),
-                f'"{server.port.name}" is the name of servers[{first}] too; routes of servers are '
-                "told apart by it",
+                (
+                    f'"{server.port.name}" is the name of servers[{first}] too; routes of servers are '
+                    "told apart by it"
+                ),
             )
 
 
@@ -56,8 +58,10 @@ def _server(server: Server) -> Iterator[Finding]:
         elif not tls.only_redirects and tls != ServerTlsSettings():
             yield (
                 ("tls",),
-                f"on a server of {protocol} only httpsRedirect is possible; to end TLS make the "
-                "protocol HTTPS",
+                (
+                    f"on a server of {protocol} only httpsRedirect is possible; to end TLS make the "
+                    "protocol HTTPS"
+                ),
             )
 
 

@@ -86,8 +86,10 @@ def _sources(tls: ServerTlsSettings) -> Iterator[Finding]:
     if not sources:
         yield (
             ("mode",),
-            f"{tls.mode} needs a certificate: give credentialName, or serverCertificate and "
-            "privateKey",
+            (
+                f"{tls.mode} needs a certificate: give credentialName, or serverCertificate and "
+                "privateKey"
+            ),
         )
     if len(sources) > 1:
         yield (
@@ -163,8 +165,10 @@ def tls_warnings(tls: ServerTlsSettings) -> Iterator[Finding]:
     if tls.min_protocol_version in old and not tls.cipher_suites:
         yield (
             ("minProtocolVersion",),
-            f"{tls.min_protocol_version} needs cipherSuites that clients of it know; without them "
-            "the least is in effect TLSV1_2",
+            (
+                f"{tls.min_protocol_version} needs cipherSuites that clients of it know; without them "
+                "the least is in effect TLSV1_2"
+            ),
         )
     if not tls.mode.asks_for_client_certificates:
         for name, given in (
@@ -176,7 +180,7 @@ def tls_warnings(tls: ServerTlsSettings) -> Iterator[Finding]:
             if given:
                 yield (
                     (name,),
-                    f"has no effect in mode {tls.mode}, which has no client checked by it",
+                    f"has no effect in mode {tls.mode}: clients are not checked by it",
                 )
 
 
