@@ -31,8 +31,8 @@ def gateway_mistakes(spec: GatewaySpec, _metadata: Metadata) -> Iterator[Finding
             yield (
                 (*path, "port", "name"),
                 (
-                    f'"{server.port.name}" is the name of servers[{first}] too; routes of servers are '
-                    "told apart by it"
+                    f'"{server.port.name}" is the name of servers[{first}] too; routes of '
+                    "servers are told apart by it"
                 ),
             )
 
@@ -59,8 +59,8 @@ def _server(server: Server) -> Iterator[Finding]:
             yield (
                 ("tls",),
                 (
-                    f"on a server of {protocol} only httpsRedirect is possible; to end TLS make the "
-                    "protocol HTTPS"
+                    f"on a server of {protocol} only httpsRedirect is possible; to end TLS make "
+                    "the protocol HTTPS"
                 ),
             )
 

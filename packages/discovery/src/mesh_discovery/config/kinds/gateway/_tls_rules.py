@@ -166,8 +166,8 @@ def tls_warnings(tls: ServerTlsSettings) -> Iterator[Finding]:
         yield (
             ("minProtocolVersion",),
             (
-                f"{tls.min_protocol_version} needs cipherSuites that clients of it know; without them "
-                "the least is in effect TLSV1_2"
+                f"{tls.min_protocol_version} needs cipherSuites that clients of it know; without "
+                "them the least is in effect TLSV1_2"
             ),
         )
     if not tls.mode.asks_for_client_certificates:
