@@ -12,7 +12,7 @@ import pytest
 from mesh_ca import load_or_create_authority
 from mesh_ca.testing import throwaway_authority
 from mesh_discovery.model._model import MeshModel
-from mesh_discovery.push._context import PushContext
+from mesh_discovery.push.context._context import PushContext
 from planes import Documents, Envoy, Lab, proxy
 
 CASES = Path(__file__).parents[1] / "generate" / "cases"

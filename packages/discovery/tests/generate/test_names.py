@@ -17,7 +17,7 @@ from mesh_discovery import ConfigLoader
 from mesh_discovery.model._auto_addresses import allocate, auto_addresses
 from mesh_discovery.model._model import MeshModel, build_model
 from mesh_discovery.plan._proxy import Proxy, parse_proxy
-from mesh_discovery.push._context import PushContext
+from mesh_discovery.push.context._context import PushContext
 from mesh_protos import type_urls
 from mesh_protos.nds_pb2 import NameTable
 from planes import Documents

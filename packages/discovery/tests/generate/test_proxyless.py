@@ -16,7 +16,7 @@ from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._peer_authentication import PeerPolicies
 from mesh_discovery.model._services import Endpoint, Port, Service
 from mesh_discovery.plan._proxyless import Target
-from mesh_discovery.push._context import PushContext
+from mesh_discovery.push.context._context import PushContext
 from mesh_testkit import Golden
 from planes import Documents, as_json, entry, proxyless
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mesh_discovery.model._model import MeshModel
-from mesh_discovery.push._context import PushContext
+from mesh_discovery.push.context._context import PushContext
 from mesh_testkit import Golden
 from planes import as_json, proxy
 

@@ -12,11 +12,11 @@ from mesh_discovery.model._model import MeshModel
 from mesh_discovery.plan._envoy_names import parse_outbound_cluster
 from mesh_discovery.plan._proxy import NodeError, NotServedError, Proxy, parse_proxy
 from mesh_discovery.push._affected import needs_push
-from mesh_discovery.push._cluster_names import ClusterNames
-from mesh_discovery.push._context import PushContext
 from mesh_discovery.push._generators import generators
 from mesh_discovery.push._served_context import ServedContext
 from mesh_discovery.push._trust_bundle import trust_bundle_changed
+from mesh_discovery.push.context._cluster_names import ClusterNames
+from mesh_discovery.push.context._context import PushContext
 from planes import Documents, as_json, proxy
 from xds_server import Client, ConfigKey, Node, PushRequest, Watch, type_urls
 

@@ -47,6 +47,16 @@ class MeshModel:
         """Services by namespace and host."""
         return {(service.namespace, service.host): service for service in self.services}
 
+    @property
+    def labels_looked_at(self) -> frozenset[str]:
+        """The keys of the labels of proxies by which rules of the mesh choose."""
+        return frozenset()
+
+    @property
+    def uses_places(self) -> bool:
+        """Whether clusters or endpoints depend on where a proxy runs."""
+        return False
+
     @cached_property
     def by_address(self) -> dict[tuple[str, str], tuple[tuple[Service, Endpoint], ...]]:
         """The services and their endpoints by namespace and address of the endpoint."""

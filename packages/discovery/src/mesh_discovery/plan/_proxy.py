@@ -13,6 +13,7 @@ from ipaddress import ip_address
 from typing import NamedTuple
 
 from mesh_discovery._addresses import is_ip
+from mesh_discovery.plan._place import NOWHERE, Place
 from xds_server import Node
 
 
@@ -67,6 +68,7 @@ class Proxy:
     app_address: str = "127.0.0.1"
     outbound_address: str = "127.0.0.1"
     naming: Naming = NO_DNS
+    place: Place = NOWHERE
     is_proxyless: bool = False
     """A gRPC program that takes its configuration itself."""
     interception: InterceptionMode = InterceptionMode.NONE
@@ -110,6 +112,11 @@ def parse_proxy(node: Node, *, domain_suffix: str = "cluster.local") -> Proxy:
         app_address=_address(metadata, "APP_ADDRESS"),
         outbound_address=_address(metadata, "OUTBOUND_BIND_ADDRESS"),
         naming=_naming(kind, metadata, addresses),
+        place=Place(
+            locality=f"{node.region}/{node.zone}/{node.sub_zone}".rstrip("/"),
+            network=_text(metadata, "NETWORK"),
+            cluster=_text(metadata, "CLUSTER_ID"),
+        ),
         is_proxyless=is_proxyless,
     )
 

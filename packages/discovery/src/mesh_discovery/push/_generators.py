@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping
 
 from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push._affected import changed_hosts, touches_own_endpoints, touches_services
-from mesh_discovery.push._context import PushContext
 from mesh_discovery.push._proxyless_generators import proxyless_generators
 from mesh_discovery.push._served_context import ServedContext
 from mesh_discovery.push._trust_bundle import TrustBundleGenerator
+from mesh_discovery.push.context._context import PushContext
 from mesh_protos import type_urls
 from xds_server import Client, Generated, Generator, Mux, PushRequest, Watch
 

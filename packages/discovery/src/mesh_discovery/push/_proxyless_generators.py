@@ -6,8 +6,8 @@ from typing import TypeAlias
 from mesh_discovery.plan._envoy_names import parse_outbound_cluster
 from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push._affected import changed_hosts, touches_own_endpoints, touches_services
-from mesh_discovery.push._proxyless_context import ProxylessContext
 from mesh_discovery.push._served_context import ServedContext
+from mesh_discovery.push.context._proxyless import ProxylessContext
 from mesh_protos import type_urls
 from xds_server import Client, Generated, Generator, PushRequest, Watch
 

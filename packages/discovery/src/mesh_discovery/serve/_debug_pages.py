@@ -14,8 +14,8 @@ from mesh_discovery.config._last_good import WrongFile
 from mesh_discovery.plan._proxy import NodeError, Proxy, parse_proxy
 from mesh_discovery.plan._reachability import places_taken
 from mesh_discovery.push._config_store import ConfigStore
-from mesh_discovery.push._context import PushContext
 from mesh_discovery.push._served_context import ServedContext
+from mesh_discovery.push.context._context import PushContext
 from mesh_discovery.serve._status import (
     LastGoodStatus,
     NotServedStatus,

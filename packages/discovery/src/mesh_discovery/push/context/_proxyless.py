@@ -3,7 +3,7 @@
 They ask for each resource by name, and lose those that are no longer made.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from mesh_discovery.generate.proxyless._inbound import server_listener
@@ -15,7 +15,6 @@ from mesh_discovery.generate.proxyless._outbound import (
 )
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._services import Service
-from mesh_discovery.model._visibility import visible_services
 from mesh_discovery.plan._envoy_names import parse_outbound_cluster
 from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.plan._proxyless import (
@@ -27,7 +26,8 @@ from mesh_discovery.plan._proxyless import (
     plan_server,
     plan_target,
 )
-from mesh_discovery.push._cache import Cache
+from mesh_discovery.push.context._cache import Cache
+from mesh_discovery.push.context._scopes import Scopes
 from xds_server import Generated, Resource
 
 if TYPE_CHECKING:
@@ -61,10 +61,9 @@ class _ClusterName(NamedTuple):
 class ProxylessContext:
     """The resources of gRPC programs, each made when it is first asked for."""
 
-    def __init__(self, model: MeshModel, visible: Cache[str, dict[str, Service]]) -> None:
-        """visible: keeps the services that namespaces know, by host."""
+    def __init__(self, model: MeshModel, scopes: Scopes) -> None:
         self._model = model
-        self._visible = visible
+        self._scopes = scopes
         self._client_listeners = Cache[_ClientName, Resource | None]()
         self._server_listeners = Cache[_ServerName, Resource | None]()
         self._routes = Cache[_ClusterName, Resource | None]()
@@ -154,9 +153,8 @@ class ProxylessContext:
         target = plan_target(service, parsed.port) if service is not None else None
         return target if isinstance(target, Target) else None
 
-    def _services(self, namespace: str) -> dict[str, Service]:
-        services = self._model.services
-        return self._visible.get(namespace, lambda each: visible_services(services, each))
+    def _services(self, namespace: str) -> Mapping[str, Service]:
+        return self._scopes.visible(namespace)
 
 
 def _generated(resources: Iterable[Resource | None]) -> Generated:

@@ -5,7 +5,9 @@ Proxies of one shape are given the very same resources, serialised once.
 
 from typing import NamedTuple
 
+from mesh_discovery.model._scope import ScopeKey
 from mesh_discovery.plan._inbound import InboundPort
+from mesh_discovery.plan._place import Place
 from mesh_discovery.plan._proxy import Naming
 
 
@@ -15,7 +17,7 @@ class OutboundShape(NamedTuple):
     taken: addresses and ports where they can't be.
     """
 
-    namespace: str
+    scope: ScopeKey
     address: str
     naming: Naming
     taken: frozenset[tuple[str, int]]
@@ -24,7 +26,8 @@ class OutboundShape(NamedTuple):
 class ClusterShape(NamedTuple):
     """The part of a proxy that its clusters depend on."""
 
-    namespace: str
+    scope: ScopeKey
+    place: Place
     inbound: tuple[InboundPort, ...]
 
 
@@ -38,14 +41,15 @@ class ListenerShape(NamedTuple):
 class EndpointShape(NamedTuple):
     """The part of a proxy and a subscription that load assignments depend on."""
 
-    namespace: str
+    scope: ScopeKey
+    place: Place
     clusters: frozenset[str]
 
 
 class RouteShape(NamedTuple):
     """The part of a proxy and a subscription that route configurations depend on."""
 
-    namespace: str
+    scope: ScopeKey
     domain: str
     names: frozenset[str]
 
@@ -53,7 +57,7 @@ class RouteShape(NamedTuple):
 class NameTableShape(NamedTuple):
     """The part of a proxy that its name table depends on."""
 
-    namespace: str
+    scope: ScopeKey
     domain: str
     naming: Naming
     outbound: OutboundShape | None

@@ -1,0 +1,123 @@
+"""The push context: one model, and the resources that were made from it so far.
+
+Resources are kept by what they depend on (`_shapes`), and a new context takes over those that the
+change has not touched. What a proxy is to have is planned first (`plan`), then made (`generate`).
+A class for each type holds its caches; this one puts them together.
+"""
+
+from collections.abc import Mapping
+
+from mesh_discovery.model._model import MeshModel
+from mesh_discovery.model._scope import Scope
+from mesh_discovery.model._services import Service
+from mesh_discovery.plan._inbound import InboundPlan
+from mesh_discovery.plan._outbound import Conflict, OutboundPlan
+from mesh_discovery.plan._place import NOWHERE, Place
+from mesh_discovery.plan._proxy import Proxy
+from mesh_discovery.push.context._clusters import Clusters
+from mesh_discovery.push.context._endpoints import Endpoints
+from mesh_discovery.push.context._listeners import Listeners
+from mesh_discovery.push.context._model_change import ModelChange
+from mesh_discovery.push.context._name_tables import NameTables
+from mesh_discovery.push.context._proxyless import ProxylessContext
+from mesh_discovery.push.context._routes import Routes
+from mesh_discovery.push.context._scopes import Scopes
+from mesh_discovery.push.context._shapes import (
+    ClusterShape,
+    EndpointShape,
+    NameTableShape,
+    RouteShape,
+)
+from xds_server import Generated
+
+NOTHING = Generated(resources=())
+
+
+class PushContext:
+    """Everything that generators answer from, until the next push replaces it."""
+
+    def __init__(self, model: MeshModel, *, before: "PushContext | None" = None) -> None:
+        self.model = model
+        self._scopes = Scopes(model)
+        self._clusters = Clusters(model, self._scopes)
+        self._endpoints: Endpoints = Endpoints(
+            model, self._scopes, before._endpoints.cluster_names if before is not None else None
+        )
+        self._listeners = Listeners(model, self._scopes)
+        self._routes = Routes(model, self._scopes)
+        self._name_tables = NameTables(self._scopes, self._listeners)
+        self.proxyless = ProxylessContext(model, self._scopes)
+        if before is not None:
+            self._adopt(before, ModelChange(old=before.model, new=model))
+
+    def _adopt(self, before: "PushContext", change: ModelChange) -> None:
+        """Take over what the context before made and this one would make again."""
+        self._scopes.adopt(before._scopes, change)
+        self._clusters.adopt(before._clusters, change)
+        self._endpoints.adopt(before._endpoints, change)
+        self._routes.adopt(before._routes, change)
+        self._name_tables.adopt(before._name_tables, change)
+
+    # What the proxies of the model get, each all that it has asked for.
+
+    def clusters(self, proxy: Proxy) -> Generated:
+        """Return all clusters of a proxy."""
+        return self._clusters.of(
+            ClusterShape(self._scopes.key_of(proxy), self._place(proxy), self.inbound(proxy).ports)
+        )
+
+    def endpoints(self, proxy: Proxy, wanted: frozenset[str]) -> Generated:
+        """Return the load assignments of these clusters; an unknown one's is empty."""
+        return self._endpoints.of(
+            EndpointShape(self._scopes.key_of(proxy), self._place(proxy), wanted)
+        )
+
+    def clusters_of(self, hosts: frozenset[str], wanted: frozenset[str]) -> frozenset[str]:
+        """Return those of the wanted clusters that lead to one of the hosts."""
+        return self._endpoints.clusters_of(hosts, wanted)
+
+    def listeners(self, proxy: Proxy) -> Generated:
+        """Return all listeners of a proxy."""
+        if not proxy.is_sidecar:
+            return NOTHING
+        return self._listeners.of(proxy)
+
+    def routes(self, proxy: Proxy, wanted: frozenset[str]) -> Generated:
+        """Return the route configurations of these names; one that can't be is left out."""
+        return self._routes.of(RouteShape(self._scopes.key_of(proxy), proxy.domain, wanted))
+
+    def names(self, proxy: Proxy) -> Generated:
+        """Return the name table of a proxy; a gateway whose agent answers no DNS has none."""
+        naming = proxy.naming
+        if not proxy.is_sidecar and not naming.answers_dns:
+            return NOTHING
+        outbound = self._listeners.outbound_shape(proxy) if naming.own_listeners else None
+        return self._name_tables.of(
+            NameTableShape(self._scopes.key_of(proxy), proxy.domain, naming, outbound)
+        )
+
+    # What they know, and are planned to have.
+
+    def scope(self, proxy: Proxy) -> Scope:
+        """Return the part of the mesh that a proxy knows."""
+        return self._scopes.of(proxy)
+
+    def visible(self, namespace: str) -> Mapping[str, Service]:
+        """Return the services that are exported to a namespace, by host."""
+        return self._scopes.visible(namespace)
+
+    def inbound(self, proxy: Proxy) -> InboundPlan:
+        """Return where a proxy accepts connections for its workload."""
+        return self._listeners.inbound(proxy)
+
+    def outbound(self, proxy: Proxy) -> OutboundPlan:
+        """Return where a proxy listens for its workload's own calls."""
+        return self._listeners.outbound(self._listeners.outbound_shape(proxy))
+
+    @property
+    def conflicts(self) -> frozenset[Conflict]:
+        """The services that found no place to listen, for the proxies served so far."""
+        return self._listeners.conflicts
+
+    def _place(self, proxy: Proxy) -> Place:
+        return proxy.place if self.model.uses_places else NOWHERE

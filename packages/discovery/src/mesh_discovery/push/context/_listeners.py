@@ -1,0 +1,78 @@
+"""The listeners of sidecars, each made once for all proxies that have it."""
+
+from mesh_discovery.generate._listeners import inbound_listener, outbound_listener
+from mesh_discovery.model._model import MeshModel
+from mesh_discovery.plan._inbound import InboundPlan, InboundPort, plan_inbound
+from mesh_discovery.plan._outbound import Conflict, Outbound, OutboundPlan, plan_outbound
+from mesh_discovery.plan._proxy import Proxy
+from mesh_discovery.push.context._cache import Cache
+from mesh_discovery.push.context._named import named
+from mesh_discovery.push.context._scopes import Scopes
+from mesh_discovery.push.context._shapes import ListenerShape, OutboundShape
+from xds_server import Generated, Resource
+
+
+class Listeners:
+    """Plans and makes the listeners of one model's sidecars, and keeps them."""
+
+    def __init__(self, model: MeshModel, scopes: Scopes) -> None:
+        self._model = model
+        self._scopes = scopes
+        self._inbound_plans = Cache[Proxy, InboundPlan]()
+        self._outbound_plans = Cache[OutboundShape, OutboundPlan]()
+        self._of_shape = Cache[ListenerShape, Generated]()
+        self._inbound = Cache[InboundPort, Resource]()
+        self._outbound = Cache[Outbound, Resource]()
+
+    def of(self, proxy: Proxy) -> Generated:
+        """Return all listeners of a sidecar."""
+        shape = ListenerShape(self.outbound_shape(proxy), self.inbound(proxy).ports)
+        return self._of_shape.get(shape, self._make)
+
+    def inbound(self, proxy: Proxy) -> InboundPlan:
+        """Return where a proxy accepts connections for its workload."""
+        return self._inbound_plans.get(proxy, self._plan_inbound)
+
+    def outbound(self, shape: OutboundShape) -> OutboundPlan:
+        """Return where the proxies of a shape listen for their workloads' own calls."""
+        return self._outbound_plans.get(shape, self._plan_outbound)
+
+    def outbound_shape(self, proxy: Proxy) -> OutboundShape:
+        """Return the part of a proxy that its outbound listeners depend on."""
+        return OutboundShape(
+            self._scopes.key_of(proxy),
+            proxy.outbound_address,
+            proxy.naming,
+            self.inbound(proxy).taken,
+        )
+
+    @property
+    def conflicts(self) -> frozenset[Conflict]:
+        """The services that found no place to listen, for the proxies served so far."""
+        return frozenset(each for plan in self._outbound_plans.values() for each in plan.conflicts)
+
+    def _plan_inbound(self, proxy: Proxy) -> InboundPlan:
+        return plan_inbound(proxy, self._model)
+
+    def _plan_outbound(self, shape: OutboundShape) -> OutboundPlan:
+        return plan_outbound(
+            self._scopes.get(shape.scope).services.values(),
+            address=shape.address,
+            naming=shape.naming,
+            http_proxy_port=self._model.mesh_config.proxy_http_port,
+            taken=shape.taken,
+        )
+
+    def _make(self, shape: ListenerShape) -> Generated:
+        inbound = (self._inbound.get(each, self._make_inbound) for each in shape.inbound)
+        outbound = (
+            self._outbound.get(each, self._make_outbound)
+            for each in self.outbound(shape.outbound).listeners
+        )
+        return Generated(resources=(*inbound, *outbound))
+
+    def _make_inbound(self, port: InboundPort) -> Resource:
+        return named(inbound_listener(port, self._model))
+
+    def _make_outbound(self, outbound: Outbound) -> Resource:
+        return named(outbound_listener(outbound, self._model))

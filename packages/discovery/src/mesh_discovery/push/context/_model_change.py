@@ -1,0 +1,77 @@
+"""The difference of two models, as the caches of a new push context need it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from mesh_discovery.model._model import ChangedServices, MeshModel, changed_services
+from mesh_discovery.model._services import Service
+
+ServiceKey = tuple[str, str]
+"""Namespace and host."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelChange:
+    """A model, and the one that it replaces."""
+
+    old: MeshModel
+    new: MeshModel
+
+    @cached_property
+    def services(self) -> ChangedServices:
+        """The services that differ."""
+        return changed_services(self.old, self.new)
+
+    @cached_property
+    def same_rules(self) -> bool:
+        """Whether equal services give equal resources in both."""
+        old, new = self.old, self.new
+        return (
+            old.mesh_config == new.mesh_config
+            and old.trust_domain == new.trust_domain
+            and old.policies == new.policies
+        )
+
+    @cached_property
+    def same_visibility(self) -> bool:
+        """Whether each namespace sees services of the same hosts, and of the same namespaces."""
+        return self.services.same_order and all(
+            before is not None and after is not None and before.export_to == after.export_to
+            for before, after in self.services.pairs.values()
+        )
+
+    @cached_property
+    def same_scopes(self) -> bool:
+        """Whether each scope's key leads to a scope of the same services and rules."""
+        return self.same_visibility and self.same_rules
+
+    @cached_property
+    def replaced(self) -> Mapping[ServiceKey, Service]:
+        """The services that were there before and are now, as they are now."""
+        return {
+            key: after
+            for key, (before, after) in self.services.pairs.items()
+            if before is not None and after is not None
+        }
+
+    @cached_property
+    def endpoints_only(self) -> frozenset[ServiceKey]:
+        """The services that differ in endpoints alone."""
+        return frozenset(
+            key
+            for key, (before, after) in self.services.pairs.items()
+            if before is not None
+            and after is not None
+            and before.without_endpoints() == after.without_endpoints()
+        )
+
+    @cached_property
+    def only_endpoints(self) -> bool:
+        """Whether the models differ in nothing but the endpoints of services."""
+        services = self.services
+        return (
+            self.same_rules
+            and services.same_order
+            and len(self.endpoints_only) == len(services.pairs)
+        )

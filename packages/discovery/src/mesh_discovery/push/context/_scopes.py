@@ -1,0 +1,71 @@
+"""The scopes of the proxies that are connected, each found once for all that know the same."""
+
+from collections.abc import Mapping
+
+from mesh_discovery.model._model import MeshModel
+from mesh_discovery.model._scope import Scope, ScopeKey, find_scope, scope_key
+from mesh_discovery.model._services import Service
+from mesh_discovery.model._visibility import visible_services
+from mesh_discovery.plan._proxy import Proxy
+from mesh_discovery.push.context._cache import Cache
+from mesh_discovery.push.context._model_change import ModelChange
+
+MOST_SCOPES = 1000
+"""The most values that hold something of every service and that a new context takes over."""
+
+
+class Scopes:
+    """Finds the scopes of one model, and keeps them."""
+
+    def __init__(self, model: MeshModel) -> None:
+        self._model = model
+        self._keys = Cache[Proxy, ScopeKey]()
+        self._visible = Cache[str, Mapping[str, Service]](most=MOST_SCOPES)
+        self._scopes = Cache[ScopeKey, Scope](most=MOST_SCOPES)
+
+    def key_of(self, proxy: Proxy) -> ScopeKey:
+        """Return the key of a proxy's scope."""
+        return self._keys.get(proxy, self._find_key)
+
+    def of(self, proxy: Proxy) -> Scope:
+        """Return a proxy's scope."""
+        return self.get(self.key_of(proxy))
+
+    def get(self, key: ScopeKey) -> Scope:
+        """Return the scope of a key."""
+        return self._scopes.get(key, self._find_scope)
+
+    def visible(self, namespace: str) -> Mapping[str, Service]:
+        """Return the services that are exported to a namespace, by host."""
+        return self._visible.get(namespace, self._find_visible)
+
+    def adopt(self, before: "Scopes", change: ModelChange) -> None:
+        """Take over the scopes that the change leaves, with the services that it replaces."""
+        if not change.same_visibility:
+            return
+        for namespace, seen in before._visible.items():
+            here = dict(seen)
+            for (owner, host), now in change.replaced.items():
+                known = here.get(host)
+                if known is not None and known.namespace == owner:
+                    here[host] = now
+            self._visible.put(namespace, here)
+        if not change.same_scopes:
+            return
+        self._keys.adopt_but(before._keys, ())
+        for key, scope in before._scopes.items():
+            self._scopes.put(key, scope.with_services(change.replaced))
+
+    def _find_key(self, proxy: Proxy) -> ScopeKey:
+        return scope_key(
+            self._model,
+            namespace=proxy.namespace,
+            labels=proxy.labels,
+            is_sidecar=proxy.is_sidecar,
+        )
+
+    def _find_scope(self, key: ScopeKey) -> Scope:
+        return find_scope(key, self._model, self.visible(key.namespace))
+
+    def _find_visible(self, namespace: str) -> Mapping[str, Service]:
+        return visible_services(self._model.services, namespace)
