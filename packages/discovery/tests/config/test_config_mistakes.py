@@ -102,7 +102,7 @@ MISTAKES = {
     ),
     "enumeration": (
         HEAD + "  hosts: [a.b]\n  resolution: STATICS\n",
-        "6: spec.resolution: expected one of NONE, STATIC, DNS, DNS_ROUND_ROBIN",
+        "6: spec.resolution: expected one of NONE, STATIC, DNS, DNS_ROUND_ROBIN, DYNAMIC_DNS",
     ),
     "address": (
         HEAD + "  hosts: [a.b]\n  addresses: [1.2.3]\n",

@@ -1,6 +1,7 @@
 """Services, their ports and endpoints, whatever kind of configuration they came from."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
 
 from mesh_discovery._addresses import is_ip
@@ -8,6 +9,23 @@ from mesh_discovery.config.kinds._protocol import Protocol
 from mesh_discovery.config.kinds._service_entry import Resolution
 
 Labels = tuple[tuple[str, str], ...]
+
+
+class Registry(StrEnum):
+    """The kind of objects that a service comes from, as Istio names it."""
+
+    KUBERNETES = "Kubernetes"
+    EXTERNAL = "External"
+
+
+class Health(StrEnum):
+    """How an endpoint is said to be by those who watch it."""
+
+    HEALTHY = "HEALTHY"
+    UNHEALTHY = "UNHEALTHY"
+    DRAINING = "DRAINING"
+    """Ends soon and still answers: only for requests of sessions that it has begun."""
+    TERMINATING = "TERMINATING"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,9 +54,20 @@ class Endpoint:
     weight: int = 0
     service_account: str = ""
     workload: str = ""
+    health: Health = Health.HEALTHY
+    node: str = ""
+    """The Kubernetes node that it runs on."""
+    hostname: str = ""
+    """Its own name below that of its service, if it has one."""
+    has_named_ports_only: bool = False
+    """Whether it serves no ports but those that `ports` names."""
+
+    def serves(self, port: Port) -> bool:
+        """Tell whether it serves the service's port."""
+        return not self.has_named_ports_only or any(name == port.name for name, _ in self.ports)
 
     def port_for(self, port: Port) -> int:
-        """Return the port on which this endpoint serves the service's port."""
+        """Return the port on which this endpoint serves the service's port, if it does."""
         for name, number in self.ports:
             if name == port.name:
                 return number
@@ -78,6 +107,37 @@ class Service:
     external: bool
     export_to: tuple[str, ...] = ("*",)
     subject_alt_names: tuple[str, ...] = ()
+    registry: Registry = Registry.EXTERNAL
+    labels: Labels = ()
+    """Those of the configuration object."""
+    accounts: tuple[str, ...] = ()
+    """Service accounts of its namespace that serve it, beside those of the endpoints."""
+    aliases: tuple[tuple[str, str], ...] = ()
+    """Namespace and host of the ExternalName services that lead here."""
+    is_node_local: bool = False
+    """Whether clients reach only the endpoints on their own node."""
+    traffic_distribution: str = ""
+    """`PreferClose`, `PreferSameZone` or `PreferSameNode`; empty: not said."""
+    session_cookie: str = ""
+    """`NAME` or `NAME:PATH` of the cookie that keeps a session at its endpoint."""
+    session_header: str = ""
+    """The header that does."""
+
+    @property
+    def is_headless(self) -> bool:
+        """Whether its name leads to the endpoints themselves."""
+        return self.registry is Registry.KUBERNETES and self.resolution is Resolution.NONE
+
+    @property
+    def keeps_sessions(self) -> bool:
+        """Whether requests of a session stay at their endpoint, also while it is draining."""
+        return bool(self.session_cookie or self.session_header)
+
+    def endpoints_of(self, port: Port) -> tuple[Endpoint, ...]:
+        """Return the endpoints that serve a port."""
+        if not any(each.has_named_ports_only for each in self.endpoints):
+            return self.endpoints
+        return tuple(each for each in self.endpoints if each.serves(port))
 
     @cached_property
     def virtual_addresses(self) -> tuple[str, ...]:
@@ -88,7 +148,10 @@ class Service:
     def service_accounts(self) -> tuple[tuple[str, str], ...]:
         """Namespace and name of every account that serves this, sorted."""
         return tuple(
-            sorted({(e.namespace, e.service_account) for e in self.endpoints if e.service_account})
+            sorted(
+                {(e.namespace, e.service_account) for e in self.endpoints if e.service_account}
+                | {(self.namespace, account) for account in self.accounts}
+            )
         )
 
     @property
@@ -140,6 +203,13 @@ class Service:
             self.external,
             self.export_to,
             self.subject_alt_names,
+            self.registry,
+            self.labels,
             self.service_accounts,
+            self.aliases,
+            self.is_node_local,
+            self.traffic_distribution,
+            self.session_cookie,
+            self.session_header,
             endpoints,
         )

@@ -31,6 +31,7 @@ class Resolution(StrEnum):
     STATIC = "STATIC"
     DNS = "DNS"
     DNS_ROUND_ROBIN = "DNS_ROUND_ROBIN"
+    DYNAMIC_DNS = "DYNAMIC_DNS"
 
 
 class ServicePort(SpecFields, frozen=True):
