@@ -1,0 +1,158 @@
+"""Kubernetes' Service: a name for the pods that it selects.
+
+Source: Kubernetes' API, v1.
+"""
+
+from collections.abc import Iterator
+from enum import StrEnum
+
+import msgspec
+
+from mesh_configfile.shapes import Finding
+from mesh_discovery._addresses import is_host
+from mesh_discovery.config.kinds._fields import Labels, PortNumber, Unchecked
+from mesh_discovery.config.kinds._kind import Kind
+from mesh_discovery.config.kinds._metadata import Metadata
+from mesh_discovery.config.kinds.kubernetes._kubernetes_fields import (
+    KubernetesFields,
+    wrong_address,
+)
+
+NO_CLUSTER_IP = "None"
+"""The clusterIP of a headless service."""
+
+
+class ServiceType(StrEnum):
+    """How a service is reached."""
+
+    CLUSTER_IP = "ClusterIP"
+    NODE_PORT = "NodePort"
+    LOAD_BALANCER = "LoadBalancer"
+    EXTERNAL_NAME = "ExternalName"
+
+
+class InternalTrafficPolicy(StrEnum):
+    """Which endpoints clients inside the cluster reach."""
+
+    CLUSTER = "Cluster"
+    LOCAL = "Local"
+
+
+class TrafficDistribution(StrEnum):
+    """Which endpoints clients prefer."""
+
+    PREFER_CLOSE = "PreferClose"
+    PREFER_SAME_ZONE = "PreferSameZone"
+    PREFER_SAME_NODE = "PreferSameNode"
+
+
+class TransportProtocol(StrEnum):
+    """The protocol below the application's."""
+
+    TCP = "TCP"
+    UDP = "UDP"
+    SCTP = "SCTP"
+
+
+class KubernetesPort(KubernetesFields, frozen=True):
+    """A port of a service."""
+
+    port: PortNumber
+    name: str = ""
+    protocol: TransportProtocol = TransportProtocol.TCP
+    app_protocol: str | None = None
+    target_port: Unchecked = None
+    """A number, or the name of a port of the pods' containers."""
+
+
+class KubernetesServiceSpec(KubernetesFields, frozen=True):
+    """The spec of a service."""
+
+    type: ServiceType = ServiceType.CLUSTER_IP
+    cluster_ip: str = msgspec.field(default="", name="clusterIP")
+    cluster_ips: tuple[str, ...] = msgspec.field(default=(), name="clusterIPs")
+    ports: tuple[KubernetesPort, ...] | None = None
+    selector: Labels | None = None
+    external_name: str = ""
+    publish_not_ready_addresses: bool = False
+    internal_traffic_policy: InternalTrafficPolicy | None = None
+    traffic_distribution: TrafficDistribution | None = None
+
+    @property
+    def is_headless(self) -> bool:
+        """Whether it has no address of its own, on purpose."""
+        return self.cluster_ip == NO_CLUSTER_IP or NO_CLUSTER_IP in self.cluster_ips
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Its virtual addresses, the first family first."""
+        if self.is_headless:
+            return ()
+        given = (self.cluster_ip, *self.cluster_ips)
+        return tuple(dict.fromkeys(each for each in given if each))
+
+
+class Ingress(KubernetesFields, frozen=True):
+    """An address of a load balancer."""
+
+    ip: str = ""
+    hostname: str = ""
+
+
+class LoadBalancerStatus(KubernetesFields, frozen=True):
+    """The addresses of a load balancer."""
+
+    ingress: tuple[Ingress, ...] | None = None
+
+
+class KubernetesServiceStatus(KubernetesFields, frozen=True):
+    """The status of a service."""
+
+    load_balancer: LoadBalancerStatus = LoadBalancerStatus()
+
+
+def _validate(spec: KubernetesServiceSpec, _metadata: Metadata) -> Iterator[Finding]:
+    if spec.type is ServiceType.EXTERNAL_NAME:
+        name = spec.external_name.removesuffix(".")
+        if not name:
+            yield ("externalName",), "is missing: a service of type ExternalName leads to that host"
+        elif not is_host(name):
+            yield ("externalName",), f'"{spec.external_name}" is not a host name'
+    given = [
+        (("clusterIP",), spec.cluster_ip),
+        *((("clusterIPs", at), each) for at, each in enumerate(spec.cluster_ips)),
+    ]
+    for path, address in given:
+        if address and address != NO_CLUSTER_IP and (wrong := wrong_address(address)):
+            yield path, f"{wrong}; a headless service has {NO_CLUSTER_IP}"
+    yield from _ports(spec.ports or ())
+
+
+def _ports(ports: tuple[KubernetesPort, ...]) -> Iterator[Finding]:
+    numbers: set[tuple[int, TransportProtocol]] = set()
+    names: set[str] = set()
+    for index, port in enumerate(ports):
+        if (port.port, port.protocol) in numbers:
+            yield ("ports", index, "port"), f"the port {port.port} is given twice"
+        if port.name in names:
+            yield ("ports", index, "name"), f'the name "{port.name}" is given twice'
+        if not port.name and len(ports) > 1:
+            yield ("ports", index), "has no name, which it needs beside other ports"
+        target = port.target_port
+        is_number = isinstance(target, int) and not isinstance(target, bool)
+        if target is not None and not isinstance(target, str) and not is_number:
+            yield ("ports", index, "targetPort"), "is neither a number nor the name of a port"
+        elif isinstance(target, int) and not 0 <= target <= 65535:
+            yield ("ports", index, "targetPort"), f"{target} is not a port; it is from 1 to 65535"
+        numbers.add((port.port, port.protocol))
+        names.add(port.name)
+
+
+KUBERNETES_SERVICE = Kind(
+    name="Service",
+    group="",
+    versions=("v1",),
+    spec=KubernetesServiceSpec,
+    status=KubernetesServiceStatus,
+    validate=_validate,
+)
