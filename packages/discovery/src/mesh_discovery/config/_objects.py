@@ -7,6 +7,7 @@ import msgspec
 
 from mesh_configfile import Document, FieldPath, Problem, Value, field_name, suggestion
 from mesh_configfile.shapes import Finding
+from mesh_discovery.config.kinds._foreign_kinds import FOREIGN, is_foreign_kind
 from mesh_discovery.config.kinds._ignored_mesh_config import (
     AGENT_FIELDS,
     DEFAULT_CONFIG_FIELDS,
@@ -17,7 +18,7 @@ from mesh_discovery.config.kinds._mesh_config import MESH_CONFIG
 from mesh_discovery.config.kinds._metadata import Metadata
 from mesh_discovery.config.kinds._registry import KIND_NAMES, AnyKind, find_kind
 from mesh_discovery.config.kinds._service_entry import SERVICE_ENTRY
-from mesh_discovery.config.kinds._unsupported_kinds import is_unsupported_kind
+from mesh_discovery.config.kinds._unsupported_kinds import UNSUPPORTED_KINDS, is_unsupported_kind
 from mesh_identity import InvalidSpiffeId, checked_segment
 
 
@@ -100,6 +101,9 @@ def read_object(document: Document, *, allow_unsupported: bool = False) -> Read:
     if is_unsupported_kind(value.get("apiVersion"), value.get("kind")):
         reader.unsupported(("kind",), f"{value['kind']} is not supported yet")
         return reader.result()
+    if foreign := _foreign_kind(value):
+        reader.pass_over(foreign)
+        return reader.result()
     kind = reader.kind(value)
     whole = kind is not None and kind.body is Body.DOCUMENT
     for key in () if whole else value:
@@ -147,6 +151,18 @@ def documents_of(document: Document) -> Iterator[Document]:
 
 
 _OF_EVERY_OBJECT = ("apiVersion", "kind", "metadata")
+_NAMES_OF_A_MESH = frozenset({*KIND_NAMES, *(name for _, name in UNSUPPORTED_KINDS)})
+
+
+def _foreign_kind(value: dict[str, Value]) -> str:
+    """Return the kind, with its group, of an object that is none of a mesh's; else nothing."""
+    version, name = value.get("apiVersion"), value.get("kind")
+    if not isinstance(version, str) or not isinstance(name, str):
+        return ""
+    group = version.rpartition("/")[0]
+    if not is_foreign_kind(group, name, known=_NAMES_OF_A_MESH):
+        return ""
+    return f"{name}.{group}" if group else name
 
 
 def _object(
@@ -209,6 +225,10 @@ class _Reader:
             self._note(path, f"{message}: let pass, without effect")
         else:
             self.add(path, f"{message}; remove it, or let it pass with --allow-unsupported")
+
+    def pass_over(self, kind: str) -> None:
+        """Note a kind of objects that a cluster has and a mesh does not look at."""
+        self._note(("kind",), f"{kind} {FOREIGN}")
 
     def kind(self, value: dict[str, Value]) -> AnyKind | None:
         name = value.get("kind")

@@ -1,13 +1,14 @@
 """A whole configuration whose parts fit together: all objects, oldest first."""
 
 from bisect import insort
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from mesh_configfile import Problem
 from mesh_discovery.config._file_content import FileContent
 from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.config.kinds._foreign_kinds import FOREIGN
 from mesh_discovery.config.kinds._mesh_config import MeshConfigSpec
 from mesh_discovery.config.kinds._registry import AnyKind
 
@@ -49,9 +50,20 @@ def snapshot_of(contents: Sequence[FileContent], *, before: Snapshot | None = No
     return Snapshot(
         objects=tuple(objects),
         mesh_config=mesh_configs[0] if mesh_configs else MeshConfigSpec(),
-        notes=tuple(note for each in contents for note in each.notes),
+        notes=tuple(_once(note for each in contents for note in each.notes)),
         warnings=tuple(warning for each in contents for warning in each.warnings),
     )
+
+
+def _once(notes: Iterable[Problem]) -> Iterator[Problem]:
+    """Leave out all but the first note of a kind of foreign objects: a dump has hundreds."""
+    told: set[str] = set()
+    for note in notes:
+        if note.message.endswith(FOREIGN):
+            if note.message in told:
+                continue
+            told.add(note.message)
+        yield note
 
 
 def _in_order(objects: list[ConfigObject], before: Sequence[ConfigObject]) -> list[ConfigObject]:

@@ -65,6 +65,8 @@ def _outbound(service: Service, port: Port, model: MeshModel) -> cluster_pb2.Clu
             cluster.dns_lookup_family = cluster_pb2.Cluster.DnsLookupFamily.V4_PREFERRED
         case Resolution.NONE:
             cluster.lb_policy = _Lb.CLUSTER_PROVIDED
+        case Resolution.DYNAMIC_DNS:
+            pass  # not accepted yet
     http2 = port.protocol.is_http2
     if http2:
         _speak_http2(cluster)

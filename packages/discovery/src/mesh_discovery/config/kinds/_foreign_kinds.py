@@ -3,6 +3,9 @@
 A dump of a cluster has Deployments and ConfigMaps beside what is read, and they are no mistake.
 """
 
+FOREIGN = "means nothing to a mesh: let pass"
+"""The end of the note of such a kind."""
+
 _CORE = frozenset(
     {
         "Binding",

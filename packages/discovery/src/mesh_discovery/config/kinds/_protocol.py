@@ -34,6 +34,20 @@ class Protocol(StrEnum):
             return cls.GRPC_WEB
         return cls.parse(name.partition("-")[0]) or cls.AUTO
 
+    @classmethod
+    def of_kubernetes_port(cls, app_protocol: str | None, name: str, number: int) -> "Protocol":
+        """Take the first word of `appProtocol`, else of the port's name, else AUTO.
+
+        Some ports belong to protocols in which the server speaks first: those are TCP.
+        """
+        if app_protocol in _KUBERNETES:
+            return _KUBERNETES[app_protocol]
+        text = name if app_protocol is None else app_protocol
+        if text.lower().startswith("grpc-web"):
+            return cls.GRPC_WEB
+        undeclared = cls.TCP if number in _SERVER_FIRST else cls.AUTO
+        return cls.parse(text.partition("-")[0]) or undeclared
+
     @property
     def is_http(self) -> bool:
         """Whether Envoy routes each request."""
@@ -52,6 +66,12 @@ class Protocol(StrEnum):
 
 _HTTP = frozenset({Protocol.HTTP, Protocol.HTTP2, Protocol.GRPC, Protocol.GRPC_WEB})
 _BY_NAME = {each.value: each for each in Protocol if each is not Protocol.AUTO}
+_KUBERNETES = {
+    "kubernetes.io/h2c": Protocol.HTTP2,
+    "kubernetes.io/ws": Protocol.HTTP,
+    "kubernetes.io/wss": Protocol.HTTPS,
+}
+_SERVER_FIRST = frozenset({25, 53, 3306, 27017})
 
 PROTOCOL_NAMES = tuple(_BY_NAME)
 """The protocols that a port can declare."""

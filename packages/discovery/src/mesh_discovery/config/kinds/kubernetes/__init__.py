@@ -1,1 +1,1 @@
-"""The kinds of Kubernetes that services and endpoints are made of, read as `kubectl` writes them."""
+"""The kinds of Kubernetes that services and endpoints are made of, as `kubectl` writes them."""
