@@ -22,7 +22,7 @@ SERVICE_NAME_LABEL = "kubernetes.io/service-name"
 
 
 class AddressType(StrEnum):
-    """What the addresses of a slice are."""
+    """The form of the addresses of a slice."""
 
     IPV4 = "IPv4"
     IPV6 = "IPv6"

@@ -85,7 +85,7 @@ class KubernetesServiceSpec(KubernetesFields, frozen=True):
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """Its virtual addresses, the first family first."""
+        """The virtual addresses, the first family first."""
         if self.is_headless:
             return ()
         given = (self.cluster_ip, *self.cluster_ips)
