@@ -18,6 +18,7 @@ from mesh_discovery.config.kinds._service_entry import ServiceEntrySpec
 from mesh_discovery.config.kinds._workload_entry import WorkloadEntrySpec
 from mesh_discovery.model._auto_addresses import Key
 from mesh_discovery.model._peer_authentication import PeerPolicies, Policy
+from mesh_discovery.model._rule_objects import RuleObjects
 from mesh_discovery.model._service_entries import MadeServices, allocated_addresses
 from mesh_discovery.model._services import Endpoint, Service
 
@@ -33,6 +34,8 @@ class MeshModel:
     policies: PeerPolicies
     auto_allocated: Mapping[Key, int] = field(default_factory=dict)
     """The place of each service in the range of auto-allocated addresses."""
+    rules: RuleObjects = field(default_factory=lambda: RuleObjects({}), compare=False, repr=False)
+    """The objects of traffic rules."""
     entries: tuple[ConfigObject, ...] = field(default=(), compare=False, repr=False)
     """The ServiceEntries, as they are in the snapshot."""
     workloads: Mapping[str, tuple[ConfigObject, ...]] = field(
@@ -113,6 +116,7 @@ def build_model(
         entries=entries,
         workloads=workloads,
         made=made,
+        rules=RuleObjects.of(snapshot),
         policies=PeerPolicies(
             root_namespace=snapshot.mesh_config.root_namespace,
             policies=tuple(

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.plan._proxy import Proxy
-from mesh_discovery.push._changes import ADDRESS, POLICY, SERVICE
+from mesh_discovery.push._changes import ADDRESS, POLICY, RULES, SERVICE
 from mesh_discovery.push._served_context import ServedContext
 from xds_server import Client, ConfigKey, PushRequest
 
@@ -62,12 +62,12 @@ _SUBJECTS = _Subjects()
 def _subject(push: PushRequest) -> _Subject:
     keys = push.configs_updated
     hosts = None
-    if keys and not any(key.kind == POLICY for key in keys):
+    if keys and not any(key.kind == POLICY or key.kind in RULES for key in keys):
         hosts = frozenset(key.name for key in keys if key.kind == SERVICE)
     return _Subject(
         push,
         hosts,
-        services=any(key.kind == SERVICE for key in keys),
+        services=any(key.kind == SERVICE or key.kind in RULES for key in keys),
         addresses=frozenset((key.namespace, key.name) for key in keys if key.kind == ADDRESS),
     )
 
@@ -78,7 +78,7 @@ def changed_hosts(push: PushRequest) -> frozenset[str] | None:
 
 
 def touches_services(push: PushRequest) -> bool:
-    """Tell whether a service changed, or may have."""
+    """Tell whether a service or a rule about traffic changed, or may have."""
     return not push.configs_updated or _SUBJECTS.of(push).services
 
 

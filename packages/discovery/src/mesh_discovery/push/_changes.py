@@ -1,17 +1,20 @@
 """The difference of two models as a push request: config keys, reasons, incremental or not.
 
 The kinds of config keys: `ServiceEntry` (host and namespace of a service), `PeerAuthentication`
-(name and namespace of a policy) and `Address` (an address of a namespace, at which another set of
-endpoints is served now). No keys mean that everything may have changed.
+(name and namespace of a policy), those of traffic rules such as `VirtualService`, and `Address` (an
+address of a namespace, at which another set of endpoints is served now). No keys mean that
+everything may have changed.
 """
 
 from mesh_discovery.model._model import MeshModel, changed_services
+from mesh_discovery.model._rule_objects import RULE_KINDS
 from mesh_discovery.model._services import Service
 from xds_server import ConfigKey, PushRequest
 
 SERVICE = "ServiceEntry"
 POLICY = "PeerAuthentication"
 ADDRESS = "Address"
+RULES = frozenset(kind.name for kind in RULE_KINDS)
 
 
 def difference(old: MeshModel | None, new: MeshModel) -> PushRequest | None:
@@ -33,6 +36,10 @@ def difference(old: MeshModel | None, new: MeshModel) -> PushRequest | None:
     policies = {
         ConfigKey(POLICY, name, namespace)
         for namespace, name in old.policies.differing(new.policies)
+    }
+    policies |= {
+        ConfigKey(kind.partition(".")[0], name, namespace)
+        for kind, namespace, name in old.rules.differing(new.rules)
     }
     triggers: list[str] = []
     if services:

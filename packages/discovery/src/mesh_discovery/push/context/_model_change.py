@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from mesh_discovery.model._model import ChangedServices, MeshModel, changed_services
+from mesh_discovery.model._rule_objects import RuleKey
 from mesh_discovery.model._services import Service
 
 ServiceKey = tuple[str, str]
@@ -24,8 +25,18 @@ class ModelChange:
         return changed_services(self.old, self.new)
 
     @cached_property
+    def rules(self) -> frozenset[RuleKey]:
+        """The objects of traffic rules that differ."""
+        return self.old.rules.differing(self.new.rules)
+
+    @cached_property
     def same_rules(self) -> bool:
         """Whether equal services give equal resources in both."""
+        return self.same_settings and not self.rules
+
+    @cached_property
+    def same_settings(self) -> bool:
+        """Whether mesh config and policies are the same in both."""
         old, new = self.old, self.new
         return (
             old.mesh_config == new.mesh_config

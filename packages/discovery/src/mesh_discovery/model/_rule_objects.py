@@ -1,0 +1,55 @@
+"""Objects that are rules about traffic, and which of them two models do not have alike.
+
+Services are compared by their content (`_model.changed_services`); of rules, objects are compared:
+what they mean to a proxy shows in the resources that are made of them.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.config._snapshot import Snapshot
+from mesh_discovery.config.kinds._registry import AnyKind
+
+RuleKey = tuple[str, str, str]
+"""Kind with its group, namespace and name."""
+
+RULE_KINDS: tuple[AnyKind, ...] = ()
+"""The kinds of rules that have an effect: each is pushed when one of its objects changes."""
+
+
+class RuleObjects:
+    """The objects of all kinds of rules, oldest first."""
+
+    def __init__(self, by_kind: Mapping[str, Sequence[ConfigObject]]) -> None:
+        """by_kind: by the kind's name with its group."""
+        self._by_kind = by_kind
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> "RuleObjects":
+        """Return those of a snapshot."""
+        return cls({f"{kind.name}.{kind.group}": snapshot.of_kind(kind) for kind in RULE_KINDS})
+
+    def differing(self, other: "RuleObjects") -> frozenset[RuleKey]:
+        """Return the keys of the objects that two sets do not have alike, or in another order."""
+        found: set[RuleKey] = set()
+        for kind in self._by_kind.keys() | other._by_kind.keys():
+            found |= _differing(self._by_kind.get(kind, ()), other._by_kind.get(kind, ()))
+        return frozenset(found)
+
+
+def _differing(old: Sequence[ConfigObject], new: Sequence[ConfigObject]) -> set[RuleKey]:
+    known, here = set(map(id, old)), set(map(id, new))
+    gone = {each.key: each for each in old if id(each) not in here}
+    come = {each.key: each for each in new if id(each) not in known}
+    return {
+        key
+        for key in gone.keys() | come.keys()
+        if _content(gone.get(key)) != _content(come.get(key))
+    }
+
+
+def _content(item: ConfigObject | None) -> object:
+    """Return all of an object that can have an effect; where it stands in files has none."""
+    if item is None:
+        return None
+    return item.spec, item.status, item.labels, item.annotations, item.created
