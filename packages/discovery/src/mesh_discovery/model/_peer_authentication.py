@@ -33,21 +33,27 @@ class PeerPolicies:
 
     def mode(self, namespace: str, labels: Mapping[str, str], port: int) -> MutualTlsMode:
         """Return the mode of a workload's port, never UNSET."""
-        own = next(
-            (
-                each.spec
-                for each in self._of(namespace)
-                if each.labels and each.labels.items() <= labels.items()
-            ),
-            None,
-        )
-        if own is not None:
-            by_port = own.port_level_mtls.get(str(port))
-            candidates = ([by_port.mode] if by_port is not None else []) + [own.mtls.mode]
-            for mode in candidates:
-                if mode is not MutualTlsMode.UNSET:
-                    return mode
+        own = self._of_workload(namespace, labels)
+        by_port = own.port_level_mtls.get(str(port)) if own is not None else None
+        if by_port is not None and by_port.mode is not MutualTlsMode.UNSET:
+            return by_port.mode
+        return self.workload_mode(namespace, labels)
+
+    def workload_mode(self, namespace: str, labels: Mapping[str, str]) -> MutualTlsMode:
+        """Return the mode of a workload's ports that have none of their own, never UNSET."""
+        own = self._of_workload(namespace, labels)
+        if own is not None and own.mtls.mode is not MutualTlsMode.UNSET:
+            return own.mtls.mode
         return self.namespace_mode(namespace)
+
+    def port_modes(self, namespace: str, labels: Mapping[str, str]) -> dict[int, MutualTlsMode]:
+        """Return the modes of a workload's ports that are named, none UNSET."""
+        own = self._of_workload(namespace, labels)
+        if own is None:
+            return {}
+        return {
+            int(port): self.mode(namespace, labels, int(port)) for port in own.port_level_mtls
+        }
 
     def namespace_mode(self, namespace: str) -> MutualTlsMode:
         """Return the mode of workloads that no policy selects by labels."""
@@ -74,6 +80,19 @@ class PeerPolicies:
         others = {(each.namespace, each.name): each for each in other.policies}
         keys = own.keys() | others.keys()
         return frozenset({key for key in keys if own.get(key) != others.get(key)} or keys)
+
+    def _of_workload(
+        self, namespace: str, labels: Mapping[str, str]
+    ) -> PeerAuthenticationSpec | None:
+        """Return the oldest policy that selects a workload by its labels."""
+        return next(
+            (
+                each.spec
+                for each in self._of(namespace)
+                if each.labels and each.labels.items() <= labels.items()
+            ),
+            None,
+        )
 
     def _of(self, namespace: str) -> Iterable[Policy]:
         return (each for each in self.policies if each.namespace == namespace)

@@ -1,0 +1,1 @@
+"""The listeners of proxies that connections are led to which were going elsewhere."""

@@ -1,0 +1,94 @@
+"""Plans what captured proxies accept for their workload: the ports of its services, and others.
+
+All connections come to one listener. A port that is no service's has chains by the mode of the
+whole workload, and by its own if a PeerAuthentication names it.
+"""
+
+from dataclasses import dataclass
+
+from mesh_discovery.config.kinds._peer_authentication import MutualTlsMode
+from mesh_discovery.config.kinds._protocol import Protocol
+from mesh_discovery.model._model import MeshModel
+from mesh_discovery.model._services import Labels
+from mesh_discovery.plan._proxy import InterceptionMode, Proxy
+from mesh_discovery.plan.capture._chain_kinds import ChainKind, Traffic, chain_kinds, traffic_of
+from mesh_discovery.plan.capture._listeners import Families, families
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapturedPort:
+    """A port of the workload that some service leads to."""
+
+    number: int
+    """The port of the workload, which services may give another number."""
+    service_port: int
+    host: str
+    protocol: Protocol
+    mode: MutualTlsMode
+
+    @property
+    def kinds(self) -> tuple[ChainKind, ...]:
+        """The chains of the port."""
+        return chain_kinds(traffic_of(self.protocol), self.mode)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherPort:
+    """Ports that no service leads to: one, or all that are not named."""
+
+    number: int | None
+    mode: MutualTlsMode
+
+    @property
+    def kinds(self) -> tuple[ChainKind, ...]:
+        """The chains of the port."""
+        return chain_kinds(Traffic.AUTO, self.mode)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapturedInbound:
+    """All that a proxy accepts for its workload; proxies for which it is equal share a listener."""
+
+    families: Families
+    ports: tuple[CapturedPort, ...]
+    """In order of their numbers."""
+    others: tuple[OtherPort, ...]
+    """The rest first, then single ports."""
+    keeps_source: bool
+    """Whether the application sees the client's address."""
+
+
+def plan_captured_inbound(proxy: Proxy, model: MeshModel) -> CapturedInbound:
+    """Return what a proxy accepts; of two services with one port, the older decides."""
+    found: dict[int, CapturedPort] = {}
+    own: Labels | None = None
+    for address in proxy.addresses:
+        for service, endpoint in model.by_address.get((proxy.namespace, address), ()):
+            labels = {**dict(endpoint.labels), **dict(proxy.labels)}
+            own = own or tuple(labels.items())
+            for port in service.ports:
+                number = endpoint.port_for(port)
+                if port.protocol is Protocol.UDP or number in found:
+                    continue
+                found[number] = CapturedPort(
+                    number=number,
+                    service_port=port.number,
+                    host=service.host,
+                    protocol=port.protocol,
+                    mode=model.policies.mode(proxy.namespace, labels, number),
+                )
+    labels = dict(own or proxy.labels)
+    named = model.policies.port_modes(proxy.namespace, labels)
+    return CapturedInbound(
+        families=families(proxy.addresses),
+        ports=tuple(found[number] for number in sorted(found)),
+        others=(
+            OtherPort(number=None, mode=model.policies.workload_mode(proxy.namespace, labels)),
+            *(
+                OtherPort(number=number, mode=mode)
+                for number, mode in sorted(named.items())
+                if number not in found
+            ),
+        ),
+        keeps_source=proxy.interception is InterceptionMode.TPROXY,
+    )

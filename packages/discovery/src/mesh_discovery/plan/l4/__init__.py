@@ -1,0 +1,1 @@
+"""Where connections go that no proxy looks into as HTTP: by address, port and SNI."""
