@@ -51,9 +51,7 @@ class PeerPolicies:
         own = self._of_workload(namespace, labels)
         if own is None:
             return {}
-        return {
-            int(port): self.mode(namespace, labels, int(port)) for port in own.port_level_mtls
-        }
+        return {int(port): self.mode(namespace, labels, int(port)) for port in own.port_level_mtls}
 
     def namespace_mode(self, namespace: str) -> MutualTlsMode:
         """Return the mode of workloads that no policy selects by labels."""

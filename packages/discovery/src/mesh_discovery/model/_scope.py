@@ -22,6 +22,8 @@ class ScopeKey(NamedTuple):
     """Namespace and name of the Sidecar object that selects the proxy."""
     labels: Labels = ()
     """Those of the proxy's labels that rules of the mesh look at."""
+    captured: bool = False
+    """Whether connections come to the proxy that were going elsewhere."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +42,11 @@ class Scope:
     services: Mapping[str, Service]
     """By host: all to which there are clusters."""
     egress: tuple[EgressListener, ...]
+
+    @property
+    def captured(self) -> bool:
+        """Whether connections come to the proxies that were going elsewhere."""
+        return self.key.captured
 
     def with_services(self, changed: Mapping[tuple[str, str], Service]) -> "Scope":
         """Return the scope with services replaced, by namespace and host; none comes or goes."""
@@ -64,7 +71,12 @@ def _replaced(services: Iterable[Service], here: Mapping[str, Service]) -> tuple
 
 
 def scope_key(
-    model: MeshModel, *, namespace: str, labels: Labels, is_sidecar: bool = True
+    model: MeshModel,
+    *,
+    namespace: str,
+    labels: Labels,
+    is_sidecar: bool = True,
+    captured: bool = False,
 ) -> ScopeKey:
     """Return the key of a proxy's scope."""
     seen = model.labels_looked_at
@@ -72,6 +84,7 @@ def scope_key(
         namespace=namespace,
         is_sidecar=is_sidecar,
         labels=tuple((key, value) for key, value in labels if key in seen) if seen else (),
+        captured=captured,
     )
 
 

@@ -17,13 +17,13 @@ MESH_TCP = ("istio-peer-exchange", "istio")
 """ALPN protocols of mutual TLS that may carry anything."""
 
 PLAIN_HTTP = ("http/1.1", "h2c")
-"""What requests in plaintext are found to be by their first bytes."""
+"""The protocols that requests in plaintext are found to be by their first bytes."""
 
 TLS, PLAIN = "tls", "raw_buffer"
 
 
 class Traffic(Enum):
-    """What a port carries."""
+    """The kinds of connections that a port may have."""
 
     HTTP = auto()
     TCP = auto()

@@ -12,7 +12,7 @@ from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._services import Labels
 from mesh_discovery.plan._proxy import InterceptionMode, Proxy
 from mesh_discovery.plan.capture._chain_kinds import ChainKind, Traffic, chain_kinds, traffic_of
-from mesh_discovery.plan.capture._listeners import Families, families
+from mesh_discovery.plan.capture._listeners import IpVersions, ip_versions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class OtherPort:
 class CapturedInbound:
     """All that a proxy accepts for its workload; proxies for which it is equal share a listener."""
 
-    families: Families
+    ips: IpVersions
     ports: tuple[CapturedPort, ...]
     """In order of their numbers."""
     others: tuple[OtherPort, ...]
@@ -80,7 +80,7 @@ def plan_captured_inbound(proxy: Proxy, model: MeshModel) -> CapturedInbound:
     labels = dict(own or proxy.labels)
     named = model.policies.port_modes(proxy.namespace, labels)
     return CapturedInbound(
-        families=families(proxy.addresses),
+        ips=ip_versions(proxy.addresses),
         ports=tuple(found[number] for number in sorted(found)),
         others=(
             OtherPort(number=None, mode=model.policies.workload_mode(proxy.namespace, labels)),

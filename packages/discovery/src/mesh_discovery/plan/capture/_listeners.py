@@ -44,7 +44,7 @@ class CapturedListener:
         return len(self.chains) == 1 and isinstance(self.chains[0], HttpChain)
 
 
-class Families(NamedTuple):
+class IpVersions(NamedTuple):
     """The versions of IP that a proxy has; of two, IPv4 gives listeners their names."""
 
     versions: tuple[int, ...]
@@ -64,6 +64,6 @@ class Families(NamedTuple):
         return (IPV6 if ":" in address else IPV4) in self.versions
 
 
-def families(addresses: tuple[str, ...]) -> Families:
+def ip_versions(addresses: tuple[str, ...]) -> IpVersions:
     """Return the versions of a proxy's own addresses."""
-    return Families(tuple(sorted({IPV6 if ":" in each else IPV4 for each in addresses})))
+    return IpVersions(tuple(sorted({IPV6 if ":" in each else IPV4 for each in addresses})))

@@ -11,11 +11,10 @@ from typing import NamedTuple
 
 from mesh_discovery._addresses import is_ip
 from mesh_discovery.config.kinds._protocol import Protocol
-from mesh_discovery.config.kinds._service_entry import Resolution
 from mesh_discovery.model._services import Port, Service
 from mesh_discovery.plan._outbound import Conflict, named_addresses
 from mesh_discovery.plan._proxy import NO_DNS, Naming
-from mesh_discovery.plan.capture._listeners import CapturedListener, Chain, Families, HttpChain
+from mesh_discovery.plan.capture._listeners import CapturedListener, Chain, HttpChain, IpVersions
 from mesh_discovery.plan.capture._places import Kind, Place
 from mesh_discovery.plan.l4._chains import TcpTarget
 from mesh_discovery.plan.l4._routes import ConnectionRoutes, connection_chains
@@ -59,10 +58,10 @@ class _Wanted(NamedTuple):
 
 
 def plan_captured_outbound(
-    egress: Iterable[Egress], *, families: Families, rest: TcpTarget, naming: Naming = NO_DNS
+    egress: Iterable[Egress], *, ips: IpVersions, rest: TcpTarget, naming: Naming = NO_DNS
 ) -> CapturedOutbound:
     """Decide what is listened for; rest: the target of connections that no service takes."""
-    plan = _Plan(families)
+    plan = _Plan(ips)
     for each in egress:
         for service in each.services:
             for port in service.ports:
@@ -71,7 +70,7 @@ def plan_captured_outbound(
                 if port.protocol.is_http:
                     plan.add_http(service, port)
                     continue
-                for wanted in _wanted(service, port, each, families, naming):
+                for wanted in _wanted(service, port, each, ips, naming):
                     plan.add(service, port, wanted)
     return plan.finished(rest)
 
@@ -79,8 +78,8 @@ def plan_captured_outbound(
 class _Plan:
     """The places that are taken while services are gone through, the oldest first."""
 
-    def __init__(self, families: Families) -> None:
-        self._families = families
+    def __init__(self, ips: IpVersions) -> None:
+        self._ips = ips
         self._places: dict[Where, Place] = {}
         self._further: dict[Where, tuple[str, ...]] = {}
         self._aliases: set[Where] = set()
@@ -92,9 +91,9 @@ class _Plan:
         """Add a service's HTTP port; one listener is for all of them."""
         if port.number in self._http:
             return
-        where = self._families.wildcard, port.number
+        where = self._ips.wildcard, port.number
         chain = HttpChain(str(port.number), detected=True)
-        further = self._families.further_wildcards
+        further = self._ips.further_wildcards
         if self.add(service, port, _Wanted(where, Kind.AUTO, (chain,), further)):
             self._http.add(port.number)
 
@@ -103,7 +102,7 @@ class _Plan:
         place = self._places.get(wanted.where)
         bind, number = wanted.where
         is_taken = wanted.where in self._aliases or (
-            bind == self._families.wildcard and number in _OWN_PORTS
+            bind == self._ips.wildcard and number in _OWN_PORTS
         )
         if is_taken:
             fits = False
@@ -154,7 +153,7 @@ class _Plan:
 
 
 def _wanted(
-    service: Service, port: Port, egress: Egress, families: Families, naming: Naming
+    service: Service, port: Port, egress: Egress, ips: IpVersions, naming: Naming
 ) -> Iterator[_Wanted]:
     """Yield the listeners of a port that is not HTTP."""
     kind = Kind.AUTO if port.protocol is Protocol.AUTO else Kind.TCP
@@ -166,7 +165,7 @@ def _wanted(
         networks: tuple[str, ...] = (),
         is_endpoint: bool = False,
     ) -> _Wanted:
-        is_shared = bind == families.wildcard
+        is_shared = bind == ips.wildcard
         chains: tuple[Chain, ...] = connection_chains(
             service,
             port,
@@ -180,35 +179,30 @@ def _wanted(
             chains = (HttpChain(route, detected=True), *chains)
         return _Wanted((bind, port.number), kind, chains, further, is_endpoint)
 
-    own = _virtual_addresses(service, families, naming)
+    own = _virtual_addresses(service, ips, naming)
     networks = tuple(each for each in service.addresses if not is_ip(each))
     if own:
         yield wanted(own[0], own[1:])
     if networks:
-        yield wanted(families.wildcard, families.further_wildcards, networks=networks)
+        yield wanted(ips.wildcard, ips.further_wildcards, networks=networks)
     if own or networks:
         return
-    headless = tuple(_endpoints(service, families)) if is_headless(service) else ()
-    for address in headless:
-        yield wanted(address, is_endpoint=True)
-    if not headless and not is_headless(service):
-        yield wanted(families.wildcard, families.further_wildcards)
+    if service.is_headless:
+        for address in _endpoints(service, ips):
+            yield wanted(address, is_endpoint=True)
+        return
+    yield wanted(ips.wildcard, ips.further_wildcards)
 
 
-def is_headless(service: Service) -> bool:
-    """Tell whether connections go to the endpoint that the client chose."""
-    return service.resolution is Resolution.NONE and bool(service.endpoints)
-
-
-def _virtual_addresses(service: Service, families: Families, naming: Naming) -> tuple[str, ...]:
+def _virtual_addresses(service: Service, ips: IpVersions, naming: Naming) -> tuple[str, ...]:
     addresses = service.virtual_addresses or named_addresses(service, naming)
     if "0.0.0.0" in addresses or "::" in addresses:  # noqa: S104 - compared, not listened on
         return ()
-    found = [each for each in addresses if families.has(each)]
-    return tuple(sorted(found, key=lambda each: ":" in each and families.versions[0] == 4))
+    found = [each for each in addresses if ips.has(each)]
+    return tuple(sorted(found, key=lambda each: ":" in each and ips.versions[0] == 4))
 
 
-def _endpoints(service: Service, families: Families) -> Iterator[str]:
+def _endpoints(service: Service, ips: IpVersions) -> Iterator[str]:
     for each in dict.fromkeys(endpoint.address for endpoint in service.endpoints):
-        if is_ip(each) and families.has(each):
+        if is_ip(each) and ips.has(each):
             yield each

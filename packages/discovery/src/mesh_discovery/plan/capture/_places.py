@@ -53,8 +53,8 @@ class Place:
             self._chains.clear()  # what is sniffed takes requests, too
         if kind is not self._kind:
             self._kind = Kind.AUTO
-        # Not `all` of a generator: each chain has to be added.
-        return all([self._add(each) for each in chains])
+        lost = [each for each in chains if not self._add(each)]
+        return not lost
 
     def _add(self, chain: Chain) -> bool:
         if isinstance(chain, HttpChain):

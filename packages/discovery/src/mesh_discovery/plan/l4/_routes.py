@@ -1,17 +1,28 @@
 """Routes of VirtualServices for connections: by SNI on TLS ports, by address on other ports."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
 
 from mesh_discovery.config.kinds.virtual_service._matches import TcpMatch, TlsMatch
+from mesh_discovery.config.kinds.virtual_service._spec import VirtualServiceSpec
 from mesh_discovery.model._services import Labels, Port, Service
 from mesh_discovery.plan.l4._chains import Origin, TcpChain, prefixes, server_names
 from mesh_discovery.plan.l4._targets import Targets
 
-if TYPE_CHECKING:
-    from mesh_discovery.model._virtual_services import VirtualService
-
 _MESH = "mesh"
+
+
+class VirtualService(Protocol):
+    """The part of a VirtualService that routes of connections are made of."""
+
+    @property
+    def namespace(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def hosts(self) -> tuple[str, ...]: ...
+    @property
+    def spec(self) -> VirtualServiceSpec: ...
 
 
 class ConnectionRoutes:
@@ -19,7 +30,7 @@ class ConnectionRoutes:
 
     def __init__(
         self,
-        virtual_services: "Iterable[VirtualService]" = (),
+        virtual_services: Sequence[VirtualService] = (),
         *,
         namespace: str = "",
         labels: Labels = (),
@@ -39,7 +50,7 @@ class ConnectionRoutes:
                     self._exact.setdefault(host, []).append(each)
         self._order = {id(each): index for index, each in enumerate(virtual_services)}
 
-    def of(self, host: str) -> "Sequence[VirtualService]":
+    def of(self, host: str) -> Sequence[VirtualService]:
         """Return the VirtualServices that have a service's host, in their order."""
         exact = self._exact.get(host, ())
         if not self._wildcards and not host.startswith("*"):
@@ -93,14 +104,15 @@ def _by_sni(
     own: tuple[str, ...],
 ) -> Iterator[TcpChain]:
     for each in routes.of(service.host):
+        origin = Origin(each.namespace, each.name)
         for route in each.spec.tls:
             for match in route.match:
                 if route.route and routes.applies(match, port.number):
                     yield TcpChain(
-                        target=targets.routed(each, route.route, port.number),
+                        target=targets.routed(origin, route.route, port.number),
                         server_names=server_names(match.sni_hosts),
                         prefixes=prefixes(match.destination_subnets) or own,
-                        origin=Origin(each.namespace, each.name),
+                        origin=origin,
                     )
 
 
@@ -123,7 +135,7 @@ def _by_address(
                     continue
                 found = prefixes(match.destination_subnets) or own
                 chain = TcpChain(
-                    target=targets.routed(each, route.route, port.number),
+                    target=targets.routed(origin, route.route, port.number),
                     prefixes=found,
                     origin=origin,
                 )

@@ -1,16 +1,13 @@
 """The clusters that connections go to, with what DestinationRules say of connections."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from mesh_configfile import Duration
 from mesh_discovery.config.kinds.virtual_service._destinations import Destination, RouteDestination
 from mesh_discovery.model._services import Port, Service
 from mesh_discovery.plan import _envoy_names as names
-from mesh_discovery.plan.l4._chains import TcpTarget, Tunnel, WeightedCluster
-
-if TYPE_CHECKING:
-    from mesh_discovery.model._virtual_services import VirtualService
+from mesh_discovery.plan.l4._chains import Origin, TcpTarget, Tunnel, WeightedCluster
 
 
 class ConnectionSettings(NamedTuple):
@@ -36,9 +33,7 @@ def no_settings(service: Service, port: int, subset: str) -> ConnectionSettings:
 class Targets:
     """Makes the targets of the connections of a proxy that knows these services, by host."""
 
-    def __init__(
-        self, services: Mapping[str, Service], settings: SettingsOf = no_settings
-    ) -> None:
+    def __init__(self, services: Mapping[str, Service], settings: SettingsOf = no_settings) -> None:
         self._services = services
         self._settings = settings
 
@@ -51,7 +46,7 @@ class Targets:
         )
 
     def routed(
-        self, by: "VirtualService", destinations: Sequence[RouteDestination], port: int
+        self, origin: Origin, destinations: Sequence[RouteDestination], port: int
     ) -> TcpTarget:
         """Return the target of a route for connections to a port."""
         single = len(destinations) == 1
@@ -61,7 +56,7 @@ class Targets:
             if each.destination is not None and (each.weight or single)
         )
         first = destinations[0].destination
-        prefix = clusters[0].name if single and clusters else f"{by.name}.{by.namespace}"
+        prefix = clusters[0].name if single and clusters else f"{origin.name}.{origin.namespace}"
         return TcpTarget(
             stat_prefix=prefix,
             clusters=clusters or (WeightedCluster(names.BLACK_HOLE),),

@@ -62,6 +62,7 @@ class Scopes:
             namespace=proxy.namespace,
             labels=proxy.labels,
             is_sidecar=proxy.is_sidecar,
+            captured=proxy.is_captured,
         )
 
     def _find_scope(self, key: ScopeKey) -> Scope:
