@@ -33,6 +33,7 @@ from planes import (
     eventually,
     start,
 )
+from scenarios import Scene, opened_scene
 
 
 @pytest.fixture
@@ -261,3 +262,11 @@ def lab(  # noqa: PLR0917
     start_envoy: Callable[..., Awaitable[Envoy]],  # the last to start is the first to stop
 ) -> Lab:
     return Lab(config_dir, start_plane, start_envoy, serve_app, serve_secrets, session)
+
+
+@pytest.fixture
+async def scene(tmp_path: Path, socket_dir: Path, envoy_binary: Path) -> AsyncIterator[Scene]:
+    """Open a scene: a control plane in this process, Envoys and echo servers; see `scenarios`."""
+    opened = opened_scene(tmp_path=tmp_path, socket_dir=socket_dir, envoy_binary=envoy_binary)
+    async with opened as made:
+        yield made

@@ -1,6 +1,6 @@
 """What the tests of the control plane share: documents, processes, Envoys, and waiting."""
 
-from planes._documents import WEB, Documents, entry, workload
+from planes._documents import WEB, Documents, entry, peer_authentication, workload
 from planes._envoys import Envoy, WorkloadSecrets, bootstrap
 from planes._lab import Lab
 from planes._processes import Plane, Process, run_command, start
@@ -19,6 +19,7 @@ __all__ = [
     "bootstrap",
     "entry",
     "eventually",
+    "peer_authentication",
     "proxy",
     "proxyless",
     "run_command",

@@ -1,0 +1,1 @@
+"""Compares what a proxy would be given with what a running Envoy has."""

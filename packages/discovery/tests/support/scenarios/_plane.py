@@ -1,0 +1,114 @@
+"""A control plane in the process of the test, which reads its configuration when it is told to."""
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry
+
+from mesh_ca import Authority, FirstOf
+from mesh_configfile import Problem
+from mesh_discovery._config import Address, DiscoveryConfig
+from mesh_discovery._metrics import Metrics
+from mesh_discovery._server import _xds_server
+from mesh_discovery.config._loader import ConfigLoader
+from mesh_discovery.plan._proxy import Proxy, parse_proxy
+from mesh_discovery.push._config_store import ConfigStore
+from mesh_discovery.push.context._context import PushContext
+from mesh_discovery.running._authority import open_authority
+from mesh_discovery.serve._debug_pages import DebugPages
+from xds_server import ClientStatus, PlainListener, XdsServer, serving
+
+
+class Refused(AssertionError):
+    """An Envoy refused what it was sent."""
+
+
+@dataclass
+class ScenePlane:
+    """A control plane over a directory."""
+
+    directory: Path
+    store: ConfigStore
+    server: XdsServer[Proxy]
+    pages: DebugPages
+    authority: Authority
+    grpc: str
+    _loader: ConfigLoader
+
+    def write(self, documents: dict[str, str | None]) -> None:
+        for name, text in documents.items():
+            file = self.directory / f"{name}.yaml"
+            if text is None:
+                file.unlink(missing_ok=True)
+            else:
+                file.write_text(text)
+
+    def load(self) -> Sequence[Problem]:
+        """Read the configuration again, start to push what changed, and return what is wrong."""
+        loaded = self._loader.load()
+        self.store.apply(loaded, self.server.notify)
+        return loaded.problems
+
+    @property
+    def context(self) -> PushContext:
+        return self.store.served.current
+
+    @property
+    def is_built(self) -> bool:
+        """Whether the configuration that was read last is the one that is served."""
+        return self.store.served.pending is self.context.model
+
+    def client(self, node_id: str) -> ClientStatus | None:
+        """Return the newest stream of a proxy."""
+        found = [each for each in self.server.clients() if each.node.id == node_id]
+        return max(found, key=lambda each: each.connected_since, default=None)
+
+    def proxy(self, client: ClientStatus) -> Proxy:
+        return parse_proxy(client.node)
+
+
+def refusals(clients: Iterable[ClientStatus]) -> list[str]:
+    """Return what clients refuse at the moment, with their reasons."""
+    return [
+        f"{client.node.id} refused {url.rpartition('.')[2]}: {each.nack.message}"
+        for client in clients
+        for url, each in client.types.items()
+        if each.nack is not None
+    ]
+
+
+@asynccontextmanager
+async def scene_plane(directory: Path, ca_dir: Path) -> AsyncIterator[ScenePlane]:
+    """Serve xDS over a configuration directory, on a free port of 127.0.0.1."""
+    config = DiscoveryConfig(
+        config_dir=directory,
+        mesh_config=None,
+        ca_dir=ca_dir,
+        tokens=None,
+        http=None,
+        grpc=Address(host="127.0.0.1", port=0, flag="--grpc-addr"),
+        secure_grpc=None,
+        monitoring=None,
+        debounce_after_s=0.0,
+    )
+    registry = CollectorRegistry()
+    loader = ConfigLoader(directory)
+    store = ConfigStore(
+        loader.load(), metrics=Metrics(registry, version="0"), trust_domain=config.trust_domain
+    )
+    opened = await open_authority(
+        config, trust_domain=store.served.current.model.trust_domain, registry=registry
+    )
+    server = _xds_server(config, store, opened, FirstOf([]), registry=registry)
+    async with serving(server, [PlainListener(host="127.0.0.1", port=0)]) as bound:
+        yield ScenePlane(
+            directory=directory,
+            store=store,
+            server=server,
+            pages=DebugPages(store, clients=server.clients, domain_suffix=config.domain),
+            authority=opened.authority,
+            grpc=bound.addresses[0],
+            _loader=loader,
+        )
