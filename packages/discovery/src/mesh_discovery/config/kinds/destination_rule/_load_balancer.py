@@ -12,7 +12,7 @@ from mesh_discovery.config.kinds.destination_rule._locality import (
     ZoneAwareLbSetting,
 )
 
-_Size: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**64 - 1)]
+_Size: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 class SimpleLb(StrEnum):
