@@ -1,0 +1,1 @@
+"""The Kubernetes Gateway API: gateways, the routes that attach to them, grants of references."""

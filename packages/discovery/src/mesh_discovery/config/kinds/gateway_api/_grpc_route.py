@@ -1,0 +1,150 @@
+"""GRPCRoute: how gRPC calls are routed, by service, method and headers.
+
+Source: the Gateway API, v1.
+"""
+
+import re
+from collections.abc import Iterator
+
+from mesh_configfile import FieldPath
+from mesh_configfile.shapes import Finding
+from mesh_discovery.config.kinds._fields import SpecFields, Text, Unchecked
+from mesh_discovery.config.kinds._kind import Kind
+from mesh_discovery.config.kinds._metadata import Metadata
+from mesh_discovery.config.kinds._regular_expressions import regex_mistake
+from mesh_discovery.config.kinds.gateway_api._filter_rules import NOT_SUPPORTED, check_filters
+from mesh_discovery.config.kinds.gateway_api._headers import MatchType, ValueMatch, check_matches
+from mesh_discovery.config.kinds.gateway_api._http_filters import GrpcFilter
+from mesh_discovery.config.kinds.gateway_api._names import GROUP
+from mesh_discovery.config.kinds.gateway_api._references import (
+    MAX_BACKENDS,
+    BackendReference,
+    ParentReference,
+    check_backend,
+    check_parents,
+)
+from mesh_discovery.config.kinds.gateway_api._route_rules import (
+    check_hostnames,
+    check_rules,
+    repeated_names,
+)
+
+_SERVICE = re.compile(r"\.?[A-Za-z_][A-Za-z_0-9]*(\.[A-Za-z_][A-Za-z_0-9]*)*")
+_METHOD = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
+
+
+class MethodMatch(SpecFields, frozen=True):
+    """A condition on the service and the method that is called; one of them at least."""
+
+    type: MatchType = MatchType.EXACT
+    service: str | None = None
+    method: str | None = None
+
+
+class GrpcMatch(SpecFields, frozen=True):
+    """A condition on calls: all that is given must hold."""
+
+    method: MethodMatch | None = None
+    headers: tuple[ValueMatch, ...] = ()
+
+
+class GrpcBackend(BackendReference, frozen=True):
+    """A backend with its share of the calls, and changes of those."""
+
+    filters: tuple[GrpcFilter, ...] = ()
+
+
+class GrpcRule(SpecFields, frozen=True):
+    """Some calls, and what is done with them."""
+
+    name: Text | None = None
+    matches: tuple[GrpcMatch, ...] = ()
+    filters: tuple[GrpcFilter, ...] = ()
+    backend_refs: tuple[GrpcBackend, ...] = ()
+    session_persistence: Unchecked = None
+
+    @property
+    def all_matches(self) -> tuple[GrpcMatch, ...]:
+        """The matches; without any, all calls."""
+        return self.matches or (GrpcMatch(),)
+
+
+class GrpcRouteSpec(SpecFields, frozen=True):
+    """How calls are routed that reach the parents."""
+
+    parent_refs: tuple[ParentReference, ...] = ()
+    use_default_gateways: str = "None"
+    hostnames: tuple[Text, ...] = ()
+    rules: tuple[GrpcRule, ...] = ()
+
+
+def _validate(spec: GrpcRouteSpec, _metadata: Metadata) -> Iterator[Finding]:
+    yield from check_parents(spec.parent_refs)
+    yield from check_hostnames(spec.hostnames)
+    yield from check_rules(
+        [each.name for each in spec.rules], [len(each.matches) for each in spec.rules]
+    )
+    if spec.use_default_gateways != "None":
+        yield ("useDefaultGateways",), NOT_SUPPORTED
+    for index, rule in enumerate(spec.rules):
+        yield from _check_rule(rule, ("rules", index))
+
+
+def _check_rule(rule: GrpcRule, place: FieldPath) -> Iterator[Finding]:
+    for index, match in enumerate(rule.matches):
+        path = (*place, "matches", index)
+        if match.method is not None:
+            yield from _check_method(match.method, (*path, "method"))
+        yield from check_matches(match.headers, (*path, "headers"))
+        for number, each in enumerate(match.headers):
+            if each.type is MatchType.REGULAR_EXPRESSION and (text := regex_mistake(each.value)):
+                yield (*path, "headers", number, "value"), text
+    yield from check_filters(rule.filters, (*place, "filters"))
+    if len(rule.backend_refs) > MAX_BACKENDS:
+        yield (
+            (*place, "backendRefs"),
+            f"has {len(rule.backend_refs)} entries; {MAX_BACKENDS} are allowed",
+        )
+    for index, backend in enumerate(rule.backend_refs):
+        where = (*place, "backendRefs", index)
+        yield from check_backend(backend, where)
+        yield from check_filters(backend.filters, (*where, "filters"), of_backend=True)
+    if rule.session_persistence is not None:
+        yield (*place, "sessionPersistence"), NOT_SUPPORTED
+
+
+def _check_method(match: MethodMatch, place: FieldPath) -> Iterator[Finding]:
+    if not match.service and not match.method:
+        yield place, "needs a service, a method or both"
+    for field, value, pattern in (
+        ("service", match.service, _SERVICE),
+        ("method", match.method, _METHOD),
+    ):
+        if not value:
+            continue
+        if len(value) > 1024:
+            yield (*place, field), "is longer than 1024 characters"
+        elif match.type is MatchType.REGULAR_EXPRESSION:
+            if text := regex_mistake(value):
+                yield (*place, field), text
+        elif not pattern.fullmatch(value):
+            yield (*place, field), f'"{value}" can\'t be the name of a {field} of gRPC'
+
+
+def _warn(spec: GrpcRouteSpec, _metadata: Metadata) -> Iterator[Finding]:
+    if not spec.parent_refs:
+        yield ("parentRefs",), "is empty: the route has no effect"
+    for index, rule in enumerate(spec.rules):
+        for number, match in enumerate(rule.matches):
+            place = ("rules", index, "matches", number)
+            yield from repeated_names(match.headers, (*place, "headers"))
+
+
+GRPC_ROUTE = Kind(
+    name="GRPCRoute",
+    group=GROUP,
+    versions=("v1", "v1alpha2"),
+    spec=GrpcRouteSpec,
+    validate=_validate,
+    warn=_warn,
+)

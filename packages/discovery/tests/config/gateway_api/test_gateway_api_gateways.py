@@ -1,0 +1,174 @@
+"""The Gateway API's rules for gateways, their classes and grants of references."""
+
+import pytest
+
+from gateway_api_specs import listener, read
+
+GOOD = {
+    "GatewayClass": "{controllerName: istio.io/gateway-controller, description: ours}",
+    "Gateway": """
+gatewayClassName: istio
+addresses: [{type: Hostname, value: ingress.istio-system.svc.cluster.local}]
+listeners:
+- {name: http, port: 80, protocol: HTTP}
+- {name: wild, port: 80, protocol: HTTP, hostname: "*.example.com"}
+- name: https
+  port: 443
+  protocol: HTTPS
+  hostname: shop.example.com
+  tls:
+    certificateRefs: [{name: shop, namespace: certs}]
+    options: {gateway.istio.io/tls-terminate-mode: MUTUAL}
+  allowedRoutes:
+    kinds: [{kind: HTTPRoute}]
+    namespaces:
+      from: Selector
+      selector:
+        matchLabels: {team: shop}
+        matchExpressions: [{key: stage, operator: In, values: [live]}]
+- {name: pass, port: 8443, protocol: TLS, tls: {mode: Passthrough}}
+- {name: mesh, port: 9443, protocol: TLS,
+   tls: {mode: Terminate, options: {gateway.istio.io/tls-terminate-mode: ISTIO_MUTUAL}}}
+- {name: tcp, port: 9000, protocol: TCP, allowedRoutes: {namespaces: {from: All}}}
+""",
+    "ReferenceGrant": "{from: [{group: gateway.networking.k8s.io, kind: HTTPRoute, "
+    'namespace: shop}], to: [{group: "", kind: Service, name: cart}]}',
+}
+
+
+@pytest.mark.parametrize("kind", GOOD)
+def test_a_good_object_is_accepted_without_a_word(kind: str) -> None:
+    assert read(kind, GOOD[kind]) == ([], [])
+
+
+MISTAKES = [
+    ("GatewayClass", "{controllerName: ours}", 'controllerName: "ours" is not a domain and a path'),
+    ("Gateway", "{gatewayClassName: istio, listeners: []}", "listeners: must have 1 to 64 entries"),
+    (
+        "Gateway",
+        listener("{name: A, port: 80, protocol: HTTP}"),
+        'listeners[0].name: "A" is not a name',
+    ),
+    (
+        "Gateway",
+        listener("{name: a, port: 80, protocol: HTTP}, {name: a, port: 81, protocol: HTTP}"),
+        'listeners[1].name: the name "a" is given twice',
+    ),
+    (
+        "Gateway",
+        listener("{name: a, port: 80, protocol: HTTP}, {name: b, port: 80, protocol: HTTP}"),
+        "listeners[1]: has the port, the protocol and the hostname of the listener a",
+    ),
+    (
+        "Gateway",
+        listener("{name: a, port: 80, protocol: HTP}"),
+        'listeners[0].protocol: unknown protocol "HTP"; known: HTTP, HTTPS, TLS, TCP, UDP',
+    ),
+    (
+        "Gateway",
+        listener("{name: a, port: 80, protocol: TCP, hostname: a.example}"),
+        "listeners[0].hostname: a TCP listener has no hostname",
+    ),
+    (
+        "Gateway",
+        listener("{name: a, port: 80, protocol: HTTP, hostname: A.example}"),
+        'listeners[0].hostname: "A.example" is not a host name in lower case',
+    ),
+    (
+        "Gateway",
+        listener("{name: a, port: 80, protocol: HTTP, hostname: '*'}"),
+        'listeners[0].hostname: "*" is not a host name',
+    ),
+    (
+        "Gateway",
+        listener("{name: a, port: 443, protocol: HTTPS}"),
+        "listeners[0]: a HTTPS listener needs tls",
+    ),
+    (
+        "Gateway",
+        listener("{name: a, port: 443, protocol: HTTPS, tls: {mode: Passthrough}}"),
+        "listeners[0].tls.mode: an HTTPS listener ends TLS itself",
+    ),
+    (
+        "Gateway",
+        listener("{name: a, port: 443, protocol: HTTPS, tls: {}}"),
+        "listeners[0].tls.certificateRefs: is missing",
+    ),
+    (
+        "Gateway",
+        listener("{name: a, port: 443, protocol: TLS, tls: {certificateRefs: [{name: a}]}}"),
+        "listeners[0].tls.mode: is missing",
+    ),
+    (
+        "Gateway",
+        listener("{name: a, port: 80, protocol: HTTP, tls: {certificateRefs: [{name: a}]}}"),
+        "listeners[0].tls: can't stand at a listener of protocol HTTP",
+    ),
+    (
+        "Gateway",
+        listener(
+            "{name: a, port: 443, protocol: HTTPS, tls: {certificateRefs: [{name: a}], "
+            "options: {other: x}}}"
+        ),
+        "listeners[0].tls.options.other: is not supported here; known: ",
+    ),
+    (
+        "Gateway",
+        listener(
+            "{name: a, port: 443, protocol: HTTPS, tls: {certificateRefs: [{name: a}], "
+            "frontendValidation: {caCertificateRefs: []}}}"
+        ),
+        "listeners[0].tls.frontendValidation: is not supported here",
+    ),
+    (
+        "Gateway",
+        listener(
+            "{name: a, port: 80, protocol: HTTP, allowedRoutes: {namespaces: {from: Selector}}}"
+        ),
+        "listeners[0].allowedRoutes.namespaces: from Selector needs a selector",
+    ),
+    (
+        "Gateway",
+        (
+            "{gatewayClassName: istio, listeners: [{name: a, port: 80, protocol: HTTP}], "
+            "addresses: [{value: x}, {type: NamedAddress, value: x}]}"
+        ),
+        'addresses[0].value: "x" is not an IP address',
+    ),
+    ("ReferenceGrant", "{from: [], to: []}", "from: must have 1 to 16 entries, it has 0"),
+    (
+        "ReferenceGrant",
+        '{from: [{group: "", kind: Service, namespace: A}], to: [{group: "", kind: Secret}]}',
+        'from[0].namespace: "A" is not the name of a namespace',
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "spec", "wanted"), MISTAKES)
+def test_a_mistake_is_told_with_its_field(kind: str, spec: str, wanted: str) -> None:
+    mistakes, _ = read(kind, spec)
+    assert any(wanted in each for each in mistakes), mistakes
+
+
+WARNINGS = [
+    (
+        "GatewayClass",
+        "{controllerName: example.com/other}",
+        "controllerName: example.com/other is another controller",
+    ),
+    (
+        "Gateway",
+        (
+            "{gatewayClassName: istio, listeners: [{name: a, port: 80, protocol: HTTP}], "
+            "addresses: [{value: 10.0.0.1}], infrastructure: {labels: {a: b}}}"
+        ),
+        "infrastructure: has no effect",
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "spec", "wanted"), WARNINGS)
+def test_what_has_no_effect_is_told(kind: str, spec: str, wanted: str) -> None:
+    mistakes, warnings = read(kind, spec)
+    assert mistakes == []
+    assert any(wanted in each for each in warnings), warnings

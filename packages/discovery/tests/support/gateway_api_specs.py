@@ -1,0 +1,52 @@
+"""Reads specs of the Gateway API's kinds, and makes parts of them."""
+
+from typing import Any
+
+import yaml
+
+from mesh_configfile import field_name
+from mesh_discovery.config.kinds._kind import Kind
+from mesh_discovery.config.kinds._metadata import Metadata
+from mesh_discovery.config.kinds.gateway_api._connection_routes import TCP_ROUTE, TLS_ROUTE
+from mesh_discovery.config.kinds.gateway_api._gateway_class import GATEWAY_CLASS
+from mesh_discovery.config.kinds.gateway_api._gateway_rules import GATEWAY
+from mesh_discovery.config.kinds.gateway_api._grpc_route import GRPC_ROUTE
+from mesh_discovery.config.kinds.gateway_api._http_route_rules import HTTP_ROUTE
+from mesh_discovery.config.kinds.gateway_api._reference_grant import REFERENCE_GRANT
+
+KINDS: tuple[Kind[Any], ...] = (
+    GATEWAY_CLASS,
+    GATEWAY,
+    HTTP_ROUTE,
+    GRPC_ROUTE,
+    TLS_ROUTE,
+    TCP_ROUTE,
+    REFERENCE_GRANT,
+)
+KIND = {kind.name: kind for kind in KINDS}
+
+
+def read(kind: str, spec: str) -> tuple[list[str], list[str]]:
+    """Return the mistakes and the warnings, each with the name of its field."""
+    metadata = Metadata(name="it", namespace="shop")
+    _, mistakes, warnings = KIND[kind].read(yaml.safe_load(spec), (), metadata)
+    return (
+        [f"{field_name(path)}: {text}" for path, text in mistakes],
+        [f"{field_name(path)}: {text}" for path, text in warnings],
+    )
+
+
+def listener(text: str) -> str:
+    return f"{{gatewayClassName: istio, listeners: [{text}]}}"
+
+
+def rule(text: str) -> str:
+    return f"{{parentRefs: [{{name: gw}}], rules: [{text}]}}"
+
+
+def path(text: str) -> str:
+    return rule(f"{{matches: [{{path: {text}}}]}}")
+
+
+def filters(*each: str) -> str:
+    return rule(f"{{filters: [{', '.join(each)}]}}")
