@@ -43,6 +43,11 @@ def sni(service: Service, port: Port) -> str:
     return f"outbound_.{port.number}_._.{service.host}"
 
 
+def sni_cluster(service: Service, port: Port, subset: str = "") -> str:
+    """`outbound_.80_.v1_.reviews.default.svc.cluster.local`: a cluster, and the SNI to it."""
+    return f"outbound_.{port.number}_.{subset}_.{service.host}"
+
+
 def inbound_cluster(port: int) -> str:
     """`inbound|8080||`."""
     return f"inbound|{port}||"
