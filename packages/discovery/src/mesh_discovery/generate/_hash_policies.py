@@ -1,0 +1,42 @@
+"""Hash policies of routes and of TCP proxies: how requests to a hashing cluster differ."""
+
+from envoy.type.v3 import hash_policy_pb2
+
+from mesh_discovery.config.kinds.destination_rule._load_balancer import ConsistentHash
+from mesh_discovery.generate._messages import duration, route_components_pb2
+
+_HashPolicy = route_components_pb2.RouteAction.HashPolicy
+
+
+def hash_policies(hashing: ConsistentHash | None) -> list[_HashPolicy]:
+    """Make the policies of a route that leads to a cluster with these settings; none without."""
+    if hashing is None:
+        return []
+    if hashing.http_header_name:
+        header = _HashPolicy.Header(header_name=hashing.http_header_name)
+        return [_HashPolicy(header=header)]
+    if hashing.http_cookie is not None:
+        given = hashing.http_cookie
+        cookie = _HashPolicy.Cookie(
+            name=given.name,
+            path=given.path,
+            attributes=[
+                _HashPolicy.CookieAttribute(name=each.name, value=each.value)
+                for each in given.attributes
+            ],
+        )
+        if given.ttl is not None:
+            cookie.ttl.CopyFrom(duration(given.ttl))
+        return [_HashPolicy(cookie=cookie)]
+    if hashing.use_source_ip:
+        properties = _HashPolicy.ConnectionProperties(source_ip=True)
+        return [_HashPolicy(connection_properties=properties)]
+    if hashing.http_query_parameter_name:
+        parameter = _HashPolicy.QueryParameter(name=hashing.http_query_parameter_name)
+        return [_HashPolicy(query_parameter=parameter)]
+    return []
+
+
+def tcp_hash_policies() -> list[hash_policy_pb2.HashPolicy]:
+    """Make the policies of a TCP proxy that hashes the address of the client."""
+    return [hash_policy_pb2.HashPolicy(source_ip=hash_policy_pb2.HashPolicy.SourceIp())]

@@ -1,0 +1,16 @@
+"""Short host names in rules: `reviews` in namespace `a` means `reviews.a.svc.cluster.local`."""
+
+from mesh_discovery._addresses import is_ip
+
+MESH_DOMAIN = "cluster.local"
+
+
+def full_host(host: str, namespace: str, domain: str = MESH_DOMAIN) -> str:
+    """Return the host that a rule of a namespace means, in small letters.
+
+    A name with a dot in it, a wildcard and an IP address are taken as they are.
+    """
+    host = host.lower()
+    if not host or "." in host or host.startswith("*") or is_ip(host):
+        return host
+    return f"{host}.{namespace}.svc.{domain}"
