@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 from mesh_configfile import FieldPath
 from mesh_configfile.shapes import Finding
 from mesh_discovery.config.kinds._checks import is_header_name
+from mesh_discovery.config.kinds._headers import header_value_mistake
 from mesh_discovery.config.kinds.virtual_service._actions import HttpRewrite
 from mesh_discovery.config.kinds.virtual_service._destinations import Headers
-from mesh_discovery.config.kinds.virtual_service._substitutions import header_value_mistake
 
 AUTHORITY = ":authority"
 _NAME = "is not the name of a header; it may have letters, digits and !#$%&'*+.^_`|~-"

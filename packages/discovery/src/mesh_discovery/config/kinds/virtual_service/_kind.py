@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from mesh_configfile.shapes import Finding
 from mesh_discovery._addresses import is_ip
+from mesh_discovery._host_patterns import overlaps
 from mesh_discovery.config.kinds._checks import (
     export_to_mistakes,
     is_dns_label,
@@ -66,16 +67,9 @@ def _host_mistakes(spec: VirtualServiceSpec, *, at_gateway: bool) -> Iterator[Fi
         elif host == "*" and not at_gateway:
             yield place, "* is for gateways: name hosts for the mesh, or a gateway in gateways"
         for other in spec.hosts[:index]:
-            if _overlap(host.lower(), other.lower()):
+            if overlaps(host.lower(), other.lower()):
                 yield place, f'"{host}" and "{other}" overlap: keep one'
                 break
-
-
-def _overlap(host: str, other: str) -> bool:
-    if host == other:
-        return True
-    long, short = (host, other) if len(host) > len(other) else (other, host)
-    return short.startswith("*") and long.endswith(short[1:])
 
 
 def _delegate_mistakes(spec: VirtualServiceSpec) -> Iterator[Finding]:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from mesh_configfile import FieldPath
 from mesh_configfile.shapes import Finding
 from mesh_discovery._addresses import is_ip, is_network
+from mesh_discovery._host_patterns import has
 from mesh_discovery.config.kinds._checks import is_dns_label, is_wildcard_host, label_mistakes
 from mesh_discovery.config.kinds.virtual_service._destination_mistakes import weighted_mistakes
 from mesh_discovery.config.kinds.virtual_service._matches import TcpMatch, TlsMatch
@@ -24,7 +25,7 @@ def tls_route_mistakes(
         for at, host in enumerate(match.sni_hosts):
             if not is_wildcard_host(host):
                 yield (*place, "sniHosts", at), f'"{host}" is not a host name'
-            elif not any(_within(host.lower(), each.lower()) for each in hosts):
+            elif not any(has(each.lower(), host.lower()) for each in hosts):
                 yield (
                     (*place, "sniHosts", at),
                     f'"{host}" is not among the hosts of this VirtualService: {", ".join(hosts)}',
@@ -60,13 +61,6 @@ def _subnet_mistakes(subnets: Iterable[str], path: FieldPath) -> Iterator[Findin
     for index, each in enumerate(subnets):
         if not is_ip(each) and not is_network(each):
             yield (*path, index), f'"{each}" is not an IP address or a range in CIDR form'
-
-
-def _within(host: str, pattern: str) -> bool:
-    """Tell whether all that `host` matches is matched by the pattern too."""
-    if pattern in (host, "*"):
-        return True
-    return pattern.startswith("*") and host.endswith(pattern[1:]) and len(host) > len(pattern) - 1
 
 
 def sni_is_ip(host: str) -> bool:
