@@ -34,6 +34,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from edit_stream import stream
 from mesh_files import NAMESPACE, Files
 
 from mesh_testkit.measurements import FLOOR, Row, tell
@@ -132,7 +133,7 @@ class Plane:
     def __init__(self, name: str, command: str, arguments: argparse.Namespace, home: Path) -> None:
         home.mkdir()
         self.name = name
-        self.files = Files(home, arguments.services, one=arguments.one_file)
+        self.files = Files(home, arguments.services, one=arguments.one_file, rules=arguments.rules)
         self._is_floor = command == "floor"
         ports = free_ports(5)
         if self._is_floor:
@@ -169,6 +170,11 @@ class Plane:
         self.full_mb = self.server.memory_mb()
         self._longest_s: float = arguments.longest
         self.figures: dict[str, Figures] = {}
+
+    def told(self, question: str) -> dict[str, Any]:
+        """Ask the sidecars."""
+        self.load.tell(question)
+        return self.load.answer()
 
     def edit(self, kind: str, *, quiet_s: float) -> None:
         text, type_name = self.files.wanted(kind)
@@ -256,6 +262,10 @@ def main() -> None:
     parser.add_argument("--against", help="the interpreter of another checkout")
     parser.add_argument("--peer", help="the command of another control plane")
     parser.add_argument("--services", type=int, default=100)
+    parser.add_argument("--rules", type=int, default=0, help="services with routes and a rule")
+    parser.add_argument(
+        "--stream", default="", help="EDITS/S,SECONDS: then edit at this rate, a plane at a time"
+    )
     parser.add_argument("--clients", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--delta", action="store_true")
@@ -291,6 +301,11 @@ def main() -> None:
                     if plane.name != "floor" or kind == kinds[0]:
                         plane.edit(kind, quiet_s=arguments.quiet)
         report(planes, kinds)
+        if arguments.stream:
+            per_s, _, seconds = arguments.stream.partition(",")
+            for plane in planes:
+                if plane.name != "floor":
+                    stream(plane, kinds, per_s=float(per_s), seconds=float(seconds))
 
 
 if __name__ == "__main__":

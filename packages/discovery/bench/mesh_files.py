@@ -42,6 +42,32 @@ def policy(mode: str) -> str:
     )
 
 
+def virtual_service(number: int, mark: str) -> str:
+    """Routes of a service by path, the second with a header that bears the mark."""
+    host = f"service-{number}.{NAMESPACE}.svc.cluster.local"
+    return (
+        "apiVersion: networking.istio.io/v1\nkind: VirtualService\n"
+        f"metadata: {{name: service-{number}, namespace: {NAMESPACE}}}\n"
+        f"spec:\n  hosts: [{host}]\n  http:\n"
+        f"  - match: [{{uri: {{prefix: /api}}}}]\n    timeout: 5s\n"
+        f"    route: [{{destination: {{host: {host}, subset: v1}}}}]\n"
+        f"  - headers: {{response: {{set: {{x-mark: {mark}}}}}}}\n"
+        f"    route: [{{destination: {{host: {host}}}}}]\n"
+    )
+
+
+def destination_rule(number: int, subset: str) -> str:
+    """Pools of a service, with a subset beside v1."""
+    return (
+        "apiVersion: networking.istio.io/v1\nkind: DestinationRule\n"
+        f"metadata: {{name: service-{number}, namespace: {NAMESPACE}}}\n"
+        f"spec:\n  host: service-{number}.{NAMESPACE}.svc.cluster.local\n"
+        "  trafficPolicy: {connectionPool: {http: {http2MaxRequests: 1000}}}\n"
+        "  subsets:\n  - {name: v1, labels: {version: v1}}\n"
+        f"  - {{name: {subset}, labels: {{version: v2}}}}\n"
+    )
+
+
 def mesh(connect_timeout_s: int) -> str:
     return f"trustDomain: cluster.local\nconnectTimeout: {connect_timeout_s}s\n"
 
@@ -49,7 +75,8 @@ def mesh(connect_timeout_s: int) -> str:
 class Files:
     """A mesh of a number of services, in one file or in one for each, and its edits."""
 
-    def __init__(self, directory: Path, number: int, *, one: bool) -> None:
+    def __init__(self, directory: Path, number: int, *, one: bool, rules: int = 0) -> None:
+        """rules: so many services have a VirtualService and a DestinationRule."""
         self.directory = directory / "mesh"
         self.mesh = directory / "mesh-config.yaml"
         self.directory.mkdir()
@@ -60,6 +87,9 @@ class Files:
             f"service-{n}": service(n, addresses=(self._address(n, 1), self._address(n, 2)))
             for n in range(number)
         }
+        for n in range(rules):
+            self._documents[f"route-{n}"] = virtual_service(n, "none")
+            self._documents[f"rule-{n}"] = destination_rule(n, "v2")
         self._documents["selecting"] = service(number, addresses=(), workloads=True)
         self._documents["workload"] = workload("10.91.0.1")
         self._documents["policy"] = policy("PERMISSIVE")
@@ -90,7 +120,9 @@ class Files:
         """Return what the next edit of this kind will be seen by."""
         return self._edited(kind, self._count + 1)[1]
 
-    def _edited(self, kind: str, count: int) -> tuple[dict[str, str], tuple[str, str]]:
+    def _edited(  # noqa: PLR0911 - one case for each kind of edit
+        self, kind: str, count: int
+    ) -> tuple[dict[str, str], tuple[str, str]]:
         fresh = f"10.92.{count // 250}.{count % 250 + 1}"
         middle = self._number // 2
         any_host = f"service-{middle}.{NAMESPACE}"
@@ -98,6 +130,11 @@ class Files:
             case "endpoint":
                 text = service(middle, addresses=(self._address(middle, 1), fresh))
                 return {f"service-{middle}": text}, (fresh, "EDS")
+            case "route":
+                return {"route-0": virtual_service(0, f"mark-{count}")}, (f"mark-{count}", "RDS")
+            case "rule":
+                subset = f"subset-{count}"
+                return {"rule-0": destination_rule(0, subset)}, (f"|{subset}|", "CDS")
             case "add":
                 new = self._number + 100 + count
                 text = service(new, addresses=(fresh,))
