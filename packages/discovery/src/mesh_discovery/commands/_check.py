@@ -1,32 +1,75 @@
 """`mesh-discovery check`: a configuration read and judged without serving it."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mesh_discovery.commands._options import ALLOW_UNSUPPORTED, CONFIG_DIR, MESH_CONFIG, fail
 
+if TYPE_CHECKING:
+    from mesh_discovery._check import Checked
+
 
 def check(
-    config_dir: Annotated[Path, CONFIG_DIR],
+    directory: Annotated[
+        Path | None, typer.Argument(parser=Path, metavar="DIR", help="Instead of --config-dir.")
+    ] = None,
+    config_dir: Annotated[Path | None, CONFIG_DIR] = None,
     mesh_config: Annotated[Path | None, MESH_CONFIG] = None,
     *,
     allow_unsupported: Annotated[bool, ALLOW_UNSUPPORTED] = False,
+    against: Annotated[
+        str,
+        typer.Option(
+            metavar="HOST:PORT|FILE",
+            help="An Envoy's admin port or a config dump of it: say what that Envoy has otherwise "
+            "than it would be given.",
+        ),
+    ] = "",
+    trust_domain: Annotated[
+        str, typer.Option(envvar="TRUST_DOMAIN", help="Unless the mesh config says another.")
+    ] = "cluster.local",
+    domain: Annotated[str, typer.Option(help="The DNS suffix of the mesh.")] = "cluster.local",
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False,
 ) -> None:
     """Read a configuration as the server would, and say all that is wrong with it.
 
     That includes what the server takes and nothing reaches: it starts with it, and warns.
     """
-    from mesh_discovery._check import check_configuration
+    from mesh_discovery._check import NotComparableError, check_configuration
+    from mesh_discovery.comparison._sources import SourceError, fetch_held
 
-    checked = check_configuration(
-        config_dir, mesh_config=mesh_config, allow_unsupported=allow_unsupported
-    )
+    given = [each for each in (directory, config_dir) if each is not None]
+    if len(given) != 1:
+        fail(["give the directory once, as DIR or with --config-dir"])
+    try:
+        checked = check_configuration(
+            given[0],
+            mesh_config=mesh_config,
+            allow_unsupported=allow_unsupported,
+            against=fetch_held(against) if against else None,
+            trust_domain=trust_domain,
+            domain=domain,
+        )
+    except (SourceError, NotComparableError) as error:
+        fail([f"--against: {error}"])
+    if as_json:
+        _print_json(checked)
+        raise SystemExit(0 if checked.is_good else 1)
     for note in checked.notes:
         typer.echo(f"note: {note}", err=True)
     for warning in checked.warnings:
         typer.echo(f"warning: {warning}", err=True)
-    if checked.problems or checked.unreachable:
-        fail(map(str, (*checked.problems, *checked.unreachable)))
+    if not checked.is_good:
+        fail(map(str, (*checked.problems, *checked.unreachable, *(checked.different or ()))))
     typer.echo(f"{checked.objects} objects in {checked.files} files are good")
+    if checked.different is not None:
+        typer.echo(f"{against} has what it would be given")
+
+
+def _print_json(checked: "Checked") -> None:
+    import json
+    from dataclasses import asdict
+
+    typer.echo(json.dumps(asdict(checked), indent=2))

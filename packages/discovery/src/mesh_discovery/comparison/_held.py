@@ -1,14 +1,16 @@
 """The resources that an Envoy has, read from the config dump of its admin port.
 
 Envoy tells resources as it got them, except endpoints, which it puts together of the hosts that it
-has: of these only what it can tell is kept.
+has. The control plane's own `/debug/config_dump` of a proxy is read, too: what it gives at present.
 
 Source: Envoy's `/config_dump?include_eds`, envoy/admin/v3/config_dump_shared.proto.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from xds_server import Node
 
 Json: TypeAlias = dict[str, Any]
 
@@ -24,10 +26,11 @@ class NotADumpError(ValueError):
 class Held:
     """The resources that an Envoy has, by type and name.
 
-    warming: names that it has and does not use yet. refused: listeners whose last update it
-    refused, and why.
+    node: as the Envoy says it is; None if the dump has none. warming: names that it has and does
+    not use yet. refused: listeners whose last update it refused, and why.
     """
 
+    node: Node | None
     resources: Mapping[str, Mapping[str, Json]]
     warming: Mapping[str, frozenset[str]]
     refused: Mapping[str, str]
@@ -35,35 +38,65 @@ class Held:
 
 def read_config_dump(document: object) -> Held:
     """Read a config dump; raises `NotADumpError`."""
+    if isinstance(document, dict) and isinstance(document.get("configs"), dict):
+        return _page_of_control_plane(document)
     if not isinstance(document, dict) or not isinstance(document.get("configs"), list):
-        raise NotADumpError("there is no list of configs in it")
+        raise NotADumpError("no config dump: there is no list of configs in it")
     found: dict[str, dict[str, Json]] = {each: {} for each in TYPES}
     warming: dict[str, set[str]] = {each: set() for each in TYPES}
     refused: dict[str, str] = {}
+    node: Node | None = None
     for section in document["configs"]:
-        for cluster in _each(section, "dynamic_active_clusters"):
+        node = _node(section["bootstrap"].get("node")) if "bootstrap" in section else node
+        for cluster in section.get("dynamic_active_clusters", ()):
             _put(found[CLUSTER], cluster.get("cluster"), "name")
-        for cluster in _each(section, "dynamic_warming_clusters"):
+        for cluster in section.get("dynamic_warming_clusters", ()):
             warming[CLUSTER].add(cluster.get("cluster", {}).get("name", ""))
-        for listener in _each(section, "dynamic_listeners"):
+        for listener in section.get("dynamic_listeners", ()):
+            name = listener.get("name", "")
             _put(found[LISTENER], listener.get("active_state", {}).get("listener"), "name")
             if "warming_state" in listener:
-                warming[LISTENER].add(listener.get("name", ""))
+                warming[LISTENER].add(name)
             if "error_state" in listener:
-                refused[listener.get("name", "")] = listener["error_state"].get("details", "")
-        for route in _each(section, "dynamic_route_configs"):
+                refused[name] = listener["error_state"].get("details", "")
+        for route in section.get("dynamic_route_configs", ()):
             _put(found[ROUTE], route.get("route_config"), "name")
-        for endpoints in _each(section, "dynamic_endpoint_configs"):
+        for endpoints in section.get("dynamic_endpoint_configs", ()):
             _put(found[ENDPOINT], endpoints.get("endpoint_config"), "cluster_name")
     return Held(
+        node=node,
         resources=found,
         warming={kind: frozenset(names) for kind, names in warming.items()},
         refused=refused,
     )
 
 
-def _each(section: Json, field: str) -> Iterator[Json]:
-    yield from section.get(field, ())
+def _page_of_control_plane(document: Json) -> Held:
+    configs = document["configs"]
+    found: dict[str, dict[str, Json]] = {each: {} for each in TYPES}
+    for kind in TYPES:
+        for resource in configs.get(f"{kind}s", ()):
+            _put(found[kind], resource, "cluster_name" if kind == ENDPOINT else "name")
+    return Held(
+        node=_node(document.get("node")),
+        resources=found,
+        warming=dict.fromkeys(TYPES, frozenset()),
+        refused={},
+    )
+
+
+def _node(value: Json | None) -> Node | None:
+    if not value or not isinstance(value.get("id"), str):
+        return None
+    locality = value.get("locality", {})
+    return Node(
+        id=value["id"],
+        cluster=value.get("cluster", ""),
+        metadata=value.get("metadata", {}),
+        region=locality.get("region", ""),
+        zone=locality.get("zone", ""),
+        sub_zone=locality.get("sub_zone", ""),
+    )
 
 
 def _put(found: dict[str, Json], resource: Json | None, name: str) -> None:

@@ -24,7 +24,7 @@ from mesh_discovery.serve._status import (
     WrongFileStatus,
 )
 from mesh_protos import type_urls
-from xds_server import ClientStatus, Generated, PushStatus, Resource, TypeStatus
+from xds_server import ClientStatus, Generated, Node, PushStatus, Resource, TypeStatus
 
 _SHORT = {
     type_urls.CLUSTER: "cluster",
@@ -187,6 +187,7 @@ class DebugPages:
         )
         return {
             "proxy": client.node.id,
+            "node": _node(client.node),
             "configs": {
                 short: [_json(resource) for resource in each.resources]
                 for short, each in zip(
@@ -257,6 +258,16 @@ def _client(client: ClientStatus) -> Page:
             _SHORT.get(url, url): _type_status(status) for url, status in client.types.items()
         },
         "last_push": _push(client.last_push) if client.last_push is not None else None,
+    }
+
+
+def _node(node: Node) -> Page:
+    """Return a node as a bootstrap spells it."""
+    return {
+        "id": node.id,
+        "cluster": node.cluster,
+        "metadata": dict(node.metadata),
+        "locality": {"region": node.region, "zone": node.zone, "sub_zone": node.sub_zone},
     }
 
 
