@@ -235,3 +235,7 @@ def _same(before: Sequence[ConfigObject], after: Sequence[ConfigObject]) -> bool
         old is new or (old.spec is new.spec and old.key == new.key)
         for old, new in zip(before, after, strict=True)
     )
+
+
+NO_RULES = DestinationRules()
+"""Those of a mesh without any."""

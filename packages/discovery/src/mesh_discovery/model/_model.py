@@ -16,7 +16,9 @@ from mesh_discovery.config.kinds._mesh_config import MeshConfigSpec
 from mesh_discovery.config.kinds._peer_authentication import PeerAuthenticationSpec
 from mesh_discovery.config.kinds._service_entry import ServiceEntrySpec
 from mesh_discovery.config.kinds._workload_entry import WorkloadEntrySpec
+from mesh_discovery.config.kinds.destination_rule._kind import DESTINATION_RULE
 from mesh_discovery.model._auto_addresses import Key
+from mesh_discovery.model._destination_rules import DestinationRules
 from mesh_discovery.model._peer_authentication import PeerPolicies, Policy
 from mesh_discovery.model._rule_objects import RuleObjects
 from mesh_discovery.model._service_entries import MadeServices, allocated_addresses
@@ -36,6 +38,9 @@ class MeshModel:
     """The place of each service in the range of auto-allocated addresses."""
     rules: RuleObjects = field(default_factory=lambda: RuleObjects({}), compare=False, repr=False)
     """The objects of traffic rules."""
+    destination_rules: DestinationRules = field(
+        default_factory=DestinationRules, compare=False, repr=False
+    )
     entries: tuple[ConfigObject, ...] = field(default=(), compare=False, repr=False)
     """The ServiceEntries, as they are in the snapshot."""
     workloads: Mapping[str, tuple[ConfigObject, ...]] = field(
@@ -53,7 +58,7 @@ class MeshModel:
     @property
     def labels_looked_at(self) -> frozenset[str]:
         """The keys of the labels of proxies by which rules of the mesh choose."""
-        return frozenset()
+        return self.destination_rules.selector_labels
 
     @property
     def uses_places(self) -> bool:
@@ -117,6 +122,11 @@ def build_model(
         workloads=workloads,
         made=made,
         rules=RuleObjects.of(snapshot),
+        destination_rules=DestinationRules.of(
+            snapshot.of_kind(DESTINATION_RULE),
+            root_namespace=snapshot.mesh_config.root_namespace,
+            before=before.destination_rules if before is not None else None,
+        ),
         policies=PeerPolicies(
             root_namespace=snapshot.mesh_config.root_namespace,
             policies=tuple(

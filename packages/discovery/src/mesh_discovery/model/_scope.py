@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from mesh_discovery.model._destination_rules import NO_RULES, DestinationRules, Rule
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._services import Labels, Service
 
@@ -42,6 +43,11 @@ class Scope:
     services: Mapping[str, Service]
     """By host: all to which there are clusters."""
     egress: tuple[EgressListener, ...]
+    rules: DestinationRules = NO_RULES
+
+    def rule(self, service: Service) -> Rule | None:
+        """Return the rule by which the proxies reach a service."""
+        return self.rules.rule_for(self.key.namespace, service, self.key.labels)
 
     @property
     def captured(self) -> bool:
@@ -90,6 +96,5 @@ def scope_key(
 
 def find_scope(key: ScopeKey, model: MeshModel, visible: Mapping[str, Service]) -> Scope:
     """Find what the proxies of a key know; visible: the services exported to their namespace."""
-    del model
     egress = EgressListener(services=tuple(visible.values()))
-    return Scope(key=key, services=visible, egress=(egress,))
+    return Scope(key=key, services=visible, egress=(egress,), rules=model.destination_rules)
