@@ -13,7 +13,7 @@ from mesh_discovery._addresses import split_host_port
 from mesh_discovery._config import DiscoveryConfig
 from mesh_discovery._metrics import Metrics
 from mesh_discovery._version import version
-from mesh_discovery.config.kinds._mesh_config import mesh_drain_time
+from mesh_discovery.config.kinds.mesh_config._proxy_config import whole_seconds
 from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push._affected import needs_push
 from mesh_discovery.push._config_store import ConfigStore
@@ -116,8 +116,8 @@ def serving_names(config: DiscoveryConfig, store: ConfigStore) -> tuple[str, ...
         "localhost",
         "127.0.0.1",
     ]
-    address = store.snapshot.mesh_config.default_config.get("discoveryAddress")
-    if isinstance(address, str):
+    address = store.snapshot.mesh_config.default_config.discovery_address
+    if address is not None:
         names.insert(0, split_host_port(address)[0])
     return tuple(dict.fromkeys(name for name in names if name))
 
@@ -135,7 +135,9 @@ def _xds_server(
         admit=ProxyAdmission(
             authenticator,
             domain_suffix=config.domain,
-            drain_time=lambda: mesh_drain_time(store.snapshot.mesh_config.default_config),
+            drain_time=lambda: whole_seconds(
+                store.snapshot.mesh_config.default_config.drain_duration
+            ),
         ),
         config=ServerConfig(
             debounce_quiet_s=config.debounce_after_s,

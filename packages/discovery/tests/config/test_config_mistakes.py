@@ -174,7 +174,7 @@ MISTAKES = {
     ),
     "agents' duration without a unit": (
         MESH + "  defaultConfig:\n    drainDuration: 0\n",
-        "5: spec.defaultConfig.drainDuration: expected a duration such as 45s",
+        "5: spec.defaultConfig.drainDuration: expected a duration such as 10s",
     ),
     "tag of a mapping": ("a: !!python/object:os.system {x: 1}\n", "1: a: the tag "),
     "trust domain": (

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mesh_discovery.config.kinds._mesh_config import MeshConfigSpec
 from mesh_discovery.config.kinds._protocol import Protocol
 from mesh_discovery.config.kinds._service_entry import Resolution
+from mesh_discovery.config.kinds.mesh_config._spec import MeshConfigSpec
 from mesh_discovery.generate.proxyless._outbound import load_assignment
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._peer_authentication import PeerPolicies

@@ -5,7 +5,9 @@ import pytest
 
 from mesh_ca import Authenticator, Caller, Credentials, NotAuthenticated, StorageError
 from mesh_ca.testing import FixedAuthenticator
-from mesh_discovery.config.kinds._mesh_config import mesh_drain_time
+from mesh_configfile import Duration
+from mesh_discovery.config.kinds.mesh_config._proxy_config import whole_seconds
+from mesh_discovery.config.kinds.mesh_config._spec import MeshConfigSpec
 from mesh_discovery.serve._admission import ProxyAdmission
 from xds_server import JSON, Node, Peer, Refused
 
@@ -132,10 +134,7 @@ async def test_a_node_that_cannot_be_served_is_told_so(node: Node, code: grpc.St
 async def test_what_was_removed_stays_while_the_proxys_own_envoy_drains(
     metadata: dict[str, JSON], drain_time_s: float
 ) -> None:
-    mesh = {"drainDuration": "20s"}
-    admit = ProxyAdmission(
-        FixedAuthenticator(), domain_suffix="x", drain_time=lambda: mesh_drain_time(mesh)
-    )
+    admit = ProxyAdmission(FixedAuthenticator(), domain_suffix="x", drain_time=lambda: Duration(20))
 
     admission = await admit(Node(id=NODE.id, metadata=metadata), Peer(address="ipv4:1:1"))
 
@@ -143,8 +142,8 @@ async def test_what_was_removed_stays_while_the_proxys_own_envoy_drains(
 
 
 def test_proxies_and_mesh_that_say_nothing_drain_as_long_as_agents_do_by_default() -> None:
-    assert mesh_drain_time({}) == 45.0
+    assert MeshConfigSpec().default_config.drain_duration == 45.0
 
 
 def test_a_part_of_a_second_in_the_mesh_config_is_rounded_up() -> None:
-    assert mesh_drain_time({"drainDuration": "20.5s"}) == 21.0
+    assert whole_seconds(Duration(20.5)) == 21.0

@@ -15,7 +15,7 @@ from mesh_discovery.config._objects import (
     read_mesh_config,
     read_object,
 )
-from mesh_discovery.config.kinds._mesh_config import MeshConfigSpec
+from mesh_discovery.config.kinds.mesh_config._spec import MeshConfigSpec
 
 ObjectKey = tuple[str, str, str]
 """Kind, namespace and name, which only one object can have; all mesh configs have one key."""

@@ -8,17 +8,17 @@ import msgspec
 from mesh_configfile import Document, FieldPath, Problem, Value, field_name, suggestion
 from mesh_configfile.shapes import Finding
 from mesh_discovery.config.kinds._foreign_kinds import FOREIGN, is_foreign_kind
-from mesh_discovery.config.kinds._ignored_mesh_config import (
-    AGENT_FIELDS,
-    DEFAULT_CONFIG_FIELDS,
-    MESH_FIELDS,
-)
 from mesh_discovery.config.kinds._kind import Body, decoded
-from mesh_discovery.config.kinds._mesh_config import MESH_CONFIG
 from mesh_discovery.config.kinds._metadata import Metadata
 from mesh_discovery.config.kinds._registry import KIND_NAMES, AnyKind, find_kind
 from mesh_discovery.config.kinds._service_entry import SERVICE_ENTRY
 from mesh_discovery.config.kinds._unsupported_kinds import UNSUPPORTED_KINDS, is_unsupported_kind
+from mesh_discovery.config.kinds.mesh_config._kind import MESH_CONFIG
+from mesh_discovery.config.kinds.mesh_config._without_effect import (
+    AGENT_FIELDS,
+    DEFAULT_CONFIG_FIELDS,
+    MESH_FIELDS,
+)
 from mesh_identity import InvalidSpiffeId, checked_segment
 
 
@@ -308,7 +308,14 @@ class _Reader:
             elif key not in DEFAULT_CONFIG_FIELDS:
                 known = (*AGENT_FIELDS, *DEFAULT_CONFIG_FIELDS)
                 self.add(place, f"unknown field{suggestion(key, known, listed=False)}")
-        return {key: item for key, item in value.items() if key not in MESH_FIELDS}
+        used = {key: item for key, item in value.items() if key not in MESH_FIELDS}
+        if isinstance(agents, dict):
+            used["defaultConfig"] = {
+                key: item for key, item in agents.items() if key in DEFAULT_CONFIG_FIELDS
+            }
+        if used.get("proxyHttpPort") == 0:  # Istio's way to say that there is none
+            del used["proxyHttpPort"]
+        return used
 
     def _note(self, path: FieldPath, message: str) -> None:
         self._notes.append(self._document.problem(path, message))

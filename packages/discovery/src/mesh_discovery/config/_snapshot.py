@@ -9,8 +9,8 @@ from mesh_configfile import Problem
 from mesh_discovery.config._file_content import FileContent
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config.kinds._foreign_kinds import FOREIGN
-from mesh_discovery.config.kinds._mesh_config import MeshConfigSpec
 from mesh_discovery.config.kinds._registry import AnyKind
+from mesh_discovery.config.kinds.mesh_config._spec import MeshConfigSpec
 
 _FEW = 100
 """So many new objects are inserted where they belong; with more, all are sorted."""

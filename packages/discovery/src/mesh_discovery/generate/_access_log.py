@@ -4,7 +4,7 @@ import json
 
 from google.protobuf import struct_pb2
 
-from mesh_discovery.config.kinds._mesh_config import LogEncoding, MeshConfigSpec
+from mesh_discovery.config.kinds.mesh_config._spec import LogEncoding, MeshConfigSpec
 from mesh_discovery.generate._messages import (
     accesslog_pb2,
     base_pb2,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from mesh_discovery.config.kinds._mesh_config import TrafficPolicyMode
+from mesh_discovery.config.kinds.mesh_config._spec import TrafficPolicyMode
 from mesh_discovery.generate._messages import (
     duration,
     packed,

@@ -12,11 +12,11 @@ from weakref import ref
 
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config._snapshot import Snapshot
-from mesh_discovery.config.kinds._mesh_config import MeshConfigSpec
 from mesh_discovery.config.kinds._peer_authentication import PeerAuthenticationSpec
 from mesh_discovery.config.kinds._service_entry import ServiceEntrySpec
 from mesh_discovery.config.kinds._workload_entry import WorkloadEntrySpec
 from mesh_discovery.config.kinds.destination_rule._kind import DESTINATION_RULE
+from mesh_discovery.config.kinds.mesh_config._spec import MeshConfigSpec
 from mesh_discovery.model._auto_addresses import Key
 from mesh_discovery.model._destination_rules import DestinationRules
 from mesh_discovery.model._peer_authentication import PeerPolicies, Policy

@@ -12,7 +12,7 @@ import grpc
 
 from mesh_ca import Authenticator, CaError, Credentials, NotAuthenticated
 from mesh_configfile import Duration
-from mesh_discovery.config.kinds._mesh_config import DRAIN_TIME
+from mesh_discovery.config.kinds.mesh_config._proxy_config import DRAIN_TIME
 from mesh_discovery.plan._proxy import NodeError, NotServedError, Proxy, parse_proxy
 from mesh_discovery.serve._drain_time import drain_time_of
 from mesh_identity import InvalidSpiffeId, SpiffeId

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from mesh_discovery.config.kinds._kind import Kind
-from mesh_discovery.config.kinds._mesh_config import MESH_CONFIG
 from mesh_discovery.config.kinds._peer_authentication import PEER_AUTHENTICATION
 from mesh_discovery.config.kinds._service_entry import SERVICE_ENTRY
 from mesh_discovery.config.kinds._workload_entry import WORKLOAD_ENTRY
+from mesh_discovery.config.kinds.mesh_config._kind import MESH_CONFIG
 
 AnyKind: TypeAlias = Kind[Any]
 """A kind, whatever its spec: its functions take what its own `spec` reads."""

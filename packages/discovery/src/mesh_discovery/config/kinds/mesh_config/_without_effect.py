@@ -1,7 +1,9 @@
 """The fields of Istio's MeshConfig that are accepted and have no effect on the control plane.
 
-The fields that have an effect are in `_mesh_config`. Source: Istio's API reference.
+The fields that have an effect are in `_spec`. Source: Istio's API reference.
 """
+
+from mesh_discovery.config.kinds.mesh_config._proxy_config import ProxyConfig
 
 MESH_FIELDS = frozenset(
     {
@@ -10,36 +12,18 @@ MESH_FIELDS = frozenset(
         "caCertificates",
         "certificates",
         "configSources",
-        "defaultDestinationRuleExportTo",
-        "defaultHttpRetryPolicy",
-        "defaultInboundHttpRetryPolicy",
         "defaultProviders",
-        "defaultTrafficPolicy",
-        "defaultVirtualServiceExportTo",
         "disableEnvoyListenerLog",
         "discoverySelectors",
         "enableEnvoyAccessLogService",
         "enablePrometheusMerge",
         "enableTracing",
         "extensionProviders",
-        "h2UpgradePolicy",
-        "inboundClusterStatName",
-        "inboundTrafficPolicy",
         "ingressClass",
         "ingressControllerMode",
         "ingressSelector",
         "ingressService",
-        "localityLbSetting",
-        "meshMTLS",
-        "outboundClusterStatName",
-        "pathNormalization",
-        "protocolDetectionTimeout",
-        "proxyInboundListenPort",
-        "proxyListenPort",
-        "serviceSettings",
-        "tcpKeepalive",
         "thriftConfig",
-        "tlsDefaults",
         "verifyCertificateAtClient",
     }
 )
@@ -52,7 +36,6 @@ AGENT_FIELDS = frozenset(
         "caCertificatesPem",
         "concurrency",
         "configPath",
-        "connectionSettings",
         "controlPlaneAuthPolicy",
         "customConfigFile",
         "envoyAccessLogService",
@@ -61,7 +44,6 @@ AGENT_FIELDS = frozenset(
         "extraStatTags",
         "fileFlushInterval",
         "fileFlushMinSizeKb",
-        "gatewayTopology",
         "holdApplicationUntilProxyStarts",
         "image",
         "interceptionMode",
@@ -70,7 +52,6 @@ AGENT_FIELDS = frozenset(
         "privateKeyProvider",
         "proxyAdminPort",
         "proxyBootstrapTemplatePath",
-        "proxyHeaders",
         "proxyMetadata",
         "proxyStatsMatcher",
         "readinessProbe",
@@ -91,5 +72,5 @@ AGENT_FIELDS = frozenset(
 Agents read them from their own files and environment.
 """
 
-DEFAULT_CONFIG_FIELDS = ("discoveryAddress", "drainDuration")
+DEFAULT_CONFIG_FIELDS = ProxyConfig.__struct_encode_fields__
 """The fields of `defaultConfig` that the control plane reads too."""

@@ -1,0 +1,1 @@
+"""MeshConfig: the settings of a whole mesh, with Istio's defaults."""
