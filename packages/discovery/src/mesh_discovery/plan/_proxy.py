@@ -13,7 +13,9 @@ from ipaddress import ip_address
 from typing import NamedTuple
 
 from mesh_discovery._addresses import is_ip
+from mesh_discovery.config.kinds.mesh_config._proxy_config import ProxyConfig
 from mesh_discovery.plan._place import NOWHERE, Place
+from mesh_discovery.plan._proxy_settings import NO_SETTINGS, proxy_settings
 from xds_server import Node
 
 
@@ -72,6 +74,8 @@ class Proxy:
     is_proxyless: bool = False
     """A gRPC program that takes its configuration itself."""
     interception: InterceptionMode = InterceptionMode.NONE
+    settings: ProxyConfig = NO_SETTINGS
+    """Of its own; the rest is as in mesh config (`ProxyConfig.over`)."""
 
     @property
     def is_captured(self) -> bool:
@@ -118,6 +122,7 @@ def parse_proxy(node: Node, *, domain_suffix: str = "cluster.local") -> Proxy:
             cluster=_text(metadata, "CLUSTER_ID"),
         ),
         is_proxyless=is_proxyless,
+        settings=proxy_settings(metadata, node=node.id),
     )
 
 
