@@ -93,11 +93,9 @@ def parse_proxy(node: Node, *, domain_suffix: str = "cluster.local") -> Proxy:
         raise NodeError(f"node id {node.id!r}: the type is not sidecar or router")
     metadata = node.metadata
     is_proxyless = kind == "sidecar" and _text(metadata, "GENERATOR") == "grpc"
-    mode = _text(metadata, "INTERCEPTION_MODE") or "NONE"
-    if kind == "sidecar" and not is_proxyless and mode != "NONE":
-        raise NotServedError(
-            f"interception mode {mode} is not served here; set INTERCEPTION_MODE to NONE"
-        )
+    interception = InterceptionMode.NONE
+    if kind == "sidecar" and not is_proxyless:
+        interception = _interception(metadata)
     listed = [each.strip() for each in _text(metadata, "INSTANCE_IPS").split(",") if each.strip()]
     addresses = tuple(dict.fromkeys(each for each in listed or [address] if is_ip(each)))
     if not addresses:
@@ -115,7 +113,8 @@ def parse_proxy(node: Node, *, domain_suffix: str = "cluster.local") -> Proxy:
         service_account=_text(metadata, "SERVICE_ACCOUNT"),
         app_address=_address(metadata, "APP_ADDRESS"),
         outbound_address=_address(metadata, "OUTBOUND_BIND_ADDRESS"),
-        naming=_naming(kind, metadata, addresses),
+        naming=_naming(kind, metadata, addresses, interception),
+        interception=interception,
         place=Place(
             locality=f"{node.region}/{node.zone}/{node.sub_zone}".rstrip("/"),
             network=_text(metadata, "NETWORK"),
@@ -133,10 +132,28 @@ def _text(metadata: Mapping[str, object], key: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _naming(kind: str, metadata: Mapping[str, object], addresses: tuple[str, ...]) -> Naming:
+def _interception(metadata: Mapping[str, object]) -> InterceptionMode:
+    mode = _text(metadata, "INTERCEPTION_MODE")
+    try:
+        return InterceptionMode(mode.upper() or "NONE")
+    except ValueError:
+        known = ", ".join(InterceptionMode)
+        raise NotServedError(
+            f"interception mode {mode!r} is not known; set INTERCEPTION_MODE to one of {known}"
+        ) from None
+
+
+def _naming(
+    kind: str,
+    metadata: Mapping[str, object],
+    addresses: tuple[str, ...],
+    interception: InterceptionMode,
+) -> Naming:
     # Agents of gateways ask for names by a setting of their own.
     answers_dns = _flag(metadata, "DNS_CAPTURE" if kind == "sidecar" else "ENABLE_DNS_SERVER")
-    own_listeners = bool(_text(metadata, "OUTBOUND_BIND_ADDRESS"))
+    own_listeners = interception is InterceptionMode.NONE and bool(
+        _text(metadata, "OUTBOUND_BIND_ADDRESS")
+    )
     allocated = (
         answers_dns and not own_listeners and _flag(metadata, "DNS_AUTO_ALLOCATE", default=True)
     )
