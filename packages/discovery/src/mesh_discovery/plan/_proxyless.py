@@ -14,19 +14,44 @@ from mesh_discovery._addresses import is_ip, split_host_port
 from mesh_discovery.config.kinds._peer_authentication import MutualTlsMode
 from mesh_discovery.config.kinds._protocol import Protocol
 from mesh_discovery.config.kinds._service_entry import Resolution
+from mesh_discovery.config.kinds.destination_rule._client_tls import ClientTlsMode
+from mesh_discovery.model._destination_rules import Rule
 from mesh_discovery.model._model import MeshModel
-from mesh_discovery.model._services import Port, Service
+from mesh_discovery.model._scope import Scope
+from mesh_discovery.model._services import Endpoint, Port, Service
 from mesh_discovery.plan._envoy_names import short_names
 from mesh_discovery.plan._proxy import Proxy
+from mesh_discovery.plan._traffic_policy import NO_POLICY, Policy, effective_policy
 
 INBOUND_PREFIX = "xds.istio.io/grpc/lds/inbound/"
 
 
 class Target(NamedTuple):
-    """A service's port that a gRPC client calls."""
+    """A service's port that a gRPC client calls, or a subset there, and the rule by which it does.
+
+    policy: the rule's, for the port and the subset.
+    """
 
     service: Service
     port: Port
+    subset: str = ""
+    rule: Rule | None = None
+    policy: Policy = NO_POLICY
+
+    @property
+    def cluster(self) -> str:
+        """The name of its cluster, and of its route and endpoints."""
+        return f"outbound|{self.port.number}|{self.subset}|{self.service.host}"
+
+    @property
+    def endpoints(self) -> tuple[Endpoint, ...]:
+        """The endpoints of the port; of a subset, those with its labels."""
+        found = self.service.endpoints
+        chosen = self.rule.subsets.get(self.subset) if self.rule is not None else None
+        if not self.subset or chosen is None:
+            return found
+        wanted = chosen.labels.items()
+        return tuple(each for each in found if wanted <= dict(each.labels).items())
 
 
 class Server(NamedTuple):
@@ -48,25 +73,27 @@ def is_server(name: str) -> bool:
     return name.startswith(INBOUND_PREFIX)
 
 
-def plan_client(
-    name: str, *, namespace: str, domain: str, visible: Mapping[str, Service]
-) -> Target | NotServed:
+def plan_client(name: str, *, scope: Scope, domain: str, model: MeshModel) -> Target | NotServed:
     """Find the service's port that a client means by the name of a listener.
 
-    namespace, domain: the proxy's. visible: the services that its namespace knows, by host.
+    scope, domain: the program's.
     """
     place = _host_port(name)
     if place is None:
         return NotServed("the name is not HOST:PORT")
     host, port = place[0].lower(), place[1]
-    service = _service(host, domain, visible)
+    service = _service(host, domain, scope.services)
     if service is None:
-        return NotServed(f"no service that namespace {namespace} sees has the host {host}")
-    return plan_target(service, port)
+        return NotServed(
+            f"no service that namespace {scope.key.namespace} sees has the host {host}"
+        )
+    return plan_target(service, port, scope=scope, model=model)
 
 
-def plan_target(service: Service, number: int) -> Target | NotServed:
-    """Find a port of a service, if gRPC can reach it."""
+def plan_target(
+    service: Service, number: int, subset: str = "", *, scope: Scope, model: MeshModel
+) -> Target | NotServed:
+    """Find a port of a service, or a subset there, if gRPC can reach it."""
     port = service.port(number)
     if port is None or port.protocol is Protocol.UDP:
         ports = [str(each.number) for each in service.ports if each.protocol is not Protocol.UDP]
@@ -80,7 +107,16 @@ def plan_target(service: Service, number: int) -> Target | NotServed:
             f"the service {service.host} is found by DNS and has {len(service.endpoints)} "
             "endpoints: gRPC takes exactly one"
         )
-    return Target(service, port)
+    rule = scope.rule(service)
+    if subset and (rule is None or subset not in rule.subsets):
+        return NotServed(f"no DestinationRule has a subset {subset} of {service.host}")
+    policy = effective_policy(rule, number, subset, model)
+    if policy.tls is not None and policy.tls.mode in (ClientTlsMode.SIMPLE, ClientTlsMode.MUTUAL):
+        return NotServed(
+            f"a DestinationRule has {service.host} reached by TLS of mode {policy.tls.mode}, which "
+            "gRPC can't be told: give the program's channel credentials of its own"
+        )
+    return Target(service, port, subset, rule, policy)
 
 
 def plan_server(name: str, proxy: Proxy, model: MeshModel) -> Server | NotServed:

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from itertools import groupby
 
 from mesh_discovery._addresses import is_ip
+from mesh_discovery.config.kinds.destination_rule._client_tls import ClientTlsMode
 from mesh_discovery.generate._clusters import expected_peers
 from mesh_discovery.generate._messages import (
     address,
     api_listener_pb2,
     base_pb2,
-    circuit_breaker_pb2,
     cluster_pb2,
     endpoint_components_pb2,
     endpoint_pb2,
@@ -25,10 +25,10 @@ from mesh_discovery.generate._messages import (
     wrappers_pb2,
 )
 from mesh_discovery.generate.proxyless._filters import terminal_filters
+from mesh_discovery.generate.proxyless._policies import apply_policy
 from mesh_discovery.generate.proxyless._tls import client_socket
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._services import Endpoint, Port
-from mesh_discovery.plan import _envoy_names as names
 from mesh_discovery.plan._auto_mtls import proxyless_uses_mutual_tls, uses_mutual_tls
 from mesh_discovery.plan._proxyless import Target
 
@@ -39,7 +39,7 @@ def api_listener(name: str, target: Target) -> listener_pb2.Listener:
     """Make the listener of a name that a client asked for."""
     manager = http_connection_manager_pb2.HttpConnectionManager(
         rds=http_connection_manager_pb2.Rds(
-            config_source=from_ads(), route_config_name=names.outbound_cluster(*target)
+            config_source=from_ads(), route_config_name=target.cluster
         ),
         http_filters=terminal_filters(),
     )
@@ -50,7 +50,7 @@ def api_listener(name: str, target: Target) -> listener_pb2.Listener:
 
 def route_configuration(target: Target) -> route_pb2.RouteConfiguration:
     """Make the one route of a target: every method, whatever authority the channel names."""
-    name = names.outbound_cluster(*target)
+    name = target.cluster
     return route_pb2.RouteConfiguration(
         name=name,
         virtual_hosts=[
@@ -78,20 +78,9 @@ def route_configuration(target: Target) -> route_pb2.RouteConfiguration:
 
 def cluster(target: Target, model: MeshModel) -> cluster_pb2.Cluster:
     """Make the cluster of a target, with one transport socket for all of its endpoints."""
-    service, port = target
-    name = names.outbound_cluster(service, port)
-    made = cluster_pb2.Cluster(
-        name=name,
-        lb_policy=cluster_pb2.Cluster.LbPolicy.ROUND_ROBIN,
-        circuit_breakers=circuit_breaker_pb2.CircuitBreakers(
-            thresholds=[
-                # gRPC's own limit is 1 024 calls at a time.
-                circuit_breaker_pb2.CircuitBreakers.Thresholds(
-                    max_requests=wrappers_pb2.UInt32Value(value=_MOST)
-                )
-            ]
-        ),
-    )
+    service, port, name = target.service, target.port, target.cluster
+    made = cluster_pb2.Cluster(name=name)
+    apply_policy(made, target.policy)
     if service.uses_eds:
         made.type = cluster_pb2.Cluster.DiscoveryType.EDS
         made.eds_cluster_config.CopyFrom(
@@ -102,9 +91,21 @@ def cluster(target: Target, model: MeshModel) -> cluster_pb2.Cluster:
         made.type = cluster_pb2.Cluster.DiscoveryType.LOGICAL_DNS
         (endpoint,) = service.endpoints
         made.load_assignment.CopyFrom(_looked_up(name, endpoint, port))
-    if proxyless_uses_mutual_tls(service, port, model):
-        made.transport_socket.CopyFrom(client_socket(expected_peers(service, model)))
+    if _uses_mutual_tls(target, model):
+        tls = target.policy.tls
+        peers = tls.subject_alt_names if tls is not None and tls.subject_alt_names else None
+        made.transport_socket.CopyFrom(
+            client_socket(peers if peers is not None else expected_peers(service, model))
+        )
     return made
+
+
+def _uses_mutual_tls(target: Target, model: MeshModel) -> bool:
+    """Tell whether clients speak mutual TLS: as the rule says, else as the endpoints demand."""
+    tls = target.policy.tls
+    if tls is None:
+        return proxyless_uses_mutual_tls(target.service, target.port, model)
+    return tls.mode is ClientTlsMode.ISTIO_MUTUAL
 
 
 def load_assignment(target: Target, model: MeshModel) -> endpoint_pb2.ClusterLoadAssignment:
@@ -113,12 +114,12 @@ def load_assignment(target: Target, model: MeshModel) -> endpoint_pb2.ClusterLoa
     gRPC refuses an address that stands twice, and balances by the weights of localities only: so
     endpoints of a locality that differ in weight are localities of their own.
     """
-    service, port = target
-    mutual_tls = proxyless_uses_mutual_tls(service, port, model)
+    port = target.port
+    demanded = target.policy.tls is None and proxyless_uses_mutual_tls(target.service, port, model)
     usable = (
         each
-        for each in service.endpoints
-        if is_ip(each.address) and (not mutual_tls or uses_mutual_tls(each, port, model))
+        for each in target.endpoints
+        if is_ip(each.address) and (not demanded or uses_mutual_tls(each, port, model))
     )
     weights: dict[tuple[str, int], tuple[str, int]] = {}
     for each in usable:
@@ -132,7 +133,7 @@ def load_assignment(target: Target, model: MeshModel) -> endpoint_pb2.ClusterLoa
     divisor = max(1, -(-total // (_MOST - len(groups))))
     localities = groupby(sorted(groups), key=lambda group: group[0])
     return endpoint_pb2.ClusterLoadAssignment(
-        cluster_name=names.outbound_cluster(service, port),
+        cluster_name=target.cluster,
         endpoints=[
             _locality(
                 locality,

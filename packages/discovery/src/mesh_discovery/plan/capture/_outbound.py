@@ -20,8 +20,11 @@ from mesh_discovery.plan.l4._chains import TcpTarget
 from mesh_discovery.plan.l4._routes import ConnectionRoutes, connection_chains
 from mesh_discovery.plan.l4._targets import Targets
 
-_OWN_PORTS = frozenset({15021, 15090})
-"""Ports of health and metrics, which every proxy has."""
+OUTBOUND_PORT, INBOUND_PORT = 15001, 15006
+"""The ports to which connections are led, as Istio's rules do."""
+
+_OWN_PORTS = frozenset({OUTBOUND_PORT, INBOUND_PORT, 15021, 15090})
+"""Ports of the proxy itself, where no listener can stand for all addresses."""
 
 Where = tuple[str, int]
 
@@ -55,19 +58,10 @@ class _Wanted(NamedTuple):
 
 
 def plan_captured_outbound(
-    egress: Iterable[Egress],
-    *,
-    ips: IpVersions,
-    rest: TcpTarget,
-    naming: Naming = NO_DNS,
-    own_ports: tuple[int, ...] = (),
+    egress: Iterable[Egress], *, ips: IpVersions, rest: TcpTarget, naming: Naming = NO_DNS
 ) -> CapturedOutbound:
-    """Decide what is listened for.
-
-    rest: the target of connections that no service takes. own_ports: those to which connections
-    are led.
-    """
-    plan = _Plan(ips, _OWN_PORTS.union(own_ports))
+    """Decide what is listened for; rest: the target of connections that no service takes."""
+    plan = _Plan(ips)
     for each in egress:
         for service in each.services:
             for port in service.ports:
@@ -84,10 +78,8 @@ def plan_captured_outbound(
 class _Plan:
     """The places that are taken while services are gone through, the oldest first."""
 
-    def __init__(self, ips: IpVersions, own_ports: frozenset[int]) -> None:
-        """own_ports: where no listener can stand for all addresses."""
+    def __init__(self, ips: IpVersions) -> None:
         self._ips = ips
-        self._own_ports = own_ports
         self._places: dict[Where, Place] = {}
         self._further: dict[Where, tuple[str, ...]] = {}
         self._aliases: set[Where] = set()
@@ -100,8 +92,7 @@ class _Plan:
         if port.number in self._http:
             return
         where = self._ips.wildcard, port.number
-        is_grpc_web = port.protocol is Protocol.GRPC_WEB
-        chain = HttpChain(str(port.number), detected=True, is_grpc_web=is_grpc_web)
+        chain = HttpChain(str(port.number), detected=True)
         further = self._ips.further_wildcards
         if self.add(service, port, _Wanted(where, Kind.AUTO, (chain,), further)):
             self._http.add(port.number)
@@ -111,7 +102,7 @@ class _Plan:
         place = self._places.get(wanted.where)
         bind, number = wanted.where
         is_taken = wanted.where in self._aliases or (
-            bind == self._ips.wildcard and number in self._own_ports
+            bind == self._ips.wildcard and number in _OWN_PORTS
         )
         if is_taken:
             fits = False

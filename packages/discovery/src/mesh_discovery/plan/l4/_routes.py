@@ -71,9 +71,6 @@ class ConnectionRoutes:
         )
 
 
-NO_ROUTES = ConnectionRoutes()
-
-
 def connection_chains(
     service: Service,
     port: Port,

@@ -3,7 +3,7 @@
 They ask for each resource by name, and lose those that are no longer made.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from mesh_discovery.generate.proxyless._inbound import server_listener
@@ -14,7 +14,7 @@ from mesh_discovery.generate.proxyless._outbound import (
     route_configuration,
 )
 from mesh_discovery.model._model import MeshModel
-from mesh_discovery.model._services import Service
+from mesh_discovery.model._scope import ScopeKey
 from mesh_discovery.plan._envoy_names import parse_outbound_cluster
 from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.plan._proxyless import (
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 class _ClientName(NamedTuple):
     """A listener's name, as the clients of a namespace mean it."""
 
-    namespace: str
+    scope: ScopeKey
     domain: str
     name: str
 
@@ -52,9 +52,9 @@ class _ServerName(NamedTuple):
 
 
 class _ClusterName(NamedTuple):
-    """The name of a cluster, its route and its endpoints, as a namespace sees it."""
+    """The name of a cluster, its route and its endpoints, as the programs of a scope see it."""
 
-    namespace: str
+    scope: ScopeKey
     name: str
 
 
@@ -77,21 +77,23 @@ class ProxylessContext:
     def routes(self, proxy: Proxy, wanted: frozenset[str]) -> Generated:
         """Return the route configurations of these names; one that can't be is left out."""
         return _generated(
-            self._routes.get(_ClusterName(proxy.namespace, name), self._make_route)
+            self._routes.get(_ClusterName(self._scopes.key_of(proxy), name), self._make_route)
             for name in sorted(wanted)
         )
 
     def clusters(self, proxy: Proxy, wanted: frozenset[str]) -> Generated:
         """Return the clusters of these names; one that can't be is left out."""
         return _generated(
-            self._clusters.get(_ClusterName(proxy.namespace, name), self._make_cluster)
+            self._clusters.get(_ClusterName(self._scopes.key_of(proxy), name), self._make_cluster)
             for name in sorted(wanted)
         )
 
     def endpoints(self, proxy: Proxy, wanted: frozenset[str]) -> Generated:
         """Return the load assignments of these clusters; one that can't be is left out."""
         return _generated(
-            self._endpoints.get(_ClusterName(proxy.namespace, name), self._make_load_assignment)
+            self._endpoints.get(
+                _ClusterName(self._scopes.key_of(proxy), name), self._make_load_assignment
+            )
             for name in sorted(wanted)
         )
 
@@ -102,14 +104,14 @@ class ProxylessContext:
             if is_server(name):
                 planned = self._server(_ServerName(proxy, name))
             else:
-                planned = self._client(_ClientName(proxy.namespace, proxy.domain, name))
+                planned = self._client(_ClientName(self._scopes.key_of(proxy), proxy.domain, name))
             if isinstance(planned, NotServed):
                 yield name, planned.reason
 
     def _listener(self, proxy: Proxy, name: str) -> Resource | None:
         if is_server(name):
             return self._server_listeners.get(_ServerName(proxy, name), self._make_server_listener)
-        key = _ClientName(proxy.namespace, proxy.domain, name)
+        key = _ClientName(self._scopes.key_of(proxy), proxy.domain, name)
         return self._client_listeners.get(key, self._make_client_listener)
 
     def _make_client_listener(self, key: _ClientName) -> Resource | None:
@@ -123,9 +125,9 @@ class ProxylessContext:
     def _client(self, key: _ClientName) -> Target | NotServed:
         return plan_client(
             key.name,
-            namespace=key.namespace,
+            scope=self._scopes.get(key.scope),
             domain=key.domain,
-            visible=self._services(key.namespace),
+            model=self._model,
         )
 
     def _server(self, key: _ServerName) -> Server | NotServed:
@@ -147,14 +149,14 @@ class ProxylessContext:
 
     def _target(self, key: _ClusterName) -> Target | None:
         parsed = parse_outbound_cluster(key.name)
-        if parsed is None or parsed.subset:
+        if parsed is None:
             return None
-        service = self._services(key.namespace).get(parsed.host)
-        target = plan_target(service, parsed.port) if service is not None else None
+        scope = self._scopes.get(key.scope)
+        service = scope.services.get(parsed.host)
+        if service is None:
+            return None
+        target = plan_target(service, parsed.port, parsed.subset, scope=scope, model=self._model)
         return target if isinstance(target, Target) else None
-
-    def _services(self, namespace: str) -> Mapping[str, Service]:
-        return self._scopes.visible(namespace)
 
 
 def _generated(resources: Iterable[Resource | None]) -> Generated:

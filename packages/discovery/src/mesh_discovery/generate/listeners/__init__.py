@@ -1,1 +1,0 @@
-"""Listeners, their filter chains and the filters in them."""
