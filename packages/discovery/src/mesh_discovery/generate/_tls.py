@@ -11,24 +11,21 @@ from google.protobuf.message import Message
 from mesh_discovery.generate._messages import (
     base_pb2,
     common_pb2,
-    config_source_pb2,
-    duration,
-    grpc_service_pb2,
     packed,
     raw_buffer_pb2,
-    secret_pb2,
     string_pb2,
     tls_pb2,
     wrappers_pb2,
 )
-from mesh_discovery.plan import _envoy_names as names
+from mesh_discovery.generate._secret_references import (
+    TRUST_BUNDLE,
+    WORKLOAD_CERTIFICATE,
+    agent_secret,
+)
 from mesh_identity import spiffe_prefix
 
 MESH_ALPN = ("istio", "istio-peer-exchange", "istio-http/1.0", "istio-http/1.1", "istio-h2")
 """The ALPN protocols by which mesh proxies, ours and Istio's, offer mutual TLS of the mesh."""
-
-WORKLOAD_CERTIFICATE = "default"
-TRUST_BUNDLE = "ROOTCA"
 
 _CIPHERS = (
     "ECDHE-ECDSA-AES256-GCM-SHA384",
@@ -97,12 +94,12 @@ def _common(
             cipher_suites=cipher_suites,
         ),
         alpn_protocols=alpn,
-        tls_certificate_sds_secret_configs=[_secret(WORKLOAD_CERTIFICATE)],
+        tls_certificate_sds_secret_configs=[agent_secret(WORKLOAD_CERTIFICATE)],
         combined_validation_context=tls_pb2.CommonTlsContext.CombinedCertificateValidationContext(
             default_validation_context=common_pb2.CertificateValidationContext(
                 match_typed_subject_alt_names=matchers
             ),
-            validation_context_sds_secret_config=_secret(TRUST_BUNDLE),
+            validation_context_sds_secret_config=agent_secret(TRUST_BUNDLE),
         ),
     )
 
@@ -110,26 +107,3 @@ def _common(
 def _san(matcher: string_pb2.StringMatcher, *, uri: bool) -> common_pb2.SubjectAltNameMatcher:
     kinds = common_pb2.SubjectAltNameMatcher
     return kinds(san_type=kinds.URI if uri else kinds.DNS, matcher=matcher)
-
-
-def _secret(name: str) -> secret_pb2.SdsSecretConfig:
-    """Make the reference to a secret of the agent's; a listener waits for it."""
-    return secret_pb2.SdsSecretConfig(
-        name=name,
-        sds_config=config_source_pb2.ConfigSource(
-            api_config_source=config_source_pb2.ApiConfigSource(
-                api_type=config_source_pb2.ApiConfigSource.GRPC,
-                transport_api_version=config_source_pb2.ApiVersion.V3,
-                grpc_services=[
-                    grpc_service_pb2.GrpcService(
-                        envoy_grpc=grpc_service_pb2.GrpcService.EnvoyGrpc(
-                            cluster_name=names.SDS_CLUSTER
-                        )
-                    )
-                ],
-                set_node_on_first_message_only=True,
-            ),
-            initial_fetch_timeout=duration(0),
-            resource_api_version=config_source_pb2.ApiVersion.V3,
-        ),
-    )

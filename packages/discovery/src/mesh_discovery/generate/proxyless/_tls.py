@@ -16,7 +16,7 @@ from mesh_discovery.generate._messages import (
     tls_pb2,
     wrappers_pb2,
 )
-from mesh_discovery.generate._tls import TRUST_BUNDLE, WORKLOAD_CERTIFICATE
+from mesh_discovery.generate._secret_references import TRUST_BUNDLE, WORKLOAD_CERTIFICATE
 
 PROVIDER = "default"
 """The name of the provider in the bootstrap file."""
