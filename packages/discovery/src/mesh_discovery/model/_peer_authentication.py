@@ -34,7 +34,7 @@ class PeerPolicies:
     def mode(self, namespace: str, labels: Mapping[str, str], port: int) -> MutualTlsMode:
         """Return the mode of a workload's port, never UNSET."""
         own = self._of_workload(namespace, labels)
-        by_port = own.port_level_mtls.get(str(port)) if own is not None else None
+        by_port = own.by_port.get(str(port)) if own is not None else None
         if by_port is not None and by_port.mode is not MutualTlsMode.UNSET:
             return by_port.mode
         return self.workload_mode(namespace, labels)
@@ -51,7 +51,7 @@ class PeerPolicies:
         own = self._of_workload(namespace, labels)
         if own is None:
             return {}
-        return {int(port): self.mode(namespace, labels, int(port)) for port in own.port_level_mtls}
+        return {int(port): self.mode(namespace, labels, int(port)) for port in own.by_port}
 
     def namespace_mode(self, namespace: str) -> MutualTlsMode:
         """Return the mode of workloads that no policy selects by labels."""

@@ -73,6 +73,15 @@ def label_mistakes(labels: Mapping[str, str], path: FieldPath) -> Iterator[Findi
             yield (*path, key), f'"{value}" is not the value of a label'
 
 
+def selector_mistakes(labels: Mapping[str, str], path: FieldPath) -> Iterator[Finding]:
+    """Yield what is wrong with the labels by which a selector chooses: no value is a pattern."""
+    for key, value in labels.items():
+        if not key:
+            yield (*path, key), "the key of a label is empty"
+        elif "*" in key + value:
+            yield (*path, key), f'"{key}: {value}" has a wildcard; a selector takes exact values'
+
+
 def percent_mistake(value: float) -> str | None:
     """Return what is wrong with a percentage, or None."""
     if not 0 <= value <= 100:

@@ -5,12 +5,13 @@ What it means for a workload is in `model/_peer_authentication`; what Envoys do 
 Source: Istio's API, security/v1.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 
 import msgspec
 
 from mesh_configfile.shapes import Finding
+from mesh_discovery.config.kinds._checks import selector_mistakes
 from mesh_discovery.config.kinds._fields import Labels, SpecFields
 from mesh_discovery.config.kinds._kind import Kind
 from mesh_discovery.config.kinds._metadata import Metadata
@@ -42,15 +43,31 @@ class PeerAuthenticationSpec(SpecFields, frozen=True):
 
     selector: MatchLabels | None = None
     mtls: MutualTls = MutualTls()
-    port_level_mtls: dict[str, MutualTls] = msgspec.field(default_factory=dict)
+    port_level_mtls: dict[str, MutualTls] | None = None
+
+    @property
+    def by_port(self) -> Mapping[str, MutualTls]:
+        """The modes of single ports."""
+        return self.port_level_mtls or {}
 
 
 def _validate(spec: PeerAuthenticationSpec, _metadata: Metadata) -> Iterator[Finding]:
-    for port in spec.port_level_mtls:
+    if spec.selector is not None:
+        yield from selector_mistakes(spec.selector.match_labels, ("selector", "matchLabels"))
+    for port in spec.by_port:
         if not (port.isascii() and port.isdigit() and 1 <= int(port) <= 65535):
             yield ("portLevelMtls", port), "is not a port; expected a number from 1 to 65535"
-    if spec.port_level_mtls and (spec.selector is None or not spec.selector.match_labels):
+    if spec.port_level_mtls is None:
+        return
+    if not spec.port_level_mtls:
+        yield ("portLevelMtls",), "is empty: give the mode of a port, or leave it out"
+    elif spec.selector is None or not spec.selector.match_labels:
         yield ("portLevelMtls",), "needs a selector with matchLabels beside it"
+
+
+def _warn(spec: PeerAuthenticationSpec, _metadata: Metadata) -> Iterator[Finding]:
+    if spec.selector is not None and not spec.selector.match_labels:
+        yield ("selector",), "has no labels: it is for all workloads of the namespace"
 
 
 PEER_AUTHENTICATION = Kind(
@@ -59,4 +76,5 @@ PEER_AUTHENTICATION = Kind(
     versions=("v1", "v1beta1"),
     spec=PeerAuthenticationSpec,
     validate=_validate,
+    warn=_warn,
 )

@@ -2,7 +2,8 @@
 
 from typing import NamedTuple
 
-from mesh_discovery._addresses import is_host, is_host_pattern
+from mesh_discovery._addresses import is_host_pattern
+from mesh_discovery.config.kinds._checks import is_dns_label
 
 
 class ServerHost(NamedTuple):
@@ -29,7 +30,7 @@ def parse_server_host(text: str, namespace: str) -> ServerHost:
 def wrong_host(text: str) -> str | None:
     """Return what is wrong with a host of a server, if anything."""
     namespace, slash, host = text.rpartition("/")
-    if slash and namespace not in ("*", ".") and not (is_host(namespace) and "." not in namespace):
+    if slash and namespace not in ("*", ".") and not is_dns_label(namespace):
         return (
             f'"{namespace}" before the slash is no namespace; write a name, "." for this one or '
             '"*" for all'

@@ -1,0 +1,98 @@
+"""One object for each mistake that users make: each is told with its place and what would be right.
+
+`every_mistake/` has a file a kind. The names of objects say what is wrong; of those that begin with
+`warning-` the object is accepted. `golden/` has what users read; `mesh-discovery check` of the
+directory says the same of the kinds that are served.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mesh_configfile import Document, Problem, read_documents
+from mesh_discovery.config._objects import read_object
+from mesh_discovery.config.kinds._kind import decoded
+from mesh_discovery.config.kinds._metadata import Metadata
+from mesh_discovery.config.kinds._registry import AnyKind, find_kind
+from mesh_discovery.config.kinds.destination_rule._kind import DESTINATION_RULE
+from mesh_discovery.config.kinds.gateway._kind import GATEWAY
+from mesh_discovery.config.kinds.virtual_service._kind import VIRTUAL_SERVICE
+from mesh_testkit import Golden
+
+DIRECTORY = Path(__file__).parent / "every_mistake"
+NOT_SERVED = {each.name: each for each in (DESTINATION_RULE, GATEWAY, VIRTUAL_SERVICE)}
+"""Kinds that are read and have no effect yet."""
+
+
+NOT_TOLD_YET = {
+    "service_entry": {
+        "dynamic-dns-of-one-host",
+        "exported-to-all-and-one",
+        "port-name",
+        "range-by-dns",
+        "round-robin-of-two",
+        "several-hosts-on-tcp",
+        "socket-with-two-ports",
+        "warning-none-with-a-selector",
+        "warning-tcp-without-an-address",
+    },
+    "workload_entry": {"warning-address-missing-in-a-network"},
+}
+
+
+def told(document: Document) -> tuple[list[Problem], list[Problem]]:
+    """Return the mistakes and warnings in a document."""
+    value = document.value
+    assert isinstance(value, dict)
+    kind = value["kind"]
+    assert isinstance(kind, str)
+    if find_kind(str(value["apiVersion"]), kind) is None and kind in NOT_SERVED:
+        return _told_of(document, NOT_SERVED[kind])
+    read = read_object(document)
+    return list(read.problems), list(read.warnings)
+
+
+def _told_of(document: Document, kind: AnyKind) -> tuple[list[Problem], list[Problem]]:
+    value = document.value
+    assert isinstance(value, dict)
+    metadata, _ = decoded(value["metadata"], Metadata, ("metadata",))
+    assert metadata is not None
+    _, mistakes, warnings = kind.read(value.get("spec"), ("spec",), metadata)
+    return (
+        [document.problem(path, message) for path, message in mistakes],
+        [document.problem(path, message) for path, message in warnings],
+    )
+
+
+def documents(file: Path) -> Iterator[tuple[str, Document]]:
+    found, problems = read_documents(file.read_text(), file=file.name)
+    assert not problems
+    for document in found:
+        assert isinstance(document.value, dict)
+        metadata = document.value["metadata"]
+        assert isinstance(metadata, dict)
+        yield str(metadata["name"]), document
+
+
+@pytest.mark.parametrize("file", sorted(DIRECTORY.glob("*.yaml")), ids=lambda file: file.stem)
+def test_each_mistake_is_told_with_its_place_and_remedy(file: Path, golden: Golden) -> None:
+    lines = file.read_text().splitlines()
+    text = ""
+    for name, document in documents(file):
+        if name in NOT_TOLD_YET.get(file.stem, ()):
+            continue
+        mistakes, warnings = told(document)
+        if name.startswith("warning-"):
+            assert (mistakes, bool(warnings)) == ([], True), name
+        else:
+            assert mistakes, name
+        for each in (*mistakes, *warnings):
+            assert each.field.startswith(("spec", "metadata")), each
+            # The line has the field, or is that of the nearest field around it.
+            around = lines[each.line - 1].strip()
+            names = re.split(r"[.\[\]]+", each.field)
+            assert around.startswith("-") or any(name and name in around for name in names), each
+            text += f"{name}\n    {each}\n"
+    golden(f"every_mistake_{file.stem}.txt", text)
