@@ -280,9 +280,9 @@ def test_a_node_that_cannot_be_served_is_told_why(node: str, wanted: str) -> Non
         parse_proxy(Node(id=node))
 
 
-def test_interception_is_refused_and_addresses_are_checked() -> None:
-    with pytest.raises(NotServedError, match="set INTERCEPTION_MODE to NONE"):
-        proxy(INTERCEPTION_MODE="REDIRECT")
+def test_an_unknown_interception_mode_is_refused_and_addresses_are_checked() -> None:
+    with pytest.raises(NotServedError, match="to one of NONE, REDIRECT, TPROXY"):
+        proxy(INTERCEPTION_MODE="SIPHON")
     with pytest.raises(NodeError, match="APP_ADDRESS is 'app', which is not an IP address"):
         proxy(APP_ADDRESS="app")
     assert proxy(INSTANCE_IPS="10.0.0.1, 10.0.0.2,x").addresses == ("10.0.0.1", "10.0.0.2")

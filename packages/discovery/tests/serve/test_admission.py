@@ -107,7 +107,7 @@ async def test_an_unusable_key_set_is_no_fault_of_the_caller() -> None:
     [
         (Node(id="x"), grpc.StatusCode.INVALID_ARGUMENT),
         (
-            Node(id=NODE.id, metadata={"INTERCEPTION_MODE": "TPROXY"}),
+            Node(id=NODE.id, metadata={"INTERCEPTION_MODE": "SIPHON"}),
             grpc.StatusCode.FAILED_PRECONDITION,
         ),
     ],

@@ -39,6 +39,14 @@ def access_logs(mesh: MeshConfigSpec) -> list[accesslog_pb2.AccessLog]:
     return [accesslog_pb2.AccessLog(name=name, typed_config=packed(config))]
 
 
+def refused_connection_logs(mesh: MeshConfigSpec) -> list[accesslog_pb2.AccessLog]:
+    """Return the loggers of a listener itself, for connections that no filter chain takes."""
+    found = access_logs(mesh)
+    for each in found:
+        each.filter.response_flag_filter.flags.append("NR")
+    return found
+
+
 _JSON_FIELDS = {
     "start_time": "%START_TIME%",
     "method": "%REQ(:METHOD)%",

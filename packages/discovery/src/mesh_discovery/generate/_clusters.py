@@ -52,7 +52,7 @@ def outbound_clusters(service: Service, model: MeshModel) -> list[cluster_pb2.Cl
 
 def _outbound(service: Service, port: Port, model: MeshModel) -> cluster_pb2.Cluster:
     name = names.outbound_cluster(service, port)
-    cluster = _cluster(name, _TYPES[service.resolution], model)
+    cluster = new_cluster(name, _TYPES[service.resolution], model)
     match service.resolution:
         case Resolution.STATIC:
             cluster.eds_cluster_config.CopyFrom(
@@ -69,7 +69,9 @@ def _outbound(service: Service, port: Port, model: MeshModel) -> cluster_pb2.Clu
             pass  # not accepted yet
     http2 = port.protocol.is_http2
     if http2:
-        _speak_http2(cluster)
+        speak_http2(cluster)
+    elif port.protocol is Protocol.AUTO:
+        speak_as_clients(cluster)
     if may_use_mutual_tls(service, model):
         cluster.transport_socket_matches.extend(_auto_mutual_tls(service, port, model, http2=http2))
     cluster.metadata.CopyFrom(
@@ -90,7 +92,7 @@ def _outbound(service: Service, port: Port, model: MeshModel) -> cluster_pb2.Clu
 def inbound_cluster(application: Application, model: MeshModel) -> cluster_pb2.Cluster:
     """Make the cluster of the application beside the proxy, in plaintext."""
     name = names.inbound_cluster(application.port)
-    cluster = _cluster(name, _Type.STATIC, model)
+    cluster = new_cluster(name, _Type.STATIC, model)
     cluster.load_assignment.CopyFrom(
         endpoint_pb2.ClusterLoadAssignment(
             cluster_name=name,
@@ -108,25 +110,26 @@ def inbound_cluster(application: Application, model: MeshModel) -> cluster_pb2.C
         )
     )
     if application.protocol.is_http2:
-        _speak_http2(cluster)
+        speak_http2(cluster)
     return cluster
 
 
 def black_hole(model: MeshModel) -> cluster_pb2.Cluster:
     """Make the cluster without endpoints, for requests that must fail."""
-    return _cluster(names.BLACK_HOLE, _Type.STATIC, model)
+    return new_cluster(names.BLACK_HOLE, _Type.STATIC, model)
 
 
 def passthrough(model: MeshModel) -> cluster_pb2.Cluster:
     """Make the cluster of hosts that the mesh does not know."""
-    cluster = _cluster(names.PASSTHROUGH, None, model)
+    cluster = new_cluster(names.PASSTHROUGH, None, model)
     forward_by_host(cluster)
     return cluster
 
 
-def _cluster(
+def new_cluster(
     name: str, kind: "cluster_pb2.Cluster.DiscoveryType.ValueType | None", model: MeshModel
 ) -> cluster_pb2.Cluster:
+    """Make a cluster with what all have; kind: None for one of a type of its own."""
     cluster = cluster_pb2.Cluster(
         name=name,
         # In Envoy's statistics a name ends where the `;` stands, for names have dots in them: the
@@ -153,7 +156,8 @@ def _cluster(
     return cluster
 
 
-def _speak_http2(cluster: cluster_pb2.Cluster) -> None:
+def speak_http2(cluster: cluster_pb2.Cluster) -> None:
+    """Have a cluster speak HTTP/2, whatever clients speak."""
     options = http_protocol_options_pb2.HttpProtocolOptions
     cluster.typed_extension_protocol_options[
         "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
@@ -164,6 +168,25 @@ def _speak_http2(cluster: cluster_pb2.Cluster) -> None:
                     http2_protocol_options=protocol_pb2.Http2ProtocolOptions(
                         max_concurrent_streams=wrappers_pb2.UInt32Value(value=_MAX_HTTP2_STREAMS)
                     )
+                )
+            )
+        )
+    )
+
+
+def speak_as_clients(cluster: cluster_pb2.Cluster) -> None:
+    """Have a cluster speak the version of HTTP in which each request came."""
+    options = http_protocol_options_pb2.HttpProtocolOptions
+    cluster.typed_extension_protocol_options[
+        "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
+    ].CopyFrom(
+        packed(
+            options(
+                use_downstream_protocol_config=options.UseDownstreamHttpConfig(
+                    http_protocol_options=protocol_pb2.Http1ProtocolOptions(),
+                    http2_protocol_options=protocol_pb2.Http2ProtocolOptions(
+                        max_concurrent_streams=wrappers_pb2.UInt32Value(value=_MAX_HTTP2_STREAMS)
+                    ),
                 )
             )
         )

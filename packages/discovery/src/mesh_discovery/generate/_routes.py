@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from mesh_discovery.config.kinds._protocol import Protocol
 from mesh_discovery.config.kinds.mesh_config._spec import TrafficPolicyMode
 from mesh_discovery.generate._messages import (
     duration,
@@ -17,23 +18,49 @@ from mesh_discovery.model._services import Port, Service
 from mesh_discovery.plan import _envoy_names as names
 from mesh_discovery.plan._inbound import InboundPort
 
-__all__ = ["http_proxy_routes", "inbound_routes", "port_routes"]
+__all__ = ["http_proxy_routes", "inbound_routes", "port_routes", "service_routes"]
 
 _RETRY_ON = "connect-failure,refused-stream,unavailable,cancelled,retriable-status-codes"
 _FALSE = wrappers_pb2.BoolValue(value=False)
 
 
 def port_routes(
-    port_number: int, services: Iterable[Service], model: MeshModel, *, proxy_domain: str
+    port_number: int,
+    services: Iterable[Service],
+    model: MeshModel,
+    *,
+    proxy_domain: str,
+    captured: bool = False,
 ) -> route_pb2.RouteConfiguration:
-    """Make the routes of the listener that all HTTP services on one port share."""
+    """Make the routes of the listener that all HTTP services on one port share.
+
+    captured: for a captured proxy, which finds requests on ports of undeclared protocol too.
+    """
     hosts = [
         (service, port, names.virtual_host_domains(service, port, proxy_domain))
         for service in services
         for port in service.ports
-        if port.number == port_number and port.protocol.is_http
+        if port.number == port_number
+        and (port.protocol.is_http or (captured and port.protocol is Protocol.AUTO))
     ]
-    return _outbound(str(port_number), hosts, model)
+    return _outbound(str(port_number), hosts, model, captured=captured)
+
+
+def service_routes(service: Service, port: Port) -> route_pb2.RouteConfiguration:
+    """Make the routes of a port of undeclared protocol at a service's own address."""
+    name = f"{service.host}:{port.number}"
+    return route_pb2.RouteConfiguration(
+        name=name,
+        virtual_hosts=[
+            route_components_pb2.VirtualHost(
+                name=name,
+                domains=["*"],
+                routes=[_to_cluster(names.outbound_cluster(service, port), retry=True)],
+                include_request_attempt_count=True,
+            )
+        ],
+        validate_clusters=_FALSE,
+    )
 
 
 def http_proxy_routes(
@@ -78,7 +105,11 @@ def inbound_routes(port: InboundPort) -> route_pb2.RouteConfiguration:
 
 
 def _outbound(
-    name: str, hosts: Iterable[tuple[Service, Port, tuple[str, ...]]], model: MeshModel
+    name: str,
+    hosts: Iterable[tuple[Service, Port, tuple[str, ...]]],
+    model: MeshModel,
+    *,
+    captured: bool = False,
 ) -> route_pb2.RouteConfiguration:
     taken: set[str] = set()
     virtual_hosts = []
@@ -96,19 +127,21 @@ def _outbound(
                 include_request_attempt_count=True,
             )
         )
-    virtual_hosts.append(_rest(model))
+    virtual_hosts.append(_rest(model, captured=captured))
     return route_pb2.RouteConfiguration(
         name=name, virtual_hosts=virtual_hosts, validate_clusters=_FALSE
     )
 
 
-def _rest(model: MeshModel) -> route_components_pb2.VirtualHost:
+def _rest(model: MeshModel, *, captured: bool) -> route_components_pb2.VirtualHost:
     """Make the virtual host of hosts that the mesh does not know."""
+    onward = _to_cluster(names.PASSTHROUGH, retry=False, name="allow_any")
     if model.mesh_config.outbound_traffic_policy.mode is TrafficPolicyMode.ALLOW_ANY:
         return route_components_pb2.VirtualHost(
             name="allow_any",
             domains=["*"],
-            routes=mark_routes(_to_cluster(names.PASSTHROUGH, retry=False, name="allow_any")),
+            # Where a connection was going, the mesh's own proxies don't come round again.
+            routes=[onward] if captured else mark_routes(onward),
             include_request_attempt_count=True,
         )
     return route_components_pb2.VirtualHost(

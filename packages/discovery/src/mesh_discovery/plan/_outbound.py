@@ -1,12 +1,15 @@
 """Plans the outbound listeners of a proxy, also where services want the same address and port."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from mesh_discovery.config.kinds._protocol import Protocol
 from mesh_discovery.model._services import Port, Service
 from mesh_discovery.plan import _envoy_names as names
 from mesh_discovery.plan._proxy import NO_DNS, Naming
+from mesh_discovery.plan.l4._chains import TcpChain, to_cluster
+from mesh_discovery.plan.l4._routes import NO_ROUTES, ConnectionRoutes, connection_chains
+from mesh_discovery.plan.l4._targets import Targets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +50,8 @@ class OutboundPlan:
 
     listeners: tuple[Outbound, ...]
     conflicts: tuple[Conflict, ...]
+    chains: Mapping[Outbound, tuple[TcpChain, ...]] = field(default_factory=dict)
+    """The chains of TCP listeners that do more than lead to their service's cluster."""
 
 
 def plan_outbound(
@@ -56,16 +61,19 @@ def plan_outbound(
     naming: Naming = NO_DNS,
     http_proxy_port: int | None = None,
     taken: frozenset[tuple[str, int]] = frozenset(),
+    routes: ConnectionRoutes = NO_ROUTES,
+    targets: Targets | None = None,
 ) -> OutboundPlan:
     """Decide which service listens where, the oldest first; `taken` places are not to be had.
 
     HTTP services share one listener a port on `address`. A service of any other protocol has its
     own, on its virtual addresses if it has any. Where names lead to addresses of a service's own,
     HTTP has a listener there too. The result has the TCP listeners first, then HTTP,
-    each in order, then the HTTP proxy.
+    each in order, then the HTTP proxy. routes: of connections; targets: what they lead to.
     """
     owners: dict[tuple[str, int], Outbound] = {}
     conflicts: list[Conflict] = []
+    chains: dict[Outbound, tuple[TcpChain, ...]] = {}
     for service in services:
         for port in service.ports:
             for wanted in wanted_listeners(service, port, address, naming):
@@ -74,6 +82,10 @@ def plan_outbound(
                     conflicts.append(
                         Conflict(bind=wanted.bind, port=wanted.port, host=service.host)
                     )
+                elif isinstance(wanted, TcpOutbound) and targets is not None:
+                    made = connection_chains(service, port, routes=routes, targets=targets)
+                    if made != (TcpChain(target=to_cluster(wanted.cluster)),):
+                        chains[wanted] = made
     listeners = sorted(
         owners.values(), key=lambda each: (isinstance(each, HttpOutbound), each.bind, each.port)
     )
@@ -87,7 +99,7 @@ def plan_outbound(
             listeners.append(
                 HttpOutbound(bind=address, port=http_proxy_port, route=names.HTTP_PROXY_ROUTE)
             )
-    return OutboundPlan(listeners=tuple(listeners), conflicts=tuple(conflicts))
+    return OutboundPlan(listeners=tuple(listeners), conflicts=tuple(conflicts), chains=chains)
 
 
 def wanted_listeners(

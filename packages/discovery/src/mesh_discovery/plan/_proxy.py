@@ -13,7 +13,9 @@ from ipaddress import ip_address
 from typing import NamedTuple
 
 from mesh_discovery._addresses import is_ip
+from mesh_discovery.config.kinds.mesh_config._proxy_config import ProxyConfig
 from mesh_discovery.plan._place import NOWHERE, Place
+from mesh_discovery.plan._proxy_settings import NO_SETTINGS, proxy_settings
 from xds_server import Node
 
 
@@ -72,6 +74,8 @@ class Proxy:
     is_proxyless: bool = False
     """A gRPC program that takes its configuration itself."""
     interception: InterceptionMode = InterceptionMode.NONE
+    settings: ProxyConfig = NO_SETTINGS
+    """Of its own; the rest is as in mesh config (`ProxyConfig.over`)."""
 
     @property
     def is_captured(self) -> bool:
@@ -89,11 +93,9 @@ def parse_proxy(node: Node, *, domain_suffix: str = "cluster.local") -> Proxy:
         raise NodeError(f"node id {node.id!r}: the type is not sidecar or router")
     metadata = node.metadata
     is_proxyless = kind == "sidecar" and _text(metadata, "GENERATOR") == "grpc"
-    mode = _text(metadata, "INTERCEPTION_MODE") or "NONE"
-    if kind == "sidecar" and not is_proxyless and mode != "NONE":
-        raise NotServedError(
-            f"interception mode {mode} is not served here; set INTERCEPTION_MODE to NONE"
-        )
+    interception = InterceptionMode.NONE
+    if kind == "sidecar" and not is_proxyless:
+        interception = _interception(metadata)
     listed = [each.strip() for each in _text(metadata, "INSTANCE_IPS").split(",") if each.strip()]
     addresses = tuple(dict.fromkeys(each for each in listed or [address] if is_ip(each)))
     if not addresses:
@@ -111,13 +113,15 @@ def parse_proxy(node: Node, *, domain_suffix: str = "cluster.local") -> Proxy:
         service_account=_text(metadata, "SERVICE_ACCOUNT"),
         app_address=_address(metadata, "APP_ADDRESS"),
         outbound_address=_address(metadata, "OUTBOUND_BIND_ADDRESS"),
-        naming=_naming(kind, metadata, addresses),
+        naming=_naming(kind, metadata, addresses, interception),
+        interception=interception,
         place=Place(
             locality=f"{node.region}/{node.zone}/{node.sub_zone}".rstrip("/"),
             network=_text(metadata, "NETWORK"),
             cluster=_text(metadata, "CLUSTER_ID"),
         ),
         is_proxyless=is_proxyless,
+        settings=proxy_settings(metadata, node=node.id),
     )
 
 
@@ -128,10 +132,28 @@ def _text(metadata: Mapping[str, object], key: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _naming(kind: str, metadata: Mapping[str, object], addresses: tuple[str, ...]) -> Naming:
+def _interception(metadata: Mapping[str, object]) -> InterceptionMode:
+    mode = _text(metadata, "INTERCEPTION_MODE")
+    try:
+        return InterceptionMode(mode.upper() or "NONE")
+    except ValueError:
+        known = ", ".join(InterceptionMode)
+        raise NotServedError(
+            f"interception mode {mode!r} is not known; set INTERCEPTION_MODE to one of {known}"
+        ) from None
+
+
+def _naming(
+    kind: str,
+    metadata: Mapping[str, object],
+    addresses: tuple[str, ...],
+    interception: InterceptionMode,
+) -> Naming:
     # Agents of gateways ask for names by a setting of their own.
     answers_dns = _flag(metadata, "DNS_CAPTURE" if kind == "sidecar" else "ENABLE_DNS_SERVER")
-    own_listeners = bool(_text(metadata, "OUTBOUND_BIND_ADDRESS"))
+    own_listeners = interception is InterceptionMode.NONE and bool(
+        _text(metadata, "OUTBOUND_BIND_ADDRESS")
+    )
     allocated = (
         answers_dns and not own_listeners and _flag(metadata, "DNS_AUTO_ALLOCATE", default=True)
     )

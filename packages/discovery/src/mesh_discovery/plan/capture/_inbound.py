@@ -27,6 +27,16 @@ class CapturedPort:
     mode: MutualTlsMode
 
     @property
+    def is_grpc(self) -> bool:
+        """Whether calls of gRPC come."""
+        return self.protocol in (Protocol.GRPC, Protocol.GRPC_WEB)
+
+    @property
+    def is_grpc_web(self) -> bool:
+        """Whether calls of gRPC-Web come."""
+        return self.protocol is Protocol.GRPC_WEB
+
+    @property
     def kinds(self) -> tuple[ChainKind, ...]:
         """The chains of the port."""
         return chain_kinds(traffic_of(self.protocol), self.mode)

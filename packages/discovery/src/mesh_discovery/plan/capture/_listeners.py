@@ -17,6 +17,8 @@ class HttpChain(NamedTuple):
 
     route: str
     detected: bool
+    is_grpc_web: bool = False
+    """Whether gRPC-Web is translated, as it is where the oldest service speaks it."""
 
 
 Chain = HttpChain | TcpChain

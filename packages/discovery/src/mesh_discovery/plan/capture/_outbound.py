@@ -20,11 +20,8 @@ from mesh_discovery.plan.l4._chains import TcpTarget
 from mesh_discovery.plan.l4._routes import ConnectionRoutes, connection_chains
 from mesh_discovery.plan.l4._targets import Targets
 
-OUTBOUND_PORT, INBOUND_PORT = 15001, 15006
-"""The ports to which connections are led, as Istio's rules do."""
-
-_OWN_PORTS = frozenset({OUTBOUND_PORT, INBOUND_PORT, 15021, 15090})
-"""Ports of the proxy itself, where no listener can stand for all addresses."""
+_OWN_PORTS = frozenset({15021, 15090})
+"""Ports of health and metrics, which every proxy has."""
 
 Where = tuple[str, int]
 
@@ -58,10 +55,19 @@ class _Wanted(NamedTuple):
 
 
 def plan_captured_outbound(
-    egress: Iterable[Egress], *, ips: IpVersions, rest: TcpTarget, naming: Naming = NO_DNS
+    egress: Iterable[Egress],
+    *,
+    ips: IpVersions,
+    rest: TcpTarget,
+    naming: Naming = NO_DNS,
+    own_ports: tuple[int, ...] = (),
 ) -> CapturedOutbound:
-    """Decide what is listened for; rest: the target of connections that no service takes."""
-    plan = _Plan(ips)
+    """Decide what is listened for.
+
+    rest: the target of connections that no service takes. own_ports: those to which connections
+    are led.
+    """
+    plan = _Plan(ips, _OWN_PORTS.union(own_ports))
     for each in egress:
         for service in each.services:
             for port in service.ports:
@@ -78,8 +84,10 @@ def plan_captured_outbound(
 class _Plan:
     """The places that are taken while services are gone through, the oldest first."""
 
-    def __init__(self, ips: IpVersions) -> None:
+    def __init__(self, ips: IpVersions, own_ports: frozenset[int]) -> None:
+        """own_ports: where no listener can stand for all addresses."""
         self._ips = ips
+        self._own_ports = own_ports
         self._places: dict[Where, Place] = {}
         self._further: dict[Where, tuple[str, ...]] = {}
         self._aliases: set[Where] = set()
@@ -92,7 +100,8 @@ class _Plan:
         if port.number in self._http:
             return
         where = self._ips.wildcard, port.number
-        chain = HttpChain(str(port.number), detected=True)
+        is_grpc_web = port.protocol is Protocol.GRPC_WEB
+        chain = HttpChain(str(port.number), detected=True, is_grpc_web=is_grpc_web)
         further = self._ips.further_wildcards
         if self.add(service, port, _Wanted(where, Kind.AUTO, (chain,), further)):
             self._http.add(port.number)
@@ -102,7 +111,7 @@ class _Plan:
         place = self._places.get(wanted.where)
         bind, number = wanted.where
         is_taken = wanted.where in self._aliases or (
-            bind == self._ips.wildcard and number in _OWN_PORTS
+            bind == self._ips.wildcard and number in self._own_ports
         )
         if is_taken:
             fits = False

@@ -39,7 +39,7 @@ class Place:
         """The chains; that of requests first."""
         detected = self._kind is Kind.AUTO
         return tuple(
-            HttpChain(each.route, detected=detected) if isinstance(each, HttpChain) else each
+            each._replace(detected=detected) if isinstance(each, HttpChain) else each
             for each in sorted(self._chains, key=lambda each: isinstance(each, TcpChain))
         )
 

@@ -71,6 +71,9 @@ class ConnectionRoutes:
         )
 
 
+NO_ROUTES = ConnectionRoutes()
+
+
 def connection_chains(
     service: Service,
     port: Port,

@@ -29,6 +29,10 @@ class Cache(Generic[_K, _V]):
             self._values[key] = make(key)
         return self._values[key]
 
+    def peek(self, key: _K) -> _V | None:
+        """Return the value of a key, if there is one."""
+        return self._values.get(key)
+
     def put(self, key: _K, value: _V) -> None:
         """Keep the value of a key."""
         self.get(key, lambda _: value)

@@ -3,6 +3,11 @@
 from functools import cached_property
 from typing import NamedTuple
 
+from mesh_discovery.generate._captured_clusters import (
+    captured_inbound_cluster,
+    captured_passthrough,
+    inbound_passthrough,
+)
 from mesh_discovery.generate._clusters import (
     black_hole,
     inbound_cluster,
@@ -14,6 +19,7 @@ from mesh_discovery.model._scope import ScopeKey
 from mesh_discovery.plan import _envoy_names as names
 from mesh_discovery.plan._inbound import Application
 from mesh_discovery.plan._place import Place
+from mesh_discovery.plan.capture._inbound import CapturedInbound
 from mesh_discovery.push.context._cache import Cache
 from mesh_discovery.push.context._model_change import ModelChange
 from mesh_discovery.push.context._named import named
@@ -44,6 +50,7 @@ class Clusters:
         self._outbound = Cache[_OfScope, tuple[Resource, ...]](most=MOST_SCOPES)
         self._of_service = Cache[ServiceClusters, tuple[Resource, ...]]()
         self._inbound = Cache[Application, Resource]()
+        self._captured = Cache[CapturedInbound, tuple[Resource, ...]]()
 
     def of(self, shape: ClusterShape) -> Generated:
         """Return all clusters of the proxies of a shape."""
@@ -60,6 +67,11 @@ class Clusters:
             self._outbound.adopt_but(before._outbound, ())
 
     def _make(self, shape: ClusterShape) -> Generated:
+        outbound = self._outbound.get(_OfScope(shape.scope, shape.place), self._make_outbound)
+        if shape.captured is not None:
+            return Generated(
+                resources=(*outbound, *self._captured.get(shape.captured, self._make_captured))
+            )
         # One inbound cluster a port, though several addresses may lead to it.
         by_name = {
             names.inbound_cluster(port.number): port.application for port in reversed(shape.inbound)
@@ -67,12 +79,21 @@ class Clusters:
         inbound = [
             self._inbound.get(each, self._make_inbound) for _, each in sorted(by_name.items())
         ]
-        outbound = self._outbound.get(_OfScope(shape.scope, shape.place), self._make_outbound)
         return Generated(resources=(*outbound, *self._fixed, *inbound))
 
     @cached_property
     def _fixed(self) -> tuple[Resource, ...]:
         return tuple(named(each) for each in (black_hole(self._model), passthrough(self._model)))
+
+    def _make_captured(self, inbound: CapturedInbound) -> tuple[Resource, ...]:
+        ips, model = inbound.ips, self._model
+        made = (
+            black_hole(model),
+            captured_passthrough(model),
+            inbound_passthrough(ips, model),
+            *(captured_inbound_cluster(port, ips, model) for port in inbound.ports),
+        )
+        return tuple(map(named, made))
 
     def _make_inbound(self, application: Application) -> Resource:
         return named(inbound_cluster(application, self._model))

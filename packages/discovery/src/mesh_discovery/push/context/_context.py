@@ -14,6 +14,7 @@ from mesh_discovery.plan._inbound import InboundPlan
 from mesh_discovery.plan._outbound import Conflict, OutboundPlan
 from mesh_discovery.plan._place import NOWHERE, Place
 from mesh_discovery.plan._proxy import Proxy
+from mesh_discovery.push.context._captured_listeners import CapturedListeners
 from mesh_discovery.push.context._clusters import Clusters
 from mesh_discovery.push.context._endpoints import Endpoints
 from mesh_discovery.push.context._listeners import Listeners
@@ -44,6 +45,7 @@ class PushContext:
             model, self._scopes, before._endpoints.cluster_names if before is not None else None
         )
         self._listeners = Listeners(model, self._scopes)
+        self._captured_listeners = CapturedListeners(model, self._scopes)
         self._routes = Routes(model, self._scopes)
         self._name_tables = NameTables(self._scopes, self._listeners)
         self.proxyless = ProxylessContext(model, self._scopes)
@@ -55,6 +57,7 @@ class PushContext:
         self._scopes.adopt(before._scopes, change)
         self._clusters.adopt(before._clusters, change)
         self._endpoints.adopt(before._endpoints, change)
+        self._captured_listeners.adopt(before._captured_listeners, change)
         self._routes.adopt(before._routes, change)
         self._name_tables.adopt(before._name_tables, change)
 
@@ -62,9 +65,10 @@ class PushContext:
 
     def clusters(self, proxy: Proxy) -> Generated:
         """Return all clusters of a proxy."""
-        return self._clusters.of(
-            ClusterShape(self._scopes.key_of(proxy), self._place(proxy), self.inbound(proxy).ports)
-        )
+        captured = self._captured_listeners.inbound(proxy) if proxy.is_captured else None
+        ports = self.inbound(proxy).ports if captured is None else ()
+        shape = ClusterShape(self._scopes.key_of(proxy), self._place(proxy), ports, captured)
+        return self._clusters.of(shape)
 
     def endpoints(self, proxy: Proxy, wanted: frozenset[str]) -> Generated:
         """Return the load assignments of these clusters; an unknown one's is empty."""
@@ -80,6 +84,8 @@ class PushContext:
         """Return all listeners of a proxy."""
         if not proxy.is_sidecar:
             return NOTHING
+        if proxy.is_captured:
+            return self._captured_listeners.of(proxy)
         return self._listeners.of(proxy)
 
     def routes(self, proxy: Proxy, wanted: frozenset[str]) -> Generated:
@@ -117,7 +123,7 @@ class PushContext:
     @property
     def conflicts(self) -> frozenset[Conflict]:
         """The services that found no place to listen, for the proxies served so far."""
-        return self._listeners.conflicts
+        return self._listeners.conflicts | self._captured_listeners.conflicts
 
     def _place(self, proxy: Proxy) -> Place:
         return proxy.place if self.model.uses_places else NOWHERE

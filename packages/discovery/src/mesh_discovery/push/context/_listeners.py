@@ -1,6 +1,6 @@
 """The listeners of sidecars, each made once for all proxies that have it."""
 
-from mesh_discovery.generate._listeners import inbound_listener, outbound_listener
+from mesh_discovery.generate.listeners._bound import inbound_listener, outbound_listener
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.plan._inbound import InboundPlan, InboundPort, plan_inbound
 from mesh_discovery.plan._outbound import Conflict, Outbound, OutboundPlan, plan_outbound

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from mesh_discovery.generate._routes import http_proxy_routes, port_routes
+from mesh_discovery.generate._routes import http_proxy_routes, port_routes, service_routes
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._scope import ScopeKey
 from mesh_discovery.plan import _envoy_names as names
@@ -48,10 +48,24 @@ class Routes:
         return Generated(resources=tuple(each for each in found if each is not None))
 
     def _make_one(self, key: RouteName) -> Resource | None:
-        services = self._scopes.get(key.scope).services.values()
+        scope = self._scopes.get(key.scope)
+        services = scope.services.values()
         name = key.name
         if name == names.HTTP_PROXY_ROUTE:
             return named(http_proxy_routes(services, self._model, proxy_domain=key.domain))
+        host, colon, number = name.rpartition(":")
+        if colon:
+            service = scope.services.get(host) if scope.captured else None
+            port = service.port(int(number)) if service and number.isdecimal() else None
+            return named(service_routes(service, port)) if service and port else None
         if not (name.isascii() and name.isdecimal() and 1 <= int(name[:6]) <= 65535):
             return None
-        return named(port_routes(int(name), services, self._model, proxy_domain=key.domain))
+        return named(
+            port_routes(
+                int(name),
+                services,
+                self._model,
+                proxy_domain=key.domain,
+                captured=scope.captured,
+            )
+        )

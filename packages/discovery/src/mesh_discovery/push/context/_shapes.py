@@ -9,6 +9,8 @@ from mesh_discovery.model._scope import ScopeKey
 from mesh_discovery.plan._inbound import InboundPort
 from mesh_discovery.plan._place import Place
 from mesh_discovery.plan._proxy import Naming
+from mesh_discovery.plan.capture._inbound import CapturedInbound
+from mesh_discovery.plan.capture._listeners import IpVersions
 
 
 class OutboundShape(NamedTuple):
@@ -23,12 +25,33 @@ class OutboundShape(NamedTuple):
     taken: frozenset[tuple[str, int]]
 
 
+class CapturedOutboundShape(NamedTuple):
+    """The part of a captured proxy that its outbound listeners are planned by."""
+
+    scope: ScopeKey
+    ips: IpVersions
+    naming: Naming
+
+
+class CapturedListenerShape(NamedTuple):
+    """The part of a captured proxy that its listeners depend on.
+
+    own: its address, if endpoints there have listeners that are not for it.
+    """
+
+    outbound: CapturedOutboundShape
+    inbound: CapturedInbound
+    own: frozenset[str]
+
+
 class ClusterShape(NamedTuple):
     """The part of a proxy that its clusters depend on."""
 
     scope: ScopeKey
     place: Place
     inbound: tuple[InboundPort, ...]
+    captured: CapturedInbound | None = None
+    """Of a captured proxy, which has no ports of the other sort."""
 
 
 class ListenerShape(NamedTuple):

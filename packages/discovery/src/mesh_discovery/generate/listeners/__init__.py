@@ -1,0 +1,1 @@
+"""Listeners, their filter chains and the filters in them."""

@@ -1,0 +1,136 @@
+"""The listener that all connections to a captured workload come to.
+
+Its chains tell the ports apart, and on each port the mesh's TLS from the application's own.
+"""
+
+from mesh_discovery.generate import _tls as tls
+from mesh_discovery.generate._messages import (
+    duration,
+    listener_components_pb2,
+    listener_pb2,
+    wrappers_pb2,
+)
+from mesh_discovery.generate.listeners._captured_outbound import receiving_listener
+from mesh_discovery.generate.listeners._connection_managers import inbound_manager
+from mesh_discovery.generate.listeners._filters import (
+    Ports,
+    http_inspector,
+    original_destination,
+    original_source,
+    tls_inspector,
+)
+from mesh_discovery.generate.listeners._inbound_routes import captured_routes, passthrough_routes
+from mesh_discovery.generate.listeners._tcp import cluster_proxy
+from mesh_discovery.model._model import MeshModel
+from mesh_discovery.plan import _envoy_names as names
+from mesh_discovery.plan.capture._chain_kinds import (
+    ChainKind,
+    needs_http_inspector,
+    needs_tls_inspector,
+)
+from mesh_discovery.plan.capture._inbound import CapturedInbound, CapturedPort, OtherPort
+
+VIRTUAL_INBOUND = "virtualInbound"
+_Chain = listener_components_pb2.FilterChain
+_Match = listener_components_pb2.FilterChainMatch
+
+
+def virtual_inbound(inbound: CapturedInbound, model: MeshModel) -> listener_pb2.Listener:
+    """Make the listener of a workload."""
+    port = model.mesh_config.proxy_inbound_listen_port
+    listener = receiving_listener(
+        VIRTUAL_INBOUND,
+        inbound.ips,
+        port,
+        model,
+        keeps_source=inbound.keeps_source,
+        is_inbound=True,
+    )
+    listener.filter_chains.append(
+        # A connection to this port itself would come back for ever.
+        _Chain(
+            name="virtualInbound-blackhole",
+            filter_chain_match=_Match(destination_port=wrappers_pb2.UInt32Value(value=port)),
+            filters=[cluster_proxy(names.BLACK_HOLE, model)],
+        )
+    )
+    for other in inbound.others:
+        listener.filter_chains.extend(_other_chain(other, each, model) for each in other.kinds)
+    for own in inbound.ports:
+        listener.filter_chains.extend(_own_chain(own, each, model) for each in own.kinds)
+    listener.listener_filters.append(original_destination())
+    if inbound.keeps_source:
+        listener.listener_filters.append(original_source())
+    listener.listener_filters.extend(_inspectors(inbound))
+    listener.listener_filters_timeout.CopyFrom(
+        duration(model.mesh_config.protocol_detection_timeout)
+    )
+    listener.continue_on_listener_filters_timeout = True
+    return listener
+
+
+def _own_chain(
+    port: CapturedPort, kind: ChainKind, model: MeshModel
+) -> listener_components_pb2.FilterChain:
+    name = names.listener("0.0.0.0", port.number)  # noqa: S104 - a name
+    if kind.is_http:
+        inner = inbound_manager(
+            f"inbound_{name}",
+            captured_routes(port),
+            model,
+            is_http2=port.protocol.is_http2,
+            is_grpc_web=port.is_grpc_web,
+        )
+    else:
+        inner = cluster_proxy(names.inbound_cluster(port.number), model)
+    return _chain(name, port.number, kind, inner, model)
+
+
+def _other_chain(
+    port: OtherPort, kind: ChainKind, model: MeshModel
+) -> listener_components_pb2.FilterChain:
+    if kind.is_http:
+        name = "virtualInbound-catchall-http"
+        inner = inbound_manager("inbound_0.0.0.0_0", passthrough_routes(port.number or 0), model)
+    else:
+        name = VIRTUAL_INBOUND
+        inner = cluster_proxy(names.INBOUND_PASSTHROUGH, model)
+    return _chain(name, port.number, kind, inner, model)
+
+
+def _chain(
+    name: str,
+    port: int | None,
+    kind: ChainKind,
+    inner: listener_components_pb2.Filter,
+    model: MeshModel,
+) -> listener_components_pb2.FilterChain:
+    match = _Match(transport_protocol=kind.transport, application_protocols=kind.alpn)
+    if port is not None:
+        match.destination_port.CopyFrom(wrappers_pb2.UInt32Value(value=port))
+    chain = _Chain(name=name, filter_chain_match=match, filters=[inner])
+    if kind.ends_tls:
+        socket = tls.server_socket(trust_domains=model.trust_domains, http=True)
+        chain.transport_socket.CopyFrom(socket)
+    return chain
+
+
+def _inspectors(inbound: CapturedInbound) -> list[listener_components_pb2.ListenerFilter]:
+    """Return the filters that look at first bytes, each off on the ports that do without it.
+
+    There, a client that waits for the server to speak first is not waited for in vain.
+    """
+    rest, *named = [(each.number, each.kinds) for each in inbound.others]
+    single = [*named, *((each.number, each.kinds) for each in inbound.ports)]
+    found = []
+    for needs, make in (
+        (needs_tls_inspector, tls_inspector),
+        (needs_http_inspector, http_inspector),
+    ):
+        needing = [number for number, kinds in single if number is not None and needs(kinds)]
+        others = [number for number, kinds in single if number is not None and not needs(kinds)]
+        if needs(rest[1]):
+            found.append(make(off=Ports(others)))
+        elif needing:
+            found.append(make(off=Ports(needing, inverted=True)))
+    return found

@@ -1,0 +1,157 @@
+"""Outbound listeners of captured proxies.
+
+Nothing connects to them: the one that all connections come to hands each to the listener of the
+address and port that it was going to, and keeps those for which there is none.
+"""
+
+from mesh_discovery.generate import _access_log as logs
+from mesh_discovery.generate._messages import (
+    address,
+    address_pb2,
+    base_pb2,
+    duration,
+    listener_components_pb2,
+    listener_pb2,
+    wrappers_pb2,
+)
+from mesh_discovery.generate.listeners._connection_managers import captured_outbound_manager
+from mesh_discovery.generate.listeners._filters import http_inspector, tls_inspector
+from mesh_discovery.generate.listeners._tcp import cluster_proxy, tcp_chain, tcp_proxy
+from mesh_discovery.model._model import MeshModel
+from mesh_discovery.plan import _envoy_names as names
+from mesh_discovery.plan.capture._chain_kinds import PLAIN, PLAIN_HTTP
+from mesh_discovery.plan.capture._listeners import CapturedListener, HttpChain, IpVersions
+from mesh_discovery.plan.l4._chains import TcpTarget
+
+VIRTUAL_OUTBOUND = "virtualOutbound"
+_Chain = listener_components_pb2.FilterChain
+_Match = listener_components_pb2.FilterChainMatch
+_TRUE = wrappers_pb2.BoolValue(value=True)
+_FALSE = wrappers_pb2.BoolValue(value=False)
+
+
+def virtual_outbound(
+    ips: IpVersions, rest: TcpTarget, model: MeshModel, *, keeps_source: bool
+) -> listener_pb2.Listener:
+    """Make the listener that all connections of the workload come to.
+
+    rest: the target of those for which there is no other listener. keeps_source: they come with
+    their addresses as they are (TPROXY).
+    """
+    port = model.mesh_config.proxy_listen_port
+    listener = receiving_listener(
+        VIRTUAL_OUTBOUND, ips, port, model, keeps_source=keeps_source, is_inbound=False
+    )
+    listener.use_original_dst.CopyFrom(_TRUE)
+    listener.filter_chains.extend(
+        [
+            # A connection to this port itself would come back for ever.
+            _Chain(
+                name="virtualOutbound-blackhole",
+                filter_chain_match=_Match(destination_port=wrappers_pb2.UInt32Value(value=port)),
+                filters=[cluster_proxy(names.BLACK_HOLE, model)],
+            ),
+            _Chain(name="virtualOutbound-catchall-tcp", filters=[tcp_proxy(rest, model)]),
+        ]
+    )
+    return listener
+
+
+def receiving_listener(
+    name: str,
+    ips: IpVersions,
+    port: int,
+    model: MeshModel,
+    *,
+    keeps_source: bool,
+    is_inbound: bool,
+) -> listener_pb2.Listener:
+    """Make a listener, without chains, that connections are led to."""
+    direction = base_pb2.TrafficDirection
+    listener = listener_pb2.Listener(
+        name=name,
+        address=address(ips.wildcard, port),
+        additional_addresses=_additional(ips.further_wildcards, port),
+        traffic_direction=direction.INBOUND if is_inbound else direction.OUTBOUND,
+        enable_reuse_port=_FALSE,
+        max_connections_to_accept_per_socket_event=wrappers_pb2.UInt32Value(value=1),
+        access_log=logs.refused_connection_logs(model.mesh_config),
+    )
+    if keeps_source:
+        # Not for listeners that are not bound: their sockets are never made.
+        listener.transparent.CopyFrom(_TRUE)
+    return listener
+
+
+def captured_outbound(listener: CapturedListener, model: MeshModel) -> listener_pb2.Listener:
+    """Make the listener of an address and port."""
+    name = names.listener(listener.bind, listener.port) if listener.port else listener.bind
+    where = address(listener.bind, listener.port)
+    if not listener.port:
+        where = address_pb2.Address(pipe=address_pb2.Pipe(path=listener.bind))
+    made = listener_pb2.Listener(
+        name=name,
+        address=where,
+        additional_addresses=_additional(listener.further, listener.port),
+        traffic_direction=base_pb2.TrafficDirection.OUTBOUND,
+        continue_on_listener_filters_timeout=True,
+        access_log=logs.refused_connection_logs(model.mesh_config),
+    )
+    if listener.is_bound:
+        made.enable_reuse_port.CopyFrom(_FALSE)
+        made.max_connections_to_accept_per_socket_event.CopyFrom(wrappers_pb2.UInt32Value(value=1))
+    else:
+        made.bind_to_port.CopyFrom(_FALSE)
+    _add_chains(made, listener, model)
+    timeout = 0.0
+    if any(_needs_sni(each) for each in (*made.filter_chains, made.default_filter_chain)):
+        made.listener_filters.append(tls_inspector())
+    if any(each.filter_chain_match.application_protocols for each in made.filter_chains):
+        made.listener_filters.append(http_inspector())
+        timeout = model.mesh_config.protocol_detection_timeout
+    made.listener_filters_timeout.CopyFrom(duration(timeout))
+    return made
+
+
+def _add_chains(made: listener_pb2.Listener, listener: CapturedListener, model: MeshModel) -> None:
+    for each in listener.chains:
+        chain = (
+            _http_chain(each, f"outbound_{made.name}", model)
+            if isinstance(each, HttpChain)
+            else tcp_chain(each, model)
+        )
+        takes_all = not each.detected if isinstance(each, HttpChain) else each.takes_all
+        if takes_all and len(listener.chains) > 1:
+            made.default_filter_chain.CopyFrom(chain)
+        else:
+            made.filter_chains.append(chain)
+    has_rest = any(
+        not each.detected if isinstance(each, HttpChain) else each.takes_all
+        for each in listener.chains
+    )
+    if not has_rest:
+        made.default_filter_chain.CopyFrom(
+            _Chain(name="PassthroughFilterChain", filters=[tcp_proxy(listener.rest, model)])
+        )
+
+
+def _http_chain(
+    chain: HttpChain, stat_prefix: str, model: MeshModel
+) -> listener_components_pb2.FilterChain:
+    manager = captured_outbound_manager(
+        stat_prefix, chain.route, model, is_grpc_web=chain.is_grpc_web
+    )
+    made = _Chain(filters=[manager])
+    if chain.detected:
+        made.filter_chain_match.CopyFrom(
+            _Match(transport_protocol=PLAIN, application_protocols=PLAIN_HTTP)
+        )
+    return made
+
+
+def _needs_sni(chain: listener_components_pb2.FilterChain) -> bool:
+    return bool(chain.filter_chain_match.server_names)
+
+
+def _additional(addresses: tuple[str, ...], port: int) -> list[listener_pb2.AdditionalAddress]:
+    return [listener_pb2.AdditionalAddress(address=address(each, port)) for each in addresses]

@@ -1,0 +1,101 @@
+"""The filter that takes connections as requests: its settings, with Istio's values.
+
+Captured proxies differ from others in two things: where a connection was going is known, so that
+unknown hosts are not looked up, and servers tell by ALPN that requests come.
+"""
+
+from mesh_discovery.generate._access_log import access_logs
+from mesh_discovery.generate._messages import (
+    duration,
+    from_ads,
+    http_connection_manager_pb2,
+    listener_components_pb2,
+    route_pb2,
+    wrappers_pb2,
+)
+from mesh_discovery.generate._passthrough import lookup_filter
+from mesh_discovery.generate.listeners._filters import (
+    grpc_filters,
+    mesh_alpn,
+    network_filter,
+    route_filters,
+)
+from mesh_discovery.model._model import MeshModel
+
+_TRUE = wrappers_pb2.BoolValue(value=True)
+_FALSE = wrappers_pb2.BoolValue(value=False)
+_Manager = http_connection_manager_pb2.HttpConnectionManager
+HttpFilters = list[http_connection_manager_pb2.HttpFilter]
+
+
+def inbound_manager(
+    stat_prefix: str,
+    routes: route_pb2.RouteConfiguration,
+    model: MeshModel,
+    *,
+    is_http2: bool = False,
+    is_grpc_web: bool = False,
+) -> listener_components_pb2.Filter:
+    """Make the filter of an inbound port, with its routes."""
+    manager = _manager(stat_prefix, model, [*grpc_filters(is_web=is_grpc_web), *route_filters()])
+    manager.server_name = "istio-envoy"
+    manager.route_config.CopyFrom(routes)
+    manager.use_remote_address.CopyFrom(_FALSE)
+    manager.forward_client_cert_details = _Manager.ForwardClientCertDetails.APPEND_FORWARD
+    manager.set_current_client_cert_details.CopyFrom(
+        _Manager.SetCurrentClientCertDetails(subject=_TRUE, dns=True, uri=True)
+    )
+    if is_http2:
+        manager.http2_protocol_options.SetInParent()
+    return _filter(manager)
+
+
+def bound_outbound_manager(
+    stat_prefix: str, route: str, model: MeshModel
+) -> listener_components_pb2.Filter:
+    """Make the filter of an outbound listener that the application connects to by itself."""
+    manager = _manager(stat_prefix, model, [lookup_filter(), *route_filters()])
+    manager.server_header_transformation = _Manager.ServerHeaderTransformation.PASS_THROUGH
+    manager.rds.CopyFrom(_by_name(route))
+    manager.use_remote_address.CopyFrom(_TRUE)
+    # What an application says of a client's certificate is worth nothing to its peers.
+    manager.forward_client_cert_details = _Manager.ForwardClientCertDetails.SANITIZE
+    return _filter(manager)
+
+
+def captured_outbound_manager(
+    stat_prefix: str, route: str, model: MeshModel, *, is_grpc_web: bool = False
+) -> listener_components_pb2.Filter:
+    """Make the filter of an outbound listener of a captured proxy."""
+    filters = [*grpc_filters(is_web=is_grpc_web), mesh_alpn(), *route_filters()]
+    manager = _manager(stat_prefix, model, filters)
+    manager.rds.CopyFrom(_by_name(route))
+    manager.use_remote_address.CopyFrom(_FALSE)
+    manager.forward_client_cert_details = _Manager.ForwardClientCertDetails.SANITIZE
+    return _filter(manager)
+
+
+def _manager(
+    stat_prefix: str, model: MeshModel, filters: HttpFilters
+) -> http_connection_manager_pb2.HttpConnectionManager:
+    return _Manager(
+        stat_prefix=stat_prefix,
+        codec_type=_Manager.CodecType.AUTO,
+        http_filters=filters,
+        upgrade_configs=[_Manager.UpgradeConfig(upgrade_type="websocket")],
+        access_log=access_logs(model.mesh_config),
+        generate_request_id=_TRUE,
+        normalize_path=_TRUE,
+        proxy_100_continue=True,
+        stream_idle_timeout=duration(0),
+    )
+
+
+def _by_name(route: str) -> http_connection_manager_pb2.Rds:
+    return http_connection_manager_pb2.Rds(config_source=from_ads(), route_config_name=route)
+
+
+def _filter(
+    manager: http_connection_manager_pb2.HttpConnectionManager,
+) -> listener_components_pb2.Filter:
+    return network_filter("envoy.filters.network.http_connection_manager", manager)

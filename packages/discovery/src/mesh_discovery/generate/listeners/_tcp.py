@@ -1,0 +1,81 @@
+"""The filter that forwards connections as they are, and the chains that have it."""
+
+from envoy.type.v3 import hash_policy_pb2
+
+from mesh_discovery.generate._access_log import access_logs
+from mesh_discovery.generate._messages import (
+    address_pb2,
+    base_pb2,
+    duration,
+    listener_components_pb2,
+    struct,
+    tcp_proxy_pb2,
+    wrappers_pb2,
+)
+from mesh_discovery.generate.listeners._filters import network_filter
+from mesh_discovery.model._model import MeshModel
+from mesh_discovery.plan.l4._chains import Origin, TcpChain, TcpTarget, to_cluster
+
+
+def tcp_proxy(target: TcpTarget, model: MeshModel) -> listener_components_pb2.Filter:
+    """Make the filter that forwards connections to a target."""
+    proxy = tcp_proxy_pb2.TcpProxy(
+        stat_prefix=target.stat_prefix, access_log=access_logs(model.mesh_config)
+    )
+    if len(target.clusters) == 1:
+        proxy.cluster = target.clusters[0].name
+    else:
+        weighted = tcp_proxy_pb2.TcpProxy.WeightedCluster
+        proxy.weighted_clusters.CopyFrom(
+            weighted(
+                clusters=[
+                    weighted.ClusterWeight(name=each.name, weight=each.weight)
+                    for each in target.clusters
+                ]
+            )
+        )
+    if target.idle_timeout is not None:
+        proxy.idle_timeout.CopyFrom(duration(target.idle_timeout))
+    if target.max_duration is not None:
+        proxy.max_downstream_connection_duration.CopyFrom(duration(target.max_duration))
+    if target.by_source_address:
+        policy = hash_policy_pb2.HashPolicy
+        proxy.hash_policy.append(policy(source_ip=policy.SourceIp()))
+    if target.tunnel is not None:
+        proxy.tunneling_config.hostname = f"{target.tunnel.host}:{target.tunnel.port}"
+        proxy.tunneling_config.use_post = target.tunnel.post
+    return network_filter("envoy.filters.network.tcp_proxy", proxy)
+
+
+def cluster_proxy(cluster: str, model: MeshModel) -> listener_components_pb2.Filter:
+    """Make the filter that forwards connections to one cluster."""
+    return tcp_proxy(to_cluster(cluster), model)
+
+
+def tcp_chain(chain: TcpChain, model: MeshModel) -> listener_components_pb2.FilterChain:
+    """Make a chain with its match."""
+    made = listener_components_pb2.FilterChain(filters=[tcp_proxy(chain.target, model)])
+    if not chain.takes_all:
+        made.filter_chain_match.CopyFrom(
+            listener_components_pb2.FilterChainMatch(
+                server_names=chain.server_names,
+                prefix_ranges=[_prefix_range(each) for each in chain.prefixes],
+            )
+        )
+    if chain.origin is not None:
+        made.metadata.CopyFrom(_stems_from(chain.origin))
+    return made
+
+
+def _prefix_range(network: str) -> address_pb2.CidrRange:
+    address, _, length = network.partition("/")
+    return address_pb2.CidrRange(
+        address_prefix=address, prefix_len=wrappers_pb2.UInt32Value(value=int(length))
+    )
+
+
+def _stems_from(origin: Origin) -> base_pb2.Metadata:
+    path = (
+        f"/apis/networking.istio.io/v1/namespaces/{origin.namespace}/virtual-service/{origin.name}"
+    )
+    return base_pb2.Metadata(filter_metadata={"istio": struct([("config", path)])})

@@ -1,0 +1,151 @@
+"""The Secrets of a mesh that gateways can use, and the names by which Envoys ask for them.
+
+`kubernetes://name` is the certificate in the Secret of that name, in the router's own namespace,
+and `kubernetes://name-cacert` the roots: those of the Secret `name-cacert`, or else of `name`.
+These are Istio's names, and so is `kubernetes-gateway://namespace/name`, by which the Gateway API's
+Gateways name Secrets of namespaces that allow it.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.config.kinds.kubernetes._key_material import wrong_pair, wrong_roots
+from mesh_discovery.config.kinds.kubernetes._secret import SecretFields
+
+OWN = "kubernetes://"
+OF_GATEWAY = "kubernetes-gateway://"
+ROOTS_SUFFIX = "-cacert"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyPair:
+    """A certificate with its key, as a router shows it."""
+
+    chain_pem: bytes = field(repr=False)
+    key_pem: bytes = field(repr=False)
+    staple_der: bytes = field(default=b"", repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roots:
+    """The authorities whose certificates a router accepts of clients."""
+
+    roots_pem: bytes = field(repr=False)
+    revocations_pem: bytes = field(default=b"", repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoSecret:
+    """A name that there is nothing for, and why."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SecretName:
+    """A name that a router asks for, taken apart."""
+
+    namespace: str
+    name: str
+    """Of the Secret, or with `-cacert` after it."""
+    by_gateway: bool = False
+    """Whether the name is one that the Gateway API's Gateways have."""
+
+
+def parse_secret_name(text: str, namespace: str) -> SecretName | None:
+    """Take a name apart that a router of this namespace asks for; None if it is no Secret's."""
+    for prefix in (OWN, OF_GATEWAY):
+        if text.startswith(prefix):
+            given, slash, name = text.removeprefix(prefix).partition("/")
+            if not slash:
+                given, name = namespace, given
+            if not given or not name or "/" in name:
+                return None
+            return SecretName(given, name, by_gateway=prefix == OF_GATEWAY)
+    return None
+
+
+class Secrets:
+    """All Secrets, by namespace and name."""
+
+    def __init__(self, objects: tuple[ConfigObject, ...] = ()) -> None:
+        self._objects = objects
+        self._by_key = {
+            (each.namespace, each.name): each.spec
+            for each in objects
+            if isinstance(each.spec, SecretFields)
+        }
+
+    @classmethod
+    def of(cls, objects: Iterable[ConfigObject], before: "Secrets | None" = None) -> "Secrets":
+        """Return the Secrets of these objects: those before, if they are of the same objects."""
+        objects = tuple(objects)
+        if (
+            before is not None
+            and len(before._objects) == len(objects)
+            and all(old is new for old, new in zip(before._objects, objects, strict=True))
+        ):
+            return before
+        return cls(objects)
+
+    def find(self, name: SecretName) -> KeyPair | Roots | NoSecret:
+        """Return the certificate or the roots that a name means."""
+        if name.name.endswith(ROOTS_SUFFIX):
+            return self._roots(name)
+        secret = self._by_key.get((name.namespace, name.name))
+        if secret is None:
+            return _missing(name.namespace, name.name)
+        pair = secret.pair
+        if pair is None:
+            return NoSecret(
+                reason=f"the Secret {name.namespace}/{name.name} has no tls.crt and tls.key, nor "
+                "cert and key"
+            )
+        chain, key = pair
+        if (wrong := wrong_pair(chain, key)) is not None:
+            what = "key" if wrong[0] else "certificate"
+            return NoSecret(
+                reason=f"the {what} in the Secret {name.namespace}/{name.name} {wrong[1]}"
+            )
+        return KeyPair(chain_pem=chain, key_pem=key, staple_der=secret.staple)
+
+    def differing(self, other: "Secrets") -> frozenset[tuple[str, str]]:
+        """Return namespace and name of the Secrets that two meshes do not have alike."""
+        if self is other:
+            return frozenset()
+        own, others = self._by_key, other._by_key
+        return frozenset(
+            key
+            for key in own.keys() | others.keys()
+            if (old := own.get(key)) is not (new := others.get(key)) and old != new
+        )
+
+    def _roots(self, name: SecretName) -> Roots | NoSecret:
+        plain = name.name.removesuffix(ROOTS_SUFFIX)
+        for each in (name.name, plain):
+            secret = self._by_key.get((name.namespace, each))
+            if secret is None or not secret.roots:
+                continue
+            if (wrong := wrong_roots(secret.roots)) is not None:
+                return NoSecret(reason=f"ca.crt in the Secret {name.namespace}/{each} {wrong}")
+            return Roots(roots_pem=secret.roots, revocations_pem=secret.revocations)
+        if (name.namespace, plain) not in self._by_key:
+            return _missing(name.namespace, name.name)
+        return NoSecret(
+            reason=f"the Secret {name.namespace}/{plain} has no ca.crt, and there is no "
+            f"{name.name} beside it"
+        )
+
+
+def _missing(namespace: str, name: str) -> NoSecret:
+    return NoSecret(reason=f"there is no Secret {name} in the namespace {namespace}")
+
+
+def secrets_of(name: SecretName) -> frozenset[tuple[str, str]]:
+    """Return namespace and name of the Secrets that decide over a name."""
+    plain = name.name.removesuffix(ROOTS_SUFFIX)
+    return frozenset({(name.namespace, name.name), (name.namespace, plain)})
+
+
+NO_SECRETS = Secrets()

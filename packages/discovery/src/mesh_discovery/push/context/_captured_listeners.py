@@ -1,0 +1,140 @@
+"""The listeners of captured sidecars.
+
+The outbound ones are planned for all proxies that know the same, and each is made once for as long
+as it stays what it is: an edit makes those that it touches. One inbound listener serves all proxies
+whose workloads accept the same.
+"""
+
+from collections.abc import Iterator
+
+from mesh_discovery.config.kinds.mesh_config._spec import TrafficPolicyMode
+from mesh_discovery.generate.listeners._captured_inbound import virtual_inbound
+from mesh_discovery.generate.listeners._captured_outbound import (
+    captured_outbound,
+    virtual_outbound,
+)
+from mesh_discovery.model._model import MeshModel
+from mesh_discovery.plan import _envoy_names as names
+from mesh_discovery.plan._outbound import Conflict
+from mesh_discovery.plan._proxy import Proxy
+from mesh_discovery.plan.capture._inbound import CapturedInbound, plan_captured_inbound
+from mesh_discovery.plan.capture._listeners import CapturedListener
+from mesh_discovery.plan.capture._outbound import (
+    CapturedOutbound,
+    Egress,
+    plan_captured_outbound,
+)
+from mesh_discovery.plan.l4._chains import TcpTarget, to_cluster
+from mesh_discovery.plan.l4._routes import NO_ROUTES
+from mesh_discovery.plan.l4._targets import Targets
+from mesh_discovery.push.context._cache import Cache
+from mesh_discovery.push.context._model_change import ModelChange
+from mesh_discovery.push.context._named import named
+from mesh_discovery.push.context._scopes import MOST_SCOPES, Scopes
+from mesh_discovery.push.context._shapes import CapturedListenerShape, CapturedOutboundShape
+from xds_server import Generated, Resource
+
+
+class CapturedListeners:
+    """Plans and makes the listeners of one model's captured sidecars, and keeps them."""
+
+    def __init__(self, model: MeshModel, scopes: Scopes) -> None:
+        self._model = model
+        self._scopes = scopes
+        self._inbound_plans = Cache[Proxy, CapturedInbound]()
+        self._outbound_plans = Cache[CapturedOutboundShape, CapturedOutbound](most=MOST_SCOPES)
+        self._of_shape = Cache[CapturedListenerShape, Generated]()
+        self._of_plan = Cache[CapturedOutboundShape, tuple[Resource, ...]](most=MOST_SCOPES)
+        self._outbound = Cache[CapturedListener, Resource]()
+        self._before: Cache[CapturedListener, Resource] | None = None
+        self._inbound = Cache[CapturedInbound, Resource]()
+
+    def of(self, proxy: Proxy) -> Generated:
+        """Return all listeners of a captured sidecar."""
+        outbound = CapturedOutboundShape(
+            self._scopes.key_of(proxy), self.inbound(proxy).ips, proxy.naming
+        )
+        elsewhere = self._plan(outbound).of_endpoints
+        # Calls of the workload to itself don't come back to it by way of its own listener.
+        own = frozenset(each for each in proxy.addresses[:1] if each in elsewhere)
+        return self._of_shape.get(
+            CapturedListenerShape(outbound, self.inbound(proxy), own), self._make
+        )
+
+    def inbound(self, proxy: Proxy) -> CapturedInbound:
+        """Return what a proxy accepts for its workload."""
+        return self._inbound_plans.get(proxy, self._plan_inbound)
+
+    @property
+    def conflicts(self) -> frozenset[Conflict]:
+        """The services that found no place to be listened for, for the proxies served so far."""
+        return frozenset(each for plan in self._outbound_plans.values() for each in plan.conflicts)
+
+    def adopt(self, before: "CapturedListeners", change: ModelChange) -> None:
+        """Take over the listeners that the change leaves as they are."""
+        if not change.same_settings:
+            return
+        self._before = before._outbound
+        if change.only_endpoints:
+            self._outbound_plans.adopt_but(before._outbound_plans, ())
+            self._of_plan.adopt_but(before._of_plan, ())
+            self._outbound.adopt_but(before._outbound, ())
+
+    def _plan(self, shape: CapturedOutboundShape) -> CapturedOutbound:
+        return self._outbound_plans.get(shape, self._plan_outbound)
+
+    def _plan_inbound(self, proxy: Proxy) -> CapturedInbound:
+        return plan_captured_inbound(proxy, self._model)
+
+    def _plan_outbound(self, shape: CapturedOutboundShape) -> CapturedOutbound:
+        scope = self._scopes.get(shape.scope)
+        targets = Targets(scope.services)
+        mesh = self._model.mesh_config
+        return plan_captured_outbound(
+            (Egress(each.services, NO_ROUTES, targets) for each in scope.egress),
+            ips=shape.ips,
+            rest=self._rest(),
+            naming=shape.naming,
+            own_ports=(mesh.proxy_listen_port, mesh.proxy_inbound_listen_port),
+        )
+
+    def _rest(self) -> TcpTarget:
+        """Return the target of connections to places that the mesh does not know."""
+        mode = self._model.mesh_config.outbound_traffic_policy.mode
+        known_only = mode is TrafficPolicyMode.REGISTRY_ONLY
+        return to_cluster(names.BLACK_HOLE if known_only else names.PASSTHROUGH)
+
+    def _make(self, shape: CapturedListenerShape) -> Generated:
+        inbound = shape.inbound
+        receiving = virtual_outbound(
+            inbound.ips, self._rest(), self._model, keeps_source=inbound.keeps_source
+        )
+        return Generated(
+            resources=(
+                named(receiving),
+                self._inbound.get(inbound, self._make_inbound),
+                *self._of_plan.get(shape.outbound, self._make_of_plan),
+                *self._make_of_endpoints(shape),
+            )
+        )
+
+    def _make_of_plan(self, shape: CapturedOutboundShape) -> tuple[Resource, ...]:
+        return tuple(self._outbound_listener(each) for each in self._plan(shape).listeners)
+
+    def _make_of_endpoints(self, shape: CapturedListenerShape) -> Iterator[Resource]:
+        for address, listeners in self._plan(shape.outbound).of_endpoints.items():
+            if address not in shape.own:
+                for each in listeners:
+                    yield self._outbound_listener(each)
+
+    def _outbound_listener(self, listener: CapturedListener) -> Resource:
+        return self._outbound.get(listener, self._make_outbound)
+
+    def _make_outbound(self, listener: CapturedListener) -> Resource:
+        known = self._before.peek(listener) if self._before is not None else None
+        if known is not None:
+            return known
+        return named(captured_outbound(listener, self._model))
+
+    def _make_inbound(self, inbound: CapturedInbound) -> Resource:
+        return named(virtual_inbound(inbound, self._model))

@@ -1,0 +1,70 @@
+"""The settings of one proxy: its own ProxyConfig over that of the mesh."""
+
+import logging
+
+import pytest
+
+from mesh_discovery.config.kinds.mesh_config._proxy_config import (
+    ClientCertDetails,
+    GatewayTopology,
+    ProxyConfig,
+    ProxyHeaders,
+    ServerHeader,
+)
+from mesh_discovery.plan._proxy import parse_proxy
+from mesh_discovery.plan._proxy_settings import NO_SETTINGS
+from xds_server import JSON, Node
+
+MESH = ProxyConfig(
+    proxy_headers=ProxyHeaders(server=ServerHeader(value="mesh")),
+    gateway_topology=GatewayTopology(num_trusted_proxies=1),
+)
+
+
+def settings(config: JSON) -> ProxyConfig:
+    node = Node(id="sidecar~10.0.0.1~a.b~b.svc.x", metadata={"PROXY_CONFIG": config})
+    return parse_proxy(node).settings
+
+
+def test_a_proxy_without_a_config_has_the_settings_of_the_mesh() -> None:
+    own = parse_proxy(Node(id="sidecar~10.0.0.1~a.b~b.svc.x")).settings
+
+    assert own is NO_SETTINGS
+    assert own.over(MESH) == MESH
+
+
+def test_a_part_of_its_own_replaces_that_of_the_mesh_as_a_whole() -> None:
+    own = settings({"concurrency": 2, "proxyHeaders": {"forwardedClientCert": "SANITIZE"}})
+
+    merged = own.over(MESH)
+
+    assert merged.proxy_headers == ProxyHeaders(forwarded_client_cert=ClientCertDetails.SANITIZE)
+    assert merged.gateway_topology == MESH.gateway_topology
+
+
+def test_a_part_that_can_not_be_read_is_left_out_and_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        own = settings(
+            {
+                "proxyHeaders": {"server": {"value": "50%"}},
+                "gatewayTopology": {"numTrustedProxies": 2, "later": 1},
+                "connectionSettings": {"httpIdleTimeout": "10s"},
+            }
+        )
+
+    assert own.proxy_headers is None
+    assert own.gateway_topology is None
+    assert own.connection_settings is not None
+    assert [record.part for record in caplog.records] == ["proxyHeaders", "gatewayTopology"]  # type: ignore[attr-defined]
+
+
+def test_proxies_of_equal_settings_are_equal_and_have_one_hash() -> None:
+    config: JSON = {
+        "proxyHeaders": {"server": {"value": "a"}},
+        "connectionSettings": {"httpMaxConcurrentStreams": 5},
+    }
+
+    assert settings(config) == settings(config)
+    assert hash(settings(config)) == hash(settings(config))
