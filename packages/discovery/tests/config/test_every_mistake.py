@@ -93,6 +93,8 @@ def test_each_mistake_is_told_with_its_place_and_remedy(file: Path, golden: Gold
             # The line has the field, or is that of the nearest field around it.
             around = lines[each.line - 1].strip()
             names = re.split(r"[.\[\]]+", each.field)
-            assert around.startswith("-") or any(name and name in around for name in names), each
+            assert around.startswith(("-", "''")) or any(
+                name and name in around for name in names
+            ), each
             text += f"{name}\n    {each}\n"
     golden(f"every_mistake_{file.stem}.txt", text)
