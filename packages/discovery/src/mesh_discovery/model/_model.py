@@ -17,12 +17,17 @@ from mesh_discovery.config.kinds._service_entry import ServiceEntrySpec
 from mesh_discovery.config.kinds._workload_entry import WorkloadEntrySpec
 from mesh_discovery.config.kinds.destination_rule._kind import DESTINATION_RULE
 from mesh_discovery.config.kinds.mesh_config._spec import MeshConfigSpec
+from mesh_discovery.config.kinds.virtual_service._kind import VIRTUAL_SERVICE
 from mesh_discovery.model._auto_addresses import Key
 from mesh_discovery.model._destination_rules import DestinationRules
 from mesh_discovery.model._peer_authentication import PeerPolicies, Policy
 from mesh_discovery.model._rule_objects import RuleObjects
 from mesh_discovery.model._service_entries import MadeServices, allocated_addresses
 from mesh_discovery.model._services import Endpoint, Service
+from mesh_discovery.model.virtual_services._virtual_services import (
+    NO_VIRTUAL_SERVICES,
+    VirtualServices,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +46,9 @@ class MeshModel:
     destination_rules: DestinationRules = field(
         default_factory=DestinationRules, compare=False, repr=False
     )
+    virtual_services: VirtualServices = field(
+        default=NO_VIRTUAL_SERVICES, compare=False, repr=False
+    )
     entries: tuple[ConfigObject, ...] = field(default=(), compare=False, repr=False)
     """The ServiceEntries, as they are in the snapshot."""
     workloads: Mapping[str, tuple[ConfigObject, ...]] = field(
@@ -58,7 +66,7 @@ class MeshModel:
     @property
     def labels_looked_at(self) -> frozenset[str]:
         """The keys of the labels of proxies by which rules of the mesh choose."""
-        return self.destination_rules.selector_labels
+        return self.destination_rules.selector_labels | self.virtual_services.source_labels
 
     @property
     def uses_places(self) -> bool:
@@ -126,6 +134,11 @@ def build_model(
             snapshot.of_kind(DESTINATION_RULE),
             root_namespace=snapshot.mesh_config.root_namespace,
             before=before.destination_rules if before is not None else None,
+        ),
+        virtual_services=VirtualServices.of(
+            snapshot.of_kind(VIRTUAL_SERVICE),
+            export_to=snapshot.mesh_config.default_virtual_service_export_to,
+            before=before.virtual_services if before is not None else None,
         ),
         policies=PeerPolicies(
             root_namespace=snapshot.mesh_config.root_namespace,
