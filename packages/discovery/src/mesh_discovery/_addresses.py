@@ -26,6 +26,14 @@ def is_network(text: str) -> bool:
     return "/" in text
 
 
+def plain_address(text: str) -> str:
+    """Spell a range of one address, such as 10.0.0.1/32, as that address."""
+    if "/" not in text or not is_network(text):
+        return text
+    network = ipaddress.ip_network(text)
+    return str(network.network_address) if network.num_addresses == 1 else text
+
+
 def is_host(text: str) -> bool:
     """Tell whether this is a host name without wildcard."""
     if not text or len(text) > MAX_HOST_LENGTH:

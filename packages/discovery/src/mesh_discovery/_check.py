@@ -64,12 +64,12 @@ def check_configuration(
         load = first_reading(loader.load, loader)
     except ConfigError as error:
         return Checked(objects=0, files=0, problems=error.problems, unreachable=(), notes=())
-    model = build_model(load.snapshot, default_trust_domain=trust_domain)
+    model = build_model(load.snapshot, default_trust_domain=trust_domain, domain=domain)
     return Checked(
         objects=len(load.snapshot.objects),
         files=len(load.files),
         problems=load.problems,
-        unreachable=unreachable(load.snapshot, model),
+        unreachable=unreachable(model),
         notes=load.snapshot.notes,
         warnings=load.snapshot.warnings,
         different=_different(model, against, domain) if against is not None else None,

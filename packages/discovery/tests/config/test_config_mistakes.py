@@ -26,11 +26,8 @@ MISTAKES = {
     "not an object": ("- 1\n", "1: expected an object with apiVersion, kind, metadata and spec"),
     "no kind": ("apiVersion: v1\nmetadata: {name: a}\n", "1: the field kind is missing"),
     "unknown kind": (
-        "apiVersion: v1\nkind: Service\nmetadata: {name: a}\n",
-        (
-            '2: kind: unknown kind "Service"; known kinds: MeshConfig, PeerAuthentication, '
-            "ServiceEntry, WorkloadEntry"
-        ),
+        "apiVersion: networking.istio.io/v1\nkind: ServiceEntri\nmetadata: {name: a}\n",
+        '2: kind: unknown kind "ServiceEntri"; known kinds: ',
     ),
     "other version": (
         HEAD.replace("io/v1", "io/v9") + "  hosts: [a.b]\n",

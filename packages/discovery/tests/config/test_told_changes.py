@@ -199,8 +199,8 @@ def test_what_is_told_gives_what_everything_gives(
                 replace(each, auto_addresses=()) for each in alone.services
             ]
             if models and same_reach(models[-1], model):
-                assert unreachable(here.snapshot, model) == found
-            found = unreachable(here.snapshot, model)
+                assert unreachable(model) == found
+            found = unreachable(model)
             models.append(model)
     finally:
         shutil.rmtree(root)

@@ -52,14 +52,44 @@ def test_what_is_reached_is_not_told(told: Check) -> None:
 def test_a_host_of_two_services_is_told_where_it_stands_again(told: Check) -> None:
     assert told(
         a=entry("a", static("web.test", HTTP)),
-        b=entry("b", static("b.test, Web.test", HTTP)),
+        b=entry(
+            "b", static("b.test, Web.test", HTTP, "resolution: DNS, ~endpoints: [{address: c.d}]")
+        ),
     ) == [
         (
-            'b.yaml:5: spec.hosts[1]: "Web.test" is served by ServiceEntry default/a (a.yaml:1), '
-            "which comes first: nothing reaches this one; make it one ServiceEntry, or give it "
-            "another host"
+            'b.yaml:5: spec.hosts[1]: "web.test" is served by ServiceEntry default/a (a.yaml:1) '
+            "with resolution STATIC, which comes first: nothing reaches this one; give both the "
+            "same resolution, or this one another host"
         )
     ]
+
+
+def test_services_of_one_host_that_are_alike_are_one_service(told: Check) -> None:
+    assert not told(a=entry("a", static("web.test", HTTP)), b=entry("b", static("Web.test", HTTP)))
+
+
+def test_a_port_that_only_an_unlike_service_of_the_host_has_is_told(told: Check) -> None:
+    second = static("web.test", HTTP.replace("80", "81"), "resolution: STATIC, ~exportTo: [.]")
+    (problem,) = told(a=entry("a", static("web.test", HTTP)), b=entry("b", second))
+
+    assert problem == (
+        'b.yaml:6: spec.ports[0]: "web.test" is served by ServiceEntry default/a (a.yaml:1), which '
+        "comes first and has no port 81: it gets none from this one, whose labels, "
+        "workloadSelector or exportTo are others"
+    )
+
+
+def test_a_kubernetes_service_comes_before_a_service_entry_of_its_host(told: Check) -> None:
+    service = (
+        "apiVersion: v1\nkind: Service\nmetadata: {name: web, creationTimestamp: '2026-01-02'}\n"
+        "spec: {clusterIP: 10.9.0.1, ports: [{port: 80, name: http}]}\n"
+    )
+    (problem,) = told(a=entry("a", static("web.default.svc.cluster.local", HTTP)), b=service)
+
+    assert problem.startswith(
+        'a.yaml:5: spec.hosts[0]: "web.default.svc.cluster.local" is served by Service default/web '
+        "(b.yaml:1): a Kubernetes service comes before a ServiceEntry of its host"
+    )
 
 
 def test_a_host_of_two_namespaces_is_told_if_a_third_sees_both(told: Check) -> None:

@@ -10,11 +10,8 @@ from functools import cached_property
 from typing import NamedTuple
 from weakref import ref
 
-from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config._snapshot import Snapshot
 from mesh_discovery.config.kinds._peer_authentication import PeerAuthenticationSpec
-from mesh_discovery.config.kinds._service_entry import ServiceEntrySpec
-from mesh_discovery.config.kinds._workload_entry import WorkloadEntrySpec
 from mesh_discovery.config.kinds.destination_rule._kind import DESTINATION_RULE
 from mesh_discovery.config.kinds.mesh_config._spec import MeshConfigSpec
 from mesh_discovery.config.kinds.virtual_service._kind import VIRTUAL_SERVICE
@@ -22,8 +19,8 @@ from mesh_discovery.model._auto_addresses import Key
 from mesh_discovery.model._destination_rules import DestinationRules
 from mesh_discovery.model._peer_authentication import PeerPolicies, Policy
 from mesh_discovery.model._rule_objects import RuleObjects
-from mesh_discovery.model._service_entries import MadeServices, allocated_addresses
 from mesh_discovery.model._services import Endpoint, Service
+from mesh_discovery.model.registry._made_services import MadeServices, made_of
 from mesh_discovery.model.virtual_services._virtual_services import (
     NO_VIRTUAL_SERVICES,
     VirtualServices,
@@ -49,12 +46,6 @@ class MeshModel:
     virtual_services: VirtualServices = field(
         default=NO_VIRTUAL_SERVICES, compare=False, repr=False
     )
-    entries: tuple[ConfigObject, ...] = field(default=(), compare=False, repr=False)
-    """The ServiceEntries, as they are in the snapshot."""
-    workloads: Mapping[str, tuple[ConfigObject, ...]] = field(
-        default_factory=dict, compare=False, repr=False
-    )
-    """The WorkloadEntries by namespace."""
     made: MadeServices = field(default_factory=MadeServices, compare=False, repr=False)
     """The services by the objects that they were made of, for the model that replaces this one."""
 
@@ -94,40 +85,20 @@ def build_model(
     snapshot: Snapshot,
     *,
     default_trust_domain: str = "cluster.local",
+    domain: str = "cluster.local",
     before: MeshModel | None = None,
 ) -> MeshModel:
     """Derive the mesh from a snapshot; mesh config's trustDomain wins over the default.
 
-    before: the model that this one replaces; services keep the addresses allocated for them there.
+    domain: the DNS suffix of Kubernetes services. before: the model that this one replaces;
+        services keep the addresses allocated for them there.
     """
-    entries = tuple(each for each in snapshot.objects if isinstance(each.spec, ServiceEntrySpec))
-    allocated = allocated_addresses(
-        entries,
-        before=before.auto_allocated if before is not None else None,
-        entries_before=before.entries if before is not None else (),
-    )
-    workloads = _workloads(snapshot)
-    made = MadeServices(
-        workloads=workloads,
-        allocated=allocated,
-        export_to=snapshot.mesh_config.default_service_export_to,
-        earlier=before.made if before is not None else None,
-    )
-    services = _edited_services(entries, made, before) if before is not None else None
-    if services is None:
-        services = {}
-        for each in entries:
-            if isinstance(each.spec, ServiceEntrySpec):
-                for service in made.make(each, each.spec):
-                    services.setdefault((service.namespace, service.host), service)
-    made.finished()
+    made = made_of(snapshot, domain=domain, before=before.made if before is not None else None)
     return MeshModel(
         mesh_config=snapshot.mesh_config,
         trust_domain=snapshot.mesh_config.trust_domain or default_trust_domain,
-        services=tuple(services.values()),
-        auto_allocated=allocated,
-        entries=entries,
-        workloads=workloads,
+        services=made.services,
+        auto_allocated=made.inputs.allocated,
         made=made,
         rules=RuleObjects.of(snapshot),
         destination_rules=DestinationRules.of(
@@ -149,30 +120,6 @@ def build_model(
             ),
         ),
     )
-
-
-def _edited_services(
-    entries: tuple[ConfigObject, ...], made: MadeServices, before: MeshModel
-) -> dict[Key, Service] | None:
-    """Return the services after edits that leave all hosts and their order; None after others."""
-    edited = made.take_over(before.entries, entries)
-    if edited is None:
-        return None
-    services = dict(before.by_key)
-    for former, new in edited:
-        for was, service in zip(former, new, strict=True):
-            key = service.namespace, service.host
-            if services[key] is was:  # and not that of an older object with this host
-                services[key] = service
-    return services
-
-
-def _workloads(snapshot: Snapshot) -> Mapping[str, tuple[ConfigObject, ...]]:
-    found: dict[str, list[ConfigObject]] = {}
-    for each in snapshot.objects:
-        if isinstance(each.spec, WorkloadEntrySpec):
-            found.setdefault(each.namespace, []).append(each)
-    return {namespace: tuple(workloads) for namespace, workloads in found.items()}
 
 
 class ChangedServices(NamedTuple):

@@ -61,6 +61,9 @@ class Endpoint:
     """Its own name below that of its service, if it has one."""
     has_named_ports_only: bool = False
     """Whether it serves no ports but those that `ports` names."""
+    is_pod: bool = False
+    is_grpc_program: bool = False
+    """Whether its pod says that it has no Envoy."""
 
     def serves(self, port: Port) -> bool:
         """Tell whether it serves the service's port."""
@@ -74,20 +77,25 @@ class Endpoint:
         return port.target
 
     @property
+    def has_ip(self) -> bool:
+        """Whether its address is one of IP."""
+        return is_ip(self.address)
+
+    @property
     def speaks_mutual_tls(self) -> bool:
         """Whether the endpoint has a mesh proxy, by Istio's rule."""
         for key, value in self.labels:
             if key == "security.istio.io/tlsMode":
                 return value == "istio"
-        return bool(self.service_account)
+        return bool(self.service_account) and not self.is_pod
 
     @property
     def is_proxyless(self) -> bool:
         """Whether the endpoint is a gRPC server without an Envoy, by the name of Istio's template.
 
-        In Istio the template is named by an annotation of the pod; here it is a label.
+        In Istio the template is named by an annotation of the pod; here by a label, too.
         """
-        return ("inject.istio.io/templates", "grpc-agent") in self.labels
+        return self.is_grpc_program or ("inject.istio.io/templates", "grpc-agent") in self.labels
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,8 +118,12 @@ class Service:
     registry: Registry = Registry.EXTERNAL
     labels: Labels = ()
     """Those of the configuration object."""
+    selector: Labels = ()
+    """The labels of the workloads that serve it, if they are chosen by labels."""
     accounts: tuple[str, ...] = ()
     """Service accounts of its namespace that serve it, beside those of the endpoints."""
+    external_name: str = ""
+    """The host that an ExternalName service leads to."""
     aliases: tuple[tuple[str, str], ...] = ()
     """Namespace and host of the ExternalName services that lead here."""
     is_node_local: bool = False
@@ -205,6 +217,8 @@ class Service:
             self.subject_alt_names,
             self.registry,
             self.labels,
+            self.selector,
+            self.external_name,
             self.service_accounts,
             self.aliases,
             self.is_node_local,

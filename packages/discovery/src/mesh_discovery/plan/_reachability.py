@@ -12,37 +12,39 @@ import msgspec
 from mesh_configfile import FieldPath, Problem
 from mesh_discovery._addresses import is_ip
 from mesh_discovery.config._objects import ConfigObject
-from mesh_discovery.config._snapshot import Snapshot
 from mesh_discovery.config.kinds._protocol import Protocol
 from mesh_discovery.config.kinds._service_entry import Resolution, ServiceEntrySpec
+from mesh_discovery.config.kinds.kubernetes._service import KubernetesServiceSpec
 from mesh_discovery.model._model import MeshModel, changed_services
-from mesh_discovery.model._services import Service
+from mesh_discovery.model._services import Registry, Service
 from mesh_discovery.plan._outbound import Conflict, Outbound, wanted_listeners
 
 _ANY = ""
 """Stands for the outbound address of a proxy, whichever it is."""
 
 
-def unreachable(snapshot: Snapshot, model: MeshModel) -> tuple[Problem, ...]:
+def unreachable(model: MeshModel) -> tuple[Problem, ...]:
     """Return a problem for every service, host and port that can't be reached."""
-    items = {
-        (each.namespace, each.name): each
-        for each in snapshot.objects
-        if isinstance(each.spec, ServiceEntrySpec)
-    }
+    sources = model.made.sources
+    items = {(_registry(each), each.namespace, each.name): each for each in sources}
     services = [
-        _Placed(service=service, item=items[service.namespace, service.name])
+        _Placed(service=service, item=items[service.registry, service.namespace, service.name])
         for service in model.services
     ]
     found = [
-        *_hosts_served_twice(snapshot),
+        *_hosts_served_twice(model),
         *_hosts_of_several_namespaces(services),
         *_ports_taken(services, model.mesh_config.proxy_http_port),
         *_addresses_of_one_machine(services, model),
     ]
-    for each in items.values():
+    for each in sources:
         found += _without_interception(each)
     return tuple(sorted(set(found)))
+
+
+def _registry(item: ConfigObject) -> Registry:
+    is_kubernetes = isinstance(item.spec, KubernetesServiceSpec)
+    return Registry.KUBERNETES if is_kubernetes else Registry.EXTERNAL
 
 
 def same_reach(old: MeshModel, new: MeshModel) -> bool:
@@ -51,7 +53,7 @@ def same_reach(old: MeshModel, new: MeshModel) -> bool:
     Costs what differs, not what the mesh has.
     """
     return (
-        _same_but_for_endpoints(old.entries, new.entries)
+        _same_but_for_endpoints(old.made.sources, new.made.sources)
         and old.mesh_config.proxy_http_port == new.mesh_config.proxy_http_port
         and old.mesh_config.default_service_export_to == new.mesh_config.default_service_export_to
         and _same_loopback_workloads(old, new)
@@ -91,8 +93,14 @@ class _Placed:
     @property
     def host_path(self) -> FieldPath:
         spec = self.item.spec
-        hosts = [each.lower() for each in spec.hosts] if isinstance(spec, ServiceEntrySpec) else []
-        return "spec", "hosts", hosts.index(self.service.host)
+        if not isinstance(spec, ServiceEntrySpec):
+            return "metadata", "name"
+        return "spec", "hosts", [each.lower() for each in spec.hosts].index(self.service.host)
+
+    def port_path(self, number: int) -> FieldPath:
+        """Return the place of a port; one that came from another object has that of them all."""
+        numbers = _port_numbers(self.item)
+        return ("spec", "ports", numbers.index(number)) if number in numbers else ("spec", "ports")
 
     def __str__(self) -> str:
         return _named(self.item)
@@ -102,18 +110,52 @@ def _named(item: ConfigObject) -> str:
     return f"{item.kind} {item.namespace}/{item.name} ({item.file}:{item.line})"
 
 
-def _hosts_served_twice(snapshot: Snapshot) -> Iterator[Problem]:
-    first: dict[tuple[str, str], ConfigObject] = {}
-    for each in snapshot.objects:
-        if not isinstance(each.spec, ServiceEntrySpec):
-            continue
-        for index, host in enumerate(each.spec.hosts):
-            known = first.setdefault((each.namespace, host.lower()), each)
-            if known is not each:
-                yield each.problem(
-                    ("spec", "hosts", index),
-                    f'"{host}" is served by {_named(known)}, which comes first: nothing reaches '
-                    "this one; make it one ServiceEntry, or give it another host",
+def _port_numbers(item: ConfigObject) -> list[int]:
+    match item.spec:
+        case ServiceEntrySpec(ports=ports):
+            return [each.number for each in ports]
+        case KubernetesServiceSpec(ports=kubernetes_ports):
+            return [each.port for each in kubernetes_ports or ()]
+        case _:
+            return []
+
+
+def _hosts_served_twice(model: MeshModel) -> Iterator[Problem]:
+    """Find ServiceEntries of which a host is another object's service, and not united with it."""
+    items = {(_registry(each), each.namespace, each.name): each for each in model.made.sources}
+    for key, services in model.made.combined.several.items():
+        served = model.by_key.get(key)
+        for each in services:
+            item = items[each.registry, each.namespace, each.name]
+            if served is None or (each.registry, each.name) == (served.registry, served.name):
+                continue
+            yield from _not_united(_Placed(service=each, item=item), served, items)
+
+
+def _not_united(
+    placed: _Placed, served: Service, items: Mapping[tuple[Registry, str, str], ConfigObject]
+) -> Iterator[Problem]:
+    first = _named(items[served.registry, served.namespace, served.name])
+    host = f'"{placed.service.host}" is served by {first}'
+    if served.registry is not placed.service.registry:
+        yield placed.item.problem(
+            placed.host_path,
+            f"{host}: a Kubernetes service comes before a ServiceEntry of its host, and nothing "
+            "reaches this one; give it another host",
+        )
+    elif served.resolution is not placed.service.resolution:
+        yield placed.item.problem(
+            placed.host_path,
+            f"{host} with resolution {served.resolution}, which comes first: nothing reaches this "
+            "one; give both the same resolution, or this one another host",
+        )
+    else:
+        for port in placed.service.ports:
+            if served.port(port.number) is None:
+                yield placed.item.problem(
+                    placed.port_path(port.number),
+                    f"{host}, which comes first and has no port {port.number}: it gets none from "
+                    "this one, whose labels, workloadSelector or exportTo are others",
                 )
 
 
@@ -152,8 +194,8 @@ def _exported_to(service: Service) -> set[str]:
 def _ports_taken(services: list[_Placed], http_proxy_port: int | None) -> Iterator[Problem]:
     places: dict[tuple[str, int], _Place] = {}
     for each in services:
-        for index, port in enumerate(each.service.ports):
-            path = ("spec", "ports", index)
+        for port in () if each.service.is_headless else each.service.ports:
+            path = each.port_path(port.number)
             for wanted in wanted_listeners(each.service, port, _ANY):
                 place = (wanted.bind, wanted.port)
                 if place == (_ANY, http_proxy_port):
@@ -261,21 +303,20 @@ def _without_interception(item: ConfigObject) -> Iterator[Problem]:
             )
 
 
-def places_taken(conflicts: Iterable[Conflict], snapshot: Snapshot) -> Iterator[Problem]:
+def places_taken(conflicts: Iterable[Conflict], model: MeshModel) -> Iterator[Problem]:
     """Yield a problem for each service that found no place to listen at a connected proxy."""
+    items = {(_registry(each), each.namespace, each.name): each for each in model.made.sources}
     by_host = {
-        host.lower(): each
-        for each in reversed(snapshot.objects)
-        if isinstance(each.spec, ServiceEntrySpec)
-        for host in each.spec.hosts
+        each.host: items[each.registry, each.namespace, each.name]
+        for each in reversed(model.services)
     }
     for each in conflicts:
         item = by_host.get(each.host)
-        if item is None or not isinstance(item.spec, ServiceEntrySpec):
+        if item is None:
             message = f"{each.bind}:{each.port} is taken at a proxy: {each.host} can't listen there"
             yield Problem(file="", line=1, message=message)
             continue
-        numbers = [port.number for port in item.spec.ports]
+        numbers = _port_numbers(item)
         yield item.problem(
             ("spec", "ports", numbers.index(each.port)) if each.port in numbers else ("spec",),
             f"{each.bind}:{each.port} is taken at a proxy, by what its own workload listens on or "

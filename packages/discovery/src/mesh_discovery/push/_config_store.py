@@ -21,12 +21,18 @@ log = logging.getLogger(__name__)
 class ConfigStore:
     """Serves what is good of each load, and notifies the xDS server of what changed."""
 
-    def __init__(self, first: Load, *, metrics: Metrics, trust_domain: str) -> None:
-        """Serve a first load; raises `ConfigError` if anything in it is wrong."""
+    def __init__(
+        self, first: Load, *, metrics: Metrics, trust_domain: str, domain: str = "cluster.local"
+    ) -> None:
+        """Serve a first load; raises `ConfigError` if anything in it is wrong.
+
+        trust_domain: unless the mesh config says another. domain: the suffix of hosts of the mesh.
+        """
         if first.wrong:
             raise ConfigError(first.problems)
         self._metrics = metrics
         self._default_trust_domain = trust_domain
+        self._domain = domain
         self.snapshot = first.snapshot
         self.wrong: tuple[WrongFile, ...] = ()
         """Files that are not served as they are."""
@@ -109,7 +115,10 @@ class ConfigStore:
 
     def _model(self, before: MeshModel | None) -> MeshModel:
         model = build_model(
-            self.snapshot, default_trust_domain=self._default_trust_domain, before=before
+            self.snapshot,
+            default_trust_domain=self._default_trust_domain,
+            domain=self._domain,
+            before=before,
         )
         self._metrics.services.set(len(model.services))
         return model
@@ -120,11 +129,11 @@ class ConfigStore:
         Call it after `apply`, in a thread: in a large mesh no push should wait for it.
         It does nothing if only endpoints changed, other than on addresses of this machine.
         """
-        snapshot, model = self.snapshot, self.served.pending
+        model = self.served.pending
         before, self._judged = self._judged, model
         if before is not None and (before is model or same_reach(before, model)):
             return
-        found = unreachable(snapshot, model)
+        found = unreachable(model)
         for problem in found:
             if problem not in self.unreachable:
                 log.warning("configuration that can't be reached", extra={"what": str(problem)})

@@ -88,7 +88,9 @@ async def read_configuration(config: DiscoveryConfig, *, metrics: Metrics) -> Re
         allow_unsupported=config.allow_unsupported,
     )
     first = await _first(loader.load, loader)
-    store = ConfigStore(first, metrics=metrics, trust_domain=config.trust_domain)
+    store = ConfigStore(
+        first, metrics=metrics, trust_domain=config.trust_domain, domain=config.domain
+    )
     return ReadConfiguration(store=store, loader=loader, first=first, metrics=metrics)
 
 

@@ -121,7 +121,7 @@ class DebugPages:
     def _taken(self) -> list[Problem]:
         """Return the places taken at some proxy, without those that are listed as unreachable."""
         told = {(each.file, each.line, each.field) for each in self._store.unreachable}
-        found = set(places_taken(self._served.current.conflicts, self._store.snapshot))
+        found = set(places_taken(self._served.current.conflicts, self._served.current.model))
         return sorted(each for each in found if (each.file, each.line, each.field) not in told)
 
     def _not_served(self, client: ClientStatus) -> list[NotServedStatus]:

@@ -7,6 +7,11 @@ from mesh_discovery.config.kinds._kind import Kind
 from mesh_discovery.config.kinds._peer_authentication import PEER_AUTHENTICATION
 from mesh_discovery.config.kinds._service_entry import SERVICE_ENTRY
 from mesh_discovery.config.kinds._workload_entry import WORKLOAD_ENTRY
+from mesh_discovery.config.kinds.kubernetes._cluster_objects import NAMESPACE, NODE
+from mesh_discovery.config.kinds.kubernetes._endpoint_slice import ENDPOINT_SLICE
+from mesh_discovery.config.kinds.kubernetes._endpoints import ENDPOINTS
+from mesh_discovery.config.kinds.kubernetes._pod import POD
+from mesh_discovery.config.kinds.kubernetes._service import KUBERNETES_SERVICE
 from mesh_discovery.config.kinds.mesh_config._kind import MESH_CONFIG
 
 AnyKind: TypeAlias = Kind[Any]
@@ -17,6 +22,12 @@ _ALL: tuple[AnyKind, ...] = (
     PEER_AUTHENTICATION,
     SERVICE_ENTRY,
     WORKLOAD_ENTRY,
+    ENDPOINTS,
+    ENDPOINT_SLICE,
+    KUBERNETES_SERVICE,
+    NAMESPACE,
+    NODE,
+    POD,
 )
 KINDS: Mapping[tuple[str, str], AnyKind] = {(kind.group, kind.name): kind for kind in _ALL}
 KIND_NAMES = tuple(sorted({kind.name for kind in _ALL}))

@@ -13,6 +13,7 @@ from mesh_discovery._addresses import is_host, is_ip, socket_path
 from mesh_discovery.config.kinds._fields import Labels, PortNumber, SpecFields
 from mesh_discovery.config.kinds._kind import Kind
 from mesh_discovery.config.kinds._metadata import Metadata
+from mesh_discovery.config.kinds.kubernetes._kubernetes_fields import KubernetesFields
 from mesh_identity import InvalidSpiffeId, checked_segment
 
 
@@ -26,6 +27,19 @@ class WorkloadEntrySpec(SpecFields, frozen=True):
     locality: str = ""
     weight: Annotated[int, msgspec.Meta(ge=0, le=4294967295)] = 0
     service_account: str = ""
+
+
+class WorkloadCondition(KubernetesFields, frozen=True):
+    """Something that holds of a workload, or does not."""
+
+    type: str = ""
+    status: str = ""
+
+
+class WorkloadEntryStatus(KubernetesFields, frozen=True):
+    """The status of a workload, as a control plane has written it."""
+
+    conditions: tuple[WorkloadCondition, ...] | None = None
 
 
 def validate_workload_entry(spec: WorkloadEntrySpec) -> Iterator[Finding]:
@@ -62,5 +76,6 @@ WORKLOAD_ENTRY = Kind(
     group="networking.istio.io",
     versions=("v1", "v1beta1", "v1alpha3"),
     spec=WorkloadEntrySpec,
+    status=WorkloadEntryStatus,
     validate=_validate,
 )

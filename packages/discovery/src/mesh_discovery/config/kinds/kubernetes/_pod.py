@@ -87,7 +87,9 @@ class PodStatus(KubernetesFields, frozen=True):
 
     @property
     def is_ready(self) -> bool:
-        """Whether the pod runs and is ready."""
+        """Whether the pod runs and is ready, as one is that says nothing of it."""
+        if not self.phase and self.conditions is None:
+            return True
         return self.phase == "Running" and any(
             each.type == "Ready" and each.status == "True" for each in self.conditions or ()
         )

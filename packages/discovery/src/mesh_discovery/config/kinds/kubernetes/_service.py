@@ -54,6 +54,13 @@ class TransportProtocol(StrEnum):
     SCTP = "SCTP"
 
 
+class IpFamily(StrEnum):
+    """A version of IP."""
+
+    IPV4 = "IPv4"
+    IPV6 = "IPv6"
+
+
 class KubernetesPort(KubernetesFields, frozen=True):
     """A port of a service."""
 
@@ -71,6 +78,7 @@ class KubernetesServiceSpec(KubernetesFields, frozen=True):
     type: ServiceType = ServiceType.CLUSTER_IP
     cluster_ip: str = msgspec.field(default="", name="clusterIP")
     cluster_ips: tuple[str, ...] = msgspec.field(default=(), name="clusterIPs")
+    ip_families: tuple[IpFamily, ...] = ()
     ports: tuple[KubernetesPort, ...] | None = None
     selector: Labels | None = None
     external_name: str = ""
@@ -90,6 +98,14 @@ class KubernetesServiceSpec(KubernetesFields, frozen=True):
             return ()
         given = (self.cluster_ip, *self.cluster_ips)
         return tuple(dict.fromkeys(each for each in given if each))
+
+    @property
+    def first_family(self) -> IpFamily:
+        """The version of IP that clients use, if they have the choice."""
+        if self.ip_families:
+            return self.ip_families[0]
+        is_ipv6 = any(":" in each for each in self.addresses[:1])
+        return IpFamily.IPV6 if is_ipv6 else IpFamily.IPV4
 
 
 class Ingress(KubernetesFields, frozen=True):

@@ -1,0 +1,1 @@
+"""Services and endpoints of the objects of a Kubernetes cluster."""

@@ -1,0 +1,98 @@
+"""The objects of a cluster that endpoints of its services come from, found by service and pod."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.config.kinds.kubernetes._endpoint_slice import (
+    SERVICE_NAME_LABEL,
+    EndpointSliceFields,
+    TargetReference,
+)
+from mesh_discovery.config.kinds.kubernetes._endpoints import EndpointsFields
+from mesh_discovery.model.registry._object_changes import changed_objects
+
+Name = tuple[str, str]
+"""Namespace and name."""
+
+
+@dataclass(frozen=True)
+class ByService:
+    """EndpointSlices or Endpoints by the service that they belong to."""
+
+    objects: tuple[ConfigObject, ...] = ()
+    by_service: Mapping[Name, tuple[ConfigObject, ...]] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, objects: tuple[ConfigObject, ...], *, before: "ByService") -> "ByService":
+        """Sort objects by service; those of services without a change are taken over."""
+        gone, come = changed_objects(before.objects, objects)
+        if not gone and not come:
+            return before
+        touched = {service_of(each) for each in (*gone, *come)}
+        found = dict(before.by_service)
+        for each in touched:
+            found.pop(each, None)
+        return cls(
+            objects, found | _by_service(each for each in objects if service_of(each) in touched)
+        )
+
+    def get(self, service: Name) -> tuple[ConfigObject, ...]:
+        """Return the objects of a service."""
+        return self.by_service.get(service, ())
+
+
+def service_of(item: ConfigObject) -> Name:
+    """Return the service that a slice names, or that Endpoints have the name of."""
+    if not isinstance(item.spec, EndpointSliceFields):
+        return item.namespace, item.name
+    name = next((value for key, value in item.labels if key == SERVICE_NAME_LABEL), "")
+    return item.namespace, name
+
+
+def _by_service(objects: Iterable[ConfigObject]) -> dict[Name, tuple[ConfigObject, ...]]:
+    found: dict[Name, list[ConfigObject]] = {}
+    for each in objects:
+        found.setdefault(service_of(each), []).append(each)
+    return {name: tuple(sorted(items, key=lambda each: each.name)) for name, items in found.items()}
+
+
+@dataclass(frozen=True)
+class Pods:
+    """Pods by namespace and name."""
+
+    objects: tuple[ConfigObject, ...] = ()
+    by_name: Mapping[Name, ConfigObject] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, objects: tuple[ConfigObject, ...], *, before: "Pods") -> "Pods":
+        """Sort pods by name."""
+        gone, come = changed_objects(before.objects, objects)
+        if not gone and not come:
+            return before
+        return cls(objects, {(each.namespace, each.name): each for each in objects})
+
+    def target(self, reference: TargetReference | None, namespace: str) -> ConfigObject | None:
+        """Return the pod that an endpoint says to be."""
+        if reference is None or reference.kind != "Pod":
+            return None
+        return self.by_name.get((reference.namespace or namespace, reference.name))
+
+
+def targets(items: Sequence[ConfigObject]) -> Iterator[Name]:
+    """Yield the names of the pods that the endpoints in slices or Endpoints say to be."""
+    for item in items:
+        match item.spec:
+            case EndpointSliceFields(endpoints=endpoints):
+                references = [each.target_ref for each in endpoints or ()]
+            case EndpointsFields(subsets=subsets):
+                references = [
+                    address.target_ref
+                    for subset in subsets or ()
+                    for address in (*(subset.addresses or ()), *(subset.not_ready_addresses or ()))
+                ]
+            case _:
+                references = []
+        for each in references:
+            if each is not None and each.kind == "Pod":
+                yield each.namespace or item.namespace, each.name

@@ -1,0 +1,81 @@
+"""The objects of a snapshot that services are made of, sorted by how they are looked for."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.config._snapshot import Snapshot
+from mesh_discovery.config.kinds._service_entry import SERVICE_ENTRY, ServiceEntrySpec
+from mesh_discovery.config.kinds._workload_entry import WORKLOAD_ENTRY
+from mesh_discovery.config.kinds.kubernetes._cluster_objects import NAMESPACE, NODE
+from mesh_discovery.config.kinds.kubernetes._endpoint_slice import ENDPOINT_SLICE
+from mesh_discovery.config.kinds.kubernetes._endpoints import ENDPOINTS
+from mesh_discovery.config.kinds.kubernetes._pod import POD
+from mesh_discovery.config.kinds.kubernetes._service import KubernetesServiceSpec
+from mesh_discovery.model._auto_addresses import Key
+from mesh_discovery.model.kubernetes._cluster import ByService, Pods
+from mesh_discovery.model.kubernetes._kubernetes_services import ClusterObjects
+from mesh_discovery.model.registry._allocation import allocated_addresses
+from mesh_discovery.model.registry._service_settings import (
+    NETWORK_LABEL,
+    ServiceSettings,
+    node_localities,
+)
+from mesh_discovery.model.registry._workloads import Workloads
+
+_SOURCES = (ServiceEntrySpec, KubernetesServiceSpec)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServiceInputs:
+    """Everything that services are made of."""
+
+    sources: tuple[ConfigObject, ...] = ()
+    """The ServiceEntries and Kubernetes services, oldest first."""
+    entries: tuple[ConfigObject, ...] = ()
+    """The ServiceEntries among them."""
+    cluster: ClusterObjects = field(default_factory=ClusterObjects)
+    allocated: Mapping[Key, int] = field(default_factory=dict)
+    settings: ServiceSettings = field(default_factory=ServiceSettings)
+
+
+def inputs_of(snapshot: Snapshot, domain: str, before: ServiceInputs | None) -> ServiceInputs:
+    """Sort the objects of a snapshot; what is as before is taken over."""
+    old = before.cluster if before is not None else ClusterObjects()
+    pods = snapshot.of_kind(POD)
+    cluster = ClusterObjects(
+        slices=ByService.of(snapshot.of_kind(ENDPOINT_SLICE), before=old.slices),
+        endpoints=ByService.of(snapshot.of_kind(ENDPOINTS), before=old.endpoints),
+        pods=Pods.of(pods, before=old.pods),
+        pods_by_label=Workloads.of(pods, before=old.pods_by_label),
+        entries=Workloads.of(snapshot.of_kind(WORKLOAD_ENTRY), before=old.entries),
+    )
+    entries = snapshot.of_kind(SERVICE_ENTRY)
+    return ServiceInputs(
+        sources=tuple(each for each in snapshot.objects if isinstance(each.spec, _SOURCES)),
+        entries=entries,
+        cluster=cluster,
+        allocated=allocated_addresses(
+            entries,
+            before=before.allocated if before is not None else None,
+            entries_before=before.entries if before is not None else (),
+        ),
+        settings=_settings(snapshot, domain),
+    )
+
+
+def _settings(snapshot: Snapshot, domain: str) -> ServiceSettings:
+    root = snapshot.mesh_config.root_namespace
+    return ServiceSettings(
+        export_to=snapshot.mesh_config.default_service_export_to,
+        domain=domain,
+        cluster_network=next(
+            (
+                dict(each.labels).get(NETWORK_LABEL, "")
+                for each in snapshot.of_kind(NAMESPACE)
+                if each.name == root
+            ),
+            "",
+        ),
+        localities=node_localities(snapshot.of_kind(NODE)),
+    )

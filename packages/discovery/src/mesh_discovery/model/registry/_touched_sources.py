@@ -1,0 +1,116 @@
+"""Finds which ServiceEntries and Kubernetes services a change of a configuration may concern."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.config.kinds._service_entry import ServiceEntrySpec
+from mesh_discovery.config.kinds.kubernetes._service import (
+    KUBERNETES_SERVICE,
+    KubernetesServiceSpec,
+)
+from mesh_discovery.model._auto_addresses import Key
+from mesh_discovery.model.kubernetes._cluster import service_of, targets
+from mesh_discovery.model.kubernetes._kubernetes_services import ClusterObjects
+from mesh_discovery.model.registry._object_changes import changed_objects
+from mesh_discovery.model.registry._service_inputs import ServiceInputs
+from mesh_discovery.model.registry._workloads import labels_of
+
+SourceKey = tuple[str, str, str]
+"""Kind, namespace and name of the object that services are made of."""
+
+
+def touched_sources(
+    old: ServiceInputs, new: ServiceInputs
+) -> Mapping[SourceKey, ConfigObject] | None:
+    """Return the sources whose services may be different now; None: any."""
+    if old.settings != new.settings:
+        return None
+    keys = {each.key for each in changed_objects(old.sources, new.sources)[1]}
+    keys |= _of_slices(old.cluster, new.cluster)
+    wanted = _Wanted.of(old, new)
+    if wanted.anything:
+        keys |= wanted.keys(new.sources)
+    return {each.key: each for each in new.sources if each.key in keys} if keys else {}
+
+
+_SERVICE = f"{KUBERNETES_SERVICE.name}.{KUBERNETES_SERVICE.group}"
+
+
+def _of_slices(old: ClusterObjects, new: ClusterObjects) -> set[SourceKey]:
+    """Return the keys of the services whose slices or Endpoints changed."""
+    changed = [
+        each
+        for before, after in ((old.slices, new.slices), (old.endpoints, new.endpoints))
+        for objects in changed_objects(before.objects, after.objects)
+        for each in objects
+    ]
+    return {(_SERVICE, *service_of(each)) for each in changed}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wanted:
+    """What changed of the things that sources look for: workloads by labels, and addresses."""
+
+    workloads: Mapping[str, Sequence[Mapping[str, str]]]
+    """The labels of the workloads that came, went or changed, by namespace."""
+    pods: frozenset[tuple[str, str]]
+    allocated: frozenset[Key]
+    cluster: ClusterObjects
+
+    @classmethod
+    def of(cls, old: ServiceInputs, new: ServiceInputs) -> "_Wanted":
+        found: dict[str, list[Mapping[str, str]]] = {}
+        for before, after in (
+            (old.cluster.entries, new.cluster.entries),
+            (old.cluster.pods_by_label, new.cluster.pods_by_label),
+        ):
+            for objects in changed_objects(before.objects, after.objects):
+                for each in objects:
+                    found.setdefault(each.namespace, []).append(labels_of(each))
+        pods = frozenset(
+            (each.namespace, each.name)
+            for objects in changed_objects(old.cluster.pods.objects, new.cluster.pods.objects)
+            for each in objects
+        )
+        places = frozenset[Key]()
+        if old.allocated is not new.allocated:
+            places = frozenset(
+                key
+                for key in old.allocated.keys() | new.allocated.keys()
+                if old.allocated.get(key) != new.allocated.get(key)
+            )
+        return cls(workloads=found, pods=pods, allocated=places, cluster=new.cluster)
+
+    @property
+    def anything(self) -> bool:
+        return bool(self.workloads or self.pods or self.allocated)
+
+    def keys(self, sources: Sequence[ConfigObject]) -> set[SourceKey]:
+        return {each.key for each in sources if self._concerns(each)}
+
+    def _concerns(self, item: ConfigObject) -> bool:
+        match item.spec:
+            case ServiceEntrySpec() as entry:
+                if self.allocated and any(
+                    (item.namespace, host.lower()) in self.allocated for host in entry.hosts
+                ):
+                    return True
+                selector = entry.workload_selector
+                return selector is not None and self._selects(item.namespace, selector.labels)
+            case KubernetesServiceSpec(selector=labels):
+                return self._selects(item.namespace, labels or {}) or self._is_target(item)
+            case _:
+                return False
+
+    def _selects(self, namespace: str, labels: Mapping[str, str]) -> bool:
+        return bool(labels) and any(
+            labels.items() <= each.items() for each in self.workloads.get(namespace, ())
+        )
+
+    def _is_target(self, item: ConfigObject) -> bool:
+        if not self.pods:
+            return False
+        key = item.namespace, item.name
+        published = self.cluster.slices.get(key) or self.cluster.endpoints.get(key)
+        return any(each in self.pods for each in targets(published))

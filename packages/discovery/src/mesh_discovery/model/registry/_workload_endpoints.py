@@ -1,0 +1,113 @@
+"""Makes endpoints of workloads: of WorkloadEntries, those in ServiceEntries, and pods."""
+
+from collections.abc import Mapping, Sequence
+
+from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.config.kinds._workload_entry import WorkloadEntrySpec, WorkloadEntryStatus
+from mesh_discovery.config.kinds.kubernetes._pod import PodSpec, PodStatus
+from mesh_discovery.model._services import Endpoint, Health
+from mesh_discovery.model.registry._service_settings import (
+    NETWORK_LABEL,
+    ServiceSettings,
+    label_locality,
+)
+from mesh_discovery.model.registry._workloads import labels_of
+
+WORKLOAD_NAME_LABEL = "service.istio.io/workload-name"
+HEALTH_CHECKED = "proxy.istio.io/health-checks-enabled"
+"""The annotation of a WorkloadEntry whose agent reports the health of its application."""
+HEALTHY = "Healthy"
+"""The condition in the status of such a WorkloadEntry."""
+_TEMPLATES = "inject.istio.io/templates"
+_POD_HASH = "pod-template-hash"
+
+
+def entry_endpoint(
+    entry: WorkloadEntrySpec,
+    namespace: str,
+    *,
+    workload: str,
+    labels: Mapping[str, str] | None = None,
+    health: Health = Health.HEALTHY,
+) -> Endpoint:
+    """Make the endpoint of a workload that an entry describes."""
+    own = entry.labels if labels is None else labels
+    return Endpoint(
+        address=entry.address,
+        ports=tuple(sorted(entry.ports.items())),
+        namespace=namespace,
+        labels=tuple(sorted(own.items())),
+        network=own.get(NETWORK_LABEL) or entry.network,
+        locality=entry.locality or label_locality(own),
+        weight=entry.weight,
+        service_account=entry.service_account,
+        workload=own.get(WORKLOAD_NAME_LABEL) or workload,
+        health=health,
+    )
+
+
+def workload_endpoint(item: ConfigObject) -> Endpoint | None:
+    """Make the endpoint of a WorkloadEntry; one without an address has none."""
+    entry = item.spec
+    if not isinstance(entry, WorkloadEntrySpec) or not entry.address:
+        return None
+    return entry_endpoint(
+        entry, item.namespace, workload=item.name, labels=labels_of(item), health=entry_health(item)
+    )
+
+
+def entry_health(item: ConfigObject) -> Health:
+    """Return the health of a WorkloadEntry: unknown counts as unhealthy where it is checked."""
+    checked = dict(item.annotations).get(HEALTH_CHECKED, "")
+    if checked.lower() not in ("true", "1", "t"):
+        return Health.HEALTHY
+    conditions = item.status.conditions if isinstance(item.status, WorkloadEntryStatus) else ()
+    healthy = any(
+        each.type == HEALTHY and each.status.lower() == "true" for each in conditions or ()
+    )
+    return Health.HEALTHY if healthy else Health.UNHEALTHY
+
+
+def pod_endpoint(
+    pod: ConfigObject,
+    address: str,
+    settings: ServiceSettings,
+    *,
+    ports: Sequence[tuple[str, int]] = (),
+    health: Health = Health.HEALTHY,
+) -> Endpoint:
+    """Make the endpoint of a pod."""
+    spec = pod.spec if isinstance(pod.spec, PodSpec) else PodSpec()
+    labels = dict(pod.labels)
+    return Endpoint(
+        address=address,
+        ports=tuple(ports),
+        has_named_ports_only=bool(ports),
+        namespace=pod.namespace,
+        labels=pod.labels,
+        network=labels.get(NETWORK_LABEL) or settings.cluster_network,
+        locality=label_locality(labels) or settings.localities.get(spec.node_name, ""),
+        service_account=spec.service_account_name or "default",
+        workload=_workload_name(pod, labels),
+        health=health,
+        node=spec.node_name,
+        hostname=spec.hostname,
+        is_pod=True,
+        is_grpc_program=dict(pod.annotations).get(_TEMPLATES) == "grpc-agent",
+    )
+
+
+def pod_health(pod: ConfigObject) -> Health | None:
+    """Return the health of a pod; None when it serves nothing, as it is over or not started."""
+    status = pod.status
+    if not isinstance(status, PodStatus) or status.is_over or not status.addresses:
+        return None
+    return Health.HEALTHY if status.is_ready else Health.UNHEALTHY
+
+
+def _workload_name(pod: ConfigObject, labels: Mapping[str, str]) -> str:
+    """Return the name of the deployment, as far as the pod tells it, else the pod's own."""
+    if name := labels.get(WORKLOAD_NAME_LABEL):
+        return name
+    digest = labels.get(_POD_HASH)
+    return pod.name.partition(f"-{digest}-")[0] if digest else pod.name

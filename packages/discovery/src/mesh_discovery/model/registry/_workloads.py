@@ -1,0 +1,86 @@
+"""The workloads of a mesh, WorkloadEntries and pods, found by namespace and labels."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.config.kinds._workload_entry import WorkloadEntrySpec
+from mesh_discovery.model.registry._object_changes import changed_objects
+
+Labels = Mapping[str, str]
+
+
+def labels_of(workload: ConfigObject) -> dict[str, str]:
+    """Return the labels of a pod or a WorkloadEntry; those of its metadata win."""
+    own = dict(workload.labels)
+    if isinstance(workload.spec, WorkloadEntrySpec):
+        return {**workload.spec.labels, **own}
+    return own
+
+
+@dataclass(frozen=True)
+class _OfNamespace:
+    """The workloads of one namespace, in order."""
+
+    workloads: tuple[ConfigObject, ...]
+
+    @cached_property
+    def _by_label(self) -> Mapping[tuple[str, str], Sequence[int]]:
+        found: dict[tuple[str, str], list[int]] = {}
+        for index, labels in enumerate(self._labels):
+            for label in labels.items():
+                found.setdefault(label, []).append(index)
+        return found
+
+    @cached_property
+    def _labels(self) -> Sequence[dict[str, str]]:
+        return [labels_of(each) for each in self.workloads]
+
+    def selected(self, wanted: Labels) -> tuple[ConfigObject, ...]:
+        """Return those with all of some labels; costs what the rarest of the labels has."""
+        if not wanted:
+            return ()
+        candidates = min((self._by_label.get(each, ()) for each in wanted.items()), key=len)
+        return tuple(
+            self.workloads[index]
+            for index in candidates
+            if wanted.items() <= self._labels[index].items()
+        )
+
+
+_NONE = _OfNamespace(())
+
+
+@dataclass(frozen=True)
+class Workloads:
+    """Workloads of one kind, by namespace."""
+
+    objects: tuple[ConfigObject, ...] = ()
+    by_namespace: Mapping[str, _OfNamespace] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, objects: tuple[ConfigObject, ...], *, before: "Workloads") -> "Workloads":
+        """Sort workloads by namespace; those of namespaces without a change are taken over."""
+        gone, come = changed_objects(before.objects, objects)
+        if not gone and not come:
+            return before
+        touched = {each.namespace for each in (*gone, *come)}
+        found = {name: known for name, known in before.by_namespace.items() if name not in touched}
+        return cls(objects, found | _sorted(each for each in objects if each.namespace in touched))
+
+    def selected(self, namespace: str, labels: Labels) -> tuple[ConfigObject, ...]:
+        """Return the workloads of a namespace that have all these labels, by name."""
+        found = self.by_namespace.get(namespace, _NONE).selected(labels)
+        return tuple(sorted(found, key=lambda each: each.name))
+
+    def in_namespace(self, namespace: str) -> tuple[ConfigObject, ...]:
+        """Return all workloads of a namespace."""
+        return self.by_namespace.get(namespace, _NONE).workloads
+
+
+def _sorted(objects: Iterable[ConfigObject]) -> dict[str, _OfNamespace]:
+    found: dict[str, list[ConfigObject]] = {}
+    for each in objects:
+        found.setdefault(each.namespace, []).append(each)
+    return {name: _OfNamespace(tuple(workloads)) for name, workloads in found.items()}
