@@ -1,4 +1,4 @@
-"""A dump of a cluster becomes services and endpoints, and what means nothing to a mesh is let pass."""
+"""A dump of a cluster becomes services and endpoints; what means nothing to a mesh is let pass."""
 
 from collections.abc import Callable
 from pathlib import Path
