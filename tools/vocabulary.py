@@ -45,7 +45,7 @@ ALLOWED = re.compile(
     # Terms of others in which a word means what everyone knows by it.
     r"state[ _-]of[ _-]the[ _-]world|world[- ](readable|writable)|hello,? world"
     r"|in[ -]front[ -]of|up front|address families|text_string_to_metric_families"
-    r"|metric families|__members__|REWRITE_PROBE_LEGACY_LOCALHOST_DESTINATION",
+    r"|metric families|ipFamilies|__members__|REWRITE_PROBE_LEGACY_LOCALHOST_DESTINATION",
     re.IGNORECASE,
 )
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")

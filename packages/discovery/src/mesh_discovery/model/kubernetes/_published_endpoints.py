@@ -33,7 +33,7 @@ def published_endpoints(
 ) -> tuple[Endpoint, ...]:
     """Return the endpoints in the slices, or the Endpoints, of one service.
 
-    A pod with addresses of both families is there twice, and is one endpoint: by its address of
+    A pod with an IPv4 and an IPv6 address is there twice, and is one endpoint: by its address of
     `family`. An endpoint that is in two slices, as while one replaces the other, is one, too.
     """
     found: dict[tuple[str, Ports], Endpoint] = {}

@@ -50,7 +50,7 @@ def _of_slices(old: ClusterObjects, new: ClusterObjects) -> set[SourceKey]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wanted:
-    """What changed of the things that sources look for: workloads by labels, and addresses."""
+    """The changes of things that sources look for: workloads by labels, and addresses."""
 
     workloads: Mapping[str, Sequence[Mapping[str, str]]]
     """The labels of the workloads that came, went or changed, by namespace."""

@@ -78,7 +78,7 @@ class KubernetesServiceSpec(KubernetesFields, frozen=True):
     type: ServiceType = ServiceType.CLUSTER_IP
     cluster_ip: str = msgspec.field(default="", name="clusterIP")
     cluster_ips: tuple[str, ...] = msgspec.field(default=(), name="clusterIPs")
-    ip_families: tuple[IpFamily, ...] = ()
+    ip_versions: tuple[IpFamily, ...] = msgspec.field(default=(), name="ipFamilies")
     ports: tuple[KubernetesPort, ...] | None = None
     selector: Labels | None = None
     external_name: str = ""
@@ -102,8 +102,8 @@ class KubernetesServiceSpec(KubernetesFields, frozen=True):
     @property
     def first_family(self) -> IpFamily:
         """The version of IP that clients use, if they have the choice."""
-        if self.ip_families:
-            return self.ip_families[0]
+        if self.ip_versions:
+            return self.ip_versions[0]
         is_ipv6 = any(":" in each for each in self.addresses[:1])
         return IpFamily.IPV6 if is_ipv6 else IpFamily.IPV4
 
