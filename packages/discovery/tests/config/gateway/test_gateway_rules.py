@@ -160,6 +160,11 @@ MISTAKES: list[tuple[dict[str, Any], str, str]] = [
         "above",
     ),
     (
+        server(HTTPS, {**SECRET, "maxProtocolVersion": "TLSV1_1"}),
+        "servers[0].tls.maxProtocolVersion",
+        "needs minProtocolVersion",
+    ),
+    (
         server(HTTPS, {**SECRET, "mode": "MUTUAL", "verifyCertificateSpki": ["abc"]}),
         "servers[0].tls.verifyCertificateSpki[0]",
         "base64",

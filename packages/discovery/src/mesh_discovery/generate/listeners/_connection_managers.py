@@ -4,6 +4,10 @@ Captured proxies differ from others in two things: where a connection was going 
 unknown hosts are not looked up, and servers tell by ALPN that requests come.
 """
 
+from mesh_discovery.config.kinds.mesh_config._proxy_config import (
+    ClientCertDetails,
+    GatewayTopology,
+)
 from mesh_discovery.generate._access_log import access_logs
 from mesh_discovery.generate._messages import (
     duration,
@@ -72,6 +76,35 @@ def captured_outbound_manager(
     manager.rds.CopyFrom(_by_name(route))
     manager.use_remote_address.CopyFrom(_FALSE)
     manager.forward_client_cert_details = _Manager.ForwardClientCertDetails.SANITIZE
+    return _filter(manager)
+
+
+def gateway_manager(
+    stat_prefix: str,
+    route: str,
+    model: MeshModel,
+    *,
+    topology: GatewayTopology,
+    is_grpc_web: bool = False,
+) -> listener_components_pb2.Filter:
+    """Make the filter of a gateway's servers of one route configuration.
+
+    topology: the proxies before the gateway; what they say of a client is believed.
+    """
+    filters = [*grpc_filters(is_web=is_grpc_web), mesh_alpn(), *route_filters()]
+    manager = _manager(stat_prefix, model, filters)
+    manager.server_name = "istio-envoy"
+    manager.rds.CopyFrom(_by_name(route))
+    manager.use_remote_address.CopyFrom(_TRUE)
+    manager.xff_num_trusted_hops = topology.num_trusted_proxies
+    details = topology.forward_client_cert_details
+    if details is ClientCertDetails.UNDEFINED:
+        details = ClientCertDetails.SANITIZE_SET
+    manager.forward_client_cert_details = _Manager.ForwardClientCertDetails.Value(details)
+    if details in (ClientCertDetails.SANITIZE_SET, ClientCertDetails.APPEND_FORWARD):
+        manager.set_current_client_cert_details.CopyFrom(
+            _Manager.SetCurrentClientCertDetails(subject=_TRUE, cert=True, dns=True, uri=True)
+        )
     return _filter(manager)
 
 

@@ -16,6 +16,7 @@ from envoy.extensions.filters.http.set_filter_state.v3 import set_filter_state_p
 from envoy.extensions.filters.listener.http_inspector.v3 import http_inspector_pb2
 from envoy.extensions.filters.listener.original_dst.v3 import original_dst_pb2
 from envoy.extensions.filters.listener.original_src.v3 import original_src_pb2
+from envoy.extensions.filters.listener.proxy_protocol.v3 import proxy_protocol_pb2
 from envoy.type.v3 import range_pb2
 from google.protobuf.message import Message
 
@@ -111,6 +112,12 @@ def http_inspector(*, off: "Ports | None" = None) -> listener_components_pb2.Lis
     """Make the filter that finds requests in plaintext; off: of ports where it stays away."""
     config = http_inspector_pb2.HttpInspector()
     return _listener_filter("envoy.filters.listener.http_inspector", config, off)
+
+
+def proxy_protocol() -> listener_components_pb2.ListenerFilter:
+    """Make the filter that takes clients' addresses from the PROXY protocol, and needs it."""
+    config = proxy_protocol_pb2.ProxyProtocol()
+    return _listener_filter("envoy.filters.listener.proxy_protocol", config, None)
 
 
 def original_destination() -> listener_components_pb2.ListenerFilter:

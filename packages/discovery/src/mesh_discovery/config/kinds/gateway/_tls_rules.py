@@ -40,6 +40,7 @@ MOST_CERTIFICATES = 2
 
 _HASH = re.compile(r"(?:[0-9a-fA-F]{2}:?){31}[0-9a-fA-F]{2}")
 _VERSIONS = tuple(TlsProtocol)
+_OLD = (TlsProtocol.TLSV1_0, TlsProtocol.TLSV1_1)
 _FILES = ("server_certificate", "private_key", "ca_certificates", "ca_crl")
 
 
@@ -58,6 +59,8 @@ def tls_mistakes(tls: ServerTlsSettings) -> Iterator[Finding]:
     low, high = tls.min_protocol_version, tls.max_protocol_version
     if TlsProtocol.TLS_AUTO not in (low, high) and _VERSIONS.index(low) > _VERSIONS.index(high):
         yield ("minProtocolVersion",), f"{low} is above maxProtocolVersion {high}"
+    if low is TlsProtocol.TLS_AUTO and high in _OLD:
+        yield ("maxProtocolVersion",), f"{high} needs minProtocolVersion, which is TLSV1_2 else"
     for index, text in enumerate(tls.verify_certificate_spki):
         if not _is_spki(text):
             yield (
@@ -161,8 +164,7 @@ def tls_warnings(tls: ServerTlsSettings) -> Iterator[Finding]:
         name = "credentialNames" if tls.credential_names else "tlsCertificates"
         yield (name,), "has three or more certificates: only the first two are used"
     yield from _cipher_warnings(tls)
-    old = (TlsProtocol.TLSV1_0, TlsProtocol.TLSV1_1)
-    if tls.min_protocol_version in old and not tls.cipher_suites:
+    if tls.min_protocol_version in _OLD and not tls.cipher_suites:
         yield (
             ("minProtocolVersion",),
             (

@@ -1,0 +1,1 @@
+"""The listeners and route configurations of routers, as Envoy's messages."""
