@@ -57,7 +57,10 @@ def server_socket(
     )
     if tls.mode is TlsMode.ISTIO_MUTUAL:
         matchers = _matchers(tls.subject_alt_names) or [
-            _matcher(common_pb2.SubjectAltNameMatcher.URI, prefix=spiffe_prefix(each))
+            _san(
+                common_pb2.SubjectAltNameMatcher.URI,
+                string_pb2.StringMatcher(prefix=spiffe_prefix(each)),
+            )
             for each in trust_domains
         ]
         _validate(
@@ -127,18 +130,14 @@ def _client_rules(tls: ServerTlsSettings) -> common_pb2.CertificateValidationCon
 
 
 def _matchers(names: Iterable[str]) -> list[common_pb2.SubjectAltNameMatcher]:
-    return [_matcher(_san_type(each), exact=each) for each in names]
+    return [_san(_san_type(each), string_pb2.StringMatcher(exact=each)) for each in names]
 
 
-def _matcher(
+def _san(
     san_type: "common_pb2.SubjectAltNameMatcher.SanType.ValueType",
-    *,
-    exact: str | None = None,
-    prefix: str | None = None,
+    matcher: string_pb2.StringMatcher,
 ) -> common_pb2.SubjectAltNameMatcher:
-    return common_pb2.SubjectAltNameMatcher(
-        san_type=san_type, matcher=string_pb2.StringMatcher(exact=exact, prefix=prefix)
-    )
+    return common_pb2.SubjectAltNameMatcher(san_type=san_type, matcher=matcher)
 
 
 def _san_type(name: str) -> "common_pb2.SubjectAltNameMatcher.SanType.ValueType":
