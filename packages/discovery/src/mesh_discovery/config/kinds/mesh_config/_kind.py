@@ -25,6 +25,7 @@ from mesh_discovery.config.kinds.destination_rule._pool_mistakes import (
 from mesh_discovery.config.kinds.gateway._tls_rules import CIPHERS
 from mesh_discovery.config.kinds.mesh_config._proxy_config import proxy_config_mistakes
 from mesh_discovery.config.kinds.mesh_config._spec import LogEncoding, MeshConfigSpec, MeshTls
+from mesh_discovery.config.kinds.virtual_service._action_mistakes import retry_mistakes
 from mesh_identity import InvalidSpiffeId, checked_trust_domain
 
 STAT_NAME_PARTS = (
@@ -58,7 +59,7 @@ def _validate(spec: MeshConfigSpec, metadata: Metadata) -> Iterator[Finding]:
     if spec.mesh_mtls.ecdh_curves:
         yield ("meshMTLS", "ecdhCurves"), "can be set in tlsDefaults only"
     yield from _tls(("tlsDefaults",), spec.tls_defaults)
-    yield from _default_traffic_policy(spec)
+    yield from _defaults(spec)
     yield from _stat_name(("inboundClusterStatName",), spec.inbound_cluster_stat_name)
     yield from _stat_name(("outboundClusterStatName",), spec.outbound_cluster_stat_name)
     for index, settings in enumerate(spec.service_settings):
@@ -121,11 +122,16 @@ def _tls(path: FieldPath, tls: MeshTls) -> Iterator[Finding]:
             )
 
 
-def _default_traffic_policy(spec: MeshConfigSpec) -> Iterator[Finding]:
+def _defaults(spec: MeshConfigSpec) -> Iterator[Finding]:
+    if spec.default_http_retry_policy is not None:
+        yield from retry_mistakes(spec.default_http_retry_policy, ("defaultHttpRetryPolicy",))
+    if spec.default_inbound_http_retry_policy is not None:
+        path: FieldPath = ("defaultInboundHttpRetryPolicy",)
+        yield from retry_mistakes(spec.default_inbound_http_retry_policy, path)
     policy = spec.default_traffic_policy
     if policy is None:
         return
-    path: FieldPath = ("defaultTrafficPolicy",)
+    path = ("defaultTrafficPolicy",)
     if policy.connection_pool is not None:
         yield from _below((*path, "connectionPool"), pool_mistakes(policy.connection_pool))
     if policy.outlier_detection is not None:
