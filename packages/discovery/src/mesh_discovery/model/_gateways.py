@@ -83,7 +83,7 @@ class Gateways:
 
     def object_of(self, gateway: Gateway) -> ConfigObject:
         """Return the object that a Gateway was made of, which knows its file and line."""
-        return self._by_key[gateway.namespace, gateway.name]
+        return self._objects_by_key[gateway.namespace, gateway.name]
 
     def differing(self, other: "Gateways") -> frozenset[tuple[str, str]]:
         """Return namespace and name of the Gateways that two meshes do not have alike.
@@ -103,7 +103,12 @@ class Gateways:
         return frozenset(key for each in self.gateways for key in each.spec.selector)
 
     @cached_property
-    def _by_key(self) -> dict[tuple[str, str], ConfigObject]:
+    def by_key(self) -> dict[str, Gateway]:
+        """The Gateways by `namespace/name`."""
+        return {each.key: each for each in self.gateways}
+
+    @cached_property
+    def _objects_by_key(self) -> dict[tuple[str, str], ConfigObject]:
         return {(each.namespace, each.name): each for each in self._objects}
 
 

@@ -13,12 +13,16 @@ from weakref import ref
 from mesh_discovery.config._snapshot import Snapshot
 from mesh_discovery.config.kinds._peer_authentication import PeerAuthenticationSpec
 from mesh_discovery.config.kinds.destination_rule._kind import DESTINATION_RULE
+from mesh_discovery.config.kinds.gateway._kind import GATEWAY
+from mesh_discovery.config.kinds.kubernetes._secret import SECRET
 from mesh_discovery.config.kinds.mesh_config._spec import MeshConfigSpec
 from mesh_discovery.config.kinds.virtual_service._kind import VIRTUAL_SERVICE
 from mesh_discovery.model._auto_addresses import Key
 from mesh_discovery.model._destination_rules import DestinationRules
+from mesh_discovery.model._gateways import NO_GATEWAYS, Gateways
 from mesh_discovery.model._peer_authentication import PeerPolicies, Policy
 from mesh_discovery.model._rule_objects import RuleObjects
+from mesh_discovery.model._secrets import NO_SECRETS, Secrets
 from mesh_discovery.model._services import Endpoint, Service
 from mesh_discovery.model.registry._made_services import MadeServices, made_of
 from mesh_discovery.model.virtual_services._virtual_services import (
@@ -46,6 +50,8 @@ class MeshModel:
     virtual_services: VirtualServices = field(
         default=NO_VIRTUAL_SERVICES, compare=False, repr=False
     )
+    gateways: Gateways = field(default=NO_GATEWAYS, compare=False, repr=False)
+    secrets: Secrets = field(default=NO_SECRETS, compare=False, repr=False)
     made: MadeServices = field(default_factory=MadeServices, compare=False, repr=False)
     """The services by the objects that they were made of, for the model that replaces this one."""
 
@@ -110,6 +116,12 @@ def build_model(
             snapshot.of_kind(VIRTUAL_SERVICE),
             export_to=snapshot.mesh_config.default_virtual_service_export_to,
             before=before.virtual_services if before is not None else None,
+        ),
+        gateways=Gateways.of(
+            snapshot.of_kind(GATEWAY), before.gateways if before is not None else None
+        ),
+        secrets=Secrets.of(
+            snapshot.of_kind(SECRET), before.secrets if before is not None else None
         ),
         policies=PeerPolicies(
             root_namespace=snapshot.mesh_config.root_namespace,

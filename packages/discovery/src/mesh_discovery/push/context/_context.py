@@ -21,6 +21,7 @@ from mesh_discovery.push.context._listeners import Listeners
 from mesh_discovery.push.context._model_change import ModelChange
 from mesh_discovery.push.context._name_tables import NameTables
 from mesh_discovery.push.context._proxyless import ProxylessContext
+from mesh_discovery.push.context._routers import Routers
 from mesh_discovery.push.context._routes import Routes
 from mesh_discovery.push.context._scopes import Scopes
 from mesh_discovery.push.context._shapes import (
@@ -47,6 +48,7 @@ class PushContext:
         self._listeners = Listeners(model, self._scopes)
         self._captured_listeners = CapturedListeners(model, self._scopes)
         self._routes = Routes(model, self._scopes)
+        self._routers = Routers(model, self._scopes)
         self._name_tables = NameTables(self._scopes, self._listeners)
         self.proxyless = ProxylessContext(model, self._scopes)
         if before is not None:
@@ -83,7 +85,7 @@ class PushContext:
     def listeners(self, proxy: Proxy) -> Generated:
         """Return all listeners of a proxy."""
         if not proxy.is_sidecar:
-            return NOTHING
+            return self._routers.listeners(proxy)
         if proxy.is_captured:
             return self._captured_listeners.of(proxy)
         return self._listeners.of(proxy)

@@ -1,0 +1,137 @@
+"""The listeners of routers: planned from their Gateways, made once for all routers of a shape."""
+
+from typing import NamedTuple
+
+from mesh_discovery.config.kinds.mesh_config._proxy_config import GatewayTopology
+from mesh_discovery.generate.gateway._listeners import RouterSettings, gateway_listener
+from mesh_discovery.model._gateways import Gateway
+from mesh_discovery.model._model import MeshModel
+from mesh_discovery.model._scope import ScopeKey
+from mesh_discovery.model._services import Service
+from mesh_discovery.plan._proxy import Proxy
+from mesh_discovery.plan.gateway._chains import ConnectionSources, ListenerChains, plan_chains
+from mesh_discovery.plan.gateway._servers import LeftOut, PlannedListener, RouterPlan, plan_router
+from mesh_discovery.plan.gateway._target_ports import served_hosts, target_ports
+from mesh_discovery.plan.l4._settings import settings_in
+from mesh_discovery.plan.l4._targets import Targets
+from mesh_discovery.push.context._cache import Cache
+from mesh_discovery.push.context._named import named
+from mesh_discovery.push.context._scopes import Scopes
+from xds_server import Generated
+
+_EVERYWHERE = {4: "0.0.0.0", 6: "::"}  # noqa: S104 - a gateway is for all who can reach it
+_NO_TOPOLOGY = GatewayTopology()
+
+
+class RouterShape(NamedTuple):
+    """All that the listeners and routes of a router depend on."""
+
+    scope: ScopeKey
+    gateways: tuple[str, ...]
+    target_ports: tuple[tuple[int, tuple[int, ...]], ...]
+    settings: RouterSettings
+    unprivileged: bool
+
+
+class Routers:
+    """Plans and makes the listeners of one model's routers, and keeps them."""
+
+    def __init__(self, model: MeshModel, scopes: Scopes) -> None:
+        self._model = model
+        self._scopes = scopes
+        self._shapes = Cache[Proxy, RouterShape]()
+        self._plans = Cache[RouterShape, RouterPlan]()
+        self._chains = Cache[RouterShape, tuple[tuple[PlannedListener, ListenerChains], ...]]()
+        self._listeners = Cache[RouterShape, Generated]()
+
+    def listeners(self, proxy: Proxy) -> Generated:
+        """Return all listeners of a router."""
+        return self._listeners.get(self.shape(proxy), self._make_listeners)
+
+    def shape(self, proxy: Proxy) -> RouterShape:
+        """Return the part of a router that its listeners and routes depend on."""
+        return self._shapes.get(proxy, self._find_shape)
+
+    def plan(self, shape: RouterShape) -> RouterPlan:
+        """Return where routers of a shape listen, and for which servers."""
+        return self._plans.get(shape, self._make_plan)
+
+    def gateways(self, proxy: Proxy) -> tuple[Gateway, ...]:
+        """Return the Gateways of a router, oldest first."""
+        model = self._model
+        if not model.gateways.gateways:
+            return ()
+        return model.gateways.of_router(proxy.namespace, proxy.labels, served_hosts(proxy, model))
+
+    @property
+    def left_out(self) -> frozenset[LeftOut]:
+        """The servers and routes that found no place, at the routers served so far."""
+        plans = (each for plan in self._plans.values() for each in plan.left_out)
+        routes = (
+            each
+            for listeners in self._chains.values()
+            for _, chains in listeners
+            for each in chains.left_out
+        )
+        return frozenset((*plans, *routes))
+
+    def _find_shape(self, proxy: Proxy) -> RouterShape:
+        model = self._model
+        versions = sorted({6 if ":" in each else 4 for each in proxy.addresses})
+        everywhere = tuple(_EVERYWHERE[each] for each in versions)
+        config = proxy.settings.over(model.mesh_config.default_config)
+        return RouterShape(
+            scope=self._scopes.key_of(proxy),
+            gateways=tuple(each.key for each in self.gateways(proxy)),
+            target_ports=tuple(target_ports(proxy, model).items()),
+            settings=RouterSettings(
+                addresses=(proxy.gateway_address,) if proxy.gateway_address else everywhere,
+                topology=config.gateway_topology or _NO_TOPOLOGY,
+            ),
+            unprivileged=proxy.is_unprivileged,
+        )
+
+    def _make_plan(self, shape: RouterShape) -> RouterPlan:
+        by_key = self._model.gateways.by_key
+        return plan_router(
+            (by_key[each] for each in shape.gateways),
+            target_ports=dict(shape.target_ports),
+            unprivileged=shape.unprivileged,
+        )
+
+    def _plan_chains(
+        self, shape: RouterShape
+    ) -> tuple[tuple[PlannedListener, ListenerChains], ...]:
+        scope = self._scopes.get(shape.scope)
+        virtual_services = self._model.virtual_services
+
+        def subsets(service: Service) -> tuple[str, ...]:
+            rule = scope.rule(service)
+            return tuple(rule.subsets) if rule is not None else ()
+
+        sources = ConnectionSources(
+            bound=lambda key: virtual_services.of_gateway(key, shape.scope.namespace),
+            services=scope.services,
+            targets=Targets(scope.services, settings_in(scope, self._model)),
+            subsets=subsets,
+        )
+        return tuple((each, plan_chains(each, sources)) for each in self.plan(shape).listeners)
+
+    def _make_listeners(self, shape: RouterShape) -> Generated:
+        listeners = self._chains.get(shape, self._plan_chains)
+        opened = [(each, found.chains) for each, found in listeners if found.chains]
+        ports = [each.place.port for each, _ in opened]
+        return Generated(
+            resources=tuple(
+                named(
+                    gateway_listener(
+                        each,
+                        chains,
+                        self._model,
+                        router=shape.settings,
+                        shares_port=each.place.port > 0 and ports.count(each.place.port) > 1,
+                    )
+                )
+                for each, chains in opened
+            )
+        )
