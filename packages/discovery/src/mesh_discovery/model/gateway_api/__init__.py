@@ -1,0 +1,1 @@
+"""The Gateway API in terms of Istio's Gateways and VirtualServices, with statuses."""

@@ -1,0 +1,115 @@
+"""Which listeners a route attaches to, by each of its parentRefs, and with which hosts."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.config.kinds.gateway_api._gateway import (
+    From,
+    LabelSelector,
+    Operator,
+    Requirement,
+)
+from mesh_discovery.config.kinds.gateway_api._references import ParentReference
+from mesh_discovery.model.gateway_api._conditions import Condition
+from mesh_discovery.model.gateway_api._hostnames import intersection
+from mesh_discovery.model.gateway_api._listeners import BoundListener
+from mesh_discovery.model.gateway_api._surroundings import Labels, Surroundings
+
+ACCEPTED = Condition("Accepted", True, "Accepted")
+
+
+class Attached(NamedTuple):
+    """A listener, and the hosts for which a route is attached."""
+
+    bound: BoundListener
+    hosts: tuple[str, ...]
+
+
+class Attachment(NamedTuple):
+    """The listeners that a parentRef leads to; none: the condition says why."""
+
+    listeners: tuple[Attached, ...]
+    accepted: Condition
+
+
+def attach(
+    item: ConfigObject,
+    parent: ParentReference,
+    hostnames: Sequence[str],
+    listeners: Sequence[BoundListener],
+    around: Surroundings,
+) -> Attachment:
+    """Attach a route to the listeners of the Gateway that a parentRef names."""
+    name = f"{parent.namespace or item.namespace}/{parent.name}"
+    named = [each for each in listeners if _is_named(parent, each)]
+    if not named:
+        told = f"the Gateway {name} has no listener{_described(parent)}"
+        return _refused("NoMatchingParent", told)
+    allowed = [
+        each for each in named if item.kind in each.kinds and _allows(each, item.namespace, around)
+    ]
+    if not allowed:
+        told = (
+            f"no listener{_described(parent)} of the Gateway {name} "
+            f"allows a {item.kind} of the namespace {item.namespace}"
+        )
+        return _refused("NotAllowedByListeners", told)
+    found = []
+    for each in allowed:
+        hosts = intersection(each.listener.hostname, hostnames)
+        if hosts:
+            found.append(Attached(each, hosts))
+    if not found:
+        has = ", ".join(each.listener.hostname or "*" for each in allowed)
+        told = f"no hostname is one of the Gateway {name}: its listeners have {has}"
+        return _refused("NoMatchingListenerHostname", told)
+    return Attachment(tuple(found), ACCEPTED)
+
+
+def _refused(reason: str, message: str) -> Attachment:
+    return Attachment((), Condition("Accepted", False, reason, message))
+
+
+def _is_named(parent: ParentReference, bound: BoundListener) -> bool:
+    listener = bound.listener
+    return parent.section_name in (None, listener.name) and parent.port in (None, listener.port)
+
+
+def _described(parent: ParentReference) -> str:
+    told = f" {parent.section_name}" if parent.section_name is not None else ""
+    return f"{told} of port {parent.port}" if parent.port is not None else told
+
+
+def _allows(bound: BoundListener, namespace: str, around: Surroundings) -> bool:
+    allowed = bound.listener.allowed_routes.namespaces
+    match allowed.from_:
+        case From.ALL:
+            return True
+        case From.SAME:
+            return namespace == bound.gateway.namespace
+        case From.SELECTOR:
+            selector = allowed.selector
+            return selector is not None and selects(selector, around.labels(namespace))
+        case From.NONE:
+            return False
+
+
+def selects(selector: LabelSelector, labels: Labels) -> bool:
+    """Tell whether labels meet all conditions; without any, all do."""
+    if not selector.match_labels.items() <= labels.items():
+        return False
+    return all(_meets(each, labels) for each in selector.match_expressions)
+
+
+def _meets(requirement: Requirement, labels: Mapping[str, str]) -> bool:
+    value = labels.get(requirement.key)
+    match requirement.operator:
+        case Operator.IN:
+            return value in requirement.values
+        case Operator.NOT_IN:
+            return value not in requirement.values
+        case Operator.EXISTS:
+            return value is not None
+        case Operator.DOES_NOT_EXIST:
+            return value is None

@@ -1,0 +1,52 @@
+"""References between namespaces, which the namespace that is referred to has to grant."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.config.kinds.gateway_api._reference_grant import ReferenceGrantSpec
+
+
+class Referrer(NamedTuple):
+    """The object that refers."""
+
+    group: str
+    kind: str
+    namespace: str
+
+
+class Target(NamedTuple):
+    """The object that is referred to."""
+
+    group: str
+    kind: str
+    namespace: str
+    name: str
+
+
+class Grants:
+    """All ReferenceGrants."""
+
+    def __init__(self, objects: Iterable[ConfigObject]) -> None:
+        self._named: set[tuple[Referrer, Target]] = set()
+        self._whole: set[tuple[Referrer, str, str, str]] = set()
+        for each in objects:
+            if isinstance(each.spec, ReferenceGrantSpec):
+                self._add(each.namespace, each.spec)
+
+    def _add(self, namespace: str, spec: ReferenceGrantSpec) -> None:
+        for source in spec.from_:
+            referrer = Referrer(source.group, source.kind, source.namespace)
+            for to in spec.to:
+                if to.name:
+                    self._named.add((referrer, Target(to.group, to.kind, namespace, to.name)))
+                else:
+                    self._whole.add((referrer, to.group, to.kind, namespace))
+
+    def allow(self, referrer: Referrer, target: Target) -> bool:
+        """Tell whether a reference is allowed; inside a namespace all are."""
+        return (
+            referrer.namespace == target.namespace
+            or (referrer, target) in self._named
+            or (referrer, *target[:3]) in self._whole
+        )

@@ -1,0 +1,81 @@
+"""Istio's Gateway for a listener: its servers, and which routers open them."""
+
+from collections.abc import Iterator, Sequence
+
+from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.config.kinds.gateway._spec import GatewaySpec as ServersSpec
+from mesh_discovery.config.kinds.gateway._spec import Server, ServerPort, ServerTlsSettings
+from mesh_discovery.config.kinds.gateway._spec import TlsMode as ServerTlsMode
+from mesh_discovery.config.kinds.gateway_api._gateway import (
+    HTTPS,
+    TLS,
+    TLS_TERMINATE_MODE,
+    GatewaySpec,
+)
+from mesh_discovery.model._gateways import OF_SERVICES, OWN_NAMESPACE
+from mesh_discovery.model.gateway_api._hostnames import ANY
+from mesh_discovery.model.gateway_api._listeners import BoundListener
+from mesh_discovery.model.gateway_api._surroundings import Surroundings
+
+NAME_LABEL = "gateway.networking.k8s.io/gateway-name"
+"""The label of routers that says to which Gateway of their namespace they belong."""
+
+
+def server_object(bound: BoundListener, hosts: Sequence[str], around: Surroundings) -> ConfigObject:
+    """Return Istio's Gateway for a listener: a server for each of these hosts, or for its own."""
+    item, listener = bound.gateway, bound.listener
+    annotations, selector = _routers(item, around)
+    servers = tuple(_server(bound, each) for each in hosts or (listener.hostname or ANY,))
+    return ConfigObject(
+        kind="Gateway",
+        group="networking.istio.io",
+        namespace=item.namespace,
+        name=bound.name,
+        spec=ServersSpec(servers=servers, selector=selector),
+        labels=item.labels,
+        annotations=annotations,
+        created=item.created,
+        file=item.file,
+        line=item.line,
+    )
+
+
+def _server(bound: BoundListener, host: str) -> Server:
+    listener = bound.listener
+    return Server(
+        port=ServerPort(number=listener.port, name="default", protocol=listener.protocol),
+        hosts=(host,),
+        tls=_tls(bound),
+    )
+
+
+def _tls(bound: BoundListener) -> ServerTlsSettings | None:
+    listener = bound.listener
+    if listener.protocol not in (HTTPS, TLS):
+        return None
+    if not listener.terminates:
+        return ServerTlsSettings(mode=ServerTlsMode.PASSTHROUGH)
+    options = listener.tls.options if listener.tls is not None else {}
+    mode = ServerTlsMode(options.get(TLS_TERMINATE_MODE, "SIMPLE"))
+    if mode is ServerTlsMode.ISTIO_MUTUAL:
+        return ServerTlsSettings(mode=mode)
+    if len(bound.credentials) == 1:
+        return ServerTlsSettings(mode=mode, credential_name=bound.credentials[0])
+    return ServerTlsSettings(mode=mode, credential_names=bound.credentials)
+
+
+def _routers(
+    item: ConfigObject, around: Surroundings
+) -> tuple[tuple[tuple[str, str], ...], dict[str, str]]:
+    """Return the annotations and the selector that choose the routers of a Gateway."""
+    hosts = tuple(_service_hosts(item, around))
+    if hosts:
+        return ((OF_SERVICES, ",".join(hosts)),), {}
+    return (OWN_NAMESPACE,), {NAME_LABEL: item.name}
+
+
+def _service_hosts(item: ConfigObject, around: Surroundings) -> Iterator[str]:
+    for each in item.spec.addresses if isinstance(item.spec, GatewaySpec) else ():
+        if each.type == "Hostname" and each.value:
+            in_full = "." in each.value
+            yield each.value if in_full else f"{each.value}.{item.namespace}.svc.{around.domain}"

@@ -1,0 +1,184 @@
+"""All objects of the Gateway API of a mesh, as Gateways and VirtualServices of Istio's.
+
+A translation is made anew when one of the objects changed, or something else of the mesh that it
+looked at; objects that it gives as before are the same objects as before.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mesh_configfile import Problem
+from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.config.kinds.gateway_api._connection_routes import TcpRouteSpec, TlsRouteSpec
+from mesh_discovery.config.kinds.gateway_api._gateway import GatewaySpec
+from mesh_discovery.config.kinds.gateway_api._gateway_class import (
+    CONTROLLER,
+    DEFAULT_CLASS,
+    GatewayClassSpec,
+)
+from mesh_discovery.config.kinds.gateway_api._grpc_route import GrpcRouteSpec
+from mesh_discovery.config.kinds.gateway_api._http_route import HttpRouteSpec
+from mesh_discovery.model.gateway_api._conditions import ObjectStatus
+from mesh_discovery.model.gateway_api._connections import (
+    ConnectionAttached,
+    connection_virtual_services,
+    without_taken_hosts,
+)
+from mesh_discovery.model.gateway_api._grants import Grants
+from mesh_discovery.model.gateway_api._http_tables import (
+    HttpAttached,
+    http_virtual_services,
+    without_mixed_kinds,
+)
+from mesh_discovery.model.gateway_api._listeners import BoundListener, bind_listeners
+from mesh_discovery.model.gateway_api._mesh_routes import MeshAttached, mesh_virtual_services
+from mesh_discovery.model.gateway_api._routes import BoundGateways, BoundRoute, bind_route
+from mesh_discovery.model.gateway_api._servers import server_object
+from mesh_discovery.model.gateway_api._status import Refused, statuses_of, warnings_of
+from mesh_discovery.model.gateway_api._surroundings import Surroundings
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatewayApi:
+    """A translation; `of` makes it."""
+
+    gateways: tuple[ConfigObject, ...] = ()
+    """Istio's Gateways, one for each listener that is served."""
+    virtual_services: tuple[ConfigObject, ...] = ()
+    statuses: tuple[ObjectStatus, ...] = ()
+    """How each Gateway and each route stands."""
+    warnings: tuple[Problem, ...] = ()
+    """Everything that is not as configured, with its file."""
+    objects: tuple[ConfigObject, ...] = field(default=(), repr=False)
+    around: Surroundings | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        objects: Iterable[ConfigObject],
+        around: Surroundings,
+        before: "GatewayApi | None" = None,
+    ) -> "GatewayApi":
+        """Translate objects of the Gateway API's kinds; before: the translation that was served."""
+        objects = tuple(objects)
+        if before is not None and before._is_for(objects, around):
+            return before
+        if not objects:
+            return NO_GATEWAY_API
+        return _translated(objects, around, before or NO_GATEWAY_API)
+
+    def _is_for(self, objects: tuple[ConfigObject, ...], around: Surroundings) -> bool:
+        if len(self.objects) != len(objects):
+            return False
+        if any(old is not new for old, new in zip(self.objects, objects, strict=True)):
+            return False
+        return self.around is None or self.around.gives_the_same(around)
+
+
+NO_GATEWAY_API = GatewayApi()
+
+
+def _translated(
+    objects: tuple[ConfigObject, ...], around: Surroundings, before: GatewayApi
+) -> GatewayApi:
+    grants = Grants(objects)
+    gateways = _bound_gateways(objects, around, grants)
+    routes = [
+        bind_route(each, each.spec, gateways, around, grants)
+        for each in objects
+        if isinstance(each.spec, HttpRouteSpec | GrpcRouteSpec | TlsRouteSpec | TcpRouteSpec)
+    ]
+    http, mixed = without_mixed_kinds(_http_attached(routes))
+    connections, taken = without_taken_hosts(tuple(_connections_attached(routes)))
+    refused = frozenset(
+        Refused(item.kind, item.namespace, item.name, bound.key)
+        for item, bound in (
+            *((each.item, each.bound) for each in mixed),
+            *((each.item, each.bound) for each in taken),
+        )
+    )
+    served = [each for of_one in gateways.served.values() for each in of_one if each.is_served]
+    hosts: dict[str, list[str]] = {}
+    for each in connections:
+        if each.bound.listener.terminates:
+            hosts.setdefault(each.bound.key, []).extend(each.hosts)
+    statuses = statuses_of(objects, gateways, routes, refused)
+    return GatewayApi(
+        gateways=_kept(
+            (server_object(each, hosts.get(each.key, ()), around) for each in served),
+            before.gateways,
+        ),
+        virtual_services=_kept(
+            (
+                *http_virtual_services(http, served),
+                *connection_virtual_services(connections),
+                *mesh_virtual_services(_mesh_attached(routes)),
+            ),
+            before.virtual_services,
+        ),
+        statuses=statuses,
+        warnings=tuple(warnings_of(objects, statuses, routes)),
+        objects=objects,
+        around=around,
+    )
+
+
+def _bound_gateways(
+    objects: Sequence[ConfigObject], around: Surroundings, grants: Grants
+) -> BoundGateways:
+    classes = {DEFAULT_CLASS: CONTROLLER} | {
+        each.name: each.spec.controller_name
+        for each in objects
+        if isinstance(each.spec, GatewayClassSpec)
+    }
+    served: dict[tuple[str, str], Sequence[BoundListener]] = {}
+    others: set[tuple[str, str]] = set()
+    for each in objects:
+        if isinstance(each.spec, GatewaySpec):
+            key = each.namespace, each.name
+            if classes.get(each.spec.gateway_class_name) == CONTROLLER:
+                served[key] = bind_listeners(each, each.spec, around, grants)
+            else:
+                others.add(key)
+    return BoundGateways(served, frozenset(others))
+
+
+def _http_attached(routes: Iterable[BoundRoute]) -> Iterator[HttpAttached]:
+    for route in routes:
+        if route.entries:
+            for bound, hosts in _listeners(route).values():
+                yield HttpAttached(route.item, bound, hosts, route.entries)
+
+
+def _connections_attached(routes: Iterable[BoundRoute]) -> Iterator[ConnectionAttached]:
+    for route in routes:
+        if not route.entries and isinstance(route.item.spec, TlsRouteSpec | TcpRouteSpec):
+            for bound, hosts in _listeners(route).values():
+                yield ConnectionAttached(route.item, bound, hosts, route.backends)
+
+
+def _listeners(route: BoundRoute) -> Mapping[str, tuple[BoundListener, tuple[str, ...]]]:
+    """Return the served listeners of a route, each once, however many parentRefs lead to it."""
+    return {
+        each.bound.key: (each.bound, each.hosts)
+        for parent in route.parents
+        for each in parent.listeners
+        if each.bound.is_served
+    }
+
+
+def _mesh_attached(routes: Iterable[BoundRoute]) -> Iterator[MeshAttached]:
+    for route in routes:
+        for parent in route.parents:
+            if parent.service is not None:
+                yield MeshAttached(route.item, parent.service, route.entries, route.backends)
+
+
+def _kept(made: Iterable[ConfigObject], before: Iterable[ConfigObject]) -> tuple[ConfigObject, ...]:
+    """Return the objects, oldest first, the same as before where they are equal."""
+    known = {each.key: each for each in before}
+    found: list[ConfigObject] = []
+    for each in made:
+        old = known.get(each.key)
+        found.append(old if old is not None and old == each else each)
+    return tuple(sorted(found, key=lambda each: (each.created or "9999", each.name)))

@@ -1,0 +1,32 @@
+"""VirtualServices that are made of routes of the Gateway API."""
+
+from collections.abc import Sequence
+
+from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.config.kinds.virtual_service._spec import VirtualServiceSpec
+
+ROUTE_SEMANTICS = ("internal.istio.io/route-semantics", "gateway")
+"""The annotation, as in Istio: prefixes are of whole path elements, missing clusters mean 500."""
+
+
+def virtual_service(
+    sources: Sequence[ConfigObject], *, namespace: str, name: str, spec: VirtualServiceSpec
+) -> ConfigObject:
+    """Return the VirtualService of these routes; its age is that of the oldest."""
+    oldest = min(sources, key=age)
+    return ConfigObject(
+        kind="VirtualService",
+        group="networking.istio.io",
+        namespace=namespace,
+        name=name,
+        spec=spec,
+        annotations=(ROUTE_SEMANTICS,),
+        created=oldest.created,
+        file=oldest.file,
+        line=oldest.line,
+    )
+
+
+def age(item: ConfigObject) -> tuple[str, str, str]:
+    """Return the key by which routes are ordered, oldest first, then by namespace and name."""
+    return item.created or "9999", f"{item.namespace}/{item.name}", item.kind
