@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from mesh_configfile import Duration, FieldPath
+from mesh_discovery.config.kinds._headers import header_value_mistake
 from mesh_discovery.config.kinds.gateway_api._grpc_route import GrpcBackend
 from mesh_discovery.config.kinds.gateway_api._headers import HeaderFilter
 from mesh_discovery.config.kinds.gateway_api._http_filters import (
@@ -84,8 +85,11 @@ def _operations(changes: HeaderFilter) -> HeaderOperations:
 
 
 def _literal(value: str) -> str:
-    """Spell a value so that no part of it is one of Envoy's substitutions."""
-    return value.replace("%", "%%")
+    """Spell a value that Envoy would refuse so that it is taken literally.
+
+    As in Istio, a valid value may have Envoy's substitutions, such as %DOWNSTREAM_REMOTE_ADDRESS%.
+    """
+    return value if header_value_mistake(value) is None else value.replace("%", "%%")
 
 
 def mirrors(filters: Filters, resolver: Resolver, place: FieldPath) -> tuple[MirrorPolicy, ...]:

@@ -121,18 +121,18 @@ def warnings_of(
     routes: Sequence[BoundRoute],
 ) -> Iterator[Problem]:
     """Yield what is not as configured, with the file and the field of each."""
-    by_key = {each.key: each for each in objects}
-    served = {(each.kind, each.namespace, each.name) for each in statuses}
-    for each in statuses:
-        item = by_key.get((each.kind, each.namespace, each.name))
-        if item is not None:
+    stated = {(each.kind, each.namespace, each.name): each for each in statuses}
+    for item in objects:
+        each = stated.get((item.kind, item.namespace, item.name))
+        if each is not None:
             yield from _listener_warnings(item, each)
             yield from _parent_warnings(item, each)
     for route in routes:
         for bad in route.bad:
             yield route.item.problem(bad.path, f"{bad.message} ({bad.reason})")
     for item in objects:
-        if isinstance(item.spec, GatewaySpec) and item.key not in served:
+        key = item.kind, item.namespace, item.name
+        if isinstance(item.spec, GatewaySpec) and key not in stated:
             yield item.problem(
                 ("spec", "gatewayClassName"),
                 f"the class {item.spec.gateway_class_name} is not of {CONTROLLER}: "
