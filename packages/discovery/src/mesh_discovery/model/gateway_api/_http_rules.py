@@ -112,7 +112,7 @@ def value_matches(
 
 
 class _Actions(NamedTuple):
-    """What a rule does, for all of its matches."""
+    """The actions of a rule, for all of its matches."""
 
     base: HttpRoute
     redirect: Redirect | None
