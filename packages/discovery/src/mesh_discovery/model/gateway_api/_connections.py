@@ -13,9 +13,9 @@ from mesh_discovery.config.kinds.virtual_service._spec import (
     TlsRoute,
     VirtualServiceSpec,
 )
-from mesh_discovery.model.gateway_api._backends import Resolver
 from mesh_discovery.model.gateway_api._listeners import BoundListener
 from mesh_discovery.model.gateway_api._virtual_services import age, virtual_service
+from mesh_discovery.model.gateway_api.routes._backends import Resolver
 
 
 class ConnectionAttached(NamedTuple):

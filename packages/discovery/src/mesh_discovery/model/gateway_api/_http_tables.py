@@ -10,8 +10,8 @@ from mesh_discovery.config.kinds.virtual_service._matches import HttpMatch, Stri
 from mesh_discovery.config.kinds.virtual_service._spec import HttpRoute, VirtualServiceSpec
 from mesh_discovery.model.gateway_api._hostnames import ANY, covers
 from mesh_discovery.model.gateway_api._listeners import BoundListener
-from mesh_discovery.model.gateway_api._precedence import Entry
 from mesh_discovery.model.gateway_api._virtual_services import age, virtual_service
+from mesh_discovery.model.gateway_api.routes._precedence import Entry
 
 
 class HttpAttached(NamedTuple):

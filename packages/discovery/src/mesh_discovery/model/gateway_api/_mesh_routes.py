@@ -21,9 +21,9 @@ from mesh_discovery.config.kinds.virtual_service._spec import (
 )
 from mesh_discovery.model.gateway_api._attachment import ACCEPTED
 from mesh_discovery.model.gateway_api._conditions import Condition
-from mesh_discovery.model.gateway_api._precedence import Entry
 from mesh_discovery.model.gateway_api._surroundings import Surroundings
 from mesh_discovery.model.gateway_api._virtual_services import age, virtual_service
+from mesh_discovery.model.gateway_api.routes._precedence import Entry
 
 
 class MeshParent(NamedTuple):

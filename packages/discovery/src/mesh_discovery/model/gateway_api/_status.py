@@ -7,6 +7,7 @@ from mesh_configfile import Problem
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config.kinds.gateway_api._gateway import GatewaySpec
 from mesh_discovery.config.kinds.gateway_api._gateway_class import CONTROLLER, GatewayClassSpec
+from mesh_discovery.model.gateway_api._bound_routes import BoundGateways, BoundParent, BoundRoute
 from mesh_discovery.model.gateway_api._conditions import (
     Condition,
     ListenerStatus,
@@ -15,7 +16,6 @@ from mesh_discovery.model.gateway_api._conditions import (
     unmet,
 )
 from mesh_discovery.model.gateway_api._listeners import BoundListener
-from mesh_discovery.model.gateway_api._routes import BoundGateways, BoundParent, BoundRoute
 
 
 class Refused(NamedTuple):

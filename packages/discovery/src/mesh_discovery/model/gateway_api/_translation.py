@@ -18,6 +18,7 @@ from mesh_discovery.config.kinds.gateway_api._gateway_class import (
 )
 from mesh_discovery.config.kinds.gateway_api._grpc_route import GrpcRouteSpec
 from mesh_discovery.config.kinds.gateway_api._http_route import HttpRouteSpec
+from mesh_discovery.model.gateway_api._bound_routes import BoundGateways, BoundRoute, bind_route
 from mesh_discovery.model.gateway_api._conditions import ObjectStatus
 from mesh_discovery.model.gateway_api._connections import (
     ConnectionAttached,
@@ -32,7 +33,6 @@ from mesh_discovery.model.gateway_api._http_tables import (
 )
 from mesh_discovery.model.gateway_api._listeners import BoundListener, bind_listeners
 from mesh_discovery.model.gateway_api._mesh_routes import MeshAttached, mesh_virtual_services
-from mesh_discovery.model.gateway_api._routes import BoundGateways, BoundRoute, bind_route
 from mesh_discovery.model.gateway_api._servers import server_object
 from mesh_discovery.model.gateway_api._status import Refused, statuses_of, warnings_of
 from mesh_discovery.model.gateway_api._surroundings import Surroundings

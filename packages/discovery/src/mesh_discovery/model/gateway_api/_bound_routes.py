@@ -11,20 +11,20 @@ from mesh_discovery.config.kinds.gateway_api._names import GROUP
 from mesh_discovery.config.kinds.gateway_api._references import ParentReference
 from mesh_discovery.config.kinds.virtual_service._destinations import RouteDestination
 from mesh_discovery.model.gateway_api._attachment import Attached, attach
-from mesh_discovery.model.gateway_api._backends import BadReference, Resolver
 from mesh_discovery.model.gateway_api._conditions import Condition
 from mesh_discovery.model.gateway_api._connections import connection_backends
 from mesh_discovery.model.gateway_api._grants import Grants
-from mesh_discovery.model.gateway_api._grpc_rules import grpc_entries
-from mesh_discovery.model.gateway_api._http_rules import http_entries
 from mesh_discovery.model.gateway_api._listeners import BoundListener
 from mesh_discovery.model.gateway_api._mesh_routes import (
     MeshParent,
     find_mesh_parent,
     is_mesh_parent,
 )
-from mesh_discovery.model.gateway_api._precedence import Entry
 from mesh_discovery.model.gateway_api._surroundings import Surroundings
+from mesh_discovery.model.gateway_api.routes._backends import BadReference, Resolver
+from mesh_discovery.model.gateway_api.routes._grpc_rules import grpc_entries
+from mesh_discovery.model.gateway_api.routes._http_rules import http_entries
+from mesh_discovery.model.gateway_api.routes._precedence import Entry
 
 RouteSpec: TypeAlias = HttpRouteSpec | GrpcRouteSpec | TlsRouteSpec | TcpRouteSpec
 GatewayKey: TypeAlias = tuple[str, str]

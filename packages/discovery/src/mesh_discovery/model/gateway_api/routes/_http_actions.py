@@ -32,7 +32,7 @@ from mesh_discovery.config.kinds.virtual_service._destinations import (
     Percent,
 )
 from mesh_discovery.config.kinds.virtual_service._matches import StringMatch
-from mesh_discovery.model.gateway_api._backends import Resolver
+from mesh_discovery.model.gateway_api.routes._backends import Resolver
 
 Filters: TypeAlias = Sequence[HttpFilter | GrpcFilter]
 Backends: TypeAlias = Sequence[HttpBackend | GrpcBackend]

@@ -16,15 +16,15 @@ from mesh_discovery.config.kinds.gateway_api._grpc_route import (
 from mesh_discovery.config.kinds.gateway_api._headers import MatchType
 from mesh_discovery.config.kinds.virtual_service._matches import HttpMatch, StringMatch
 from mesh_discovery.config.kinds.virtual_service._spec import HttpRoute
-from mesh_discovery.model.gateway_api._backends import Resolver
-from mesh_discovery.model.gateway_api._http_actions import (
+from mesh_discovery.model.gateway_api.routes._backends import Resolver
+from mesh_discovery.model.gateway_api.routes._http_actions import (
     NO_BACKEND,
     destinations,
     headers_of,
     mirrors,
 )
-from mesh_discovery.model.gateway_api._http_rules import value_matches
-from mesh_discovery.model.gateway_api._precedence import Entry, Rank, entry
+from mesh_discovery.model.gateway_api.routes._http_rules import value_matches
+from mesh_discovery.model.gateway_api.routes._precedence import Entry, Rank, entry
 
 _ANY_NAME = "[^/]+"
 

@@ -18,8 +18,8 @@ from mesh_discovery.config.kinds.virtual_service._actions import HttpRewrite, Re
 from mesh_discovery.config.kinds.virtual_service._matches import HttpMatch as Match
 from mesh_discovery.config.kinds.virtual_service._matches import StringMatch
 from mesh_discovery.config.kinds.virtual_service._spec import HttpRoute
-from mesh_discovery.model.gateway_api._backends import Resolver
-from mesh_discovery.model.gateway_api._http_actions import (
+from mesh_discovery.model.gateway_api.routes._backends import Resolver
+from mesh_discovery.model.gateway_api.routes._http_actions import (
     NO_BACKEND,
     cors_of,
     destinations,
@@ -29,7 +29,7 @@ from mesh_discovery.model.gateway_api._http_actions import (
     retries_of,
     timeout_of,
 )
-from mesh_discovery.model.gateway_api._precedence import Entry, entry, rank_of
+from mesh_discovery.model.gateway_api.routes._precedence import Entry, entry, rank_of
 
 _WHOLE_PATH = "^/.*"
 
