@@ -22,6 +22,7 @@ from xds_server import Admission, Node, Peer, UnixListener, XdsServer, serving, 
 
 sys.path.insert(0, str(Path(__file__).parent / "support"))
 
+from capturing import CaptureLab, capture_lab, why_not
 from planes import (
     Documents,
     Envoy,
@@ -269,4 +270,20 @@ async def scene(tmp_path: Path, socket_dir: Path, envoy_binary: Path) -> AsyncIt
     """Open a scene: a control plane in this process, Envoys and echo servers; see `scenarios`."""
     opened = opened_scene(tmp_path=tmp_path, socket_dir=socket_dir, envoy_binary=envoy_binary)
     async with opened as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def _capture_is_possible() -> None:
+    reason = why_not()
+    if reason is not None:
+        pytest.skip(reason)
+
+
+@pytest.fixture
+async def captured(
+    _capture_is_possible: None, tmp_path: Path, socket_dir: Path, envoy_binary: Path
+) -> AsyncIterator[CaptureLab]:
+    """Machines in network namespaces, whose connections the kernel leads to real Envoys."""
+    async with capture_lab(tmp_path, socket_dir, envoy_binary) as made:
         yield made

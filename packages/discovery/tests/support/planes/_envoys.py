@@ -23,6 +23,8 @@ def bootstrap(node: dict[str, Any], *, admin: str, xds: str, sds: Path | None) -
     }
 
     def address(text: str) -> dict[str, Any]:
+        if text.startswith("/"):
+            return {"pipe": {"path": text}}
         host, _, port = text.rpartition(":")
         return {"socket_address": {"address": host, "port_value": int(port)}}
 

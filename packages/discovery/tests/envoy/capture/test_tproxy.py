@@ -1,0 +1,35 @@
+"""Interception mode TPROXY: the application sees the client's address."""
+
+from capturing import CaptureLab, get
+from capturing_services import service
+
+
+async def test_tproxy_on_an_empty_mesh_is_accepted(captured: CaptureLab) -> None:
+    machine = captured.machine("c")
+    await captured.sidecar(machine, mode="TPROXY")
+
+    assert '"LIVE"' in await machine.admin_text("/server_info")
+
+
+async def test_tproxy_shows_the_application_the_address_of_its_client(
+    captured: CaptureLab,
+) -> None:
+    server, client, plain = (
+        captured.machine("s"),
+        captured.machine("c"),
+        captured.machine("plain"),
+    )
+    await captured.serve_http(server, 8080)
+    captured.write(s=service("s", server.address))
+    await captured.sidecar(server, namespace="b", mode="TPROXY")
+    await captured.sidecar(client, mode="TPROXY")
+
+    called = await get(client.namespace, "10.9.0.1", 80, "s.b")
+
+    assert called is not None
+    assert called.status == 200
+    assert called.json()["peer"] == f"::ffff:{client.address}"
+    assert "x-forwarded-client-cert" in called.json()["headers"]
+    called = await get(plain.namespace, server.address, 8080, "s.b")
+    assert called is not None
+    assert called.json()["peer"] == f"::ffff:{plain.address}"
