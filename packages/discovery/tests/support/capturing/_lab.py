@@ -4,7 +4,7 @@ import asyncio
 import json
 import socket
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -106,6 +106,12 @@ class CaptureLab:
         for each in self.machines.values():
             if each.process is not None:
                 await self._has_everything(each)
+
+    async def eventually(
+        self, check: Callable[[], Awaitable[Any]], *, what: str, wanted: object = None
+    ) -> Any:
+        """Ask until the answer is the wanted one, or any truthy one."""
+        return await eventually(check, what=what, wanted=wanted)
 
     def machine(self, name: str) -> Machine:
         """Plug in a machine."""
