@@ -1,0 +1,1 @@
+"""Routes and route configurations of Envoy, made of VirtualServices and of services."""
