@@ -12,6 +12,7 @@ from mesh_filewatch import ReadTimedOut, run_with_timeout
 from mesh_identity import InvalidSpiffeId, checked_trust_domain
 from mesh_listening import GRPC_LIMITS, HTTP_LIMITS, ConnectionLimits
 
+PLAINTEXT_SECRETS = "MESH_DISCOVERY_PLAINTEXT_SECRETS"
 ALLOW_UNSUPPORTED = "MESH_DISCOVERY_ALLOW_UNSUPPORTED"
 CA_SIGNERS = "MESH_DISCOVERY_CA_SIGNERS"
 
@@ -67,6 +68,8 @@ class DiscoveryConfig:
     monitoring: Address | None
     allow_unsupported: bool = False
     """Kinds and fields that only Istio has are accepted without effect and logged, not refused."""
+    plaintext_secrets: bool = False
+    """Gateways get keys over the plaintext port too, where no one has to prove anything."""
     domain: str = "cluster.local"
     namespace: str = "istio-system"
     trust_domain: str = "cluster.local"
@@ -109,6 +112,7 @@ class Flags:
     shutdown_duration: str
     allow_unsupported: bool = False
     ca_signers: str = ""
+    plaintext_secrets: bool = False
 
 
 def read_config(flags: Flags, environ: Mapping[str, str]) -> DiscoveryConfig:
@@ -131,6 +135,7 @@ def read_config(flags: Flags, environ: Mapping[str, str]) -> DiscoveryConfig:
         secure_grpc=reader.address("--secure-grpc-addr", flags.secure_grpc_addr),
         monitoring=reader.address("--monitoring-addr", flags.monitoring_addr),
         allow_unsupported=flags.allow_unsupported or reader.flag(ALLOW_UNSUPPORTED),
+        plaintext_secrets=flags.plaintext_secrets or reader.flag(PLAINTEXT_SECRETS),
         domain=reader.domain("--domain", flags.domain),
         namespace=environ.get("POD_NAMESPACE") or "istio-system",
         trust_domain=reader.trust_domain(environ.get("TRUST_DOMAIN") or "cluster.local"),

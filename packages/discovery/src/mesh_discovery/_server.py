@@ -88,7 +88,12 @@ async def running(config: DiscoveryConfig) -> AsyncIterator[ControlPlane]:
         grpc = await enter(serving_grpc(config, server, certificate, service, ports=ports))
         refresh = certificate.refresh if certificate is not None else _nothing
         await enter(configuration.following(notify=server.notify, on_loaded=refresh))
-        pages = DebugPages(store, clients=server.clients, domain_suffix=config.domain)
+        pages = DebugPages(
+            store,
+            clients=server.clients,
+            domain_suffix=config.domain,
+            plaintext_secrets=config.plaintext_secrets,
+        )
         monitoring = await enter(serving_monitoring(config, registry, pages, ports=ports))
         revocations = opened.revocations
         revocation_list = (lambda: revocations.der) if revocations is not None else None
@@ -131,7 +136,11 @@ def _xds_server(
     registry: CollectorRegistry,
 ) -> XdsServer[Proxy]:
     server = XdsServer(
-        generators(store.served, bundle_pem=lambda: opened.root_pem),
+        generators(
+            store.served,
+            bundle_pem=lambda: opened.root_pem,
+            plaintext_secrets=config.plaintext_secrets,
+        ),
         admit=ProxyAdmission(
             authenticator,
             domain_suffix=config.domain,

@@ -6,7 +6,14 @@ from typing import Annotated
 
 import typer
 
-from mesh_discovery._config import CA_SIGNERS, DiscoveryConfig, Flags, SettingsError, read_config
+from mesh_discovery._config import (
+    CA_SIGNERS,
+    PLAINTEXT_SECRETS,
+    DiscoveryConfig,
+    Flags,
+    SettingsError,
+    read_config,
+)
 from mesh_discovery.commands._options import ALLOW_UNSUPPORTED, CONFIG_DIR, MESH_CONFIG, fail
 from mesh_lifecycle import LogLevelError, configure_logging
 
@@ -86,6 +93,14 @@ def discovery(  # noqa: PLR0917  (typer reads options by name)
             "--shutdown-duration", "--shutdownDuration", help="Time to stop in, at the most."
         ),
     ] = "10s",
+    plaintext_secrets: Annotated[  # noqa: FBT002  (likewise)
+        bool,
+        typer.Option(
+            "--plaintext-secrets",
+            help="Give gateways the keys of Secrets over the plaintext port too, where callers are "
+            f"believed [env {PLAINTEXT_SECRETS}].",
+        ),
+    ] = False,
     allow_unsupported: Annotated[bool, ALLOW_UNSUPPORTED] = False,  # noqa: FBT002  (likewise)
     log_level: Annotated[
         str, typer.Option("--log-level", "--log_output_level", help="debug, info, warn, error.")
@@ -115,6 +130,7 @@ def discovery(  # noqa: PLR0917  (typer reads options by name)
         domain=domain,
         shutdown_duration=shutdown_duration,
         allow_unsupported=allow_unsupported,
+        plaintext_secrets=plaintext_secrets,
     )
     try:
         config = read_config(flags, os.environ)

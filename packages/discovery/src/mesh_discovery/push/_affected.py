@@ -5,9 +5,12 @@ from typing import NamedTuple
 
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.plan._proxy import Proxy
-from mesh_discovery.push._changes import ADDRESS, POLICY, RULES, SERVICE
+from mesh_discovery.push._changes import ADDRESS, POLICY, RULES, SECRET, SERVICE
 from mesh_discovery.push._served_context import ServedContext
 from xds_server import Client, ConfigKey, PushRequest
+
+_OF_ROUTERS = frozenset({SECRET, "Gateway"})
+"""The kinds that sidecars are given nothing of."""
 
 
 def needs_push(served: ServedContext, client: Client[Proxy], push: PushRequest) -> bool:
@@ -31,6 +34,8 @@ def _concerns(proxy: Proxy, key: ConfigKey, models: Iterable[MeshModel]) -> bool
         return any(each is not None and each.visible_in(proxy.namespace) for each in services)
     if key.kind == ADDRESS:
         return _is_own(proxy, key)
+    if key.kind in _OF_ROUTERS:
+        return not proxy.is_sidecar
     return True
 
 

@@ -1,9 +1,9 @@
 """The difference of two models as a push request: config keys, reasons, incremental or not.
 
 The kinds of config keys: `ServiceEntry` (host and namespace of a service), `PeerAuthentication`
-(name and namespace of a policy), those of traffic rules such as `VirtualService`, and `Address` (an
-address of a namespace, at which another set of endpoints is served now). No keys mean that
-everything may have changed.
+(name and namespace of a policy), those of traffic rules such as `VirtualService`, `Secret`, and
+`Address` (an address of a namespace, at which another set of endpoints is served now). No keys mean
+that everything may have changed.
 """
 
 from mesh_discovery.model._model import MeshModel, changed_services
@@ -14,13 +14,14 @@ from xds_server import ConfigKey, PushRequest
 SERVICE = "ServiceEntry"
 POLICY = "PeerAuthentication"
 ADDRESS = "Address"
+SECRET = "Secret"  # noqa: S105 - a kind
 RULES = frozenset(kind.name for kind in RULE_KINDS)
 
 
 def difference(old: MeshModel | None, new: MeshModel) -> PushRequest | None:
     """Compare two models; None when no proxy could see a difference.
 
-    The request is `incremental` when nothing but endpoints changed.
+    The request is `incremental` when nothing but endpoints and secrets changed.
     """
     if old is None or old.mesh_config != new.mesh_config or old.trust_domain != new.trust_domain:
         return PushRequest(triggers=("global",), reasons=("MeshConfig",))
@@ -41,23 +42,28 @@ def difference(old: MeshModel | None, new: MeshModel) -> PushRequest | None:
         ConfigKey(kind.partition(".")[0], name, namespace)
         for kind, namespace, name in old.rules.differing(new.rules)
     }
-    triggers: list[str] = []
+    secrets = {
+        ConfigKey(SECRET, name, namespace) for namespace, name in old.secrets.differing(new.secrets)
+    }
+    triggers: list[str] = ["secret"] if secrets else []
     if services:
         triggers.append("endpoint" if incremental else "service")
     if policies:
         incremental = False
         triggers.append("config")
     if not services and not policies:
-        if changed.same_order:
+        if not changed.same_order:
+            # Only which of two conflicting services is older.
+            return PushRequest(triggers=("service",), reasons=("order of services",))
+        if not secrets:
             return None
-        # Only which of two conflicting services is older.
-        return PushRequest(triggers=("service",), reasons=("order of services",))
     return PushRequest(
         incremental=incremental,
-        configs_updated=frozenset(services | policies | addresses),
+        configs_updated=frozenset(services | policies | secrets | addresses),
         triggers=tuple(triggers),
         reasons=tuple(
-            f"{key.kind}/{key.namespace}/{key.name}" for key in sorted(services | policies)
+            f"{key.kind}/{key.namespace}/{key.name}"
+            for key in sorted(services | policies | secrets)
         ),
     )
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push._affected import changed_hosts, touches_own_endpoints, touches_services
 from mesh_discovery.push._proxyless_generators import proxyless_generators
+from mesh_discovery.push._secrets import SecretsGenerator
 from mesh_discovery.push._served_context import ServedContext
 from mesh_discovery.push._trust_bundle import TrustBundleGenerator
 from mesh_discovery.push.context._context import PushContext
@@ -15,9 +16,12 @@ _ENVOY, _PROXYLESS = "envoy", "proxyless"
 
 
 def generators(
-    served: ServedContext, *, bundle_pem: Callable[[], bytes]
+    served: ServedContext, *, bundle_pem: Callable[[], bytes], plaintext_secrets: bool = False
 ) -> Mapping[str, Generator[Proxy]]:
-    """Return the generator of each type, to be given to an `XdsServer`."""
+    """Return the generator of each type, to be given to an `XdsServer`.
+
+    plaintext_secrets: gateways that prove nothing get the keys of Secrets too.
+    """
     of_envoys: Mapping[str, Generator[Proxy]] = {
         type_urls.CLUSTER: _AllOfAType(served, PushContext.clusters),
         type_urls.ENDPOINT: _Endpoints(served),
@@ -27,6 +31,7 @@ def generators(
     proxyless = proxyless_generators(served)
     of_agents: Mapping[str, Generator[Proxy]] = {
         type_urls.NAME_TABLE: _Names(served),
+        type_urls.SECRET: SecretsGenerator(served, over_plaintext=plaintext_secrets),
         type_urls.PROXY_CONFIG: TrustBundleGenerator(bundle_pem),
     }
     chosen = {

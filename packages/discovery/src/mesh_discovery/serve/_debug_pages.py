@@ -11,9 +11,11 @@ from google.protobuf import any_pb2, json_format
 from mesh_configfile import Duration, Problem
 from mesh_discovery._version import version
 from mesh_discovery.config._last_good import WrongFile
+from mesh_discovery.config.kinds.kubernetes._secret import SecretFields
 from mesh_discovery.plan._proxy import NodeError, Proxy, parse_proxy
 from mesh_discovery.plan._reachability import places_taken
 from mesh_discovery.push._config_store import ConfigStore
+from mesh_discovery.push._secrets import SecretsGenerator
 from mesh_discovery.push._served_context import ServedContext
 from mesh_discovery.push.context._context import PushContext
 from mesh_discovery.serve._status import (
@@ -32,6 +34,7 @@ _SHORT = {
     type_urls.LISTENER: "listener",
     type_urls.ROUTE: "route",
     type_urls.NAME_TABLE: "names",
+    type_urls.SECRET: "secret",
 }
 
 
@@ -48,7 +51,9 @@ class DebugPages:
         *,
         clients: Callable[[], Iterable[ClientStatus]],
         domain_suffix: str,
+        plaintext_secrets: bool = False,
     ) -> None:
+        self._secrets = SecretsGenerator(store.served, over_plaintext=plaintext_secrets)
         self._store = store
         self._clients = clients
         self._domain_suffix = domain_suffix
@@ -84,7 +89,7 @@ class DebugPages:
                     "name": each.name,
                     "file": each.file,
                     "line": each.line,
-                    "spec": _plain(each.spec),
+                    "spec": _spec(each.spec),
                 }
                 for each in store.snapshot.objects
             ],
@@ -125,8 +130,12 @@ class DebugPages:
         return sorted(each for each in found if (each.file, each.line, each.field) not in told)
 
     def _not_served(self, client: ClientStatus) -> list[NotServedStatus]:
-        """Return the listeners that a gRPC program asks for and that there are none of."""
+        """Return the listeners and secrets that a proxy asks for and gets nothing for."""
         proxy = self._proxy(client)
+        secrets = client.types.get(type_urls.SECRET)
+        if proxy is not None and secrets is not None:
+            missing = self._secrets.not_served(proxy, client.identities, secrets.names)
+            return [{"proxy": client.node.id, "name": name, "reason": why} for name, why in missing]
         listeners = client.types.get(type_urls.LISTENER)
         if proxy is None or not proxy.is_proxyless or listeners is None:
             return []
@@ -218,6 +227,13 @@ def _resources(
         context.listeners(proxy),
         context.routes(proxy, routes),
     )
+
+
+def _spec(spec: msgspec.Struct) -> object:
+    """Return a spec as data; of a Secret only the names of its values."""
+    if isinstance(spec, SecretFields):
+        return {"type": spec.type, "keys": sorted(spec.values)}
+    return _plain(spec)
 
 
 def _problem(problem: Problem) -> ProblemStatus:

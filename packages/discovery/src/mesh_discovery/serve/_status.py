@@ -43,7 +43,7 @@ class WrongFileStatus(TypedDict):
 
 
 class NotServedStatus(TypedDict):
-    """A listener that a gRPC program asks for, and why there is none."""
+    """A listener or a secret that a proxy asks for, and why there is none."""
 
     proxy: str
     name: str
@@ -117,8 +117,9 @@ def status_problems(document: StatusDocument) -> Iterator[str]:
     for each in (*document["unreachable"], *document["taken"]):
         yield f"not reached: {_problem(each)}"
     for missing in document["not_served"]:
+        who = "gateway" if "://" in missing["name"] else "gRPC program"
         yield (
-            f"not served: {missing['name']}, which the gRPC program {missing['proxy']} asks for: "
+            f"not served: {missing['name']}, which the {who} {missing['proxy']} asks for: "
             f"{missing['reason']}"
         )
     for refused in document["refused"]:

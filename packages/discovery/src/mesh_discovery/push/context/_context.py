@@ -24,6 +24,7 @@ from mesh_discovery.push.context._proxyless import ProxylessContext
 from mesh_discovery.push.context._routers import Routers
 from mesh_discovery.push.context._routes import Routes
 from mesh_discovery.push.context._scopes import Scopes
+from mesh_discovery.push.context._secrets import GatewaySecrets
 from mesh_discovery.push.context._shapes import (
     ClusterShape,
     EndpointShape,
@@ -49,6 +50,7 @@ class PushContext:
         self._captured_listeners = CapturedListeners(model, self._scopes)
         self._routes = Routes(model, self._scopes)
         self._routers = Routers(model, self._scopes)
+        self.secrets = GatewaySecrets(model, self._routers)
         self._name_tables = NameTables(self._scopes, self._listeners)
         self.proxyless = ProxylessContext(model, self._scopes)
         if before is not None:
