@@ -45,7 +45,7 @@ class SecretsGenerator:
         return [(each, answer.reason) for each, answer in found if isinstance(answer, NoSecret)]
 
     def _is_proven(self, identities: tuple[str, ...]) -> bool:
-        # Whoever has identities has one of the proxy's namespace (`serve/_admission`).
+        # One of the identities is of the proxy's namespace, or it was not admitted.
         return bool(identities) or self._over_plaintext
 
 
