@@ -2,14 +2,14 @@
 
 from bisect import insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 
 from mesh_configfile import Problem
 from mesh_discovery.config._file_content import FileContent
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config.kinds._foreign_kinds import FOREIGN
 from mesh_discovery.config.kinds._registry import AnyKind
+from mesh_discovery.config.kinds.mesh_config._kind import MESH_CONFIG
 from mesh_discovery.config.kinds.mesh_config._spec import MeshConfigSpec
 
 _FEW = 100
@@ -27,28 +27,31 @@ class Snapshot:
     warnings: tuple[Problem, ...] = ()
     """Fields that have an effect which is hardly meant."""
 
-    @cached_property
-    def by_kind(self) -> Mapping[str, tuple[ConfigObject, ...]]:
-        """The objects of each kind, by its name with its group, oldest first."""
-        found: dict[str, list[ConfigObject]] = {}
-        for each in self.objects:
-            found.setdefault(f"{each.kind}.{each.group}", []).append(each)
-        return {name: tuple(objects) for name, objects in found.items()}
+    by_kind: Mapping[str, tuple[ConfigObject, ...]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+    """The objects of each kind, by its name with its group, oldest first.
+
+    A kind of which no object changed has the tuple that it had in the snapshot before.
+    """
 
     def of_kind(self, kind: AnyKind) -> tuple[ConfigObject, ...]:
         """Return the objects of a kind, oldest first."""
-        return self.by_kind.get(f"{kind.name}.{kind.group}", ())
+        return self.by_kind.get(_kind_name(kind), ())
 
 
 def snapshot_of(contents: Sequence[FileContent], *, before: Snapshot | None = None) -> Snapshot:
     """Return the snapshot of the files' contents; `before` is the last one, to save sorting."""
-    objects = _in_order(
-        [item for each in contents for item in each.objects],
-        before.objects if before is not None else (),
-    )
-    mesh_configs = [each.spec for each in objects if isinstance(each.spec, MeshConfigSpec)]
+    given = [item for each in contents for item in each.objects]
+    objects, by_kind = _in_order(given, before)
+    mesh_configs = [
+        each.spec
+        for each in by_kind.get(_kind_name(MESH_CONFIG), ())
+        if isinstance(each.spec, MeshConfigSpec)
+    ]
     return Snapshot(
-        objects=tuple(objects),
+        objects=objects,
+        by_kind=by_kind,
         mesh_config=mesh_configs[0] if mesh_configs else MeshConfigSpec(),
         notes=tuple(_once(note for each in contents for note in each.notes)),
         warnings=tuple(warning for each in contents for warning in each.warnings),
@@ -66,16 +69,47 @@ def _once(notes: Iterable[Problem]) -> Iterator[Problem]:
         yield note
 
 
-def _in_order(objects: list[ConfigObject], before: Sequence[ConfigObject]) -> list[ConfigObject]:
-    sorted_before = set(map(id, before))
-    new = [each for each in objects if id(each) not in sorted_before]
-    if len(new) > _FEW:
-        return sorted(objects, key=_age)
+_Kinds = Mapping[str, tuple[ConfigObject, ...]]
+
+
+def _in_order(
+    objects: list[ConfigObject], before: Snapshot | None
+) -> tuple[tuple[ConfigObject, ...], _Kinds]:
+    """Return the objects, oldest first, all and by kind."""
+    known = set(map(id, before.objects)) if before is not None else set()
+    new = [each for each in objects if id(each) not in known]
+    if before is None or len(new) > _FEW:
+        found = sorted(objects, key=_age)
+        return tuple(found), _by_kind(found)
     here = set(map(id, objects))
+    gone = [each for each in before.objects if id(each) not in here]
+    by_kind = dict(before.by_kind)
+    for name in {_kind_name(each) for each in (*gone, *new)}:
+        of_kind = [each for each in new if _kind_name(each) == name]
+        by_kind[name] = _edited(before.by_kind.get(name, ()), here, of_kind)
+    return _edited(before.objects, here, new), by_kind
+
+
+def _edited(
+    before: Sequence[ConfigObject], here: set[int], new: Sequence[ConfigObject]
+) -> tuple[ConfigObject, ...]:
+    """Return those of the objects that are still here, and the new ones where they belong."""
     found = [each for each in before if id(each) in here]
     for each in new:
         insort(found, each, key=_age)
-    return found
+    return tuple(found)
+
+
+def _by_kind(objects: Iterable[ConfigObject]) -> _Kinds:
+    found: dict[str, list[ConfigObject]] = {}
+    for each in objects:
+        found.setdefault(_kind_name(each), []).append(each)
+    return {name: tuple(items) for name, items in found.items()}
+
+
+def _kind_name(item: ConfigObject | AnyKind) -> str:
+    name = item.kind if isinstance(item, ConfigObject) else item.name
+    return f"{name}.{item.group}"
 
 
 def _age(item: ConfigObject) -> tuple[str, str, str, str]:

@@ -11,7 +11,10 @@ from typing import NamedTuple
 from weakref import ref
 
 from mesh_discovery.config._snapshot import Snapshot
-from mesh_discovery.config.kinds._peer_authentication import PeerAuthenticationSpec
+from mesh_discovery.config.kinds._peer_authentication import (
+    PEER_AUTHENTICATION,
+    PeerAuthenticationSpec,
+)
 from mesh_discovery.config.kinds.destination_rule._kind import DESTINATION_RULE
 from mesh_discovery.config.kinds.gateway._kind import GATEWAY
 from mesh_discovery.config.kinds.kubernetes._secret import SECRET
@@ -127,7 +130,7 @@ def build_model(
             root_namespace=snapshot.mesh_config.root_namespace,
             policies=tuple(
                 Policy(namespace=each.namespace, name=each.name, spec=each.spec)
-                for each in snapshot.objects
+                for each in snapshot.of_kind(PEER_AUTHENTICATION)
                 if isinstance(each.spec, PeerAuthenticationSpec)
             ),
         ),

@@ -1,5 +1,7 @@
 """Objects of one host become one service, and aliases lead to services."""
 
+from typing import Any
+
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config.kinds._service_entry import Resolution
 from mesh_discovery.model._services import Registry, Service
@@ -18,7 +20,7 @@ def only(*objects: ConfigObject) -> Service:
     return found
 
 
-def entry(name: str, created: str, **spec: object) -> ConfigObject:
+def entry(name: str, created: str, **spec: Any) -> ConfigObject:
     return service_entry(name, "web.test", created=created, **spec)
 
 

@@ -1,5 +1,7 @@
 """Services select pods and WorkloadEntries by labels, in their own namespace."""
 
+from typing import Any
+
 import pytest
 
 from mesh_discovery.config._objects import ConfigObject
@@ -9,7 +11,7 @@ from mesh_discovery.model.registry._made_services import made_of
 from mesh_objects import object_of, pod, service, service_entry, slice_of, snapshot, workload_entry
 
 APP = {"app": "a"}
-SELECTS = {"workloadSelector": {"labels": APP}}
+SELECTS: dict[str, Any] = {"workloadSelector": {"labels": APP}}
 
 
 def only(*objects: ConfigObject) -> Service:

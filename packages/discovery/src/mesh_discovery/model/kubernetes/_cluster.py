@@ -29,13 +29,16 @@ class ByService:
         gone, come = changed_objects(before.objects, objects)
         if not gone and not come:
             return before
-        touched = {service_of(each) for each in (*gone, *come)}
+        if len(come) > len(before.objects):
+            return cls(objects, _by_service(objects))
         found = dict(before.by_service)
-        for each in touched:
-            found.pop(each, None)
-        return cls(
-            objects, found | _by_service(each for each in objects if service_of(each) in touched)
-        )
+        edited = {each.key for each in (*gone, *come)}
+        for service in {service_of(each) for each in (*gone, *come)}:
+            kept = [each for each in found.pop(service, ()) if each.key not in edited]
+            kept += [each for each in come if service_of(each) == service]
+            if kept:
+                found[service] = tuple(sorted(kept, key=lambda each: each.name))
+        return cls(objects, found)
 
     def get(self, service: Name) -> tuple[ConfigObject, ...]:
         """Return the objects of a service."""
@@ -70,7 +73,11 @@ class Pods:
         gone, come = changed_objects(before.objects, objects)
         if not gone and not come:
             return before
-        return cls(objects, {(each.namespace, each.name): each for each in objects})
+        found = dict(before.by_name)
+        for each in gone:
+            del found[each.namespace, each.name]
+        found |= {(each.namespace, each.name): each for each in come}
+        return cls(objects, found)
 
     def target(self, reference: TargetReference | None, namespace: str) -> ConfigObject | None:
         """Return the pod that an endpoint says to be."""

@@ -15,8 +15,8 @@ from mesh_discovery.model._services import Service
 from mesh_discovery.model.kubernetes._kubernetes_services import kubernetes_service
 from mesh_discovery.model.registry._combined_services import Combined, combine, recombine
 from mesh_discovery.model.registry._service_entries import services_of_entry
-from mesh_discovery.model.registry._service_inputs import ServiceInputs, inputs_of
-from mesh_discovery.model.registry._touched_sources import SourceKey, touched_sources
+from mesh_discovery.model.registry._service_inputs import ServiceInputs, SourceKey, inputs_of
+from mesh_discovery.model.registry._touched_sources import touched_sources
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,10 @@ from mesh_discovery.config.kinds.kubernetes._cluster_objects import NAMESPACE, N
 from mesh_discovery.config.kinds.kubernetes._endpoint_slice import ENDPOINT_SLICE
 from mesh_discovery.config.kinds.kubernetes._endpoints import ENDPOINTS
 from mesh_discovery.config.kinds.kubernetes._pod import POD
-from mesh_discovery.config.kinds.kubernetes._service import KubernetesServiceSpec
+from mesh_discovery.config.kinds.kubernetes._service import (
+    KUBERNETES_SERVICE,
+    KubernetesServiceSpec,
+)
 from mesh_discovery.model._auto_addresses import Key
 from mesh_discovery.model.kubernetes._cluster import ByService, Pods
 from mesh_discovery.model.kubernetes._kubernetes_services import ClusterObjects
@@ -23,6 +26,9 @@ from mesh_discovery.model.registry._service_settings import (
 )
 from mesh_discovery.model.registry._workloads import Workloads
 
+SourceKey = tuple[str, str, str]
+"""Kind, namespace and name of the object that services are made of."""
+
 _SOURCES = (ServiceEntrySpec, KubernetesServiceSpec)
 
 
@@ -32,8 +38,10 @@ class ServiceInputs:
 
     sources: tuple[ConfigObject, ...] = ()
     """The ServiceEntries and Kubernetes services, oldest first."""
+    by_key: Mapping[SourceKey, ConfigObject] = field(default_factory=dict)
+    """They by kind, namespace and name."""
     entries: tuple[ConfigObject, ...] = ()
-    """The ServiceEntries among them."""
+    services: tuple[ConfigObject, ...] = ()
     cluster: ClusterObjects = field(default_factory=ClusterObjects)
     allocated: Mapping[Key, int] = field(default_factory=dict)
     settings: ServiceSettings = field(default_factory=ServiceSettings)
@@ -51,9 +59,17 @@ def inputs_of(snapshot: Snapshot, domain: str, before: ServiceInputs | None) -> 
         entries=Workloads.of(snapshot.of_kind(WORKLOAD_ENTRY), before=old.entries),
     )
     entries = snapshot.of_kind(SERVICE_ENTRY)
+    services = snapshot.of_kind(KUBERNETES_SERVICE)
+    if before is not None and entries is before.entries and services is before.services:
+        sources, by_key = before.sources, before.by_key
+    else:
+        sources = tuple(each for each in snapshot.objects if isinstance(each.spec, _SOURCES))
+        by_key = {each.key: each for each in sources}
     return ServiceInputs(
-        sources=tuple(each for each in snapshot.objects if isinstance(each.spec, _SOURCES)),
+        sources=sources,
+        by_key=by_key,
         entries=entries,
+        services=services,
         cluster=cluster,
         allocated=allocated_addresses(
             entries,

@@ -13,11 +13,8 @@ from mesh_discovery.model._auto_addresses import Key
 from mesh_discovery.model.kubernetes._cluster import service_of, targets
 from mesh_discovery.model.kubernetes._kubernetes_services import ClusterObjects
 from mesh_discovery.model.registry._object_changes import changed_objects
-from mesh_discovery.model.registry._service_inputs import ServiceInputs
+from mesh_discovery.model.registry._service_inputs import ServiceInputs, SourceKey
 from mesh_discovery.model.registry._workloads import labels_of
-
-SourceKey = tuple[str, str, str]
-"""Kind, namespace and name of the object that services are made of."""
 
 
 def touched_sources(
@@ -31,7 +28,7 @@ def touched_sources(
     wanted = _Wanted.of(old, new)
     if wanted.anything:
         keys |= wanted.keys(new.sources)
-    return {each.key: each for each in new.sources if each.key in keys} if keys else {}
+    return {key: new.by_key[key] for key in keys if key in new.by_key}
 
 
 _SERVICE = f"{KUBERNETES_SERVICE.name}.{KUBERNETES_SERVICE.group}"
