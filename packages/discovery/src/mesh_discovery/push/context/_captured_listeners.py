@@ -25,8 +25,7 @@ from mesh_discovery.plan.capture._outbound import (
     plan_captured_outbound,
 )
 from mesh_discovery.plan.l4._chains import TcpTarget, to_cluster
-from mesh_discovery.plan.l4._routes import NO_ROUTES
-from mesh_discovery.plan.l4._targets import Targets
+from mesh_discovery.plan.l4._scoped import routes_in, targets_in
 from mesh_discovery.push.context._cache import Cache
 from mesh_discovery.push.context._model_change import ModelChange
 from mesh_discovery.push.context._named import named
@@ -88,10 +87,10 @@ class CapturedListeners:
 
     def _plan_outbound(self, shape: CapturedOutboundShape) -> CapturedOutbound:
         scope = self._scopes.get(shape.scope)
-        targets = Targets(scope.services)
+        routes, targets = routes_in(scope, self._model), targets_in(scope, self._model)
         mesh = self._model.mesh_config
         return plan_captured_outbound(
-            (Egress(each.services, NO_ROUTES, targets) for each in scope.egress),
+            (Egress(each.services, routes, targets) for each in scope.egress),
             ips=shape.ips,
             rest=self._rest(),
             naming=shape.naming,

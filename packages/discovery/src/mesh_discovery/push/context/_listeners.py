@@ -1,15 +1,26 @@
 """The listeners of sidecars, each made once for all proxies that have it."""
 
+from typing import NamedTuple
+
 from mesh_discovery.generate.listeners._bound import inbound_listener, outbound_listener
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.plan._inbound import InboundPlan, InboundPort, plan_inbound
 from mesh_discovery.plan._outbound import Conflict, Outbound, OutboundPlan, plan_outbound
 from mesh_discovery.plan._proxy import Proxy
+from mesh_discovery.plan.l4._chains import TcpChain
+from mesh_discovery.plan.l4._scoped import routes_in, targets_in
 from mesh_discovery.push.context._cache import Cache
 from mesh_discovery.push.context._named import named
 from mesh_discovery.push.context._scopes import Scopes
 from mesh_discovery.push.context._shapes import ListenerShape, OutboundShape
 from xds_server import Generated, Resource
+
+
+class _Routed(NamedTuple):
+    """A listener, and the chains of it that VirtualServices or DestinationRules make."""
+
+    listener: Outbound
+    chains: tuple[TcpChain, ...]
 
 
 class Listeners:
@@ -22,7 +33,7 @@ class Listeners:
         self._outbound_plans = Cache[OutboundShape, OutboundPlan]()
         self._of_shape = Cache[ListenerShape, Generated]()
         self._inbound = Cache[InboundPort, Resource]()
-        self._outbound = Cache[Outbound, Resource]()
+        self._outbound = Cache[_Routed, Resource]()
 
     def of(self, proxy: Proxy) -> Generated:
         """Return all listeners of a sidecar."""
@@ -55,24 +66,29 @@ class Listeners:
         return plan_inbound(proxy, self._model)
 
     def _plan_outbound(self, shape: OutboundShape) -> OutboundPlan:
+        scope = self._scopes.get(shape.scope)
         return plan_outbound(
-            self._scopes.get(shape.scope).services.values(),
+            scope.services.values(),
             address=shape.address,
             naming=shape.naming,
             http_proxy_port=self._model.mesh_config.proxy_http_port,
             taken=shape.taken,
+            routes=routes_in(scope, self._model),
+            targets=targets_in(scope, self._model),
         )
 
     def _make(self, shape: ListenerShape) -> Generated:
         inbound = (self._inbound.get(each, self._make_inbound) for each in shape.inbound)
+        plan = self.outbound(shape.outbound)
         outbound = (
-            self._outbound.get(each, self._make_outbound)
-            for each in self.outbound(shape.outbound).listeners
+            self._outbound.get(_Routed(each, plan.chains.get(each, ())), self._make_outbound)
+            for each in plan.listeners
         )
         return Generated(resources=(*inbound, *outbound))
 
     def _make_inbound(self, port: InboundPort) -> Resource:
         return named(inbound_listener(port, self._model))
 
-    def _make_outbound(self, outbound: Outbound) -> Resource:
-        return named(outbound_listener(outbound, self._model))
+    def _make_outbound(self, routed: _Routed) -> Resource:
+        listener, chains = routed
+        return named(outbound_listener(listener, self._model, chains=chains))

@@ -1,0 +1,20 @@
+"""The routes and targets of connections that the proxies of a scope have."""
+
+from mesh_discovery.model._model import MeshModel
+from mesh_discovery.model._scope import Scope
+from mesh_discovery.plan.l4._routes import ConnectionRoutes
+from mesh_discovery.plan.l4._settings import settings_in
+from mesh_discovery.plan.l4._targets import Targets
+
+
+def routes_in(scope: Scope, model: MeshModel) -> ConnectionRoutes:
+    """Return the routes for connections that hold in a scope."""
+    key = scope.key
+    return ConnectionRoutes(
+        model.virtual_services.of_mesh(key.namespace), namespace=key.namespace, labels=key.labels
+    )
+
+
+def targets_in(scope: Scope, model: MeshModel) -> Targets:
+    """Return what makes the targets of connections in a scope."""
+    return Targets(scope.services, settings_in(scope, model))
