@@ -19,6 +19,7 @@ from mesh_discovery.config.kinds.destination_rule._kind import DESTINATION_RULE
 from mesh_discovery.config.kinds.gateway._kind import GATEWAY
 from mesh_discovery.config.kinds.kubernetes._secret import SECRET
 from mesh_discovery.config.kinds.mesh_config._spec import MeshConfigSpec
+from mesh_discovery.config.kinds.sidecar._kind import SIDECAR
 from mesh_discovery.config.kinds.virtual_service._kind import VIRTUAL_SERVICE
 from mesh_discovery.model._auto_addresses import Key
 from mesh_discovery.model._destination_rules import DestinationRules
@@ -28,6 +29,8 @@ from mesh_discovery.model._rule_objects import RuleObjects
 from mesh_discovery.model._secrets import NO_SECRETS, Secrets
 from mesh_discovery.model._services import Endpoint, Service
 from mesh_discovery.model.registry._made_services import MadeServices, made_of
+from mesh_discovery.model.sidecars._indices import Indices
+from mesh_discovery.model.sidecars._sidecars import NO_SIDECARS, Sidecars
 from mesh_discovery.model.virtual_services._virtual_services import (
     NO_VIRTUAL_SERVICES,
     VirtualServices,
@@ -55,6 +58,11 @@ class MeshModel:
     )
     gateways: Gateways = field(default=NO_GATEWAYS, compare=False, repr=False)
     secrets: Secrets = field(default=NO_SECRETS, compare=False, repr=False)
+    sidecars: Sidecars = field(default=NO_SIDECARS, compare=False, repr=False)
+    indices: Indices = field(
+        default_factory=lambda: Indices((), NO_VIRTUAL_SERVICES), compare=False, repr=False
+    )
+    """Of services and VirtualServices, for Sidecars."""
     made: MadeServices = field(default_factory=MadeServices, compare=False, repr=False)
     """The services by the objects that they were made of, for the model that replaces this one."""
 
@@ -103,6 +111,11 @@ def build_model(
         services keep the addresses allocated for them there.
     """
     made = made_of(snapshot, domain=domain, before=before.made if before is not None else None)
+    virtual_services = VirtualServices.of(
+        snapshot.of_kind(VIRTUAL_SERVICE),
+        export_to=snapshot.mesh_config.default_virtual_service_export_to,
+        before=before.virtual_services if before is not None else None,
+    )
     return MeshModel(
         mesh_config=snapshot.mesh_config,
         trust_domain=snapshot.mesh_config.trust_domain or default_trust_domain,
@@ -113,12 +126,19 @@ def build_model(
         destination_rules=DestinationRules.of(
             snapshot.of_kind(DESTINATION_RULE),
             root_namespace=snapshot.mesh_config.root_namespace,
+            export_to=snapshot.mesh_config.default_destination_rule_export_to,
             before=before.destination_rules if before is not None else None,
         ),
-        virtual_services=VirtualServices.of(
-            snapshot.of_kind(VIRTUAL_SERVICE),
-            export_to=snapshot.mesh_config.default_virtual_service_export_to,
-            before=before.virtual_services if before is not None else None,
+        virtual_services=virtual_services,
+        sidecars=Sidecars.of(
+            snapshot.of_kind(SIDECAR),
+            root_namespace=snapshot.mesh_config.root_namespace,
+            before=before.sidecars if before is not None else None,
+        ),
+        indices=Indices(
+            made.services,
+            virtual_services,
+            before=before.indices if before is not None else None,
         ),
         gateways=Gateways.of(
             snapshot.of_kind(GATEWAY), before.gateways if before is not None else None

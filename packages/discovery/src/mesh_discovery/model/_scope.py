@@ -5,13 +5,18 @@ that selects it, and from those of its labels that rules anywhere look at. Whate
 of services and rules is made of its scope.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from mesh_discovery.config.kinds.mesh_config._spec import TrafficPolicyMode
+from mesh_discovery.config.kinds.sidecar._spec import SidecarSpec, SidecarTrafficMode
+from mesh_discovery.config.kinds.virtual_service._destinations import Destination
 from mesh_discovery.model._destination_rules import NO_RULES, DestinationRules, Rule
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._services import Labels, Service
+from mesh_discovery.model.sidecars._egress_listener import EgressListener, with_ports
+from mesh_discovery.model.sidecars._imports import Imports, egress_listeners, known_services
 
 
 class ScopeKey(NamedTuple):
@@ -27,12 +32,15 @@ class ScopeKey(NamedTuple):
     """Whether connections come to the proxy that were going elsewhere."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class EgressListener:
-    """Services that a workload's calls can reach together; without a Sidecar, all that it knows."""
+class OutboundPolicy(NamedTuple):
+    """The treatment of calls to hosts and addresses that the mesh does not know."""
 
-    services: tuple[Service, ...]
-    """The oldest first."""
+    allows_any: bool = True
+    egress_proxy: Destination | None = None
+    """The service to which they are sent; None: to where they were going."""
+
+
+ANY_OUTBOUND = OutboundPolicy()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +52,16 @@ class Scope:
     """By host: all to which there are clusters."""
     egress: tuple[EgressListener, ...]
     rules: DestinationRules = NO_RULES
+    outbound_policy: OutboundPolicy = ANY_OUTBOUND
+    sidecar: SidecarSpec | None = None
+    """The Sidecar object that selects the proxies."""
+
+    def egress_for(self, port: int) -> EgressListener | None:
+        """Return the listener that has the routes of a port: the first for it, or for any."""
+        for each in self.egress:
+            if each.port is None or (each.port.number == port and not each.is_http_proxy):
+                return each
+        return None
 
     def rule(self, service: Service) -> Rule | None:
         """Return the rule by which the proxies reach a service."""
@@ -55,25 +73,34 @@ class Scope:
         return self.key.captured
 
     def with_services(self, changed: Mapping[tuple[str, str], Service]) -> "Scope":
-        """Return the scope with services replaced, by namespace and host; none comes or goes."""
+        """Return the scope with services replaced, by namespace and host.
+
+        None comes or goes, and with a Sidecar none has other ports.
+        """
         here = {
             host: now
             for (owner, host), now in changed.items()
             if (known := self.services.get(host)) is not None and known.namespace == owner
         }
-        if not here:
+        in_listeners = self.sidecar is not None and any(
+            (service.namespace, service.host) in changed
+            for each in self.egress
+            for service in each.services
+        )
+        if not here and not in_listeners:
             return self
+
+        def replaced(service: Service) -> Service:
+            now = changed.get((service.namespace, service.host))
+            if now is None or self.sidecar is None:
+                return service if now is None else now
+            return with_ports(now, frozenset(port.number for port in service.ports))
+
         return replace(
             self,
-            services={**self.services, **here},
-            egress=tuple(
-                replace(each, services=_replaced(each.services, here)) for each in self.egress
-            ),
+            services={**self.services, **{host: replaced(self.services[host]) for host in here}},
+            egress=tuple(each.replacing(replaced) for each in self.egress),
         )
-
-
-def _replaced(services: Iterable[Service], here: Mapping[str, Service]) -> tuple[Service, ...]:
-    return tuple(here.get(each.host, each) for each in services)
 
 
 def scope_key(
@@ -89,12 +116,47 @@ def scope_key(
     return ScopeKey(
         namespace=namespace,
         is_sidecar=is_sidecar,
+        sidecar=model.sidecars.choose(namespace, labels) if is_sidecar else None,
         labels=tuple((key, value) for key, value in labels if key in seen) if seen else (),
         captured=captured,
     )
 
 
-def find_scope(key: ScopeKey, model: MeshModel, visible: Mapping[str, Service]) -> Scope:
-    """Find what the proxies of a key know; visible: the services exported to their namespace."""
-    egress = EgressListener(services=tuple(visible.values()))
-    return Scope(key=key, services=visible, egress=(egress,), rules=model.destination_rules)
+def find_scope(
+    key: ScopeKey, model: MeshModel, visible: Callable[[str], Mapping[str, Service]]
+) -> Scope:
+    """Find what the proxies of a key know; visible: the services exported to a namespace."""
+    sidecar = model.sidecars.spec(key.sidecar) if key.sidecar is not None else None
+    if sidecar is None:
+        services = visible(key.namespace)
+        routes = model.virtual_services.of_mesh(key.namespace) if key.is_sidecar else ()
+        egress: tuple[EgressListener, ...] = (
+            EgressListener(services=tuple(services.values()), virtual_services=routes),
+        )
+    else:
+        imports = Imports(
+            namespace=key.namespace,
+            by_key=model.by_key,
+            services=model.indices.services,
+            virtual_services=model.indices.virtual_services,
+        )
+        egress = egress_listeners(sidecar, imports)
+        services = known_services(egress, sidecar, imports)
+    return Scope(
+        key=key,
+        services=services,
+        egress=egress,
+        rules=model.destination_rules,
+        outbound_policy=_outbound_policy(sidecar, model),
+        sidecar=sidecar,
+    )
+
+
+def _outbound_policy(sidecar: SidecarSpec | None, model: MeshModel) -> OutboundPolicy:
+    own = sidecar.outbound_traffic_policy if sidecar is not None else None
+    if own is None:
+        mode = model.mesh_config.outbound_traffic_policy.mode
+        return OutboundPolicy(allows_any=mode is TrafficPolicyMode.ALLOW_ANY)
+    return OutboundPolicy(
+        allows_any=own.mode is SidecarTrafficMode.ALLOW_ANY, egress_proxy=own.egress_proxy
+    )

@@ -2,19 +2,27 @@
 
 from collections.abc import Iterable
 
-from mesh_discovery.model._services import Service
+from mesh_discovery.model._services import Registry, Service
 
 
 def visible_services(services: Iterable[Service], namespace: str) -> dict[str, Service]:
     """Return the services that are exported to a namespace, by host.
 
-    Of several services of one host, the namespace's own comes first, then the oldest.
+    Of several services of one host, the namespace's own comes first, then one of Kubernetes, then
+    the oldest.
     """
     found: dict[str, Service] = {}
     for service in services:
         if not service.visible_in(namespace):
             continue
         known = found.get(service.host)
-        if known is None or (known.namespace != namespace and service.namespace == namespace):
+        if known is None or is_preferred(service, known, namespace):
             found[service.host] = service
     return found
+
+
+def is_preferred(service: Service, older: Service, namespace: str) -> bool:
+    """Tell whether a namespace takes a service rather than an older one of the same host."""
+    if namespace in (service.namespace, older.namespace):
+        return service.namespace == namespace
+    return service.registry is Registry.KUBERNETES and older.registry is not Registry.KUBERNETES

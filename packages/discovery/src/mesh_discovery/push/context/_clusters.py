@@ -16,6 +16,7 @@ from mesh_discovery.generate._clusters import (
 )
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._scope import ScopeKey
+from mesh_discovery.model._services import Service
 from mesh_discovery.plan import _envoy_names as names
 from mesh_discovery.plan._inbound import Application
 from mesh_discovery.plan._place import Place
@@ -102,9 +103,26 @@ class Clusters:
         return tuple(
             resource
             for service in self._scopes.get(key.scope).services.values()
-            for resource in self._of_service.get(
-                ServiceClusters(service.namespace, service.host), self._make_of_service
+            for resource in self._with_ports_of(
+                service,
+                self._of_service.get(
+                    ServiceClusters(service.namespace, service.host), self._make_of_service
+                ),
             )
+        )
+
+    def _with_ports_of(
+        self, service: Service, clusters: tuple[Resource, ...]
+    ) -> tuple[Resource, ...]:
+        """Return the clusters of the ports that a scope knows of a service: all, or a Sidecar's."""
+        whole = self._model.by_key[service.namespace, service.host]
+        if whole is service or len(whole.ports) == len(service.ports):
+            return clusters
+        numbers = {port.number for port in service.ports}
+        return tuple(
+            each
+            for each in clusters
+            if (parsed := names.parse_outbound_cluster(each.name)) and parsed.port in numbers
         )
 
     def _make_of_service(self, key: ServiceClusters) -> tuple[Resource, ...]:

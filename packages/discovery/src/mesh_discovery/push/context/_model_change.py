@@ -58,6 +58,17 @@ class ModelChange:
         return self.same_visibility and self.same_rules
 
     @cached_property
+    def same_ports(self) -> bool:
+        """Whether Sidecars choose the same services, and ports of them."""
+        return all(
+            before is not None
+            and after is not None
+            and before.ports == after.ports
+            and before.registry is after.registry
+            for before, after in self.services.pairs.values()
+        )
+
+    @cached_property
     def replaced(self) -> Mapping[ServiceKey, Service]:
         """The services that were there before and are now, as they are now."""
         return {

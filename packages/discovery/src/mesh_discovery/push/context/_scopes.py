@@ -54,7 +54,8 @@ class Scopes:
             return
         self._keys.adopt_but(before._keys, ())
         for key, scope in before._scopes.items():
-            self._scopes.put(key, scope.with_services(change.replaced))
+            if key.sidecar is None or change.same_ports:
+                self._scopes.put(key, scope.with_services(change.replaced))
 
     def _find_key(self, proxy: Proxy) -> ScopeKey:
         return scope_key(
@@ -66,7 +67,7 @@ class Scopes:
         )
 
     def _find_scope(self, key: ScopeKey) -> Scope:
-        return find_scope(key, self._model, self.visible(key.namespace))
+        return find_scope(key, self._model, self.visible)
 
     def _find_visible(self, namespace: str) -> Mapping[str, Service]:
         return visible_services(self._model.services, namespace)

@@ -1,0 +1,1 @@
+"""Sidecar objects: which one a proxy has, and which services and routes it brings in."""
