@@ -15,12 +15,18 @@ from pathlib import Path
 
 from mesh_ca import TokenIssuer
 from mesh_lifecycle import SystemClock, in_background
-from mesh_local._errors import NotReady
+from mesh_local._errors import AddressError, NotReady
 from mesh_local._running_mesh import RunningMesh, RunningWorkload
 from mesh_local.config import _plan as ports
 from mesh_local.config._addresses import choose_block, is_free, reservations
 from mesh_local.config._mesh_file import MeshFile
-from mesh_local.config._plan import Instance, MeshPlan, needed_endpoints, plan_mesh
+from mesh_local.config._plan import (
+    Instance,
+    MeshPlan,
+    gateway_endpoints,
+    needed_endpoints,
+    plan_mesh,
+)
 from mesh_local.observation._agent_status import fetch_status
 from mesh_local.observation._findings import Places, fetch_findings, refuse_mistakes
 from mesh_local.observation._http import NoAnswer, fetch
@@ -47,6 +53,12 @@ _LOOKS_A_SECOND = 40
 @contextmanager
 def prepared(file: MeshFile, folder: Path) -> Iterator[tuple[MeshPlan, StateFolder]]:
     """Take addresses and the state folder for a mesh; raises `AddressError`, `StateError`."""
+    for workload, (address, port) in gateway_endpoints(file):
+        if not is_free(address, port):
+            raise AddressError(
+                f"{address}:{port}, a port of the gateway {workload.name}, is in use: stop what "
+                "listens there, or give the gateway another port or address"
+            )
     with reservations() as reserve, opened(folder) as state:
         block = choose_block(
             lambda block: needed_endpoints(plan_mesh(file, block)), reserve=reserve

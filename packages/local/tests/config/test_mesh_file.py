@@ -221,6 +221,50 @@ def test_the_whole_file_is_read(shop: MeshFile) -> None:
             "workloads:\n  - name: a\n    env: {A=B: x}\n",
             "3: workloads[0].env.A=B: is not the name of an environment variable",
         ),
+        (
+            (
+                "workloads:\n- {name: a, service: s, ports: [{port: 1}]}\n"
+                "- name: b\n  service: s\n  ports: [{port: 2}]\n"
+            ),
+            (
+                "5: workloads[1].ports: a is of the service s, too, and has other ports: "
+                "all workloads of a service have the same"
+            ),
+        ),
+        (
+            "workloads:\n- name: a\n  service: A\n",
+            '3: workloads[0].service: "A" is not a name; use lower-case letters, digits and "-"',
+        ),
+        (
+            "workloads:\n- name: a\n  locality: a/b/c/d\n",
+            '3: workloads[0].locality: "a/b/c/d" is not region, region/zone or region/zone/subzone',
+        ),
+        (
+            "workloads:\n- name: g\n  gateway: {ports: [8080]}\n  ports: [{port: 1}]\n",
+            "4: workloads[0].ports: a gateway has no program: leave it out",
+        ),
+        (
+            "workloads:\n- name: g\n  gateway: {ports: [1, 1]}\n",
+            "3: workloads[0].gateway.ports[1]: the port 1 is given twice",
+        ),
+        (
+            "workloads:\n- name: g\n  gateway:\n    ports: [80]\n    address: here\n",
+            '5: workloads[0].gateway.address: "here" is not an IP address',
+        ),
+        (
+            (
+                "workloads:\n- {name: g, gateway: {ports: [8080]}}\nchecks:\n- name: c\n"
+                "  from: user\n  via: h\n  request: GET http://a:8080/\n  expect: {status: 200}\n"
+            ),
+            '6: checks[0].via: there is no gateway "h" in this file',
+        ),
+        (
+            (
+                "workloads:\n- {name: g, gateway: {ports: [8080]}}\nchecks:\n- name: c\n"
+                "  from: user\n  via: g\n  request: GET http://a/\n  expect: {status: 200}\n"
+            ),
+            "7: checks[0].request: the gateway g has no port 80: 8080",
+        ),
         ("a: [\n", "2: not valid YAML"),
         (
             "workloads:\n- name: a\n  ports:\n  - {port: 1, protocol: HTTP}\n",

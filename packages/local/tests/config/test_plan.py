@@ -1,7 +1,7 @@
 from collections.abc import Callable
 
 from mesh_local import Block, MeshFile, MeshPlan, mesh_config, mesh_documents, plan_mesh
-from mesh_local.config._plan import needed_endpoints
+from mesh_local.config._plan import gateway_endpoints, needed_endpoints
 from mesh_local.state._istio import instance_labels, to_yaml
 from mesh_testkit import Golden
 
@@ -48,3 +48,39 @@ def test_every_port_of_the_mesh_is_looked_at_once(plan: MeshPlan) -> None:
     assert ("127.64.1.2", 9000) in needed
     assert ("127.64.1.1", 15053) in needed
     assert ("127.64.4.3", 15002) in needed
+
+
+def test_workloads_of_one_service_are_its_versions_and_places(
+    parse: Callable[..., MeshFile],
+) -> None:
+    file = parse(
+        "workloads:\n"
+        "- {name: r-1, service: r, version: v1, locality: north/a, ports: [{port: 80}]}\n"
+        "- {name: r-2, service: r, version: v2, ports: [{port: 80}]}\n"
+    )
+    plan = plan_mesh(file, Block(number=64))
+    entry, first, second = mesh_documents(plan)[1:]
+    assert entry["kind"] == "ServiceEntry"
+    assert entry["spec"]["workloadSelector"] == {"labels": {"app": "r"}}  # type: ignore[index]
+    assert first["spec"] == {
+        "address": "127.64.1.1",
+        "labels": {"app": "r", "version": "v1", "istio-locality": "north.a"},
+        "serviceAccount": "r-1",
+        "locality": "north/a",
+    }
+    assert second["spec"]["labels"] == {"app": "r", "version": "v2"}  # type: ignore[index]
+    assert [each.name for each in plan.serving("r", 80)] == ["r-1", "r-2"]
+
+
+def test_a_gateway_has_its_address_outside_of_the_mesh_and_is_no_service(
+    parse: Callable[..., MeshFile],
+) -> None:
+    file = parse("workloads:\n- {name: g, gateway: {ports: [8080]}}\n- {name: a}\n")
+    plan = plan_mesh(file, Block(number=64))
+    assert [place for _, place in gateway_endpoints(file)] == [("127.0.0.1", 8080)]
+    assert [each["kind"] for each in mesh_documents(plan)] == [
+        "PeerAuthentication",
+        "WorkloadEntry",
+    ]
+    assert instance_labels(plan.instances[0])["istio"] == "ingressgateway"
+    assert not [port for host, port in needed_endpoints(plan) if host == "127.64.1.3"]

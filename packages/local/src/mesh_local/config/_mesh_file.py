@@ -6,9 +6,10 @@ At each of these steps all mistakes are told at once, with their lines.
 import difflib
 import errno
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from ipaddress import ip_address
 from pathlib import Path
 
 from mesh_configfile import (
@@ -40,6 +41,7 @@ OUTSIDER = "outsider"
 RESERVED_NAMES = (USER, OUTSIDER, "control-plane", "mesh-local")
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_LOCALITY = re.compile(r"[^/\s]+(/[^/\s]+){0,2}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LONGEST = timedelta(hours=8760)
 
@@ -178,6 +180,7 @@ class _Reading:
         for name, text in (
             ("name", workload.name),
             ("namespace", workload.namespace),
+            *((("service", workload.service),) if workload.service else ()),
             ("serviceAccount", workload.service_account or workload.name),
         ):
             if not _LABEL.fullmatch(text):
@@ -185,7 +188,9 @@ class _Reading:
                     (*place, name),
                     f'"{text}" is not a name; use lower-case letters, digits and "-"',
                 )
+        yield from self._service(workload, place)
         yield from self._ports(workload, place)
+        yield from self._gateway(workload, place)
         if workload.command and not all(workload.command):
             yield (*place, "command"), "holds an empty word"
         if not (self._directory / workload.directory).is_dir():
@@ -196,6 +201,45 @@ class _Reading:
         for name in workload.env:
             if not _VARIABLE.fullmatch(name):
                 yield (*place, "env", name), "is not the name of an environment variable"
+
+    def _service(self, workload: Workload, place: FieldPath) -> Iterator[tuple[FieldPath, str]]:
+        """Yield what keeps workloads from being one service, and a place that is none."""
+        first = first_of_service(self._shape.workloads, workload)
+        if workload.ports and first.ports != workload.ports:
+            yield (
+                (*place, "ports"),
+                (
+                    f"{first.name} is of the service {service_name(workload)}, too, and has other "
+                    "ports: all workloads of a service have the same"
+                ),
+            )
+        if workload.locality and not _LOCALITY.fullmatch(workload.locality):
+            yield (
+                (*place, "locality"),
+                f'"{workload.locality}" is not region, region/zone or region/zone/subzone',
+            )
+
+    def _gateway(self, workload: Workload, place: FieldPath) -> Iterator[tuple[FieldPath, str]]:
+        gateway = workload.gateway
+        if gateway is None:
+            return
+        for name, given in (
+            ("command", workload.command),
+            ("ports", workload.ports),
+            ("proxyless", workload.proxyless),
+            ("service", workload.service),
+        ):
+            if given:
+                yield (*place, name), "a gateway has no program: leave it out"
+        if workload.replicas > 1:
+            yield (*place, "replicas"), "only one gateway can listen on its address and ports"
+        if not gateway.ports:
+            yield (*place, "gateway", "ports"), "must name the ports of its Gateway objects"
+        if not _is_ip(gateway.address):
+            yield (*place, "gateway", "address"), f'"{gateway.address}" is not an IP address'
+        for index, port in enumerate(gateway.ports):
+            if port in gateway.ports[:index]:
+                yield (*place, "gateway", "ports", index), f"the port {port} is given twice"
 
     def _ports(self, workload: Workload, place: FieldPath) -> Iterator[tuple[FieldPath, str]]:
         numbers: set[int] = set()
@@ -239,7 +283,7 @@ class _Reading:
             yield ("configDir",), f"there is no directory {self._directory / directory}"
 
     def _check(self, check: Check, place: FieldPath) -> Iterator[tuple[FieldPath, str]]:
-        workloads = {each.name for each in self._shape.workloads}
+        workloads = {each.name for each in self._shape.workloads if each.gateway is None}
         if check.from_ not in {*workloads, USER, OUTSIDER}:
             close = difflib.get_close_matches(check.from_, workloads, n=1)
             hint = f'; did you mean "{close[0]}"?' if close else ""
@@ -262,6 +306,9 @@ class _Reading:
         except RequestError as error:
             yield (*place, "request"), str(error)
         else:
+            if check.via:
+                yield from self._via(check, request, place)
+                return
             target = self._target(request)
             if check.from_ not in (USER, OUTSIDER):
                 pass
@@ -281,6 +328,22 @@ class _Reading:
         if not (expect.refused or expect.status or expect.text or expect.caller):
             yield (*place, "expect"), "give status, text, caller or refused"
 
+    def _via(
+        self, check: Check, request: Request, place: FieldPath
+    ) -> Iterator[tuple[FieldPath, str]]:
+        gateways = {each.name: each.gateway for each in self._shape.workloads}
+        gateway = gateways.get(check.via)
+        if gateway is None:
+            yield (*place, "via"), f'there is no gateway "{check.via}" in this file'
+        elif request.port not in gateway.ports:
+            ports = ", ".join(map(str, gateway.ports))
+            yield (
+                (*place, "request"),
+                f"the gateway {check.via} has no port {request.port}: {ports}",
+            )
+        if check.from_ != USER:
+            yield (*place, "from"), f"what goes via a gateway comes from outside: write {USER}"
+
     def _target(self, request: Request) -> Workload | None:
         for workload in self._shape.workloads:
             if request.host in service_names(workload) and any(
@@ -290,6 +353,14 @@ class _Reading:
         return None
 
 
+def _is_ip(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
 def instance_names(workload: Workload) -> tuple[str, ...]:
     """Returns a name for each replica: the workload's own if there is only one."""
     if workload.replicas == 1:
@@ -297,12 +368,31 @@ def instance_names(workload: Workload) -> tuple[str, ...]:
     return tuple(f"{workload.name}-{number}" for number in range(1, workload.replicas + 1))
 
 
+def service_name(workload: Workload) -> str:
+    """Returns the name of the workload's service, in its namespace."""
+    return workload.service or workload.name
+
+
+def first_of_service(workloads: Iterable[Workload], workload: Workload) -> Workload:
+    """Returns the first workload of the service that a workload is of."""
+    return next(
+        each
+        for each in workloads
+        if (
+            each.namespace == workload.namespace
+            and service_name(each) == service_name(workload)
+            and each.ports
+        )
+        or each is workload
+    )
+
+
 def service_host(workload: Workload) -> str:
     """Returns the full host name of the workload's service."""
-    return f"{workload.name}.{workload.namespace}.svc.cluster.local"
+    return f"{service_name(workload)}.{workload.namespace}.svc.cluster.local"
 
 
 def service_names(workload: Workload) -> tuple[str, ...]:
     """Returns every name by which other workloads may call the service."""
-    name, namespace = workload.name, workload.namespace
+    name, namespace = service_name(workload), workload.namespace
     return (name, f"{name}.{namespace}", f"{name}.{namespace}.svc", service_host(workload))

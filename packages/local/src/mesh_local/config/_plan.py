@@ -106,6 +106,14 @@ def _without_envoy(addresses: WorkloadAddresses) -> WorkloadAddresses:
     return WorkloadAddresses(inbound=own, app=own, outbound=own)
 
 
+def gateway_endpoints(file: MeshFile) -> Iterable[tuple[Workload, Endpoint]]:
+    """Yields every address and port outside the mesh's own block, with the gateway it is of."""
+    for workload in file.workloads:
+        gateway = workload.gateway
+        for port in gateway.ports if gateway is not None else ():
+            yield workload, (gateway.address if gateway is not None else "", port)
+
+
 def needed_endpoints(plan: MeshPlan) -> Iterable[Endpoint]:
     """Yields every address and port that a program of the mesh will listen on."""
     for port in (PLAINTEXT_PORT, SECURE_PORT, MONITORING_PORT):
@@ -113,6 +121,10 @@ def needed_endpoints(plan: MeshPlan) -> Iterable[Endpoint]:
     service_ports = {port.port for each in plan.file.workloads for port in each.ports}
     proxy_port = plan.file.mesh.http_proxy_port
     for instance in plan.instances:
+        if instance.workload.gateway is not None:
+            for port in ENVOY_PORTS:
+                yield instance.addresses.inbound, port
+            continue
         own_ports = [port.port for port in instance.workload.ports]
         for port in (*ENVOY_PORTS, *((plan.dns_port,) if plan.dns_port else ()), *own_ports):
             yield instance.addresses.inbound, port

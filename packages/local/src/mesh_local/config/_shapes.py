@@ -51,14 +51,31 @@ class ServicePort(_Shape, frozen=True):
     protocol: Protocol = Protocol.HTTP
 
 
+class Gateway(_Shape, frozen=True):
+    """The Envoy of a workload is a gateway: it listens for what comes from outside the mesh.
+
+    ports: those of the Gateway objects that select it.
+    """
+
+    ports: tuple[Port, ...]
+    address: str = "127.0.0.1"
+
+
 class Workload(_Shape, frozen=True):
     """A program and its identity; each replica gets an agent, an Envoy and addresses.
 
+    service: the service that it is an endpoint of; its own name, unless it is one of several
+    workloads of a service. version: its label of that name. locality: `region/zone/subzone`.
     proxyless: there is no Envoy: the program is a gRPC one that takes its configuration itself.
+    gateway: there is no program.
     """
 
     name: str
     namespace: str = "default"
+    service: str = ""
+    version: str = ""
+    locality: str = ""
+    gateway: Gateway | None = None
     service_account: str = ""
     replicas: Annotated[int, msgspec.Meta(ge=1, le=100)] = 1
     ports: tuple[ServicePort, ...] = ()
@@ -79,12 +96,13 @@ class Expectation(_Shape, frozen=True):
 
 
 class Check(_Shape, frozen=True):
-    """One request and the expected answer."""
+    """One request and the expected answer; via: the gateway that it is sent to."""
 
     name: str
     from_: str = msgspec.field(name="from")
     request: str
     expect: Expectation
+    via: str = ""
 
 
 class MeshShape(_Shape, frozen=True):

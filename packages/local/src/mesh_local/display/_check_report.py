@@ -20,10 +20,14 @@ def mesh_lines(mesh: RunningMesh, now: datetime) -> Iterator[str]:
         instance, status = workload.instance, workload.status
         yield f"  {instance.full_name}"
         proxyless = instance.workload.proxyless
+        gateway = instance.workload.gateway
         envoy = "no Envoy" if proxyless else f"its Envoy at {instance.addresses.inbound}"
-        yield f"    program at {instance.addresses.app}, {envoy}"
+        if gateway is None:
+            yield f"    program at {instance.addresses.app}, {envoy}"
+        else:
+            yield f"    a gateway at {gateway.address} port {', '.join(map(str, gateway.ports))}"
         yield f"    identity    {instance.spiffe_id}"
-        if (port := mesh.plan.dns_port) is not None and not proxyless:
+        if (port := mesh.plan.dns_port) is not None and not proxyless and gateway is None:
             yield f"    names at    {instance.addresses.inbound}:{port} (DNS)"
         if status is not None and status.serial and status.not_after:
             yield f"    certificate serial {status.serial}"
@@ -46,6 +50,8 @@ def check_lines(
 def _steps(result: CheckResult, mesh: RunningMesh, now: datetime) -> Iterator[str]:
     request, route = result.plan.request, f"{result.route[0]}:{result.route[1]}"
     match result.plan.check.from_:
+        case _ if result.plan.check.via:
+            yield f"you asked the gateway {result.plan.check.via} at {route}: {request}"
         case name if name == USER:
             yield f"you asked {request.host}'s program at {route}: {request}"
         case name if name == OUTSIDER:

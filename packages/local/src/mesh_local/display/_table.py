@@ -61,7 +61,11 @@ def place_lines(workload: RunningWorkload, dns_port: int | None) -> Iterator[str
     for port in instance.workload.ports:
         scheme = "http://" if port.protocol is Protocol.HTTP else ""
         yield f"  its program: {scheme}{instance.addresses.app}:{port.port}"
-    if instance.workload.proxyless:
+    gateway = instance.workload.gateway
+    if gateway is not None:
+        for number in gateway.ports:
+            yield f"  from outside: {gateway.address} port {number}"
+    elif instance.workload.proxyless:
         yield f"  its bootstrap: GRPC_XDS_BOOTSTRAP={grpc_bootstrap(workload.agent.spec.directory)}"
     elif dns_port is not None:
         yield f"  its names: {dns_command(instance, dns_port)} NAME"
@@ -105,7 +109,9 @@ def request_to_try(plan: MeshPlan) -> str | None:
     others = [
         each
         for each in plan.instances
-        if each.workload is not callee.workload and not each.workload.proxyless
+        if each.workload is not callee.workload
+        and not each.workload.proxyless
+        and each.workload.gateway is None
     ]
     caller = others[0] if others else callee
     name = f"{callee.workload.name}.{callee.workload.namespace}"
@@ -145,6 +151,8 @@ def envoy_cell(workload: RunningWorkload) -> str:
 
 def program_cell(workload: RunningWorkload) -> str:
     """Returns the state of the workload's own program."""
+    if workload.instance.workload.gateway is not None:
+        return "none; a gateway"
     return "yours to start" if workload.app is None else _process(workload.app)
 
 

@@ -69,6 +69,10 @@ async def run_check(check: CheckPlan, mesh: MeshPlan) -> CheckResult:
 def _route(check: CheckPlan, mesh: MeshPlan) -> tuple[str, int, str]:
     """Returns host, port and request target; Envoy's HTTP proxy takes whole URLs as target."""
     request = check.request
+    if check.check.via:
+        gateway = mesh.instances_of(check.check.via)[0].workload.gateway
+        if gateway is not None:
+            return gateway.address, request.port, request.path
     if check.check.from_ in (USER, OUTSIDER):
         addresses = mesh.serving(request.host, request.port)[0].addresses
         host = addresses.app if check.check.from_ == USER else addresses.inbound

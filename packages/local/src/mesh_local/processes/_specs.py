@@ -119,7 +119,10 @@ def agent_process(
         "terminationDrainDuration": f"{drain:g}s",
     }
     further = {}
-    if instance.workload.proxyless:
+    gateway = instance.workload.gateway
+    if gateway is not None:
+        further = {"ISTIO_META_OUTBOUND_BIND_ADDRESS": gateway.address}
+    elif instance.workload.proxyless:
         further = {"DISABLE_ENVOY": "true", "OUTPUT_CERTS": _CERTIFICATES}
     elif plan.dns_port is not None:
         further = {
@@ -129,7 +132,13 @@ def agent_process(
     return ProcessSpec(
         name=f"{instance.name} agent",
         role=Role.AGENT,
-        arguments=(sys.executable, "-m", "mesh_agent", "proxy", "sidecar"),
+        arguments=(
+            sys.executable,
+            "-m",
+            "mesh_agent",
+            "proxy",
+            "sidecar" if gateway is None else "router",
+        ),
         environment={
             **_own_environment(environ),
             "POD_NAME": instance.name,

@@ -4,13 +4,16 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import yaml
 
-from mesh_local.config._mesh_file import service_host
+from mesh_local.config._mesh_file import first_of_service, service_host, service_name
 from mesh_local.config._plan import Instance, MeshPlan
 from mesh_local.config._shapes import Workload
 
 ROOT_NAMESPACE = "istio-system"
 APP_LABEL = "app"
 PROXYLESS_LABEL = "inject.istio.io/templates"
+LOCALITY_LABEL = "istio-locality"
+GATEWAY_NAME_LABEL = "gateway.networking.k8s.io/gateway-name"
+"""By it a Gateway of the Gateway API finds its proxies: the workload has the Gateway's name."""
 
 Document = Mapping[str, object]
 
@@ -47,17 +50,29 @@ def policy_documents(plan: MeshPlan) -> tuple[Document, ...]:
 
 
 def workload_documents(plan: MeshPlan, workload: Workload) -> tuple[Document, ...]:
-    """Returns the documents of one workload: its service, if it has one, and its replicas."""
+    """Returns the documents of one workload: its replicas, and its service with the first of it."""
+    if workload.gateway is not None:
+        return ()
+    is_first = first_of_service(plan.file.workloads, workload) is workload
     return (
-        *([_service_entry(workload)] if workload.ports else []),
+        *([_service_entry(workload)] if workload.ports and is_first else []),
         *(_workload_entry(each) for each in plan.instances_of(workload.name)),
     )
 
 
 def instance_labels(instance: Instance) -> dict[str, str]:
     """Returns the labels by which services and policies select a replica."""
-    proxyless = {PROXYLESS_LABEL: "grpc-agent"} if instance.workload.proxyless else {}
-    return {APP_LABEL: instance.workload.name, **proxyless, **instance.workload.labels}
+    workload = instance.workload
+    labels = {APP_LABEL: service_name(workload)}
+    if workload.version:
+        labels["version"] = workload.version
+    if workload.locality:
+        labels[LOCALITY_LABEL] = workload.locality.replace("/", ".")
+    if workload.proxyless:
+        labels[PROXYLESS_LABEL] = "grpc-agent"
+    if workload.gateway is not None:
+        labels |= {"istio": "ingressgateway", GATEWAY_NAME_LABEL: workload.name}
+    return labels | workload.labels
 
 
 def to_yaml(documents: Iterable[Document]) -> str:
@@ -88,13 +103,13 @@ def _service_entry(workload: Workload) -> Document:
     return {
         "apiVersion": "networking.istio.io/v1",
         "kind": "ServiceEntry",
-        "metadata": {"name": workload.name, "namespace": workload.namespace},
+        "metadata": {"name": service_name(workload), "namespace": workload.namespace},
         "spec": {
             "hosts": [service_host(workload)],
             "location": "MESH_INTERNAL",
             "resolution": "STATIC",
             "ports": list(_ports(workload)),
-            "workloadSelector": {"labels": {APP_LABEL: workload.name}},
+            "workloadSelector": {"labels": {APP_LABEL: service_name(workload)}},
         },
     }
 
@@ -117,5 +132,6 @@ def _workload_entry(instance: Instance) -> Document:
             "address": instance.addresses.inbound,
             "labels": instance_labels(instance),
             "serviceAccount": instance.service_account,
+            **({"locality": instance.workload.locality} if instance.workload.locality else {}),
         },
     }
