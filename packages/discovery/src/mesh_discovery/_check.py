@@ -71,7 +71,7 @@ def check_configuration(
         problems=load.problems,
         unreachable=unreachable(model),
         notes=load.snapshot.notes,
-        warnings=load.snapshot.warnings,
+        warnings=(*load.snapshot.warnings, *model.gateway_api.warnings),
         different=_different(model, against, domain) if against is not None else None,
     )
 

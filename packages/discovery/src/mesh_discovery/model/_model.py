@@ -28,6 +28,8 @@ from mesh_discovery.model._peer_authentication import PeerPolicies, Policy
 from mesh_discovery.model._rule_objects import RuleObjects
 from mesh_discovery.model._secrets import NO_SECRETS, Secrets
 from mesh_discovery.model._services import Endpoint, Service
+from mesh_discovery.model.gateway_api._of_snapshot import gateway_api_of, oldest_first
+from mesh_discovery.model.gateway_api._translation import NO_GATEWAY_API, GatewayApi
 from mesh_discovery.model.registry._made_services import MadeServices, made_of
 from mesh_discovery.model.sidecars._indices import Indices
 from mesh_discovery.model.sidecars._sidecars import NO_SIDECARS, Sidecars
@@ -63,6 +65,8 @@ class MeshModel:
         default_factory=lambda: Indices((), NO_VIRTUAL_SERVICES), compare=False, repr=False
     )
     """Of services and VirtualServices, for Sidecars."""
+    gateway_api: GatewayApi = field(default=NO_GATEWAY_API, compare=False, repr=False)
+    """The Gateway API's objects; the rules that they are translated to are among the others."""
     made: MadeServices = field(default_factory=MadeServices, compare=False, repr=False)
     """The services by the objects that they were made of, for the model that replaces this one."""
 
@@ -111,8 +115,16 @@ def build_model(
         services keep the addresses allocated for them there.
     """
     made = made_of(snapshot, domain=domain, before=before.made if before is not None else None)
+    secrets = Secrets.of(snapshot.of_kind(SECRET), before.secrets if before is not None else None)
+    gateway_api = gateway_api_of(
+        snapshot,
+        services=made.combined.by_key,
+        secrets=secrets,
+        domain=domain,
+        before=before.gateway_api if before is not None else None,
+    )
     virtual_services = VirtualServices.of(
-        snapshot.of_kind(VIRTUAL_SERVICE),
+        oldest_first(snapshot.of_kind(VIRTUAL_SERVICE), gateway_api.virtual_services),
         export_to=snapshot.mesh_config.default_virtual_service_export_to,
         before=before.virtual_services if before is not None else None,
     )
@@ -122,7 +134,8 @@ def build_model(
         services=made.services,
         auto_allocated=made.inputs.allocated,
         made=made,
-        rules=RuleObjects.of(snapshot),
+        rules=RuleObjects.of(snapshot, (*gateway_api.gateways, *gateway_api.virtual_services)),
+        gateway_api=gateway_api,
         destination_rules=DestinationRules.of(
             snapshot.of_kind(DESTINATION_RULE),
             root_namespace=snapshot.mesh_config.root_namespace,
@@ -141,11 +154,10 @@ def build_model(
             before=before.indices if before is not None else None,
         ),
         gateways=Gateways.of(
-            snapshot.of_kind(GATEWAY), before.gateways if before is not None else None
+            oldest_first(snapshot.of_kind(GATEWAY), gateway_api.gateways),
+            before.gateways if before is not None else None,
         ),
-        secrets=Secrets.of(
-            snapshot.of_kind(SECRET), before.secrets if before is not None else None
-        ),
+        secrets=secrets,
         policies=PeerPolicies(
             root_namespace=snapshot.mesh_config.root_namespace,
             policies=tuple(

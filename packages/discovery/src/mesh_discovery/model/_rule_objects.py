@@ -25,9 +25,15 @@ class RuleObjects:
         self._by_kind = by_kind
 
     @classmethod
-    def of(cls, snapshot: Snapshot) -> "RuleObjects":
-        """Return those of a snapshot."""
-        return cls({f"{kind.name}.{kind.group}": snapshot.of_kind(kind) for kind in RULE_KINDS})
+    def of(cls, snapshot: Snapshot, translated: Sequence[ConfigObject] = ()) -> "RuleObjects":
+        """Return those of a snapshot, and those that others of its objects are translated to."""
+        found: dict[str, Sequence[ConfigObject]] = {
+            f"{kind.name}.{kind.group}": snapshot.of_kind(kind) for kind in RULE_KINDS
+        }
+        for name in {f"{each.kind}.{each.group}" for each in translated}:
+            own = (each for each in translated if f"{each.kind}.{each.group}" == name)
+            found[name] = (*found.get(name, ()), *own)
+        return cls(found)
 
     def differing(self, other: "RuleObjects") -> frozenset[RuleKey]:
         """Return the keys of the objects that two sets do not have alike, or in another order."""

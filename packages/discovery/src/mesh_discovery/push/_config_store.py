@@ -54,6 +54,11 @@ class ConfigStore:
         """Every mistake in the files."""
         return tuple(problem for each in self.wrong for problem in each.problems)
 
+    @property
+    def warnings(self) -> tuple[Problem, ...]:
+        """Fields with an effect that is hardly meant, and references that lead nowhere."""
+        return (*self.snapshot.warnings, *self.served.pending.gateway_api.warnings)
+
     def apply(self, load: Load, notify: Callable[[PushRequest], None]) -> None:
         """Serve what is good of a load; log once what is wrong with files, and when no longer."""
         self.looked_at = time.time()
@@ -68,8 +73,8 @@ class ConfigStore:
             return
         self.snapshot = load.snapshot
         self.loaded_at = self.looked_at
-        self._log_notes()
         self._serve(self._model(self.served.pending), notify)
+        self._log_notes()
 
     def _log_wrong_files(self, load: Load) -> None:
         before = {each.file: each for each in self.wrong}
@@ -146,8 +151,8 @@ class ConfigStore:
             if note not in self._logged_notes:
                 log.warning("configuration without effect", extra={"what": str(note)})
         self._logged_notes = frozenset(self.snapshot.notes)
-        for warning in self.snapshot.warnings:
+        for warning in self.warnings:
             if warning not in self._logged_warnings:
                 log.warning("configuration that is hardly meant so", extra={"what": str(warning)})
-        self._logged_warnings = frozenset(self.snapshot.warnings)
+        self._logged_warnings = frozenset(self.warnings)
         self._metrics.config_unsupported.set(len(self._logged_notes))

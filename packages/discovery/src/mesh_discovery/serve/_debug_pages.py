@@ -12,6 +12,7 @@ from mesh_configfile import Duration, Problem
 from mesh_discovery._version import version
 from mesh_discovery.config._last_good import WrongFile
 from mesh_discovery.config.kinds.kubernetes._secret import SecretFields
+from mesh_discovery.model.gateway_api._conditions import ObjectStatus
 from mesh_discovery.plan._proxy import NodeError, Proxy, parse_proxy
 from mesh_discovery.plan._reachability import places_taken
 from mesh_discovery.push._config_store import ConfigStore
@@ -79,9 +80,12 @@ class DebugPages:
             "up_to_date": not store.wrong,
             "problems": [str(problem) for problem in store.problems],
             "notes": [str(note) for note in store.snapshot.notes],
-            "warnings": [str(warning) for warning in store.snapshot.warnings],
+            "warnings": [str(warning) for warning in store.warnings],
             "files": list(store.files),
             "mesh": _plain(store.snapshot.mesh_config),
+            "gateway_api": [
+                _conditions(each) for each in self._served.current.model.gateway_api.statuses
+            ],
             "objects": [
                 {
                     "kind": each.kind,
@@ -105,7 +109,7 @@ class DebugPages:
             "looked_at": store.looked_at,
             "wrong_files": [_wrong_file(each) for each in store.wrong],
             "unsupported": [_problem(note) for note in store.snapshot.notes],
-            "warnings": [_problem(warning) for warning in store.snapshot.warnings],
+            "warnings": [_problem(warning) for warning in store.warnings],
             "unreachable": [_problem(each) for each in store.unreachable],
             "taken": [_problem(each) for each in self._taken()],
             "proxies": len(proxies),
@@ -314,6 +318,29 @@ def _json(resource: Resource) -> Page:
     message = any_pb2.Any(type_url=resource.type_url, value=resource.body)
     found: Page = json_format.MessageToDict(message, preserving_proto_field_name=True)
     return found
+
+
+def _conditions(status: ObjectStatus) -> Page:
+    """Return the status of a Gateway API object in the names of the API."""
+    return {
+        "kind": status.kind,
+        "namespace": status.namespace,
+        "name": status.name,
+        "conditions": [each._asdict() for each in status.conditions],
+        "parents": [
+            {"parent": each.parent, "conditions": [one._asdict() for one in each.conditions]}
+            for each in status.parents
+        ],
+        "listeners": [
+            {
+                "name": each.name,
+                "attachedRoutes": each.attached_routes,
+                "supportedKinds": list(each.supported_kinds),
+                "conditions": [one._asdict() for one in each.conditions],
+            }
+            for each in status.listeners
+        ],
+    }
 
 
 def _plain(value: object) -> object:

@@ -181,4 +181,6 @@ def _kept(made: Iterable[ConfigObject], before: Iterable[ConfigObject]) -> tuple
     for each in made:
         old = known.get(each.key)
         found.append(old if old is not None and old == each else each)
-    return tuple(sorted(found, key=lambda each: (each.created or "9999", each.name)))
+    return tuple(
+        sorted(found, key=lambda each: (each.created or "9999", each.name, each.namespace))
+    )

@@ -4,9 +4,7 @@ from collections.abc import Sequence
 
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config.kinds.virtual_service._spec import VirtualServiceSpec
-
-ROUTE_SEMANTICS = ("internal.istio.io/route-semantics", "gateway")
-"""The annotation, as in Istio: prefixes are of whole path elements, missing clusters mean 500."""
+from mesh_discovery.model.virtual_services._virtual_services import GATEWAY_SEMANTICS
 
 
 def virtual_service(
@@ -20,7 +18,7 @@ def virtual_service(
         namespace=namespace,
         name=name,
         spec=spec,
-        annotations=(ROUTE_SEMANTICS,),
+        annotations=(GATEWAY_SEMANTICS,),
         created=oldest.created,
         file=oldest.file,
         line=oldest.line,

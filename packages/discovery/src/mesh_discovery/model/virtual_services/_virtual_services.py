@@ -4,6 +4,7 @@ Those that are private to the namespace come first, then those exported to it by
 ones; among each the oldest first.
 """
 
+import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +19,8 @@ from mesh_discovery.model._short_names import MESH_DOMAIN
 from mesh_discovery.model.virtual_services._delegates import Dropped, delegated_routes
 from mesh_discovery.model.virtual_services._resolved_names import MESH, resolved_spec
 
+GATEWAY_SEMANTICS = ("internal.istio.io/route-semantics", "gateway")
+"""The annotation, Istio's, of VirtualServices that are made of routes of the Gateway API."""
 _PRIVATE, _ALL, _NONE = ".", "*", "~"
 
 
@@ -33,6 +36,9 @@ class VirtualService:
     """Namespaces, or `*`; empty: none."""
     unused: tuple[Finding, ...] = ()
     """The parts of it that come to nothing, such as a delegate that is not there."""
+    gateway_semantics: bool = False
+    """Whether it is made of the Gateway API's routes: prefixes that do not end in a slash are of
+    whole path elements, and requests for clusters that are not there are answered with 500."""
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -171,17 +177,17 @@ def _made(
     objects: Sequence[ConfigObject], settings: _Settings, before: Mapping[_Key, _Made]
 ) -> dict[_Key, _Made]:
     delegates: dict[_Key, _Delegate] = {}
-    roots: list[tuple[_Key, VirtualServiceSpec]] = []
+    roots: list[tuple[_Key, VirtualServiceSpec, bool]] = []
     for item in objects:
         if isinstance(spec := item.spec, VirtualServiceSpec):
             key = item.namespace, item.name
             if spec.hosts:
-                roots.append((key, spec))
+                roots.append((key, spec, GATEWAY_SEMANTICS in item.annotations))
             else:
                 exported = _exported(spec, item.namespace, settings)
                 delegates[key] = _Delegate(spec, item.namespace, exported)
     found: dict[_Key, _Made] = {}
-    for key, spec in roots:
+    for key, spec, by_gateway_api in roots:
         used = [_delegate_of(each, key[0], delegates) for each in spec.http]
         specs = (spec, *(each.spec if each is not None else None for each in used))
         known = before.get(key)
@@ -189,10 +195,12 @@ def _made(
             known is not None
             and len(known.specs) == len(specs)
             and all(old is new for old, new in zip(known.specs, specs, strict=True))
+            and known.virtual_service.gateway_semantics == by_gateway_api
         ):
             found[key] = known
         else:
-            found[key] = _Made(specs, _virtual_service(key, spec, used, settings))
+            made = _virtual_service(key, spec, used, settings)
+            found[key] = _Made(specs, dataclasses.replace(made, gateway_semantics=by_gateway_api))
     return found
 
 

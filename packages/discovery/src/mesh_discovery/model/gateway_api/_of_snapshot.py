@@ -1,0 +1,71 @@
+"""The translation of a snapshot's Gateway API objects, merged with the objects of Istio's kinds."""
+
+from collections.abc import Mapping, Sequence
+from heapq import merge
+
+from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.config._snapshot import Snapshot
+from mesh_discovery.config.kinds._kind import Kind
+from mesh_discovery.config.kinds.gateway_api._connection_routes import TCP_ROUTE, TLS_ROUTE
+from mesh_discovery.config.kinds.gateway_api._gateway_class import GATEWAY_CLASS
+from mesh_discovery.config.kinds.gateway_api._gateway_rules import GATEWAY
+from mesh_discovery.config.kinds.gateway_api._grpc_route import GRPC_ROUTE
+from mesh_discovery.config.kinds.gateway_api._http_route_rules import HTTP_ROUTE
+from mesh_discovery.config.kinds.gateway_api._reference_grant import REFERENCE_GRANT
+from mesh_discovery.config.kinds.kubernetes._cluster_objects import NAMESPACE
+from mesh_discovery.model._secrets import KeyPair, SecretName, Secrets
+from mesh_discovery.model._services import Service
+from mesh_discovery.model.gateway_api._surroundings import Surroundings
+from mesh_discovery.model.gateway_api._translation import NO_GATEWAY_API, GatewayApi
+
+GATEWAY_API_KINDS: tuple[Kind, ...] = (  # type: ignore[type-arg]
+    GATEWAY_CLASS,
+    GATEWAY,
+    HTTP_ROUTE,
+    GRPC_ROUTE,
+    TLS_ROUTE,
+    TCP_ROUTE,
+    REFERENCE_GRANT,
+)
+
+
+def gateway_api_of(
+    snapshot: Snapshot,
+    *,
+    services: Mapping[tuple[str, str], Service],
+    secrets: Secrets,
+    domain: str,
+    before: GatewayApi | None = None,
+) -> GatewayApi:
+    """Translate the objects of a snapshot.
+
+    services: by namespace and host. before: the translation of the model that is replaced.
+    """
+    objects = tuple(each for kind in GATEWAY_API_KINDS for each in snapshot.of_kind(kind))
+    if not objects:
+        return NO_GATEWAY_API
+
+    def has_secret(namespace: str, name: str) -> bool:
+        found = secrets.find(SecretName(namespace, name, by_gateway=True))
+        return isinstance(found, KeyPair)
+
+    around = Surroundings(
+        services=services,
+        namespaces=snapshot.of_kind(NAMESPACE),
+        has_secret=has_secret,
+        domain=domain,
+    )
+    return GatewayApi.of(objects, around, before)
+
+
+def oldest_first(
+    objects: Sequence[ConfigObject], translated: Sequence[ConfigObject]
+) -> tuple[ConfigObject, ...]:
+    """Merge objects with those of a translation, both oldest first."""
+    if not translated:
+        return tuple(objects)
+    return tuple(merge(objects, translated, key=_age))
+
+
+def _age(item: ConfigObject) -> tuple[str, str, str]:
+    return item.created or "9999", item.name, item.namespace
