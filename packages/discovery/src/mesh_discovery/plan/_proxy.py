@@ -76,8 +76,6 @@ class Proxy:
     interception: InterceptionMode = InterceptionMode.NONE
     is_unprivileged: bool = False
     """Whether it can't listen on ports below 1024."""
-    gateway_address: str = ""
-    """Where a gateway listens; empty: on all addresses of its machine."""
     settings: ProxyConfig = NO_SETTINGS
     """Of its own; the rest is as in mesh config (`ProxyConfig.over`)."""
 
@@ -126,7 +124,6 @@ def parse_proxy(node: Node, *, domain_suffix: str = "cluster.local") -> Proxy:
         ),
         is_proxyless=is_proxyless,
         is_unprivileged=_flag(metadata, "UNPRIVILEGED_POD"),
-        gateway_address=_address(metadata, "GATEWAY_BIND_ADDRESS", default=""),
         settings=proxy_settings(metadata, node=node.id),
     )
 
@@ -181,11 +178,11 @@ def _flag(metadata: Mapping[str, object], key: str, *, default: bool = False) ->
     return text in ("true", "1", "t") if text else default
 
 
-def _address(metadata: Mapping[str, object], key: str, *, default: str = "127.0.0.1") -> str:
+def _address(metadata: Mapping[str, object], key: str) -> str:
     address = _text(metadata, key)
     if address and not is_ip(address):
         raise NodeError(f"node metadata {key} is {address!r}, which is not an IP address")
-    return address or default
+    return address or "127.0.0.1"
 
 
 def _labels(metadata: Mapping[str, object]) -> tuple[tuple[str, str], ...]:

@@ -63,6 +63,7 @@ class PushContext:
         self._endpoints.adopt(before._endpoints, change)
         self._captured_listeners.adopt(before._captured_listeners, change)
         self._routes.adopt(before._routes, change)
+        self._routers.adopt(before._routers, change)
         self._name_tables.adopt(before._name_tables, change)
 
     # What the proxies of the model get, each all that it has asked for.
@@ -94,6 +95,8 @@ class PushContext:
 
     def routes(self, proxy: Proxy, wanted: frozenset[str]) -> Generated:
         """Return the route configurations of these names; one that can't be is left out."""
+        if not proxy.is_sidecar:
+            return self._routers.routes(proxy, wanted)
         return self._routes.of(RouteShape(self._scopes.key_of(proxy), proxy.domain, wanted))
 
     def names(self, proxy: Proxy) -> Generated:

@@ -1,26 +1,41 @@
-"""The listeners of routers: planned from their Gateways, made once for all routers of a shape."""
+"""The listeners and routes of routers, planned from their Gateways, made once for each shape."""
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from mesh_discovery.config.kinds.mesh_config._proxy_config import GatewayTopology
+from mesh_discovery.generate._messages import route_components_pb2
 from mesh_discovery.generate.gateway._listeners import RouterSettings, gateway_listener
+from mesh_discovery.generate.gateway._routes import gateway_routes
+from mesh_discovery.generate.routes._http_routes import RoutePlace, http_routes
 from mesh_discovery.model._gateways import Gateway
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._scope import ScopeKey
 from mesh_discovery.model._services import Service
+from mesh_discovery.model.virtual_services._virtual_services import VirtualService
 from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.plan.gateway._chains import ConnectionSources, ListenerChains, plan_chains
-from mesh_discovery.plan.gateway._servers import LeftOut, PlannedListener, RouterPlan, plan_router
+from mesh_discovery.plan.gateway._servers import (
+    LeftOut,
+    PlannedListener,
+    PlannedServer,
+    RouterPlan,
+    plan_router,
+)
 from mesh_discovery.plan.gateway._target_ports import served_hosts, target_ports
 from mesh_discovery.plan.l4._settings import settings_in
 from mesh_discovery.plan.l4._targets import Targets
+from mesh_discovery.plan.virtual_hosts._targets import Target as HttpTarget
+from mesh_discovery.plan.virtual_hosts._targets import Targets as HttpTargets
+from mesh_discovery.plan.virtual_hosts._targets import http_targets
 from mesh_discovery.push.context._cache import Cache
+from mesh_discovery.push.context._model_change import ModelChange
 from mesh_discovery.push.context._named import named
-from mesh_discovery.push.context._scopes import Scopes
-from xds_server import Generated
+from mesh_discovery.push.context._scopes import MOST_SCOPES, Scopes
+from xds_server import Generated, Resource
 
 _EVERYWHERE = {4: "0.0.0.0", 6: "::"}  # noqa: S104 - a gateway is for all who can reach it
 _NO_TOPOLOGY = GatewayTopology()
+_Routes: TypeAlias = tuple[route_components_pb2.Route, ...]
 
 
 class RouterShape(NamedTuple):
@@ -33,8 +48,23 @@ class RouterShape(NamedTuple):
     unprivileged: bool
 
 
+class RouterRoutes(NamedTuple):
+    """A route configuration of a router."""
+
+    shape: RouterShape
+    name: str
+
+
+class _VirtualServiceRoutes(NamedTuple):
+    """All that the routes of a VirtualService depend on."""
+
+    virtual_service: VirtualService
+    place: RoutePlace
+    targets: tuple[HttpTarget, ...]
+
+
 class Routers:
-    """Plans and makes the listeners of one model's routers, and keeps them."""
+    """Plans and makes the listeners and routes of one model's routers, and keeps them."""
 
     def __init__(self, model: MeshModel, scopes: Scopes) -> None:
         self._model = model
@@ -43,10 +73,28 @@ class Routers:
         self._plans = Cache[RouterShape, RouterPlan]()
         self._chains = Cache[RouterShape, tuple[tuple[PlannedListener, ListenerChains], ...]]()
         self._listeners = Cache[RouterShape, Generated]()
+        self._configurations = Cache[RouterRoutes, Resource](most=MOST_SCOPES)
+        self._routes = Cache[_VirtualServiceRoutes, _Routes]()
 
     def listeners(self, proxy: Proxy) -> Generated:
         """Return all listeners of a router."""
         return self._listeners.get(self.shape(proxy), self._make_listeners)
+
+    def routes(self, proxy: Proxy, wanted: frozenset[str]) -> Generated:
+        """Return the route configurations of these names; that of an unknown one is empty."""
+        shape = self.shape(proxy)
+        return Generated(
+            resources=tuple(
+                self._configurations.get(RouterRoutes(shape, each), self._make_configuration)
+                for each in sorted(wanted)
+            )
+        )
+
+    def adopt(self, before: "Routers", change: ModelChange) -> None:
+        """Take over the routes of VirtualServices that the change leaves as they are."""
+        if change.same_settings:
+            here = frozenset(self._model.virtual_services.all)
+            self._routes.adopt(before._routes, where=lambda key: key.virtual_service in here)
 
     def shape(self, proxy: Proxy) -> RouterShape:
         """Return the part of a router that its listeners and routes depend on."""
@@ -78,14 +126,17 @@ class Routers:
     def _find_shape(self, proxy: Proxy) -> RouterShape:
         model = self._model
         versions = sorted({6 if ":" in each else 4 for each in proxy.addresses})
-        everywhere = tuple(_EVERYWHERE[each] for each in versions)
+        addresses = tuple(_EVERYWHERE[each] for each in versions)
+        if proxy.naming.own_listeners:
+            # Its node says where: several gateways may be on one machine.
+            addresses = (proxy.outbound_address,)
         config = proxy.settings.over(model.mesh_config.default_config)
         return RouterShape(
             scope=self._scopes.key_of(proxy),
             gateways=tuple(each.key for each in self.gateways(proxy)),
             target_ports=tuple(target_ports(proxy, model).items()),
             settings=RouterSettings(
-                addresses=(proxy.gateway_address,) if proxy.gateway_address else everywhere,
+                addresses=addresses,
                 topology=config.gateway_topology or _NO_TOPOLOGY,
             ),
             unprivileged=proxy.is_unprivileged,
@@ -116,6 +167,34 @@ class Routers:
             subsets=subsets,
         )
         return tuple((each, plan_chains(each, sources)) for each in self.plan(shape).listeners)
+
+    def _make_configuration(self, key: RouterRoutes) -> Resource:
+        shape, name = key
+        scope = self._scopes.get(shape.scope)
+        virtual_services = self._model.virtual_services
+        namespace, labels = shape.scope.namespace, shape.scope.labels
+
+        def routes_of(each: VirtualService, server: PlannedServer) -> _Routes:
+            port = server.server.port.number
+            place = RoutePlace(port, server.gateway_key, namespace, labels, server.is_tls)
+            targets = http_targets(each.spec, port, scope)
+            made = _VirtualServiceRoutes(each, place, tuple(targets.values()))
+            return self._routes.get(made, lambda _: self._make_routes(each, place, targets))
+
+        return named(
+            gateway_routes(
+                name,
+                self.plan(shape).by_route.get(name, ()),
+                lambda key: virtual_services.of_gateway(key, namespace),
+                routes_of,
+            )
+        )
+
+    def _make_routes(
+        self, virtual_service: VirtualService, place: RoutePlace, targets: HttpTargets
+    ) -> _Routes:
+        retries = self._model.mesh_config.default_http_retry_policy
+        return tuple(http_routes(virtual_service, place, targets, default_retries=retries))
 
     def _make_listeners(self, shape: RouterShape) -> Generated:
         listeners = self._chains.get(shape, self._plan_chains)
