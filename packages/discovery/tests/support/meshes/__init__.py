@@ -1,0 +1,17 @@
+"""Random meshes that are valid, and what may be wrong with the resources made of them."""
+
+from meshes._faults import envoy_says, faults
+from meshes._field_rules import broken_rules
+from meshes._loaded import loaded
+from meshes._mesh import Mesh, is_served, meshes, yaml_of
+
+__all__ = [
+    "Mesh",
+    "broken_rules",
+    "envoy_says",
+    "faults",
+    "is_served",
+    "loaded",
+    "meshes",
+    "yaml_of",
+]

@@ -1,0 +1,17 @@
+"""Reads a random mesh as the control plane does."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from mesh_configfile import Problem
+from mesh_discovery import ConfigLoader
+from mesh_discovery.model._model import build_model
+from mesh_discovery.push.context._context import PushContext
+
+
+def loaded(yaml: str) -> tuple[PushContext, tuple[Problem, ...]]:
+    """Return the context that serves these documents, and what is wrong with them."""
+    with TemporaryDirectory() as directory:
+        Path(directory, "mesh.yaml").write_text(yaml)
+        load = ConfigLoader(Path(directory)).load()
+    return PushContext(build_model(load.snapshot)), tuple(load.problems)

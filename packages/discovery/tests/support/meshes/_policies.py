@@ -1,0 +1,126 @@
+"""Sidecars, PeerAuthentications and the mesh config."""
+
+from hypothesis import strategies as st
+
+from meshes._draws import Json, document, durations, fields, labels, some_labels
+
+_modes = st.sampled_from(("UNSET", "DISABLE", "PERMISSIVE", "STRICT"))
+
+
+@st.composite
+def peer_authentications(draw: st.DrawFn) -> list[Json]:
+    """Draw policies of the mesh, of namespaces and of workloads."""
+    made = []
+    for index, namespace in enumerate(("istio-system", "a", "b", "b")):
+        if not draw(st.booleans()):
+            continue
+        spec: Json = {"mtls": {"mode": draw(_modes)}}
+        if index == 3:
+            spec["selector"] = {"matchLabels": draw(some_labels)}
+            if draw(st.booleans()):
+                port = draw(st.sampled_from(("8080", "80", "9000")))
+                spec["portLevelMtls"] = {port: {"mode": draw(_modes)}}
+        made.append(
+            document(
+                "PeerAuthentication", f"p-{index}", namespace, spec, group="security.istio.io/v1"
+            )
+        )
+    return made
+
+
+_egress_hosts = st.lists(
+    st.sampled_from(("./*", "*/*.example.com", "b/*", "a/s.a.svc.cluster.local", "~/*")),
+    min_size=1,
+    max_size=3,
+    unique=True,
+)
+_egress_port = st.sampled_from(
+    (
+        {"number": 80, "name": "http", "protocol": "HTTP"},
+        {"number": 9000, "name": "tcp", "protocol": "TCP"},
+        {"number": 3128, "name": "proxy", "protocol": "HTTP_PROXY"},
+        {"number": 9999, "name": "https", "protocol": "HTTPS"},
+    )
+)
+_ingress = fields(
+    {
+        "port": st.sampled_from(
+            (
+                {"number": 9080, "name": "http", "protocol": "HTTP"},
+                {"number": 9081, "name": "tcp", "protocol": "TCP"},
+            )
+        )
+    },
+    defaultEndpoint=st.sampled_from(("127.0.0.1:8080", "0.0.0.0:8080", "unix:///run/app.sock")),
+)
+
+
+@st.composite
+def sidecars(draw: st.DrawFn) -> list[Json]:
+    """Draw Sidecars of namespaces and of workloads."""
+    made = []
+    for index, namespace in enumerate(("istio-system", "a", "b", "b")):
+        if draw(st.integers(0, 2)):
+            continue
+        egress: list[Json] = draw(
+            st.lists(
+                fields({"port": _egress_port, "hosts": _egress_hosts}),
+                max_size=2,
+                unique_by=lambda each: each["port"]["number"],
+            )
+        )
+        egress.append({"hosts": draw(_egress_hosts)})
+        spec: Json = {"egress": egress}
+        if draw(st.booleans()):
+            mode = draw(st.sampled_from(("REGISTRY_ONLY", "ALLOW_ANY")))
+            spec["outboundTrafficPolicy"] = {"mode": mode}
+        if index == 3:
+            spec["workloadSelector"] = {"labels": draw(some_labels)}
+            if draw(st.booleans()):
+                spec["ingress"] = draw(
+                    st.lists(
+                        _ingress,
+                        min_size=1,
+                        max_size=2,
+                        unique_by=lambda each: each["port"]["number"],
+                    )
+                )
+        made.append(document("Sidecar", f"sidecar-{index}", namespace, spec))
+    return made
+
+
+_mesh_config = fields(
+    accessLogFile=st.just("/dev/stdout"),
+    accessLogEncoding=st.sampled_from(("TEXT", "JSON")),
+    enableAutoMtls=st.booleans(),
+    connectTimeout=durations,
+    protocolDetectionTimeout=st.sampled_from(("0s", "0.1s", "5s")),
+    outboundTrafficPolicy=st.sampled_from(({"mode": "REGISTRY_ONLY"}, {"mode": "ALLOW_ANY"})),
+    proxyHttpPort=st.just(15002),
+    h2UpgradePolicy=st.sampled_from(("UPGRADE", "DO_NOT_UPGRADE")),
+    tcpKeepalive=fields(probes=st.just(3), time=st.just("10s"), interval=st.just("5s")),
+    inboundTrafficPolicy=st.sampled_from(({"mode": "PASSTHROUGH"}, {"mode": "LOCALHOST"})),
+    pathNormalization=st.sampled_from(
+        ("NONE", "BASE", "MERGE_SLASHES", "DECODE_AND_MERGE_SLASHES", "DEFAULT")
+    ).map(lambda value: {"normalization": value}),
+    localityLbSetting=st.sampled_from(
+        ({"enabled": False}, {"enabled": True, "failover": [{"from": "r1", "to": "r2"}]})
+    ),
+    defaultHttpRetryPolicy=st.just({"attempts": 1, "retryOn": "5xx"}),
+    meshMTLS=st.just({"minProtocolVersion": "TLSV1_3"}),
+    tlsDefaults=st.just({"minProtocolVersion": "TLSV1_2"}),
+    verifyCertificateAtClient=st.booleans(),
+    trustDomainAliases=st.just(["old.example"]),
+)
+
+
+@st.composite
+def mesh_configs(draw: st.DrawFn) -> list[Json]:
+    """Draw the mesh config, or none."""
+    if draw(st.booleans()):
+        return []
+    spec = draw(_mesh_config)
+    return [{"apiVersion": "mesh.istio.io/v1alpha1", "kind": "MeshConfig", "spec": spec}]
+
+
+proxy_labels = labels
