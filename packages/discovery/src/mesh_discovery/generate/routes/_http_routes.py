@@ -25,6 +25,7 @@ from mesh_discovery.model.virtual_services._virtual_services import VirtualServi
 from mesh_discovery.plan.virtual_hosts._targets import Targets, http_targets
 
 MESH = "mesh"
+_INTERNAL_ERROR = route_components_pb2.RouteAction.ClusterNotFoundResponseCode.INTERNAL_SERVER_ERROR
 
 
 class RoutePlace(NamedTuple):
@@ -111,7 +112,9 @@ class _Maker:
         """Yield the route of a match; none if Envoy would refuse it."""
         made = route_components_pb2.Route(
             name=_name(route, match),
-            match=route_match(match) if match is not None else everything(),
+            match=route_match(match, whole_elements=self._virtual_service.gateway_semantics)
+            if match is not None
+            else everything(),
         )
         if match is not None and match.stat_prefix:
             made.stat_prefix = match.stat_prefix
@@ -126,6 +129,8 @@ class _Maker:
             made.direct_response.CopyFrom(direct_response(route.direct_response))
         elif route.route:
             set_clusters(made, route, self._targets, default_retries=self._default_retries)
+            if self._virtual_service.gateway_semantics:
+                made.route.cluster_not_found_response_code = _INTERNAL_ERROR
         else:
             return
         set_filters(made, route)
@@ -145,6 +150,8 @@ class _Maker:
         match made.match.WhichOneof("path_specifier"):
             case "prefix":
                 path = f"{made.match.prefix}*"
+            case "path_separated_prefix":
+                path = f"{made.match.path_separated_prefix}/*"
             case "path":
                 path = made.match.path
             case _:

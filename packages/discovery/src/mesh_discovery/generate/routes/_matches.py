@@ -15,9 +15,16 @@ _ANY_VALUE = (".*", "*")
 RouteMatch = route_components_pb2.RouteMatch
 
 
-def route_match(match: HttpMatch) -> route_components_pb2.RouteMatch:
-    """Make the match of a route."""
+def route_match(
+    match: HttpMatch, *, whole_elements: bool = False
+) -> route_components_pb2.RouteMatch:
+    """Make the match of a route.
+
+    whole_elements: `/a` is the prefix of `/a/b` and not of `/ab`.
+    """
     made = _path(match)
+    if whole_elements and made.prefix and not made.prefix.endswith("/"):
+        made.path_separated_prefix = made.prefix
     headers = {name: each for name, each in match.headers.items() if not names_claim(name)}
     made.headers.extend(_header(name, each) for name, each in sorted(headers.items()))
     without = {n: each for n, each in match.without_headers.items() if not names_claim(n)}
