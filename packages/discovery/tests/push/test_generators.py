@@ -293,7 +293,7 @@ def test_a_router_gets_clusters_and_no_listeners(model_of: Build, yaml: Document
     router = parse_proxy(Node(id="router~127.93.1.1~gw.default~default.svc.cluster.local"))
 
     assert not context.listeners(router).resources
-    assert len(context.clusters(router).resources) == 3
+    assert len(context.clusters(router).resources) == 2
     assert type_urls.CLUSTER in generators(
         ServedContext(context.model), bundle_pem=lambda: ROOT_PEM
     )

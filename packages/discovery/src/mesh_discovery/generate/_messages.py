@@ -3,12 +3,14 @@
 from collections.abc import Iterable
 
 from envoy.config.accesslog.v3 import accesslog_pb2
-from envoy.config.cluster.v3 import circuit_breaker_pb2, cluster_pb2
+from envoy.config.cluster.v3 import circuit_breaker_pb2, cluster_pb2, outlier_detection_pb2
+from envoy.config.common.matcher.v3 import matcher_pb2
 from envoy.config.core.v3 import (
     address_pb2,
     base_pb2,
     config_source_pb2,
     grpc_service_pb2,
+    health_check_pb2,
     protocol_pb2,
     substitution_format_string_pb2,
 )
@@ -58,10 +60,13 @@ __all__ = [
     "file_pb2",
     "from_ads",
     "grpc_service_pb2",
+    "health_check_pb2",
     "http_connection_manager_pb2",
     "http_protocol_options_pb2",
     "listener_components_pb2",
     "listener_pb2",
+    "matcher_pb2",
+    "outlier_detection_pb2",
     "packed",
     "percent_pb2",
     "previous_hosts_pb2",

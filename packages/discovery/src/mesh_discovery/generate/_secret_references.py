@@ -18,8 +18,12 @@ SYSTEM_ROOTS = "file-root:system"
 _SECRET_TIMEOUT_S = 5.0
 
 
-def agent_secret(name: str) -> secret_pb2.SdsSecretConfig:
-    """Make the reference to a secret of the agent's; a listener waits for it."""
+def agent_secret(name: str, *, waits_for_ever: bool = True) -> secret_pb2.SdsSecretConfig:
+    """Make the reference to a secret of the agent's; a listener waits for it.
+
+    waits_for_ever: false for files that users name. Envoy does not start before its clusters are
+    complete, and one whose file is missing must not keep it from that.
+    """
     return secret_pb2.SdsSecretConfig(
         name=name,
         sds_config=config_source_pb2.ConfigSource(
@@ -35,7 +39,7 @@ def agent_secret(name: str) -> secret_pb2.SdsSecretConfig:
                 ],
                 set_node_on_first_message_only=True,
             ),
-            initial_fetch_timeout=duration(0),
+            initial_fetch_timeout=duration(0 if waits_for_ever else _SECRET_TIMEOUT_S),
             resource_api_version=config_source_pb2.ApiVersion.V3,
         ),
     )

@@ -5,14 +5,20 @@ never offered: it promises Istio's metadata exchange filter, which other Envoys 
 """
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
+from envoy.config.core.v3 import proxy_protocol_pb2 as core_proxy_protocol_pb2
+from envoy.extensions.transport_sockets.proxy_protocol.v3 import upstream_proxy_protocol_pb2
 from google.protobuf.message import Message
 
+from mesh_discovery._addresses import is_ip
+from mesh_discovery.config.kinds.mesh_config._spec import LeastTlsVersion, MeshTls
 from mesh_discovery.generate._messages import (
     base_pb2,
     common_pb2,
     packed,
     raw_buffer_pb2,
+    secret_pb2,
     string_pb2,
     tls_pb2,
     wrappers_pb2,
@@ -58,14 +64,61 @@ def client_socket(*, peers: Iterable[str], sni: str, http2: bool) -> base_pb2.Tr
     """
     context = tls_pb2.UpstreamTlsContext(
         common_tls_context=_common(
-            matchers=[
-                _san(string_pb2.StringMatcher(exact=peer), uri="://" in peer) for peer in peers
-            ],
+            matchers=[_exact_san(peer) for peer in peers],
             alpn=("istio", "h2") if http2 else ("istio",),
         ),
         sni=sni,
     )
     return _socket(context)
+
+
+class Origination(NamedTuple):
+    """TLS of a service's own, not the mesh's: certificates from files or credentials."""
+
+    sni: str
+    names: Sequence[str]
+    """The names of which the server's certificate must have one; empty: any."""
+    certificate: secret_pb2.SdsSecretConfig | None
+    roots: secret_pb2.SdsSecretConfig | None
+    """None: the server's certificate is not checked."""
+    crl: str = ""
+    """The path of a revocation list at the proxy."""
+    http2: bool = False
+    settings: MeshTls = MeshTls()
+
+
+def origination_socket(tls: Origination) -> base_pb2.TransportSocket:
+    """Make an outbound socket of TLS that the service has itself."""
+    common = tls_pb2.CommonTlsContext(
+        tls_params=_parameters(tls.settings),
+        alpn_protocols=("h2",) if tls.http2 else (),
+        tls_certificate_sds_secret_configs=[tls.certificate] if tls.certificate is not None else (),
+    )
+    if tls.roots is not None:
+        checked = common_pb2.CertificateValidationContext(
+            match_typed_subject_alt_names=[_exact_san(each) for each in tls.names]
+        )
+        if tls.crl:
+            checked.crl.filename = tls.crl
+        common.combined_validation_context.default_validation_context.CopyFrom(checked)
+        common.combined_validation_context.validation_context_sds_secret_config.CopyFrom(tls.roots)
+    return _socket(tls_pb2.UpstreamTlsContext(common_tls_context=common, sni=tls.sni))
+
+
+def behind_proxy_protocol(
+    inner: base_pb2.TransportSocket, *, version: int
+) -> base_pb2.TransportSocket:
+    """Make a socket that sends the PROXY protocol's header before all else; version: 1 or 2."""
+    versions = core_proxy_protocol_pb2.ProxyProtocolConfig
+    return base_pb2.TransportSocket(
+        name="envoy.transport_sockets.upstream_proxy_protocol",
+        typed_config=packed(
+            upstream_proxy_protocol_pb2.ProxyProtocolUpstreamTransport(
+                config=versions(version=versions.V1 if version == 1 else versions.V2),
+                transport_socket=inner,
+            )
+        ),
+    )
 
 
 def plain_socket() -> base_pb2.TransportSocket:
@@ -88,11 +141,7 @@ def _common(
     cipher_suites: Sequence[str] = (),
 ) -> tls_pb2.CommonTlsContext:
     return tls_pb2.CommonTlsContext(
-        tls_params=common_pb2.TlsParameters(
-            tls_minimum_protocol_version=common_pb2.TlsParameters.TLSv1_2,
-            tls_maximum_protocol_version=common_pb2.TlsParameters.TLSv1_3,
-            cipher_suites=cipher_suites,
-        ),
+        tls_params=_parameters(cipher_suites=cipher_suites),
         alpn_protocols=alpn,
         tls_certificate_sds_secret_configs=[agent_secret(WORKLOAD_CERTIFICATE)],
         combined_validation_context=tls_pb2.CommonTlsContext.CombinedCertificateValidationContext(
@@ -102,6 +151,31 @@ def _common(
             validation_context_sds_secret_config=agent_secret(TRUST_BUNDLE),
         ),
     )
+
+
+def _parameters(
+    settings: MeshTls | None = None, *, cipher_suites: Sequence[str] = ()
+) -> common_pb2.TlsParameters:
+    least = settings.min_protocol_version if settings is not None else LeastTlsVersion.TLS_AUTO
+    versions = common_pb2.TlsParameters
+    return versions(
+        tls_minimum_protocol_version=(
+            versions.TLSv1_3 if least is LeastTlsVersion.TLSV1_3 else versions.TLSv1_2
+        ),
+        tls_maximum_protocol_version=versions.TLSv1_3,
+        cipher_suites=settings.cipher_suites if settings is not None else cipher_suites,
+        ecdh_curves=settings.ecdh_curves if settings is not None else (),
+    )
+
+
+def _exact_san(name: str) -> common_pb2.SubjectAltNameMatcher:
+    kinds = common_pb2.SubjectAltNameMatcher
+    matcher = string_pb2.StringMatcher(exact=name)
+    if is_ip(name):
+        return kinds(san_type=kinds.IP_ADDRESS, matcher=matcher)
+    if "@" in name and "://" not in name:
+        return kinds(san_type=kinds.EMAIL, matcher=matcher)
+    return _san(matcher, uri="://" in name)
 
 
 def _san(matcher: string_pb2.StringMatcher, *, uri: bool) -> common_pb2.SubjectAltNameMatcher:

@@ -12,7 +12,12 @@ from functools import cached_property
 import msgspec
 
 from mesh_discovery.config._objects import ConfigObject
-from mesh_discovery.config.kinds.destination_rule._spec import DestinationRuleSpec, Subset
+from mesh_discovery.config.kinds.destination_rule._spec import (
+    DestinationRuleSpec,
+    PortTrafficPolicy,
+    Subset,
+    TrafficPolicy,
+)
 from mesh_discovery.model._host_index import HostIndex
 from mesh_discovery.model._services import Labels, Service
 from mesh_discovery.model._short_names import full_host
@@ -118,6 +123,8 @@ class DestinationRules:
 
     def rule_for(self, namespace: str, service: Service, labels: Labels = ()) -> Rule | None:
         """Return the rule by which clients of a namespace, with these labels, reach a service."""
+        if not self.rules:
+            return None
         found = self._found(namespace, service)
         known = dict(labels)
         last = None
@@ -128,6 +135,20 @@ class DestinationRules:
             elif rule.namespace == namespace and selector.items() <= known.items():
                 return rule
         return last
+
+    @cached_property
+    def policies(self) -> tuple[TrafficPolicy | PortTrafficPolicy, ...]:
+        """All policies of all rules, also those of ports and subsets."""
+        whole = [
+            policy
+            for rule in self.rules
+            for policy in (
+                rule.spec.traffic_policy,
+                *(each.traffic_policy for each in rule.spec.subsets),
+            )
+            if policy is not None
+        ]
+        return (*whole, *(by_port for policy in whole for by_port in policy.port_level_settings))
 
     @cached_property
     def live(self) -> frozenset[int]:

@@ -25,6 +25,7 @@ from mesh_discovery.model._auto_addresses import Key
 from mesh_discovery.model._destination_rules import DestinationRules
 from mesh_discovery.model._gateways import NO_GATEWAYS, Gateways
 from mesh_discovery.model._peer_authentication import PeerPolicies, Policy
+from mesh_discovery.model._places import locality_labels, uses_nodes, uses_places
 from mesh_discovery.model._rule_objects import RuleObjects
 from mesh_discovery.model._secrets import NO_SECRETS, Secrets
 from mesh_discovery.model._services import Endpoint, Service
@@ -78,12 +79,21 @@ class MeshModel:
     @property
     def labels_looked_at(self) -> frozenset[str]:
         """The keys of the labels of proxies by which rules of the mesh choose."""
-        return self.destination_rules.selector_labels | self.virtual_services.source_labels
+        return (
+            self.destination_rules.selector_labels
+            | self.virtual_services.source_labels
+            | locality_labels(self.destination_rules, self.mesh_config)
+        )
 
-    @property
+    @cached_property
     def uses_places(self) -> bool:
         """Whether clusters or endpoints depend on where a proxy runs."""
-        return False
+        return uses_places(self.destination_rules, self.mesh_config, self.services)
+
+    @cached_property
+    def uses_nodes(self) -> bool:
+        """Whether endpoints depend on the Kubernetes node that a proxy runs on."""
+        return uses_nodes(self.services)
 
     @cached_property
     def by_address(self) -> dict[tuple[str, str], tuple[tuple[Service, Endpoint], ...]]:

@@ -17,9 +17,9 @@ Routes to a cluster whose TLS is not the mesh's own switch it off.
 """
 
 
-def outbound_cluster(service: Service, port: Port) -> str:
-    """`outbound|80||reviews.default.svc.cluster.local`."""
-    return f"outbound|{port.number}||{service.host}"
+def outbound_cluster(service: Service, port: Port, subset: str = "") -> str:
+    """`outbound|80|v1|reviews.default.svc.cluster.local`."""
+    return f"outbound|{port.number}|{subset}|{service.host}"
 
 
 class OutboundClusterName(NamedTuple):
@@ -36,11 +36,6 @@ def parse_outbound_cluster(name: str) -> OutboundClusterName | None:
     if len(parts) != 4 or parts[0] != "outbound" or not parts[1].isdecimal():
         return None
     return OutboundClusterName(int(parts[1]), parts[2], parts[3])
-
-
-def sni(service: Service, port: Port) -> str:
-    """`outbound_.80_._.reviews.default.svc.cluster.local`."""
-    return f"outbound_.{port.number}_._.{service.host}"
 
 
 def sni_cluster(service: Service, port: Port, subset: str = "") -> str:

@@ -29,6 +29,8 @@ class InboundPort:
     protocol: Protocol
     mode: MutualTlsMode
     app_address: str
+    host: str = ""
+    """Of the service."""
 
     @property
     def application(self) -> Application:
@@ -55,7 +57,7 @@ def plan_inbound(proxy: Proxy, model: MeshModel) -> InboundPlan:
     is left out, since Envoy could not bind it.
     """
     found: dict[tuple[str, int], InboundPort] = {}
-    for bind, port, number, labels in _served(proxy, model) if proxy.is_sidecar else ():
+    for bind, host, port, number, labels in _served(proxy, model) if proxy.is_sidecar else ():
         if (bind, number) in found or bind == proxy.app_address:
             continue
         found[bind, number] = InboundPort(
@@ -65,6 +67,7 @@ def plan_inbound(proxy: Proxy, model: MeshModel) -> InboundPlan:
             protocol=port.protocol,
             mode=model.policies.mode(proxy.namespace, labels, number),
             app_address=proxy.app_address,
+            host=host,
         )
     by_application = {
         (proxy.app_address, endpoint.port_for(port))
@@ -83,11 +86,11 @@ def plan_inbound(proxy: Proxy, model: MeshModel) -> InboundPlan:
     )
 
 
-def _served(proxy: Proxy, model: MeshModel) -> Iterator[tuple[str, Port, int, dict[str, str]]]:
-    """Yield the workload's addresses with each service port there, and the endpoint's labels."""
+def _served(proxy: Proxy, model: MeshModel) -> Iterator[tuple[str, str, Port, int, dict[str, str]]]:
+    """Yield the workload's addresses with each service's port there, and the endpoint's labels."""
     for bind in proxy.addresses:
         for service, endpoint in model.by_address.get((proxy.namespace, bind), ()):
             labels = {**dict(endpoint.labels), **dict(proxy.labels)}
             for port in service.ports:
                 if port.protocol is not Protocol.UDP:
-                    yield bind, port, endpoint.port_for(port), labels
+                    yield bind, service.host, port, endpoint.port_for(port), labels

@@ -10,6 +10,8 @@ class Place(NamedTuple):
     """`region/zone/subzone`."""
     network: str = ""
     cluster: str = ""
+    node: str = ""
+    """The Kubernetes node, if anything depends on it."""
 
 
 NOWHERE = Place()

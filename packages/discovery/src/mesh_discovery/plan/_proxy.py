@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from mesh_discovery._addresses import is_ip
 from mesh_discovery.config.kinds.mesh_config._proxy_config import ProxyConfig
+from mesh_discovery.plan._client import ClientFiles
 from mesh_discovery.plan._place import NOWHERE, Place
 from mesh_discovery.plan._proxy_settings import NO_SETTINGS, proxy_settings
 from xds_server import Node
@@ -71,6 +72,8 @@ class Proxy:
     outbound_address: str = "127.0.0.1"
     naming: Naming = NO_DNS
     place: Place = NOWHERE
+    client_files: ClientFiles | None = None
+    """The certificate of its own that its node names for its calls."""
     is_proxyless: bool = False
     """A gRPC program that takes its configuration itself."""
     interception: InterceptionMode = InterceptionMode.NONE
@@ -121,11 +124,21 @@ def parse_proxy(node: Node, *, domain_suffix: str = "cluster.local") -> Proxy:
             locality=f"{node.region}/{node.zone}/{node.sub_zone}".rstrip("/"),
             network=_text(metadata, "NETWORK"),
             cluster=_text(metadata, "CLUSTER_ID"),
+            node=_text(metadata, "NODE_NAME"),
         ),
+        client_files=_client_files(metadata),
         is_proxyless=is_proxyless,
         is_unprivileged=_flag(metadata, "UNPRIVILEGED_POD"),
         settings=proxy_settings(metadata, node=node.id),
     )
+
+
+def _client_files(metadata: Mapping[str, object]) -> ClientFiles | None:
+    certificate = _text(metadata, "TLS_CLIENT_CERT_CHAIN")
+    key = _text(metadata, "TLS_CLIENT_KEY")
+    if not certificate or not key:
+        return None
+    return ClientFiles(certificate, key, _text(metadata, "TLS_CLIENT_ROOT_CERT"))
 
 
 def _text(metadata: Mapping[str, object], key: str) -> str:

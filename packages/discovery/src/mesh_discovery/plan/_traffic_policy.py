@@ -170,7 +170,7 @@ def _for_port(policy: TrafficPolicy | None, port: int) -> Policy:
 
 
 def _with_defaults(policy: Policy, model: MeshModel | None) -> Policy:
-    default = default_traffic_policy(model)
+    default = model.mesh_config.default_traffic_policy if model is not None else None
     if default is None:
         return policy
     return replace(
@@ -178,12 +178,6 @@ def _with_defaults(policy: Policy, model: MeshModel | None) -> Policy:
         connection_pool=policy.connection_pool or default.connection_pool,
         outlier_detection=policy.outlier_detection or default.outlier_detection,
     )
-
-
-def default_traffic_policy(model: MeshModel | None) -> TrafficPolicy | None:
-    """Return the policy that the mesh config has for services without one."""
-    del model
-    return None
 
 
 def _with_subset(policy: Policy, own: TrafficPolicy, port: int) -> Policy:

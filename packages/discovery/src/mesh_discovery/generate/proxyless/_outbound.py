@@ -8,7 +8,6 @@ from itertools import groupby
 
 from mesh_discovery._addresses import is_ip
 from mesh_discovery.config.kinds.destination_rule._client_tls import ClientTlsMode
-from mesh_discovery.generate._clusters import expected_peers
 from mesh_discovery.generate._messages import (
     address,
     api_listener_pb2,
@@ -24,6 +23,7 @@ from mesh_discovery.generate._messages import (
     route_pb2,
     wrappers_pb2,
 )
+from mesh_discovery.generate.clusters._transport import expected_peers
 from mesh_discovery.generate.proxyless._filters import terminal_filters
 from mesh_discovery.generate.proxyless._policies import apply_policy
 from mesh_discovery.generate.proxyless._tls import client_socket

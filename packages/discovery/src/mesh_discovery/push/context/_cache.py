@@ -37,6 +37,10 @@ class Cache(Generic[_K, _V]):
         """Keep the value of a key."""
         self.get(key, lambda _: value)
 
+    def replace(self, key: _K, value: _V) -> None:
+        """Keep another value of a key."""
+        self._values[key] = value
+
     def items(self) -> Iterable[tuple[_K, _V]]:
         """Return the keys, and the values that were made for them."""
         return self._values.items()

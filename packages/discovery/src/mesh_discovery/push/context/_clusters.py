@@ -3,24 +3,25 @@
 from functools import cached_property
 from typing import NamedTuple
 
-from mesh_discovery.generate._captured_clusters import (
-    captured_inbound_cluster,
+from mesh_discovery.generate.clusters._fixed import (
+    black_hole,
     captured_passthrough,
     inbound_passthrough,
-)
-from mesh_discovery.generate._clusters import (
-    black_hole,
-    inbound_cluster,
-    outbound_clusters,
     passthrough,
 )
+from mesh_discovery.generate.clusters._inbound import captured_inbound_cluster, inbound_cluster
+from mesh_discovery.generate.clusters._outbound import outbound_clusters
+from mesh_discovery.model._destination_rules import Rule
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._scope import ScopeKey
 from mesh_discovery.model._services import Service
 from mesh_discovery.plan import _envoy_names as names
+from mesh_discovery.plan._client import Client, ClientFiles
 from mesh_discovery.plan._inbound import Application
-from mesh_discovery.plan._place import Place
+from mesh_discovery.plan._place import NOWHERE, Place
+from mesh_discovery.plan._traffic_policy import Policy, effective_policy
 from mesh_discovery.plan.capture._inbound import CapturedInbound
+from mesh_discovery.push.clients._clients import Clients, OfServices, client_of
 from mesh_discovery.push.context._cache import Cache
 from mesh_discovery.push.context._model_change import ModelChange
 from mesh_discovery.push.context._named import named
@@ -29,29 +30,30 @@ from mesh_discovery.push.context._shapes import ClusterShape
 from xds_server import Generated, Resource
 
 
-class ServiceClusters(NamedTuple):
-    """All that the clusters of a service depend on in a scope."""
-
-    namespace: str
-    host: str
-
-
 class _OfScope(NamedTuple):
     scope: ScopeKey
     place: Place
+    files: ClientFiles | None
+
+
+class _Inbound(NamedTuple):
+    application: Application
+    host: str
+    port: int
 
 
 class Clusters:
     """Makes the clusters of one model's proxies, and keeps them."""
 
-    def __init__(self, model: MeshModel, scopes: Scopes) -> None:
+    def __init__(self, model: MeshModel, scopes: Scopes, clients: Clients) -> None:
         self._model = model
         self._scopes = scopes
+        self._clients = clients
         self._of_shape = Cache[ClusterShape, Generated]()
         self._outbound = Cache[_OfScope, tuple[Resource, ...]](most=MOST_SCOPES)
-        self._of_service = Cache[ServiceClusters, tuple[Resource, ...]]()
-        self._inbound = Cache[Application, Resource]()
-        self._captured = Cache[CapturedInbound, tuple[Resource, ...]]()
+        self._of_service = OfServices[tuple[Resource, ...]]()
+        self._inbound = Cache[tuple[ScopeKey, _Inbound], Resource]()
+        self._captured = Cache[tuple[ScopeKey, CapturedInbound], tuple[Resource, ...]]()
 
     def of(self, shape: ClusterShape) -> Generated:
         """Return all clusters of the proxies of a shape."""
@@ -59,55 +61,81 @@ class Clusters:
 
     def adopt(self, before: "Clusters", change: ModelChange) -> None:
         """Take over the clusters that the change leaves as they are."""
-        if not change.same_rules:
+        if not change.same_settings:
             return
-        touched = change.services.pairs.keys() - change.endpoints_only
-        self._of_service.adopt_but(before._of_service, (ServiceClusters(*key) for key in touched))
+        touched = set(change.services.pairs.keys() - change.endpoints_only)
+        self._of_service.adopt(before._of_service, change, but=touched)
         if change.only_endpoints:
             # These serve many proxies each. Those of one proxy would stay after it has gone.
             self._outbound.adopt_but(before._outbound, ())
 
     def _make(self, shape: ClusterShape) -> Generated:
-        outbound = self._outbound.get(_OfScope(shape.scope, shape.place), self._make_outbound)
+        outbound = self._outbound.get(
+            _OfScope(shape.scope, shape.place, shape.files), self._make_outbound
+        )
         if shape.captured is not None:
-            return Generated(
-                resources=(*outbound, *self._captured.get(shape.captured, self._make_captured))
-            )
+            captured = self._captured.get((shape.scope, shape.captured), self._make_captured)
+            return Generated(resources=(*outbound, *captured))
         # One inbound cluster a port, though several addresses may lead to it.
         by_name = {
-            names.inbound_cluster(port.number): port.application for port in reversed(shape.inbound)
+            names.inbound_cluster(port.number): _Inbound(
+                port.application, port.host, port.service_port
+            )
+            for port in reversed(shape.inbound)
         }
         inbound = [
-            self._inbound.get(each, self._make_inbound) for _, each in sorted(by_name.items())
+            self._inbound.get((shape.scope, each), self._make_inbound)
+            for _, each in sorted(by_name.items())
         ]
-        return Generated(resources=(*outbound, *self._fixed, *inbound))
+        fixed = self._fixed if shape.scope.is_sidecar else self._fixed[:1]
+        return Generated(resources=(*outbound, *fixed, *inbound))
 
     @cached_property
     def _fixed(self) -> tuple[Resource, ...]:
         return tuple(named(each) for each in (black_hole(self._model), passthrough(self._model)))
 
-    def _make_captured(self, inbound: CapturedInbound) -> tuple[Resource, ...]:
+    def _make_captured(self, key: tuple[ScopeKey, CapturedInbound]) -> tuple[Resource, ...]:
+        scope, inbound = key
         ips, model = inbound.ips, self._model
         made = (
             black_hole(model),
             captured_passthrough(model),
             inbound_passthrough(ips, model),
-            *(captured_inbound_cluster(port, ips, model) for port in inbound.ports),
+            *(
+                captured_inbound_cluster(
+                    port, ips, model, self._inbound_policy(scope, port.host, port.service_port)
+                )
+                for port in inbound.ports
+            ),
         )
         return tuple(map(named, made))
 
-    def _make_inbound(self, application: Application) -> Resource:
-        return named(inbound_cluster(application, self._model))
+    def _make_inbound(self, key: tuple[ScopeKey, _Inbound]) -> Resource:
+        scope, (application, host, port) = key
+        policy = self._inbound_policy(scope, host, port)
+        return named(inbound_cluster(application, self._model, policy))
+
+    def _inbound_policy(self, scope: ScopeKey, host: str, port: int) -> Policy:
+        """Return the policy of a service that the workload itself serves."""
+        service = self._model.by_key.get((scope.namespace, host))
+        if service is None:
+            service = self._scopes.visible(scope.namespace).get(host)
+        rule = None
+        if service is not None:
+            # Rules for certain workloads are about the calls of those, not about calls to them.
+            rule = self._model.destination_rules.rule_for(scope.namespace, service)
+        return effective_policy(rule, port, "", self._model)
 
     def _make_outbound(self, key: _OfScope) -> tuple[Resource, ...]:
+        scope = self._scopes.get(key.scope)
+        client = client_of(key.scope, key.place, key.files)
+        nowhere = client._replace(place=NOWHERE, labels=())
         return tuple(
             resource
-            for service in self._scopes.get(key.scope).services.values()
+            for service in scope.services.values()
             for resource in self._with_ports_of(
                 service,
-                self._of_service.get(
-                    ServiceClusters(service.namespace, service.host), self._make_of_service
-                ),
+                self._find(service, scope.rule(service), nowhere if service.uses_eds else client),
             )
         )
 
@@ -125,6 +153,14 @@ class Clusters:
             if (parsed := names.parse_outbound_cluster(each.name)) and parsed.port in numbers
         )
 
-    def _make_of_service(self, key: ServiceClusters) -> tuple[Resource, ...]:
-        service = self._model.by_key[key.namespace, key.host]
-        return tuple(map(named, outbound_clusters(service, self._model)))
+    def _find(self, known: Service, rule: Rule | None, client: Client) -> tuple[Resource, ...]:
+        service = self._model.by_key[known.namespace, known.host]
+        # Only clusters with the names of endpoints in them depend on where the client is.
+        if not service.uses_eds:
+            client = self._clients.reduced(client, service, rule)
+        return self._of_service.get(
+            service,
+            rule,
+            (client,),
+            lambda: tuple(map(named, outbound_clusters(service, rule, self._model, client))),
+        )

@@ -14,6 +14,7 @@ from mesh_discovery.plan._inbound import InboundPlan
 from mesh_discovery.plan._outbound import Conflict, OutboundPlan
 from mesh_discovery.plan._place import NOWHERE, Place
 from mesh_discovery.plan._proxy import Proxy
+from mesh_discovery.push.clients._clients import Clients
 from mesh_discovery.push.context._captured_listeners import CapturedListeners
 from mesh_discovery.push.context._clusters import Clusters
 from mesh_discovery.push.context._endpoints import Endpoints
@@ -42,9 +43,13 @@ class PushContext:
     def __init__(self, model: MeshModel, *, before: "PushContext | None" = None) -> None:
         self.model = model
         self._scopes = Scopes(model)
-        self._clusters = Clusters(model, self._scopes)
+        self._clients = Clients(model)
+        self._clusters = Clusters(model, self._scopes, self._clients)
         self._endpoints: Endpoints = Endpoints(
-            model, self._scopes, before._endpoints.cluster_names if before is not None else None
+            model,
+            self._scopes,
+            self._clients,
+            before._endpoints.cluster_names if before is not None else None,
         )
         self._listeners = Listeners(model, self._scopes)
         self._captured_listeners = CapturedListeners(model, self._scopes)
@@ -59,6 +64,7 @@ class PushContext:
     def _adopt(self, before: "PushContext", change: ModelChange) -> None:
         """Take over what the context before made and this one would make again."""
         self._scopes.adopt(before._scopes, change)
+        self._clients.adopt(before._clients, change)
         self._clusters.adopt(before._clusters, change)
         self._endpoints.adopt(before._endpoints, change)
         self._captured_listeners.adopt(before._captured_listeners, change)
@@ -72,7 +78,13 @@ class PushContext:
         """Return all clusters of a proxy."""
         captured = self._captured_listeners.inbound(proxy) if proxy.is_captured else None
         ports = self.inbound(proxy).ports if captured is None else ()
-        shape = ClusterShape(self._scopes.key_of(proxy), self._place(proxy), ports, captured)
+        shape = ClusterShape(
+            self._scopes.key_of(proxy),
+            self._place(proxy),
+            ports,
+            captured,
+            proxy.client_files,
+        )
         return self._clusters.of(shape)
 
     def endpoints(self, proxy: Proxy, wanted: frozenset[str]) -> Generated:
@@ -133,4 +145,6 @@ class PushContext:
         return self._listeners.conflicts | self._captured_listeners.conflicts
 
     def _place(self, proxy: Proxy) -> Place:
-        return proxy.place if self.model.uses_places else NOWHERE
+        if not self.model.uses_places:
+            return NOWHERE
+        return proxy.place if self.model.uses_nodes else proxy.place._replace(node="")

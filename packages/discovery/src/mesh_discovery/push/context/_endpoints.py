@@ -1,13 +1,12 @@
 """The load assignments of clusters, each shared by all proxies to which it is the same."""
 
-from typing import NamedTuple
-
-from mesh_discovery.generate._endpoints import empty_assignment, load_assignment
+from mesh_discovery.generate.endpoints._assignment import empty_assignment, load_assignment
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._scope import Scope
-from mesh_discovery.model._services import Port
+from mesh_discovery.model._services import Port, Service
 from mesh_discovery.plan import _envoy_names as names
-from mesh_discovery.plan._place import Place
+from mesh_discovery.plan._client import Client
+from mesh_discovery.push.clients._clients import Clients, OfServices, client_of
 from mesh_discovery.push.context._cache import Cache
 from mesh_discovery.push.context._cluster_names import ClusterNames
 from mesh_discovery.push.context._model_change import ModelChange
@@ -16,22 +15,21 @@ from mesh_discovery.push.context._shapes import EndpointShape
 from xds_server import Generated, Resource
 
 
-class Assignment(NamedTuple):
-    """All that a load assignment depends on."""
-
-    namespace: str
-    host: str
-    port: Port
-
-
 class Endpoints:
     """Makes the load assignments of one model's proxies, and keeps them."""
 
-    def __init__(self, model: MeshModel, scopes: Scopes, names_before: ClusterNames | None) -> None:
+    def __init__(
+        self,
+        model: MeshModel,
+        scopes: Scopes,
+        clients: Clients,
+        names_before: ClusterNames | None,
+    ) -> None:
         self._model = model
         self._scopes = scopes
+        self._clients = clients
         self._of_shape = Cache[EndpointShape, Generated]()
-        self._assignments = Cache[Assignment, Resource]()
+        self._assignments = OfServices[Resource]()
         self.cluster_names = names_before if names_before is not None else ClusterNames()
         self._clusters_of = Cache[tuple[frozenset[str], frozenset[str]], frozenset[str]]()
 
@@ -45,35 +43,38 @@ class Endpoints:
 
     def adopt(self, before: "Endpoints", change: ModelChange) -> None:
         """Take over the load assignments that the change leaves as they are."""
-        if not change.same_rules:
-            return
-        self._assignments.adopt_but(
-            before._assignments,
-            (
-                Assignment(namespace, host, port)
-                for (namespace, host), (service, _) in change.services.pairs.items()
-                for port in (service.ports if service is not None else ())
-            ),
-        )
+        if change.same_settings:
+            self._assignments.adopt(
+                before._assignments, change, but=set(change.services.pairs.keys())
+            )
 
     def _make(self, shape: EndpointShape) -> Generated:
         scope = self._scopes.get(shape.scope)
+        client = client_of(shape.scope, shape.place)
         return Generated(
-            resources=tuple(self._find(scope, shape.place, each) for each in sorted(shape.clusters))
+            resources=tuple(self._find(scope, client, each) for each in sorted(shape.clusters))
         )
 
-    def _find(self, scope: Scope, place: Place, cluster: str) -> Resource:
-        del place
+    def _find(self, scope: Scope, client: Client, cluster: str) -> Resource:
         parsed = names.parse_outbound_cluster(cluster)
-        if parsed is not None and not parsed.subset:
+        if parsed is not None:
             service = scope.services.get(parsed.host)
             port = service.port(parsed.port) if service is not None else None
-            if service is not None and service.uses_eds and port is not None:
-                key = Assignment(service.namespace, service.host, port)
-                return self._assignments.get(key, self._make_assignment)
+            if service is not None and port is not None:
+                return self._of(service, port, parsed.subset, scope, client)
         return Resource.pack(empty_assignment(cluster), name=cluster)
 
-    def _make_assignment(self, key: Assignment) -> Resource:
-        service = self._model.by_key[key.namespace, key.host]
-        made = load_assignment(service, key.port, self._model)
-        return Resource.pack(made, name=made.cluster_name)
+    def _of(
+        self, service: Service, port: Port, subset: str, scope: Scope, client: Client
+    ) -> Resource:
+        rule = scope.rule(service)
+        service = self._model.by_key[service.namespace, service.host]
+        client = self._clients.reduced(client, service, rule)
+
+        def make() -> Resource:
+            made = load_assignment(
+                service, port, self._model, subset=subset, rule=rule, client=client
+            )
+            return Resource.pack(made, name=made.cluster_name)
+
+        return self._assignments.get(service, rule, (port, subset, client), make)

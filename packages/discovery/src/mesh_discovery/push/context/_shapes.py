@@ -6,6 +6,7 @@ Proxies of one shape are given the very same resources, serialised once.
 from typing import NamedTuple
 
 from mesh_discovery.model._scope import ScopeKey
+from mesh_discovery.plan._client import ClientFiles
 from mesh_discovery.plan._inbound import InboundPort
 from mesh_discovery.plan._place import Place
 from mesh_discovery.plan._proxy import Naming
@@ -52,6 +53,7 @@ class ClusterShape(NamedTuple):
     inbound: tuple[InboundPort, ...]
     captured: CapturedInbound | None = None
     """Of a captured proxy, which has no ports of the other sort."""
+    files: ClientFiles | None = None
 
 
 class ListenerShape(NamedTuple):

@@ -1,0 +1,52 @@
+"""Clusters that proxies have whatever services there are."""
+
+from mesh_configfile import Duration
+from mesh_discovery.config.kinds.destination_rule._connection_pool import (
+    ConnectionPool,
+    HttpSettings,
+)
+from mesh_discovery.generate._messages import cluster_pb2
+from mesh_discovery.generate._passthrough import forward_by_host
+from mesh_discovery.generate.clusters._cluster import new_cluster
+from mesh_discovery.generate.clusters._http_options import Speaks, set_http_options
+from mesh_discovery.generate.clusters._inbound import bind_to_own_address
+from mesh_discovery.model._model import MeshModel
+from mesh_discovery.plan import _envoy_names as names
+from mesh_discovery.plan._discovery import Discovery
+from mesh_discovery.plan._traffic_policy import Policy
+from mesh_discovery.plan.capture._listeners import IpVersions
+
+_FIVE_MINUTES_IDLE = Policy(
+    connection_pool=ConnectionPool(http=HttpSettings(idle_timeout=Duration(300)))
+)
+
+
+def black_hole(model: MeshModel) -> cluster_pb2.Cluster:
+    """Make the cluster without endpoints, for requests that must fail."""
+    return new_cluster(names.BLACK_HOLE, None, model)
+
+
+def passthrough(model: MeshModel) -> cluster_pb2.Cluster:
+    """Make the cluster of hosts that the mesh does not know, by the host of each request."""
+    cluster = new_cluster(names.PASSTHROUGH, Discovery.FORWARD_PROXY, model)
+    forward_by_host(cluster)
+    return cluster
+
+
+def captured_passthrough(model: MeshModel) -> cluster_pb2.Cluster:
+    """Make the cluster of hosts that the mesh does not know, where connections are intercepted."""
+    return _where_it_was_going(names.PASSTHROUGH, model)
+
+
+def inbound_passthrough(ips: IpVersions, model: MeshModel) -> cluster_pb2.Cluster:
+    """Make the cluster of the workload's ports that are no service's."""
+    cluster = _where_it_was_going(names.INBOUND_PASSTHROUGH, model)
+    bind_to_own_address(cluster, ips)
+    return cluster
+
+
+def _where_it_was_going(name: str, model: MeshModel) -> cluster_pb2.Cluster:
+    cluster = new_cluster(name, Discovery.ORIGINAL_DST, model)
+    cluster.lb_policy = cluster_pb2.Cluster.LbPolicy.CLUSTER_PROVIDED
+    set_http_options(cluster, Speaks.AS_CLIENT, _FIVE_MINUTES_IDLE)
+    return cluster

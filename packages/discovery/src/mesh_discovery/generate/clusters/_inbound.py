@@ -1,0 +1,86 @@
+"""Clusters of the application beside a proxy, in plaintext, and of its other ports."""
+
+from mesh_discovery.config.kinds._protocol import Protocol
+from mesh_discovery.generate._messages import (
+    address,
+    address_pb2,
+    cluster_pb2,
+    endpoint_components_pb2,
+    endpoint_pb2,
+)
+from mesh_discovery.generate.clusters._cluster import new_cluster
+from mesh_discovery.generate.clusters._http_options import Speaks, set_http_options, speaks
+from mesh_discovery.generate.clusters._pools import limit
+from mesh_discovery.model._model import MeshModel
+from mesh_discovery.plan import _envoy_names as names
+from mesh_discovery.plan._discovery import Discovery
+from mesh_discovery.plan._inbound import Application
+from mesh_discovery.plan._traffic_policy import NO_POLICY, Policy
+from mesh_discovery.plan.capture._inbound import CapturedPort
+from mesh_discovery.plan.capture._listeners import IPV4, IPV6, IpVersions
+
+_SOURCES = {IPV4: "127.0.0.6", IPV6: "::6"}
+"""Connections to the workload come from an address of their own: the rules that lead connections
+to the proxy let those from it pass, and so nothing comes round again."""
+
+
+def inbound_cluster(
+    application: Application, model: MeshModel, policy: Policy = NO_POLICY
+) -> cluster_pb2.Cluster:
+    """Make the cluster of an application where nothing is intercepted.
+
+    policy: its connection pool counts, nothing else.
+    """
+    name = names.inbound_cluster(application.port)
+    cluster = new_cluster(name, None, model)
+    cluster.load_assignment.CopyFrom(
+        endpoint_pb2.ClusterLoadAssignment(
+            cluster_name=name,
+            endpoints=[
+                endpoint_components_pb2.LocalityLbEndpoints(
+                    lb_endpoints=[
+                        endpoint_components_pb2.LbEndpoint(
+                            endpoint=endpoint_components_pb2.Endpoint(
+                                address=address(application.address, application.port)
+                            )
+                        )
+                    ]
+                )
+            ],
+        )
+    )
+    _limit(cluster, application.protocol, policy, model)
+    return cluster
+
+
+def captured_inbound_cluster(
+    port: CapturedPort, ips: IpVersions, model: MeshModel, policy: Policy = NO_POLICY
+) -> cluster_pb2.Cluster:
+    """Make the cluster of one port of a workload whose connections are intercepted."""
+    cluster = new_cluster(names.inbound_cluster(port.number), Discovery.ORIGINAL_DST, model)
+    cluster.lb_policy = cluster_pb2.Cluster.LbPolicy.CLUSTER_PROVIDED
+    bind_to_own_address(cluster, ips)
+    _limit(cluster, port.protocol, policy, model)
+    return cluster
+
+
+def bind_to_own_address(cluster: cluster_pb2.Cluster, ips: IpVersions) -> None:
+    """Have connections come from the address that interception leaves alone."""
+    source, *further = (_SOURCES[each] for each in ips.versions)
+    bind = cluster.upstream_bind_config
+    bind.source_address.CopyFrom(address_pb2.SocketAddress(address=source, port_value=0))
+    for each in further:
+        bind.extra_source_addresses.add().address.CopyFrom(
+            address_pb2.SocketAddress(address=each, port_value=0)
+        )
+
+
+def _limit(
+    cluster: cluster_pb2.Cluster, protocol: Protocol, policy: Policy, model: MeshModel
+) -> None:
+    pool = Policy(connection_pool=policy.connection_pool)
+    limit(cluster, pool, model.mesh_config.tcp_keepalive)
+    spoken = speaks(protocol, Policy())
+    if pool.http.use_client_protocol and spoken is Speaks.HTTP1:
+        spoken = Speaks.AS_CLIENT
+    set_http_options(cluster, spoken, pool)

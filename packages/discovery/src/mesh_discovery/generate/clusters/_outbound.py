@@ -1,0 +1,211 @@
+"""Clusters of services: one a port, and one more for each subset that a rule has."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from mesh_discovery.config.kinds._protocol import Protocol
+from mesh_discovery.config.kinds.destination_rule._client_tls import ClientTlsMode
+from mesh_discovery.config.kinds.mesh_config._spec import MeshH2UpgradePolicy
+from mesh_discovery.generate._istio_metadata import (
+    Value,
+    config_path,
+    istio_metadata,
+    service_metadata,
+)
+from mesh_discovery.generate._messages import cluster_pb2, duration, from_ads, health_check_pb2
+from mesh_discovery.generate._passthrough import forward_by_host
+from mesh_discovery.generate.clusters._balancing import balance
+from mesh_discovery.generate.clusters._cluster import new_cluster
+from mesh_discovery.generate.clusters._http_options import Speaks, set_http_options, speaks
+from mesh_discovery.generate.clusters._outlier_detection import detect_outliers
+from mesh_discovery.generate.clusters._pools import limit
+from mesh_discovery.generate.clusters._stat_names import stat_name
+from mesh_discovery.generate.clusters._transport import certificate_names, secure
+from mesh_discovery.generate.endpoints._assignment import load_assignment
+from mesh_discovery.model._destination_rules import Rule
+from mesh_discovery.model._model import MeshModel
+from mesh_discovery.model._services import Port, Service
+from mesh_discovery.plan import _envoy_names as names
+from mesh_discovery.plan._client import Client
+from mesh_discovery.plan._discovery import Discovery, discovery, is_looked_up
+from mesh_discovery.plan._locality import preference
+from mesh_discovery.plan._traffic_policy import Policy, effective_policy
+from mesh_discovery.plan._upstream_tls import TlsKind, UpstreamTls, upstream_tls
+
+_Cluster = cluster_pb2.Cluster
+_DNS_JITTER_S = 0.1
+_Health = health_check_pb2.HealthStatus
+
+
+class _Target(NamedTuple):
+    service: Service
+    port: Port
+    subset: str
+    rule: Rule | None
+    policy: Policy
+
+
+def outbound_clusters(
+    service: Service, rule: Rule | None, model: MeshModel, client: Client
+) -> list[cluster_pb2.Cluster]:
+    """Make the clusters of a service; none for ports that Envoy does not carry.
+
+    rule: the one by which the client reaches the service.
+    """
+    return [
+        cluster
+        for target in _targets(service, rule, model)
+        for cluster in _outbound(target, model, client)
+    ]
+
+
+def sni_clusters(
+    service: Service, rule: Rule | None, model: MeshModel
+) -> list[cluster_pb2.Cluster]:
+    """Make the clusters of a gateway that passes TLS on to a service, by the SNI that it has."""
+    found = []
+    for target in _targets(service, rule, model):
+        name = names.sni_cluster(service, target.port, target.subset)
+        cluster = new_cluster(name, Discovery.EDS, model)
+        _from_eds(cluster)
+        _apply(cluster, target.policy, model)
+        balance(cluster, target.policy.load_balancer)
+        found.append(cluster)
+    return found
+
+
+def _targets(service: Service, rule: Rule | None, model: MeshModel) -> Iterator[_Target]:
+    for port in service.ports:
+        if port.protocol is Protocol.UDP:
+            continue
+        for subset in ("", *rule.subsets) if rule is not None else ("",):
+            policy = effective_policy(rule, port.number, subset, model)
+            yield _Target(service, port, subset, rule, policy)
+
+
+def _outbound(target: _Target, model: MeshModel, client: Client) -> Iterator[cluster_pb2.Cluster]:
+    service, port, subset, rule, policy = target
+    found = discovery(service, policy, client, is_http=port.protocol.is_http)
+    planned = upstream_tls(
+        service, port, policy, rule=rule, client=client, found=found, model=model
+    )
+    refused = planned.kind is TlsKind.REFUSED
+    pattern = model.mesh_config.outbound_cluster_stat_name
+    cluster = new_cluster(
+        names.outbound_cluster(service, port, subset),
+        None if refused else found,
+        model,
+        stat_name=stat_name(pattern, service.host, port, subset),
+    )
+    cluster.metadata.CopyFrom(istio_metadata(_metadata(target, planned)))
+    if refused:
+        yield cluster
+        return
+    if is_looked_up(found):
+        endpoints = load_assignment(service, port, model, subset=subset, rule=rule, client=client)
+        if not endpoints.endpoints:
+            return
+        cluster.load_assignment.CopyFrom(endpoints)
+        _look_up(cluster, model)
+    elif found is Discovery.EDS:
+        _from_eds(cluster)
+    _apply(cluster, policy, model)
+    _balance(cluster, found, target, model)
+    _speak(cluster, planned, target, model, by_host=found is Discovery.FORWARD_PROXY)
+    yield cluster
+
+
+def _from_eds(cluster: cluster_pb2.Cluster) -> None:
+    cluster.eds_cluster_config.CopyFrom(
+        _Cluster.EdsClusterConfig(eds_config=from_ads(), service_name=cluster.name)
+    )
+
+
+def _look_up(cluster: cluster_pb2.Cluster, model: MeshModel) -> None:
+    cluster.dns_refresh_rate.CopyFrom(duration(model.mesh_config.dns_refresh_rate))
+    cluster.dns_jitter.CopyFrom(duration(_DNS_JITTER_S))
+    cluster.respect_dns_ttl = True
+    cluster.dns_lookup_family = _Cluster.DnsLookupFamily.V4_PREFERRED
+
+
+def _apply(cluster: cluster_pb2.Cluster, policy: Policy, model: MeshModel) -> None:
+    limit(cluster, policy, model.mesh_config.tcp_keepalive)
+    if policy.outlier_detection is not None:
+        detect_outliers(cluster, policy.outlier_detection)
+
+
+def _balance(
+    cluster: cluster_pb2.Cluster, found: Discovery, target: _Target, model: MeshModel
+) -> None:
+    service, port, policy = target.service, target.port, target.policy
+    if found is Discovery.FORWARD_PROXY:
+        forward_by_host(cluster)
+        return
+    if found is Discovery.ORIGINAL_DST:
+        cluster.lb_policy = _Cluster.LbPolicy.CLUSTER_PROVIDED
+        if port.target != port.number and not service.is_headless:
+            cluster.original_dst_lb_config.upstream_port_override.value = port.target
+        return
+    balance(cluster, policy.load_balancer)
+    if preference(service, policy, model).is_weighted:
+        cluster.common_lb_config.locality_weighted_lb_config.SetInParent()
+    if service.keeps_sessions:
+        cluster.common_lb_config.override_host_status.statuses.extend(
+            (_Health.UNKNOWN, _Health.HEALTHY, _Health.DEGRADED, _Health.DRAINING)
+        )
+
+
+def _speak(
+    cluster: cluster_pb2.Cluster,
+    planned: UpstreamTls,
+    target: _Target,
+    model: MeshModel,
+    *,
+    by_host: bool,
+) -> None:
+    service, port, policy = target.service, target.port, target.policy
+    upgrade = model.mesh_config.h2_upgrade_policy is MeshH2UpgradePolicy.UPGRADE
+    spoken = speaks(port.protocol, policy, mesh_upgrade=upgrade)
+    own = planned.settings if planned.kind is TlsKind.OWN else None
+    auto_sni = own is not None and not own.sni and spoken is not Speaks.NOT_HTTP
+    auto_san = (
+        auto_sni
+        and own is not None
+        and not own.insecure_skip_verify
+        and not certificate_names(own, service)
+    )
+    # Envoy has clusters by the host of requests ask for it in TLS, and expect it.
+    set_http_options(
+        cluster,
+        spoken,
+        policy,
+        auto_sni=auto_sni or by_host,
+        auto_san_validation=auto_san or by_host,
+    )
+    secure(
+        cluster,
+        planned,
+        policy,
+        service=service,
+        port=port,
+        subset=target.subset,
+        model=model,
+        http2=spoken is Speaks.HTTP2,
+    )
+
+
+def _metadata(target: _Target, planned: UpstreamTls) -> Iterator[tuple[str, Value]]:
+    yield "default_original_port", target.port.number
+    yield "services", [service_metadata(target.service)]
+    if target.service.external:
+        yield "external", True
+    if target.subset:
+        yield "subset", target.subset
+    if (rule := target.rule) is not None:
+        yield "config", config_path("destination-rule", rule.namespace, rule.names[0])
+    if planned.settings is not None and planned.settings.mode in _OWN_MODES:
+        # As Istio has it: their ALPN is not replaced by the mesh's.
+        yield "alpn_override", "false"
+
+
+_OWN_MODES = (ClientTlsMode.SIMPLE, ClientTlsMode.MUTUAL)

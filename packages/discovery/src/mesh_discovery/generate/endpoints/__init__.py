@@ -1,0 +1,1 @@
+"""Load assignments: the endpoints of clusters, grouped by locality and priority."""

@@ -1,0 +1,65 @@
+"""Which endpoints of a service a client is sent: those of the subset that may take requests."""
+
+from mesh_discovery._addresses import is_ip, socket_path
+from mesh_discovery.config.kinds.destination_rule._client_tls import ClientTlsMode
+from mesh_discovery.model._destination_rules import Rule
+from mesh_discovery.model._model import MeshModel
+from mesh_discovery.model._services import Endpoint, Health, Port, Service
+from mesh_discovery.plan._auto_mtls import uses_mutual_tls
+from mesh_discovery.plan._client import Client
+from mesh_discovery.plan._discovery import Discovery, is_looked_up
+from mesh_discovery.plan._traffic_policy import Policy
+
+
+def chosen_endpoints(
+    service: Service,
+    port: Port,
+    *,
+    subset: str,
+    rule: Rule | None,
+    policy: Policy,
+    client: Client,
+    found: Discovery,
+) -> tuple[Endpoint, ...]:
+    """Return the endpoints that a client may send requests of a port to, healthy or not."""
+    own = rule.subsets.get(subset) if rule is not None and subset else None
+    if subset and own is None:
+        return ()
+    labels = own.labels.items() if own is not None else {}.items()
+    return tuple(
+        each
+        for each in service.endpoints_of(port)
+        if _is_sent(each, service, policy)
+        and (not labels or labels <= dict(each.labels).items())
+        and (not service.is_node_local or each.node == client.place.node)
+        and _has_fitting_address(each, found)
+    )
+
+
+def _is_sent(endpoint: Endpoint, service: Service, policy: Policy) -> bool:
+    match endpoint.health:
+        case Health.HEALTHY:
+            return True
+        case Health.UNHEALTHY:
+            # Envoy would use them all the same, once too few are healthy.
+            outlier = policy.outlier_detection
+            panics = outlier is not None and outlier.min_health_percent > 0
+            return bool(service.traffic_distribution) or not panics
+        case Health.DRAINING:
+            return service.keeps_sessions
+        case Health.TERMINATING:
+            return False
+
+
+def _has_fitting_address(endpoint: Endpoint, found: Discovery) -> bool:
+    """Tell whether Envoy takes the address: it looks up names, and sends to IPs and sockets."""
+    if is_looked_up(found):
+        return socket_path(endpoint.address) is None
+    return is_ip(endpoint.address) or socket_path(endpoint.address) is not None
+
+
+def takes_mutual_tls(endpoint: Endpoint, port: Port, policy: Policy, model: MeshModel) -> bool:
+    """Tell whether clients speak the mesh's TLS to an endpoint, by its mode or by their rule."""
+    if policy.tls is None:
+        return uses_mutual_tls(endpoint, port, model)
+    return policy.tls.mode is ClientTlsMode.ISTIO_MUTUAL and endpoint.speaks_mutual_tls

@@ -1,0 +1,1 @@
+"""Clients as services see them, and the values that they share."""
