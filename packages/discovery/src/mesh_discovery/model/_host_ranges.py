@@ -43,7 +43,8 @@ class HostRanges(Generic[_T]):
         yield from self.within(pattern)
         for wider in self._wildcards.matching(pattern):
             for host in wider:
-                if not has(pattern, host):  # those are yielded already
+                # Those that the pattern has are yielded already; an index takes * for no text, too.
+                if has(host, pattern) and not has(pattern, host):
                     yield from self._by_host[host]
 
     @cached_property
