@@ -50,11 +50,14 @@ class Scene:
     envoys: dict[str, MeshEnvoy] = field(default_factory=dict)
     authority: OutsideAuthority = field(default_factory=OutsideAuthority)
     """An authority outside of the mesh, for `tls` and the certificates of gateways."""
+    _ports: dict[int, int] = field(default_factory=dict)
     _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
 
     # The configuration.
 
-    async def apply(self, *, mistaken: bool = False, **documents: str | None) -> Sequence[Problem]:
+    async def apply(
+        self, *, mistaken: bool = False, wait: bool = True, **documents: str | None
+    ) -> Sequence[Problem]:
         """Write documents, or remove those that are None, and wait until every Envoy has them.
 
         A document `mesh_config=None` is the default one again. Returns the problems, which fail the
@@ -66,7 +69,8 @@ class Scene:
         self.plane.write({name: dedent(text) if text else None for name, text in documents.items()})
         problems = self.plane.load()
         assert mistaken or not problems, "\n".join(map(str, problems))
-        await self.settled(since=nacks)
+        if wait:
+            await self.settled(since=nacks)
         return problems
 
     async def settled(self, *, since: Mapping[str, int] | None = None) -> None:
@@ -80,8 +84,11 @@ class Scene:
         for each in self.envoys.values():
             await self._has_everything(each, before)
 
-    async def differences(self, envoy: MeshEnvoy) -> list[str]:
-        """Return how an Envoy differs from what it would be given."""
+    async def differences(self, envoy: MeshEnvoy, *, extras: bool = False) -> list[str]:
+        """Return how an Envoy differs from what it would be given.
+
+        extras: also clusters and routes that it still has, as listeners that drain may use them.
+        """
         client = self.plane.client(envoy.node_id)
         if client is None:
             return [f"{envoy.name} is not connected"]
@@ -90,7 +97,7 @@ class Scene:
         return [
             str(each)
             for each in differences(expected, held)
-            if each.type == "listener" or each.difference not in _LATER
+            if extras or each.type == "listener" or each.difference not in _LATER
         ]
 
     async def _has_everything(self, envoy: MeshEnvoy, nacks: Mapping[str, int]) -> None:
@@ -101,6 +108,10 @@ class Scene:
             return await self.differences(envoy)
 
         await eventually(look, wanted=[], what=f"the configuration at {envoy.name}")
+
+    def refused(self) -> int:
+        """Return how often the Envoys that are connected have refused something."""
+        return sum(self._nacks().values())
 
     def _nacks(self) -> dict[str, int]:
         return {
@@ -256,6 +267,12 @@ class Scene:
     def port(self) -> int:
         """Return a port that no other process of this machine uses, for a gateway's server."""
         return find_free_port()
+
+    def port_for(self, number: int) -> int:
+        """Return a port of this scene's own in place of a well-known one, always the same."""
+        if number not in self._ports:
+            self._ports[number] = self.port()
+        return self._ports[number]
 
     # Settings that many tests share.
 
