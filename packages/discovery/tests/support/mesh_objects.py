@@ -9,11 +9,11 @@ from mesh_discovery.config._file_content import FileContent
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config._snapshot import Snapshot, snapshot_of
 from mesh_discovery.config.kinds._kind import Kind
-from mesh_discovery.config.kinds._service_entry import SERVICE_ENTRY
 from mesh_discovery.config.kinds._workload_entry import WORKLOAD_ENTRY
 from mesh_discovery.config.kinds.kubernetes._endpoint_slice import ENDPOINT_SLICE
 from mesh_discovery.config.kinds.kubernetes._pod import POD
 from mesh_discovery.config.kinds.kubernetes._service import KUBERNETES_SERVICE
+from mesh_discovery.config.kinds.service_entry._kind import SERVICE_ENTRY
 
 
 def object_of(

@@ -11,7 +11,6 @@ from mesh_discovery.config.kinds._foreign_kinds import FOREIGN, is_foreign_kind
 from mesh_discovery.config.kinds._kind import Body, decoded
 from mesh_discovery.config.kinds._metadata import Metadata
 from mesh_discovery.config.kinds._registry import KIND_NAMES, AnyKind, find_kind
-from mesh_discovery.config.kinds._service_entry import SERVICE_ENTRY
 from mesh_discovery.config.kinds._unsupported_kinds import UNSUPPORTED_KINDS, is_unsupported_kind
 from mesh_discovery.config.kinds.mesh_config._kind import MESH_CONFIG
 from mesh_discovery.config.kinds.mesh_config._without_effect import (
@@ -19,6 +18,7 @@ from mesh_discovery.config.kinds.mesh_config._without_effect import (
     DEFAULT_CONFIG_FIELDS,
     MESH_FIELDS,
 )
+from mesh_discovery.config.kinds.service_entry._kind import SERVICE_ENTRY
 from mesh_identity import InvalidSpiffeId, checked_segment
 
 

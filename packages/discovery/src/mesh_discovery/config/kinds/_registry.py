@@ -5,7 +5,6 @@ from typing import Any, TypeAlias
 
 from mesh_discovery.config.kinds._kind import Kind
 from mesh_discovery.config.kinds._peer_authentication import PEER_AUTHENTICATION
-from mesh_discovery.config.kinds._service_entry import SERVICE_ENTRY
 from mesh_discovery.config.kinds._workload_entry import WORKLOAD_ENTRY
 from mesh_discovery.config.kinds.kubernetes._cluster_objects import NAMESPACE, NODE
 from mesh_discovery.config.kinds.kubernetes._endpoint_slice import ENDPOINT_SLICE
@@ -13,6 +12,7 @@ from mesh_discovery.config.kinds.kubernetes._endpoints import ENDPOINTS
 from mesh_discovery.config.kinds.kubernetes._pod import POD
 from mesh_discovery.config.kinds.kubernetes._service import KUBERNETES_SERVICE
 from mesh_discovery.config.kinds.mesh_config._kind import MESH_CONFIG
+from mesh_discovery.config.kinds.service_entry._kind import SERVICE_ENTRY
 
 AnyKind: TypeAlias = Kind[Any]
 """A kind, whatever its spec: its functions take what its own `spec` reads."""

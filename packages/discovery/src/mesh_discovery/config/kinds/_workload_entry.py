@@ -10,6 +10,7 @@ import msgspec
 
 from mesh_configfile.shapes import Finding
 from mesh_discovery._addresses import is_host, is_ip, socket_path
+from mesh_discovery.config.kinds._checks import label_mistakes
 from mesh_discovery.config.kinds._fields import Labels, PortNumber, SpecFields
 from mesh_discovery.config.kinds._kind import Kind
 from mesh_discovery.config.kinds._metadata import Metadata
@@ -45,6 +46,7 @@ class WorkloadEntryStatus(KubernetesFields, frozen=True):
 def validate_workload_entry(spec: WorkloadEntrySpec) -> Iterator[Finding]:
     """Yield what is wrong with a workload, be it in an entry of its own or in a ServiceEntry."""
     yield from _address(spec)
+    yield from label_mistakes(spec.labels, ("labels",))
     if spec.service_account:
         try:
             checked_segment(spec.service_account, what="service account")
@@ -59,7 +61,8 @@ def _validate(spec: WorkloadEntrySpec, _metadata: Metadata) -> Iterator[Finding]
 def _address(spec: WorkloadEntrySpec) -> Iterator[Finding]:
     address = spec.address
     if not address:
-        yield ("address",), "is missing: give the workload's IP address"
+        if not spec.network:
+            yield ("address",), "is missing: give the workload's IP address"
         return
     path = socket_path(address)
     if path is not None:
@@ -71,6 +74,18 @@ def _address(spec: WorkloadEntrySpec) -> Iterator[Finding]:
         yield ("address",), f'"{address}" is not an IP address, a host name or unix:///path'
 
 
+def warn_of_workload_entry(spec: WorkloadEntrySpec) -> Iterator[Finding]:
+    """Yield what is accepted in a workload and hardly meant."""
+    if not spec.address and spec.network:
+        yield (
+            ("network",),
+            (
+                f"the workload has no address: it is reached by the gateways of {spec.network} "
+                "alone, and not at all where there are none"
+            ),
+        )
+
+
 WORKLOAD_ENTRY = Kind(
     name="WorkloadEntry",
     group="networking.istio.io",
@@ -78,4 +93,5 @@ WORKLOAD_ENTRY = Kind(
     spec=WorkloadEntrySpec,
     status=WorkloadEntryStatus,
     validate=_validate,
+    warn=lambda spec, _metadata: warn_of_workload_entry(spec),
 )

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config._snapshot import Snapshot
-from mesh_discovery.config.kinds._service_entry import SERVICE_ENTRY, ServiceEntrySpec
+from mesh_discovery.config.kinds._service_entry import ServiceEntrySpec
 from mesh_discovery.config.kinds._workload_entry import WORKLOAD_ENTRY
 from mesh_discovery.config.kinds.kubernetes._cluster_objects import NAMESPACE, NODE
 from mesh_discovery.config.kinds.kubernetes._endpoint_slice import ENDPOINT_SLICE
@@ -15,6 +15,7 @@ from mesh_discovery.config.kinds.kubernetes._service import (
     KUBERNETES_SERVICE,
     KubernetesServiceSpec,
 )
+from mesh_discovery.config.kinds.service_entry._kind import SERVICE_ENTRY
 from mesh_discovery.model._auto_addresses import Key
 from mesh_discovery.model.kubernetes._cluster import ByService, Pods
 from mesh_discovery.model.kubernetes._kubernetes_services import ClusterObjects

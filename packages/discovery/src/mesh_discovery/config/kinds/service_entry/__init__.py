@@ -1,0 +1,1 @@
+"""ServiceEntry as a kind: the mistakes and the doubtful choices in one."""

@@ -1,0 +1,59 @@
+"""Choices in a ServiceEntry that are accepted and hardly meant.
+
+Source: Istio's API reference and its validation.
+"""
+
+from collections.abc import Iterator
+
+from mesh_configfile.shapes import Finding
+from mesh_discovery.config.kinds._metadata import Metadata
+from mesh_discovery.config.kinds._protocol import Protocol
+from mesh_discovery.config.kinds._service_entry import Resolution, ServiceEntrySpec
+from mesh_discovery.config.kinds._workload_entry import warn_of_workload_entry
+
+_NO_ADDRESS_LABEL = "networking.istio.io/enable-autoallocate-ip"
+
+
+def warnings(spec: ServiceEntrySpec, metadata: Metadata) -> Iterator[Finding]:
+    """Yield the doubtful choices in a ServiceEntry."""
+    for index, host in enumerate(spec.hosts):
+        if host.startswith("*") and not host.startswith("*."):
+            yield (
+                ("hosts", index),
+                (
+                    f'"{host}" has every host that ends in "{host[1:]}"; hosts below a domain are '
+                    '"*." and its name'
+                ),
+            )
+    if spec.resolution is Resolution.NONE and spec.workload_selector is not None:
+        yield (
+            ("workloadSelector",),
+            "resolution NONE leads to where a connection was going: no workload is looked for",
+        )
+    for index, port in enumerate(spec.ports):
+        if _without_address(spec, metadata) and not _says_its_host(port.known_protocol):
+            yield (
+                ("ports", index),
+                (
+                    f"the service has no address, so port {port.number} of every address leads "
+                    "to it unless another service comes first; give it addresses"
+                ),
+            )
+    for index, endpoint in enumerate(spec.endpoints):
+        for path, message in warn_of_workload_entry(endpoint):
+            yield ("endpoints", index, *path), message
+
+
+def _without_address(spec: ServiceEntrySpec, metadata: Metadata) -> bool:
+    """Tell whether a service has no address, and gets none allocated."""
+    if spec.addresses or spec.resolution is Resolution.DYNAMIC_DNS:
+        return False
+    return (
+        spec.resolution is Resolution.NONE
+        or metadata.labels.get(_NO_ADDRESS_LABEL) == "false"
+        or any(host.startswith("*") for host in spec.hosts)
+    )
+
+
+def _says_its_host(protocol: Protocol) -> bool:
+    return protocol.is_http or protocol.is_tls or protocol is Protocol.UDP
