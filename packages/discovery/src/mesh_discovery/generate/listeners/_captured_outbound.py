@@ -78,7 +78,7 @@ def receiving_listener(
         access_log=logs.refused_connection_logs(model.mesh_config),
     )
     if keeps_source:
-        # Not for listeners that are not bound: their sockets are never made.
+        # Never beside `bind_to_port: false`: Envoy (1.36 to 1.40) accepts that and crashes.
         listener.transparent.CopyFrom(_TRUE)
     return listener
 

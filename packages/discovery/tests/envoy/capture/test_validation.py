@@ -1,0 +1,123 @@
+"""Envoy takes every set of listeners and clusters that captured proxies can have."""
+
+import asyncio
+import itertools
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from capturing_services import entry, peer_authentication
+from mesh_discovery.model._model import MeshModel
+from mesh_discovery.push.context._context import PushContext
+from planes import as_json, bootstrap, proxy
+from xds_server import Generated
+
+_NAMES = ("http", "http2", "grpc", "grpc-web", "tcp", "tls", "https", "mongo", "redis", "x", "udp")
+_ADDRESSES = ("", "addresses: [10.9.0.1]", "addresses: [10.9.0.2, fd99::2]", "addresses: [fd99::3]")
+_RANGES = ("addresses: [10.8.0.0/16, 10.9.9.9]", "addresses: [fd88::/32]")
+
+
+def services() -> list[str]:
+    """Return services of every protocol at every sort of address, several at each port."""
+    found = []
+    for index, address in enumerate((*_ADDRESSES, *_RANGES)):
+        ports = ", ".join(
+            f"{{number: {7000 + number}, name: {name}, targetPort: {8000 + number}}}"
+            for number, name in enumerate(_NAMES)
+        )
+        shifted = ", ".join(
+            f"{{number: {7000 + number}, name: {_NAMES[number - index]}}}"
+            for number in range(len(_NAMES))
+        )
+        for name, each in (("a", ports), ("b", shifted)):
+            found.append(
+                entry(
+                    f"{name}{index}",
+                    f"""\
+                    hosts: [{name}{index}.example, "*.{name}{index}.example"]
+                    resolution: STATIC
+                    {address}
+                    ports: [{each}]
+                    endpoints: [{{address: 10.77.0.1, serviceAccount: s}}]
+                    """,
+                )
+            )
+    found.append(
+        entry(
+            "own",
+            """\
+            hosts: [own.example]
+            resolution: NONE
+            ports: [{number: 15001, name: tcp}, {number: 15021, name: http}]
+            """,
+        )
+    )
+    return found
+
+
+POLICIES = [
+    peer_authentication("STRICT"),
+    peer_authentication("DISABLE"),
+    peer_authentication("PERMISSIVE")
+    + "---\n"
+    + peer_authentication(
+        "STRICT",
+        ports="8000: {mode: DISABLE}, 8004: {mode: PERMISSIVE}, 9999: {mode: DISABLE}",
+        app="s",
+    ),
+]
+MESH = """\
+apiVersion: mesh.istio.io/v1alpha1
+kind: MeshConfig
+spec:
+  accessLogFile: /dev/stdout
+  protocolDetectionTimeout: 5s
+  outboundTrafficPolicy: {mode: REGISTRY_ONLY}
+"""
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=["strict", "disable", "by port"])
+async def test_envoy_takes_what_captured_proxies_are_sent(
+    policy: str,
+    model_of: Callable[..., MeshModel],
+    envoy_binary: Path,
+    tmp_path: Path,
+) -> None:
+    context = PushContext(model_of(*services(), policy, MESH))
+    addresses = ("10.77.0.1", "fd77::1", "10.77.0.1,fd77::1")
+    for number, (mode, own) in enumerate(itertools.product(("REDIRECT", "TPROXY"), addresses)):
+        sidecar = proxy(
+            own.partition(",")[0],
+            NAMESPACE="b",
+            LABELS={"app": "s"},
+            INTERCEPTION_MODE=mode,
+            INSTANCE_IPS=own,
+            DNS_CAPTURE=str(number % 2 == 0),
+        )
+        listeners = context.listeners(sidecar)
+        assert len(listeners.resources) > 20
+        made = bootstrap({"id": "x", "cluster": "x"}, admin="/x", xds="/x", sds=tmp_path / "s")
+        made.pop("admin")
+        for cluster in made["static_resources"]["clusters"]:
+            cluster["connect_timeout"] = "1s"
+        made["static_resources"]["clusters"] += unpacked(context.clusters(sidecar))
+        made["static_resources"]["listeners"] = unpacked(listeners)
+        file = tmp_path / f"{number}.json"
+        file.write_text(json.dumps(made))
+        process = await asyncio.create_subprocess_exec(
+            *(str(envoy_binary), "--mode", "validate", "--config-path", str(file)),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        output, _ = await process.communicate()
+        assert process.returncode == 0, output.decode()
+
+
+def unpacked(generated: Generated) -> list[Any]:
+    """Return resources as a configuration file has them."""
+    return [
+        {key: value for key, value in each.items() if key != "@type"} for each in as_json(generated)
+    ]
