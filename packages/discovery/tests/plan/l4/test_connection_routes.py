@@ -165,7 +165,7 @@ def test_the_first_destination_has_the_settings_of_a_routes_connections(
         targets=Targets(services, settings),
     )
 
-    assert chain.target.idle_timeout == 91
+    assert chain.target.idle_timeout == Duration(91)
     assert chain.target.by_source_address
     assert chain.target.stat_prefix == "routes.a"
     assert chain.origin is not None
