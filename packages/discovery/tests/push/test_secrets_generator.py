@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 from envoy.extensions.transport_sockets.tls.v3 import secret_pb2
 
+from mesh_discovery.config._file_content import FileContent
 from mesh_discovery.config._objects import ConfigObject
-from mesh_discovery.config._snapshot import Snapshot
+from mesh_discovery.config._snapshot import snapshot_of
 from mesh_discovery.config.kinds.gateway._kind import GATEWAY
 from mesh_discovery.config.kinds.gateway._spec import GatewaySpec, Server
 from mesh_discovery.config.kinds.gateway._spec import ServerPort as Port
 from mesh_discovery.config.kinds.gateway._spec import ServerTlsSettings as Tls
 from mesh_discovery.config.kinds.kubernetes._secret import SecretFields
-from mesh_discovery.config.kinds.mesh_config._spec import MeshConfigSpec
 from mesh_discovery.model._model import MeshModel, build_model
 from mesh_discovery.plan._proxy import Proxy, parse_proxy
 from mesh_discovery.push._changes import difference
@@ -38,7 +38,7 @@ def secret(name: str, namespace: str = "shop", **more: str) -> ConfigObject:
 
 
 def model(*objects: ConfigObject) -> MeshModel:
-    return build_model(Snapshot(objects=objects, mesh_config=MeshConfigSpec()))
+    return build_model(snapshot_of([FileContent(objects=objects)]))
 
 
 def served(*objects: ConfigObject) -> ServedContext:

@@ -21,6 +21,11 @@ from mesh_discovery.config.kinds.kubernetes._secret import SECRET
 from mesh_discovery.config.kinds.mesh_config._spec import MeshConfigSpec
 from mesh_discovery.config.kinds.sidecar._kind import SIDECAR
 from mesh_discovery.config.kinds.virtual_service._kind import VIRTUAL_SERVICE
+from mesh_discovery.model._addresses_served import (
+    ServedAt,
+    changed_addresses,
+    services_by_address,
+)
 from mesh_discovery.model._auto_addresses import Key
 from mesh_discovery.model._destination_rules import DestinationRules
 from mesh_discovery.model._gateways import NO_GATEWAYS, Gateways
@@ -28,7 +33,7 @@ from mesh_discovery.model._peer_authentication import PeerPolicies, Policy
 from mesh_discovery.model._places import locality_labels, uses_nodes, uses_places
 from mesh_discovery.model._rule_objects import RuleObjects
 from mesh_discovery.model._secrets import NO_SECRETS, Secrets
-from mesh_discovery.model._services import Endpoint, Service
+from mesh_discovery.model._services import Service
 from mesh_discovery.model.gateway_api._of_snapshot import gateway_api_of, oldest_first
 from mesh_discovery.model.gateway_api._translation import NO_GATEWAY_API, GatewayApi
 from mesh_discovery.model.registry._made_services import MadeServices, made_of
@@ -96,15 +101,16 @@ class MeshModel:
         return uses_nodes(self.services)
 
     @cached_property
-    def by_address(self) -> dict[tuple[str, str], tuple[tuple[Service, Endpoint], ...]]:
+    def by_address(self) -> ServedAt:
         """The services and their endpoints by namespace and address of the endpoint."""
-        found: dict[tuple[str, str], list[tuple[Service, Endpoint]]] = {}
-        for service in self.services:
-            for endpoint in service.endpoints:
-                found.setdefault((endpoint.namespace, endpoint.address), []).append(
-                    (service, endpoint)
-                )
-        return {key: tuple(items) for key, items in found.items()}
+        return services_by_address(self.services)
+
+    def take_over(self, before: "MeshModel", changed: "ChangedServices") -> None:
+        """Take over what was found out of the model before and holds for all but what changed."""
+        known = vars(before).get("by_address")
+        if known is not None:
+            order = list(self.by_key)
+            vars(self)["by_address"] = changed_addresses(known, changed.pairs, order)
 
     @property
     def trust_domains(self) -> tuple[str, ...]:
