@@ -16,13 +16,12 @@ from mesh_discovery.config._objects import read_object
 from mesh_discovery.config.kinds._kind import decoded
 from mesh_discovery.config.kinds._metadata import Metadata
 from mesh_discovery.config.kinds._registry import AnyKind, find_kind
-from mesh_discovery.config.kinds.destination_rule._kind import DESTINATION_RULE
 from mesh_discovery.config.kinds.gateway._kind import GATEWAY
 from mesh_discovery.config.kinds.virtual_service._kind import VIRTUAL_SERVICE
 from mesh_testkit import Golden
 
 DIRECTORY = Path(__file__).parent / "every_mistake"
-NOT_SERVED = {each.name: each for each in (DESTINATION_RULE, GATEWAY, VIRTUAL_SERVICE)}
+NOT_SERVED = {each.name: each for each in (GATEWAY, VIRTUAL_SERVICE)}
 """Kinds that are read and have no effect yet."""
 
 

@@ -81,7 +81,7 @@ class MeshModel:
         """Services by namespace and host."""
         return {(service.namespace, service.host): service for service in self.services}
 
-    @property
+    @cached_property
     def labels_looked_at(self) -> frozenset[str]:
         """The keys of the labels of proxies by which rules of the mesh choose."""
         return (

@@ -9,11 +9,12 @@ from collections.abc import Mapping, Sequence
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config._snapshot import Snapshot
 from mesh_discovery.config.kinds._registry import AnyKind
+from mesh_discovery.config.kinds.destination_rule._kind import DESTINATION_RULE
 
 RuleKey = tuple[str, str, str]
 """Kind with its group, namespace and name."""
 
-RULE_KINDS: tuple[AnyKind, ...] = ()
+RULE_KINDS: tuple[AnyKind, ...] = (DESTINATION_RULE,)
 """The kinds of rules that have an effect: each is pushed when one of its objects changes."""
 
 

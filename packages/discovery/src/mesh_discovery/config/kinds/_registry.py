@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 from mesh_discovery.config.kinds._kind import Kind
 from mesh_discovery.config.kinds._peer_authentication import PEER_AUTHENTICATION
 from mesh_discovery.config.kinds._workload_entry import WORKLOAD_ENTRY
+from mesh_discovery.config.kinds.destination_rule._kind import DESTINATION_RULE
 from mesh_discovery.config.kinds.kubernetes._cluster_objects import NAMESPACE, NODE
 from mesh_discovery.config.kinds.kubernetes._endpoint_slice import ENDPOINT_SLICE
 from mesh_discovery.config.kinds.kubernetes._endpoints import ENDPOINTS
@@ -18,6 +19,7 @@ AnyKind: TypeAlias = Kind[Any]
 """A kind, whatever its spec: its functions take what its own `spec` reads."""
 
 _ALL: tuple[AnyKind, ...] = (
+    DESTINATION_RULE,
     MESH_CONFIG,
     PEER_AUTHENTICATION,
     SERVICE_ENTRY,

@@ -13,7 +13,6 @@ _GATEWAY_API = "gateway.networking.k8s.io"
 
 UNSUPPORTED_KINDS = frozenset(
     {
-        (_NETWORKING, "DestinationRule"),
         (_NETWORKING, "EnvoyFilter"),
         (_NETWORKING, "Gateway"),
         (_NETWORKING, "ProxyConfig"),
