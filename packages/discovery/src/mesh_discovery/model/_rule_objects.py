@@ -10,11 +10,12 @@ from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config._snapshot import Snapshot
 from mesh_discovery.config.kinds._registry import AnyKind
 from mesh_discovery.config.kinds.destination_rule._kind import DESTINATION_RULE
+from mesh_discovery.config.kinds.gateway._kind import GATEWAY
 
 RuleKey = tuple[str, str, str]
 """Kind with its group, namespace and name."""
 
-RULE_KINDS: tuple[AnyKind, ...] = (DESTINATION_RULE,)
+RULE_KINDS: tuple[AnyKind, ...] = (DESTINATION_RULE, GATEWAY)
 """The kinds of rules that have an effect: each is pushed when one of its objects changes."""
 
 

@@ -23,8 +23,8 @@ A test asks for the fixture `scene`, says what the mesh is configured with, and 
 - `await scene.sidecar(namespace="a", service_account="c", labels={...}, metadata={...})` starts an
   Envoy in interception mode NONE. Its workload's address is `.address`, the application's
   `.app_address`, its own listeners are at `.outbound_address`.
-  `await scene.router(namespace="b", labels={...})` starts a gateway; give its Gateway ports of
-  `scene.port()`, for all of the machine shares them.
+  `await scene.router(namespace="b", labels={...})` starts a gateway, which listens on an
+  address of its own (`.outbound_address`) unless a server has a bind.
 - `.get(url, headers=..., method=...)` of either goes to the listener of the URL's port by the
   URL's host; `.send(port, data)` talks TCP. `await .access_log()` returns the entries so far (a
   list of dicts), `await .logged(path="/x")` waits for one; `await .stat(name)` is one counter or

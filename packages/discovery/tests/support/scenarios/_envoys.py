@@ -50,7 +50,7 @@ class MeshEnvoy:
     """Of its workload."""
     app_address: str
     outbound_address: str
-    """Where it listens for its workload; a gateway listens on all addresses."""
+    """Where it listens for its workload; for its clients, if it is a gateway."""
     envoy: Envoy
     session: aiohttp.ClientSession
 

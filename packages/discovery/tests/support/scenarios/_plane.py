@@ -92,6 +92,7 @@ async def scene_plane(directory: Path, ca_dir: Path) -> AsyncIterator[ScenePlane
         secure_grpc=None,
         monitoring=None,
         debounce_after_s=0.0,
+        plaintext_secrets=True,
     )
     registry = CollectorRegistry()
     loader = ConfigLoader(directory)

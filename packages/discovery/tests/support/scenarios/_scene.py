@@ -195,7 +195,7 @@ class Scene:
             cwd=self.tmp_path,
         )
         self._stack.push_async_callback(process.end, f"Envoy {name}")
-        session = session_at(outbound if kind == "sidecar" else own)
+        session = session_at(outbound)
         self._stack.push_async_callback(session.close)
         envoy = MeshEnvoy(
             name=name,

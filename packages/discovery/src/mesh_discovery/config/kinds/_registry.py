@@ -7,10 +7,12 @@ from mesh_discovery.config.kinds._kind import Kind
 from mesh_discovery.config.kinds._peer_authentication import PEER_AUTHENTICATION
 from mesh_discovery.config.kinds._workload_entry import WORKLOAD_ENTRY
 from mesh_discovery.config.kinds.destination_rule._kind import DESTINATION_RULE
+from mesh_discovery.config.kinds.gateway._kind import GATEWAY
 from mesh_discovery.config.kinds.kubernetes._cluster_objects import NAMESPACE, NODE
 from mesh_discovery.config.kinds.kubernetes._endpoint_slice import ENDPOINT_SLICE
 from mesh_discovery.config.kinds.kubernetes._endpoints import ENDPOINTS
 from mesh_discovery.config.kinds.kubernetes._pod import POD
+from mesh_discovery.config.kinds.kubernetes._secret import SECRET
 from mesh_discovery.config.kinds.kubernetes._service import KUBERNETES_SERVICE
 from mesh_discovery.config.kinds.mesh_config._kind import MESH_CONFIG
 from mesh_discovery.config.kinds.service_entry._kind import SERVICE_ENTRY
@@ -30,6 +32,8 @@ _ALL: tuple[AnyKind, ...] = (
     NAMESPACE,
     NODE,
     POD,
+    SECRET,
+    GATEWAY,
 )
 KINDS: Mapping[tuple[str, str], AnyKind] = {(kind.group, kind.name): kind for kind in _ALL}
 KIND_NAMES = tuple(sorted({kind.name for kind in _ALL}))

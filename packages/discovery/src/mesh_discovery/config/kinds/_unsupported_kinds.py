@@ -14,7 +14,6 @@ _GATEWAY_API = "gateway.networking.k8s.io"
 UNSUPPORTED_KINDS = frozenset(
     {
         (_NETWORKING, "EnvoyFilter"),
-        (_NETWORKING, "Gateway"),
         (_NETWORKING, "ProxyConfig"),
         (_NETWORKING, "Sidecar"),
         (_NETWORKING, "VirtualService"),
