@@ -43,6 +43,11 @@ def sni_cluster(service: Service, port: Port, subset: str = "") -> str:
     return f"outbound_.{port.number}_.{subset}_.{service.host}"
 
 
+def http_proxy_route(port: int) -> str:
+    """`http_proxy|8888`: the routes of an HTTP proxy that a Sidecar asks for."""
+    return f"{HTTP_PROXY_ROUTE}|{port}"
+
+
 def inbound_cluster(port: int) -> str:
     """`inbound|8080||`."""
     return f"inbound|{port}||"

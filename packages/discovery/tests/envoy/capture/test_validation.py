@@ -37,7 +37,7 @@ def services() -> list[str]:
                 entry(
                     f"{name}{index}",
                     f"""\
-                    hosts: [{name}{index}.example, "*.{name}{index}.example"]
+                    hosts: [{name}{index}.example]
                     resolution: STATIC
                     {address}
                     ports: [{each}]
@@ -49,9 +49,9 @@ def services() -> list[str]:
         entry(
             "own",
             """\
-            hosts: [own.example]
+            hosts: ["*.own.example"]
             resolution: NONE
-            ports: [{number: 15001, name: tcp}, {number: 15021, name: http}]
+            ports: [{number: 443, name: tls}, {number: 15021, name: http}]
             """,
         )
     )

@@ -11,12 +11,9 @@ from mesh_discovery.config.kinds._service_entry import Resolution
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._services import Endpoint, Port, Registry, Service
 from mesh_discovery.plan._proxy import NO_DNS, Naming
+from mesh_discovery.plan.capture._egress import Egress
 from mesh_discovery.plan.capture._listeners import CapturedListener, HttpChain, ip_versions
-from mesh_discovery.plan.capture._outbound import (
-    CapturedOutbound,
-    Egress,
-    plan_captured_outbound,
-)
+from mesh_discovery.plan.capture._outbound import CapturedOutbound, plan_captured_outbound
 from mesh_discovery.plan.l4._chains import TcpChain, to_cluster
 from mesh_discovery.plan.l4._routes import NO_ROUTES
 from mesh_discovery.plan.l4._targets import Targets
@@ -35,7 +32,7 @@ def planned(
     services = tuple(services)
     targets = Targets({each.host: each for each in services})
     return plan_captured_outbound(
-        [Egress(services, NO_ROUTES, targets)],
+        [Egress(services=services, routes=NO_ROUTES, targets=targets)],
         ips=ip_versions(own),
         rest=REST,
         naming=naming,

@@ -5,33 +5,20 @@ the port alone. HTTP services share the latter. Others have their own addresses,
 TCP services at one address and port can be told apart by SNI or range only, and the older wins.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
-from mesh_discovery._addresses import is_ip
-from mesh_discovery.config.kinds._protocol import Protocol
 from mesh_discovery.model._services import Port, Service
-from mesh_discovery.plan._outbound import Conflict, named_addresses
+from mesh_discovery.plan._outbound import Conflict
 from mesh_discovery.plan._proxy import NO_DNS, Naming
-from mesh_discovery.plan.capture._listeners import CapturedListener, Chain, HttpChain, IpVersions
+from mesh_discovery.plan.capture._egress import Egress
+from mesh_discovery.plan.capture._listeners import CapturedListener, HttpChain, IpVersions
 from mesh_discovery.plan.capture._places import Kind, Place
+from mesh_discovery.plan.capture._wanted import Surroundings, Wanted, Where, wanted_listeners
 from mesh_discovery.plan.l4._chains import TcpTarget
-from mesh_discovery.plan.l4._routes import ConnectionRoutes, connection_chains
-from mesh_discovery.plan.l4._targets import Targets
 
 _OWN_PORTS = frozenset({15021, 15090})
 """Ports of health and metrics, which every proxy has."""
-
-Where = tuple[str, int]
-
-
-class Egress(NamedTuple):
-    """Services that are reached together, with the routes that hold for them."""
-
-    services: Iterable[Service]
-    routes: ConnectionRoutes
-    targets: Targets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,16 +31,6 @@ class CapturedOutbound:
     conflicts: tuple[Conflict, ...] = ()
 
 
-class _Wanted(NamedTuple):
-    """A listener that a service wants."""
-
-    where: Where
-    kind: Kind
-    chains: tuple[Chain, ...]
-    further: tuple[str, ...] = ()
-    is_endpoint: bool = False
-
-
 def plan_captured_outbound(
     egress: Iterable[Egress],
     *,
@@ -61,23 +38,30 @@ def plan_captured_outbound(
     rest: TcpTarget,
     naming: Naming = NO_DNS,
     own_ports: tuple[int, ...] = (),
+    http_proxy: Where | None = None,
+    http_proxy_route: str = "",
 ) -> CapturedOutbound:
     """Decide what is listened for.
 
-    rest: the target of connections that no service takes. own_ports: those to which connections
-    are led.
+    egress: those with a port first. rest: the target of connections that no service takes.
+    own_ports: those to which connections are led. http_proxy: where the workload may speak to its
+    proxy as to an HTTP proxy.
     """
     plan = _Plan(ips, _OWN_PORTS.union(own_ports))
+    proxy = Surroundings(ips, naming)
+    if http_proxy is not None:
+        chain = HttpChain(http_proxy_route, detected=False)
+        plan.add(None, Wanted(http_proxy, Kind.HTTP, (chain,), is_bound=True))
+        plan.lock()
     for each in egress:
         for service in each.services:
             for port in service.ports:
-                if port.protocol is Protocol.UDP:
+                if plan.has_http(port, each):
                     continue
-                if port.protocol.is_http:
-                    plan.add_http(service, port)
-                    continue
-                for wanted in _wanted(service, port, each, ips, naming):
-                    plan.add(service, port, wanted)
+                for wanted in wanted_listeners(service, port, each, proxy):
+                    plan.add((service, port), wanted)
+        if each.has_port:
+            plan.lock()
     return plan.finished(rest)
 
 
@@ -89,69 +73,73 @@ class _Plan:
         self._ips = ips
         self._own_ports = own_ports
         self._places: dict[Where, Place] = {}
-        self._further: dict[Where, tuple[str, ...]] = {}
+        self._wanted: dict[Where, Wanted] = {}
+        """What each place was first wanted for, with its further addresses that were free."""
         self._aliases: set[Where] = set()
-        self._of_endpoints: set[str] = set()
+        self._locked: frozenset[Where] = frozenset()
         self._http: set[int] = set()
         self._conflicts: dict[Conflict, None] = {}
 
-    def add_http(self, service: Service, port: Port) -> None:
-        """Add a service's HTTP port; one listener is for all of them."""
-        if port.number in self._http:
-            return
-        where = self._ips.wildcard, port.number
-        is_grpc_web = port.protocol is Protocol.GRPC_WEB
-        chain = HttpChain(str(port.number), detected=True, is_grpc_web=is_grpc_web)
-        further = self._ips.further_wildcards
-        if self.add(service, port, _Wanted(where, Kind.AUTO, (chain,), further)):
-            self._http.add(port.number)
-
-    def add(self, service: Service, port: Port, wanted: _Wanted) -> bool:
-        """Add a listener, or the chains of it that are free; tells whether all were."""
-        place = self._places.get(wanted.where)
-        bind, number = wanted.where
-        is_taken = wanted.where in self._aliases or (
-            bind == self._ips.wildcard and number in self._own_ports
+    def has_http(self, port: Port, egress: Egress) -> bool:
+        """Tell whether a port is HTTP that has its listener already, as most are."""
+        return (
+            not egress.has_port
+            and not egress.bind
+            and port.number in self._http
+            and port.protocol.is_http
         )
-        if is_taken:
-            fits = False
-        elif place is None:
-            self._places[wanted.where] = Place(wanted.kind, port.protocol, wanted.chains)
-            fits = self._add_further(wanted)
-            if wanted.is_endpoint:
-                self._of_endpoints.add(bind)
-        else:
-            fits = place.merge(wanted.kind, port.protocol, wanted.chains)
-        if not fits:
-            self._conflicts[Conflict(bind=bind, port=number, host=service.host)] = None
-        return fits
 
-    def _add_further(self, wanted: _Wanted) -> bool:
-        port = wanted.where[1]
-        free = [
-            (address, port)
+    def add(self, owner: tuple[Service, Port] | None, wanted: Wanted) -> None:
+        """Add a listener, or the chains of it that are free; whatever is not free is told."""
+        where = wanted.where
+        if where in self._locked:
+            return  # the Sidecar says what is there
+        if not self._fits(owner, wanted) and owner is not None:
+            bind, port = where
+            self._conflicts[Conflict(bind=bind, port=port, host=owner[0].host)] = None
+        elif where[0] == self._ips.wildcard and isinstance(wanted.chains[0], HttpChain):
+            self._http.add(where[1])
+
+    def _fits(self, owner: tuple[Service, Port] | None, wanted: Wanted) -> bool:
+        where = bind, number = wanted.where
+        if where in self._aliases or (bind == self._ips.wildcard and number in self._own_ports):
+            return False
+        place = self._places.get(where)
+        if place is not None:
+            if owner is None:
+                return False
+            return place.merge(wanted.kind, owner[1].protocol, wanted.chains)
+        protocol = owner[1].protocol if owner is not None else None
+        self._places[where] = Place(wanted.kind, protocol, wanted.chains)
+        free = tuple(
+            address
             for address in wanted.further
-            if (address, port) not in self._places and (address, port) not in self._aliases
-        ]
-        self._aliases.update(free)
-        self._further[wanted.where] = tuple(address for address, _ in free)
+            if (address, number) not in self._places and (address, number) not in self._aliases
+        )
+        self._aliases.update((address, number) for address in free)
+        self._wanted[where] = wanted._replace(further=free)
         return len(free) == len(wanted.further)
+
+    def lock(self) -> None:
+        """Leave what is there as it is."""
+        self._locked = frozenset(self._places) | self._aliases
 
     def finished(self, rest: TcpTarget) -> CapturedOutbound:
         """Return what was planned."""
         of_endpoints: dict[str, list[CapturedListener]] = {}
         listeners = []
         for where in sorted(self._places):
-            bind, port = where
+            wanted = self._wanted[where]
             made = CapturedListener(
-                bind=bind,
-                port=port,
+                bind=where[0],
+                port=where[1],
                 chains=self._places[where].chains,
                 rest=rest,
-                further=self._further.get(where, ()),
+                further=wanted.further,
+                is_bound=wanted.is_bound,
             )
-            if bind in self._of_endpoints:
-                of_endpoints.setdefault(bind, []).append(made)
+            if wanted.is_endpoint:
+                of_endpoints.setdefault(where[0], []).append(made)
             else:
                 listeners.append(made)
         return CapturedOutbound(
@@ -159,59 +147,3 @@ class _Plan:
             of_endpoints={key: tuple(values) for key, values in of_endpoints.items()},
             conflicts=tuple(self._conflicts),
         )
-
-
-def _wanted(
-    service: Service, port: Port, egress: Egress, ips: IpVersions, naming: Naming
-) -> Iterator[_Wanted]:
-    """Yield the listeners of a port that is not HTTP."""
-    kind = Kind.AUTO if port.protocol is Protocol.AUTO else Kind.TCP
-
-    def wanted(
-        bind: str,
-        further: tuple[str, ...] = (),
-        *,
-        networks: tuple[str, ...] = (),
-        is_endpoint: bool = False,
-    ) -> _Wanted:
-        is_shared = bind == ips.wildcard
-        chains: tuple[Chain, ...] = connection_chains(
-            service,
-            port,
-            routes=egress.routes,
-            targets=egress.targets,
-            networks=networks,
-            is_shared=is_shared,
-        )
-        if kind is Kind.AUTO:
-            route = str(port.number) if is_shared else f"{service.host}:{port.number}"
-            chains = (HttpChain(route, detected=True), *chains)
-        return _Wanted((bind, port.number), kind, chains, further, is_endpoint)
-
-    own = _virtual_addresses(service, ips, naming)
-    networks = tuple(each for each in service.addresses if not is_ip(each))
-    if own:
-        yield wanted(own[0], own[1:])
-    if networks:
-        yield wanted(ips.wildcard, ips.further_wildcards, networks=networks)
-    if own or networks:
-        return
-    if service.is_headless:
-        for address in _endpoints(service, ips):
-            yield wanted(address, is_endpoint=True)
-        return
-    yield wanted(ips.wildcard, ips.further_wildcards)
-
-
-def _virtual_addresses(service: Service, ips: IpVersions, naming: Naming) -> tuple[str, ...]:
-    addresses = service.virtual_addresses or named_addresses(service, naming)
-    if "0.0.0.0" in addresses or "::" in addresses:  # noqa: S104 - compared, not listened on
-        return ()
-    found = [each for each in addresses if ips.has(each)]
-    return tuple(sorted(found, key=lambda each: ":" in each and ips.versions[0] == 4))
-
-
-def _endpoints(service: Service, ips: IpVersions) -> Iterator[str]:
-    for each in dict.fromkeys(endpoint.address for endpoint in service.endpoints):
-        if is_ip(each) and ips.has(each):
-            yield each

@@ -26,7 +26,7 @@ class Kind(Enum):
 class Place:
     """One address and port, and the chains of the services there."""
 
-    def __init__(self, kind: Kind, protocol: Protocol, chains: Iterable[Chain]) -> None:
+    def __init__(self, kind: Kind, protocol: Protocol | None, chains: Iterable[Chain]) -> None:
         self._kind = kind
         self._protocol = protocol
         self._chains: list[Chain] = []

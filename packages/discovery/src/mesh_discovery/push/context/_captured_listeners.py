@@ -7,7 +7,6 @@ whose workloads accept the same.
 
 from collections.abc import Iterator
 
-from mesh_discovery.config.kinds.mesh_config._spec import TrafficPolicyMode
 from mesh_discovery.generate.listeners._captured_inbound import virtual_inbound
 from mesh_discovery.generate.listeners._captured_outbound import (
     captured_outbound,
@@ -17,15 +16,10 @@ from mesh_discovery.model._model import MeshModel
 from mesh_discovery.plan import _envoy_names as names
 from mesh_discovery.plan._outbound import Conflict
 from mesh_discovery.plan._proxy import Proxy
+from mesh_discovery.plan.capture._egress import egress_in, unknown_target
 from mesh_discovery.plan.capture._inbound import CapturedInbound, plan_captured_inbound
-from mesh_discovery.plan.capture._listeners import CapturedListener
-from mesh_discovery.plan.capture._outbound import (
-    CapturedOutbound,
-    Egress,
-    plan_captured_outbound,
-)
-from mesh_discovery.plan.l4._chains import TcpTarget, to_cluster
-from mesh_discovery.plan.l4._scoped import routes_in, targets_in
+from mesh_discovery.plan.capture._listeners import IPV4, CapturedListener
+from mesh_discovery.plan.capture._outbound import CapturedOutbound, plan_captured_outbound
 from mesh_discovery.push.context._cache import Cache
 from mesh_discovery.push.context._model_change import ModelChange
 from mesh_discovery.push.context._named import named
@@ -87,26 +81,24 @@ class CapturedListeners:
 
     def _plan_outbound(self, shape: CapturedOutboundShape) -> CapturedOutbound:
         scope = self._scopes.get(shape.scope)
-        routes, targets = routes_in(scope, self._model), targets_in(scope, self._model)
         mesh = self._model.mesh_config
+        loopback = "127.0.0.1" if shape.ips.versions[0] == IPV4 else "::1"
+        http_proxy = (loopback, mesh.proxy_http_port) if mesh.proxy_http_port else None
         return plan_captured_outbound(
-            (Egress(each.services, routes, targets) for each in scope.egress),
+            egress_in(scope, self._model, shape.ips),
             ips=shape.ips,
-            rest=self._rest(),
+            rest=unknown_target(scope),
+            http_proxy=http_proxy,
+            http_proxy_route=names.HTTP_PROXY_ROUTE,
             naming=shape.naming,
             own_ports=(mesh.proxy_listen_port, mesh.proxy_inbound_listen_port),
         )
 
-    def _rest(self) -> TcpTarget:
-        """Return the target of connections to places that the mesh does not know."""
-        mode = self._model.mesh_config.outbound_traffic_policy.mode
-        known_only = mode is TrafficPolicyMode.REGISTRY_ONLY
-        return to_cluster(names.BLACK_HOLE if known_only else names.PASSTHROUGH)
-
     def _make(self, shape: CapturedListenerShape) -> Generated:
         inbound = shape.inbound
+        rest = unknown_target(self._scopes.get(shape.outbound.scope))
         receiving = virtual_outbound(
-            inbound.ips, self._rest(), self._model, keeps_source=inbound.keeps_source
+            inbound.ips, rest, self._model, keeps_source=inbound.keeps_source
         )
         return Generated(
             resources=(

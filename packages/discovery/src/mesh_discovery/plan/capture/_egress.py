@@ -1,0 +1,104 @@
+"""The listeners for calls that a Sidecar asks for, as the planning of captured proxies needs them.
+
+A listener that the workload connects to itself (captureMode NONE, a Unix socket) is bound, to the
+loopback address unless the Sidecar says where. One with a port comes before those for all ports,
+and what it has listened for is left to it.
+"""
+
+from dataclasses import dataclass, replace
+
+from mesh_discovery._addresses import socket_path
+from mesh_discovery.config.kinds._protocol import Protocol
+from mesh_discovery.config.kinds.sidecar._spec import CaptureMode
+from mesh_discovery.model._model import MeshModel
+from mesh_discovery.model._scope import Scope
+from mesh_discovery.model._services import Port, Service
+from mesh_discovery.model.sidecars._egress_listener import EgressListener
+from mesh_discovery.plan import _envoy_names as names
+from mesh_discovery.plan.capture._listeners import IPV4, IpVersions
+from mesh_discovery.plan.l4._chains import TcpTarget, WeightedCluster, to_cluster
+from mesh_discovery.plan.l4._routes import ConnectionRoutes
+from mesh_discovery.plan.l4._scoped import targets_in
+from mesh_discovery.plan.l4._targets import Targets
+
+
+@dataclass(frozen=True, kw_only=True)
+class Egress:
+    """Services that are reached together, where they are listened for, and their routes."""
+
+    services: tuple[Service, ...]
+    routes: ConnectionRoutes
+    targets: Targets
+    bind: str = ""
+    """An address, or the path of a Unix socket; empty: the services' own, or all addresses."""
+    is_bound: bool = False
+    is_http_proxy: bool = False
+    number: int | None = None
+    """The port of the listener; None: those of its services; 0: of a Unix socket."""
+    protocol: Protocol | None = None
+    """Of the port, where the Sidecar says it; else the services'."""
+
+    @property
+    def has_port(self) -> bool:
+        """Whether the Sidecar asks for one port, and not for all that the services have."""
+        return self.number is not None
+
+    def declared(self, port: Port) -> Port:
+        """Return a service's port with the protocol that it has here."""
+        if self.protocol is None or self.protocol is port.protocol:
+            return port
+        return replace(port, protocol=self.protocol)
+
+    @property
+    def route(self) -> str | None:
+        """The name of the routes that all HTTP here has; None: that of each port."""
+        if self.number == 0:
+            return self.bind
+        if self.is_http_proxy and self.number is not None:
+            return names.http_proxy_route(self.number)
+        return None
+
+
+def egress_in(scope: Scope, model: MeshModel, ips: IpVersions) -> tuple[Egress, ...]:
+    """Return the listeners of a scope, those with a port first."""
+    targets = targets_in(scope, model)
+    found = [_egress(each, scope, targets, ips) for each in scope.egress]
+    return tuple(sorted(found, key=lambda each: not each.has_port))
+
+
+def _egress(each: EgressListener, scope: Scope, targets: Targets, ips: IpVersions) -> Egress:
+    routes = ConnectionRoutes(
+        each.virtual_services, namespace=scope.key.namespace, labels=scope.key.labels
+    )
+    path = socket_path(each.bind) if each.bind else None
+    is_bound = path is not None or each.capture_mode is CaptureMode.NONE
+    bind = path or each.bind
+    if not bind and is_bound:
+        bind = "127.0.0.1" if ips.versions[0] == IPV4 else "::1"
+    number = protocol = None
+    if each.port is not None:
+        number = 0 if path is not None else each.port.number
+        if each.port.protocol or each.port.name:
+            protocol = each.port.known_protocol
+    return Egress(
+        services=each.services,
+        routes=routes,
+        targets=targets,
+        bind=bind,
+        is_bound=is_bound,
+        is_http_proxy=each.is_http_proxy,
+        number=number,
+        protocol=None if each.is_http_proxy else protocol,
+    )
+
+
+def unknown_target(scope: Scope) -> TcpTarget:
+    """Return the target of connections to places that the mesh does not know."""
+    policy = scope.outbound_policy
+    if not policy.allows_any:
+        return to_cluster(names.BLACK_HOLE)
+    proxy = policy.egress_proxy
+    if proxy is None:
+        return to_cluster(names.PASSTHROUGH)
+    cluster = f"outbound|{proxy.port_number or 0}|{proxy.subset}|{proxy.host.lower()}"
+    return TcpTarget(stat_prefix=cluster, clusters=(WeightedCluster(cluster),))
