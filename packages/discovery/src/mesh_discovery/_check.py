@@ -49,6 +49,7 @@ def check_configuration(
     directory: Path,
     *,
     mesh_config: Path | None = None,
+    mesh_networks: Path | None = None,
     allow_unsupported: bool = False,
     against: Held | None = None,
     trust_domain: str = "cluster.local",
@@ -59,7 +60,12 @@ def check_configuration(
     against: what a proxy has, to be compared with what it would be given. Raises
     `NotComparableError`. trust_domain: unless the mesh config says another.
     """
-    loader = ConfigLoader(directory, mesh_config=mesh_config, allow_unsupported=allow_unsupported)
+    loader = ConfigLoader(
+        directory,
+        mesh_config=mesh_config,
+        mesh_networks=mesh_networks,
+        allow_unsupported=allow_unsupported,
+    )
     try:
         load = first_reading(loader.load, loader)
     except ConfigError as error:

@@ -58,6 +58,7 @@ class DiscoveryConfig:
 
     config_dir: Path
     mesh_config: Path | None
+    mesh_networks: Path | None = None
     ca_dir: Path
     """Made with a new root when it is empty: back it up, or every agent must be told a new one."""
     tokens: TokenRule | None
@@ -99,6 +100,7 @@ class Flags:
 
     config_dir: Path
     mesh_config: Path | None
+    mesh_networks: Path | None = None
     ca_dir: Path | None
     jwks_file: Path | None
     jwks_url: str
@@ -128,6 +130,7 @@ def read_config(flags: Flags, environ: Mapping[str, str]) -> DiscoveryConfig:
     config = DiscoveryConfig(
         config_dir=flags.config_dir,
         mesh_config=flags.mesh_config,
+        mesh_networks=flags.mesh_networks,
         ca_dir=flags.ca_dir or Path(environ.get("ROOT_CA_DIR") or "./etc/cacerts"),
         tokens=reader.tokens(flags),
         http=reader.address("--http-addr", flags.http_addr),

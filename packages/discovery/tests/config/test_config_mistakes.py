@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mesh_configfile import read_documents
 from mesh_discovery import ConfigLoader
-from mesh_discovery.config._objects import read_mesh_config, read_object
+from mesh_discovery.config._objects import read_object, read_single
 
 HEAD = "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: web}\nspec:\n"
 WORKLOAD = "apiVersion: networking.istio.io/v1\nkind: WorkloadEntry\nmetadata: {name: w}\nspec:\n"
@@ -334,6 +334,6 @@ def test_any_text_is_read_or_refused_in_words(text: str) -> None:
     documents, problems = read_documents(text, file="x")
 
     for each in documents:
-        for read in (read_object(each), read_mesh_config(each)):
+        for read in (read_object(each), read_single(each)):
             assert (read.item is None) == bool(read.problems)
     assert all(problem.line >= 1 for problem in problems)

@@ -5,7 +5,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mesh_discovery.commands._options import ALLOW_UNSUPPORTED, CONFIG_DIR, MESH_CONFIG, fail
+from mesh_discovery.commands._options import (
+    ALLOW_UNSUPPORTED,
+    CONFIG_DIR,
+    MESH_CONFIG,
+    MESH_NETWORKS,
+    fail,
+)
 
 if TYPE_CHECKING:
     from mesh_discovery._check import Checked
@@ -17,6 +23,7 @@ def check(
     ] = None,
     config_dir: Annotated[Path | None, CONFIG_DIR] = None,
     mesh_config: Annotated[Path | None, MESH_CONFIG] = None,
+    mesh_networks: Annotated[Path | None, MESH_NETWORKS] = None,
     *,
     allow_unsupported: Annotated[bool, ALLOW_UNSUPPORTED] = False,
     against: Annotated[
@@ -47,6 +54,7 @@ def check(
         checked = check_configuration(
             given[0],
             mesh_config=mesh_config,
+            mesh_networks=mesh_networks,
             allow_unsupported=allow_unsupported,
             against=fetch_held(against) if against else None,
             trust_domain=trust_domain,

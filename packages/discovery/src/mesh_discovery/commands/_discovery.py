@@ -14,13 +14,20 @@ from mesh_discovery._config import (
     SettingsError,
     read_config,
 )
-from mesh_discovery.commands._options import ALLOW_UNSUPPORTED, CONFIG_DIR, MESH_CONFIG, fail
+from mesh_discovery.commands._options import (
+    ALLOW_UNSUPPORTED,
+    CONFIG_DIR,
+    MESH_CONFIG,
+    MESH_NETWORKS,
+    fail,
+)
 from mesh_lifecycle import LogLevelError, configure_logging
 
 
 def discovery(  # noqa: PLR0917  (typer reads options by name)
     config_dir: Annotated[Path, CONFIG_DIR],
     mesh_config: Annotated[Path | None, MESH_CONFIG] = None,
+    mesh_networks: Annotated[Path | None, MESH_NETWORKS] = None,
     ca_dir: Annotated[
         Path | None,
         typer.Option(
@@ -117,6 +124,7 @@ def discovery(  # noqa: PLR0917  (typer reads options by name)
     flags = Flags(
         config_dir=config_dir,
         mesh_config=mesh_config,
+        mesh_networks=mesh_networks,
         ca_dir=ca_dir,
         ca_signers=ca_signers,
         jwks_file=jwks_file,

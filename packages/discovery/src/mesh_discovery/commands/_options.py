@@ -33,6 +33,14 @@ MESH_CONFIG = typer.Option(
     metavar="PATH",
 )
 
+MESH_NETWORKS = typer.Option(
+    "--mesh-networks",
+    "--networksConfig",
+    help="File of the networks of the mesh, as Istio's.",
+    parser=Path,
+    metavar="PATH",
+)
+
 CA_DIR = typer.Option(
     "--ca-dir", envvar="ROOT_CA_DIR", help="The CA's directory, shared with the server."
 )

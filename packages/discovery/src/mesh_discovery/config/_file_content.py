@@ -12,13 +12,17 @@ from mesh_discovery.config._objects import (
     ConfigObject,
     Read,
     documents_of,
-    read_mesh_config,
     read_object,
+    read_single,
 )
+from mesh_discovery.config.kinds._mesh_networks import MeshNetworksSpec
+from mesh_discovery.config.kinds._registry import AnyKind
 from mesh_discovery.config.kinds.mesh_config._spec import MeshConfigSpec
 
+_SINGLE = (MeshConfigSpec, MeshNetworksSpec)
+
 ObjectKey = tuple[str, str, str]
-"""Kind, namespace and name, which only one object can have; all mesh configs have one key."""
+"""Kind, namespace and name, which only one object can have; of some kinds all have one key."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,11 +50,11 @@ class FileReader:
     """
 
     def __init__(
-        self, file: str, *, is_mesh_config: bool = False, allow_unsupported: bool = False
+        self, file: str, *, single: AnyKind | None = None, allow_unsupported: bool = False
     ) -> None:
-        """file: its name in problems and objects."""
+        """file: its name in problems and objects. single: the kind of documents that name none."""
         self._file = file
-        self._is_mesh_config = is_mesh_config
+        self._single = single
         self._allow_unsupported = allow_unsupported
         self._known: dict[str, _Part] = {}
         self.documents_read = 0
@@ -80,12 +84,14 @@ class FileReader:
         return _content((_Part.of(1, self._reads(documents)),), problems)
 
     def _reads(self, documents: Sequence[Document]) -> tuple[Read, ...]:
-        read = read_mesh_config if self._is_mesh_config else read_object
         return tuple(
-            read(each, allow_unsupported=self._allow_unsupported)
-            for document in documents
-            for each in documents_of(document)
+            self._read_one(each) for document in documents for each in documents_of(document)
         )
+
+    def _read_one(self, document: Document) -> Read:
+        if self._single is None:
+            return read_object(document, allow_unsupported=self._allow_unsupported)
+        return read_single(document, self._single, allow_unsupported=self._allow_unsupported)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +122,10 @@ class _Part:
 
 
 def read_content(
-    data: bytes, *, file: str, is_mesh_config: bool = False, allow_unsupported: bool = False
+    data: bytes, *, file: str, single: AnyKind | None = None, allow_unsupported: bool = False
 ) -> FileContent:
     """Read a file's bytes; problems call the file `file`."""
-    reader = FileReader(file, is_mesh_config=is_mesh_config, allow_unsupported=allow_unsupported)
+    reader = FileReader(file, single=single, allow_unsupported=allow_unsupported)
     return reader.read(data)
 
 
@@ -143,14 +149,15 @@ def unreadable(file: str, message: str, *, line: int = 1) -> FileContent:
 
 def object_key(item: ConfigObject) -> ObjectKey:
     """Return the key that no other object may have."""
-    return ("MeshConfig", "", "") if isinstance(item.spec, MeshConfigSpec) else item.key
+    return (item.kind, "", "") if isinstance(item.spec, _SINGLE) else item.key
 
 
 def duplicate(item: ConfigObject, first: ConfigObject, *, remark: str = "") -> Problem:
     """Return the problem of an object whose key another object has already."""
     place = f"{first.file}:{first.line}{remark}"
-    if isinstance(item.spec, MeshConfigSpec):
-        message = f"a second mesh config, the first is at {place}; keep one"
+    if isinstance(item.spec, _SINGLE):
+        what = "mesh config" if isinstance(item.spec, MeshConfigSpec) else item.kind
+        message = f"a second {what}, the first is at {place}; keep one"
     else:
         message = (
             f"a second {item.kind} {item.namespace}/{item.name}, the first is at {place}; "

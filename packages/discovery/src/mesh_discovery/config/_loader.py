@@ -9,7 +9,7 @@ import hashlib
 import os
 import time
 from bisect import bisect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,9 @@ from mesh_discovery.config._file_content import FileContent, FileReader, unreada
 from mesh_discovery.config._last_good import FoundFile, ServedFiles, WrongFile, serve_last_good
 from mesh_discovery.config._snapshot import Snapshot, snapshot_of
 from mesh_discovery.config._tree import Tree, read_tree
+from mesh_discovery.config.kinds._mesh_networks import MESH_NETWORKS
+from mesh_discovery.config.kinds._registry import AnyKind
+from mesh_discovery.config.kinds.mesh_config._kind import MESH_CONFIG
 from mesh_filewatch import read_bytes
 
 _STAMPED_S = 3.0
@@ -74,6 +77,7 @@ class ConfigLoader:
         directory: Path,
         *,
         mesh_config: Path | None = None,
+        mesh_networks: Path | None = None,
         allow_unsupported: bool = False,
         clock: Callable[[], float] = time.time,
         read: Callable[[Path], bytes] = _read,
@@ -81,13 +85,19 @@ class ConfigLoader:
         """Read below `directory`.
 
         mesh_config: a file beside it that holds the mesh config.
+        mesh_networks: one that holds the networks of the mesh.
         allow_unsupported: kinds and fields that only Istio has are accepted and noted, instead of
             being mistakes.
         clock: returns Unix seconds, as in the files' times.
         read: returns a file's bytes; raises OSError.
         """
         self.directory = directory
-        self.mesh_config = mesh_config
+        self._single: Mapping[str, AnyKind] = {
+            str(path): kind
+            for path, kind in ((mesh_config, MESH_CONFIG), (mesh_networks, MESH_NETWORKS))
+            if path is not None
+        }
+        """The files of which each is one object, and of which kind."""
         self._allow_unsupported = allow_unsupported
         self._clock = clock
         self._read = read
@@ -147,7 +157,10 @@ class ConfigLoader:
     def _look_at_all(self) -> None:
         unlisted: list[Problem] = []
         self._tree = read_tree(
-            self.directory, mesh_config=self.mesh_config, problems=unlisted, reach=self._reach
+            self.directory,
+            further=map(Path, self._single),
+            problems=unlisted,
+            reach=self._reach,
         )
         self._unlisted = tuple(unlisted)
         self._known = {path: self._look(path) for path in self._tree.files}
@@ -161,7 +174,7 @@ class ConfigLoader:
             elif path in known:
                 known[path] = self._look(path)
             else:
-                known = _inserted(known, path, self._look(path), last=self.mesh_config)
+                known = _inserted(known, path, self._look(path), last=self._single)
         self._known = known
 
     def seen(self) -> Mapping[str, _Status]:
@@ -175,7 +188,7 @@ class ConfigLoader:
     def signature(self) -> Mapping[str, _Status]:
         """Summarise the files cheaply, to find changes without a file event."""
         tree = read_tree(
-            self.directory, mesh_config=self.mesh_config, problems=[], reach=self._reach
+            self.directory, further=map(Path, self._single), problems=[], reach=self._reach
         )
         # An empty directory, too, has to be watched from when it is there.
         found = dict.fromkeys(tree.directories, _DIRECTORY)
@@ -213,7 +226,7 @@ class ConfigLoader:
     def _reader(self, path: Path) -> FileReader:
         return FileReader(
             str(path),
-            is_mesh_config=path == self.mesh_config,
+            single=self._single.get(str(path)),
             allow_unsupported=self._allow_unsupported,
         )
 
@@ -236,10 +249,10 @@ _DIRECTORY: _Status = (0, 0, 0)
 
 
 def _inserted(
-    known: Mapping[str, _File], path: str, file: _File, *, last: Path | None
+    known: Mapping[str, _File], path: str, file: _File, *, last: Container[str]
 ) -> dict[str, _File]:
     """Return the files with a new one, in the order of a whole look; `last` stays at the end."""
-    paths = [each for each in known if each != str(last)]
+    paths = [each for each in known if each not in last]
     at = bisect(paths, Path(path).parts, key=lambda each: Path(each).parts)
     items = list(known.items())
     items.insert(at, (path, file))

@@ -109,7 +109,7 @@ def read_object(document: Document, *, allow_unsupported: bool = False) -> Read:
     for key in () if whole else value:
         if key not in ("apiVersion", "kind", "metadata", "spec", "status"):
             reader.add((key,), "unknown field; known here: apiVersion, kind, metadata, spec")
-    metadata = reader.metadata(value, needed=kind is not MESH_CONFIG)
+    metadata = reader.metadata(value, needed=kind is None or not kind.is_single)
     if kind is None:
         return reader.result()
     if whole:
@@ -123,16 +123,18 @@ def read_object(document: Document, *, allow_unsupported: bool = False) -> Read:
     return reader.result(_object(document, kind, metadata, spec, status))
 
 
-def read_mesh_config(document: Document, *, allow_unsupported: bool = False) -> Read:
-    """Make a mesh config of Istio's mapping without kind, or of a MeshConfig document."""
+def read_single(
+    document: Document, kind: AnyKind = MESH_CONFIG, *, allow_unsupported: bool = False
+) -> Read:
+    """Make the one object of a kind of Istio's mapping without kind, or of any document."""
     if isinstance(document.value, dict) and "kind" in document.value:
         return read_object(document, allow_unsupported=allow_unsupported)
     reader = _Reader(document, allow_unsupported=allow_unsupported)
     metadata = Metadata(name="default")
-    spec = reader.spec(document.value, MESH_CONFIG, (), metadata)
+    spec = reader.spec(document.value, kind, (), metadata)
     if spec is None:
         return reader.result()
-    return reader.result(_object(document, MESH_CONFIG, metadata, spec))
+    return reader.result(_object(document, kind, metadata, spec))
 
 
 def documents_of(document: Document) -> Iterator[Document]:

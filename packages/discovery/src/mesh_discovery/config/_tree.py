@@ -24,9 +24,10 @@ class Tree:
     """How paths in a directory begin that was listed, by its real path."""
     has_links: bool = False
     """Whether some file is behind a link: any entry may then lead to another file."""
-    mesh_config: str = ""
-    beside: str = ""
-    """The real directory of the mesh config, if nothing else of it concerns us."""
+    further: tuple[str, ...] = ()
+    """The files that were named beside the directory."""
+    beside: dict[tuple[str, str], str] = field(default_factory=dict)
+    """The paths of those that are no links, by their real directory and name."""
 
     def files_of(self, changed: Iterable[tuple[str, str]]) -> Mapping[str, bool] | None:
         """Return the files that these entries are, and whether they exist; None if all may be it.
@@ -40,7 +41,7 @@ class Tree:
             if path is None:
                 return None
             mode = _mode(path)
-            if path == self.mesh_config:
+            if path in self.further:
                 found[path] = True  # that it is missing is a mistake
             elif self._may_lead_elsewhere(directory, name, path, mode):
                 return None
@@ -49,12 +50,13 @@ class Tree:
         return found
 
     def _path(self, directory: str, name: str) -> str | None:
-        if directory == self.beside and name == self.mesh_config.rpartition("/")[2]:
-            return self.mesh_config
+        if (path := self.beside.get((directory, name))) is not None:
+            return path
         here = self.listed.get(directory)
         if here is not None:
             return _below(here, name)
-        return _below(directory, name) if directory == self.beside else None
+        is_beside = any(directory == each for each, _ in self.beside)
+        return _below(directory, name) if is_beside else None
 
     def _may_lead_elsewhere(self, directory: str, name: str, path: str, mode: int) -> bool:
         """Tell whether what other paths lead to may depend on this entry."""
@@ -82,25 +84,25 @@ def _below(directory: str, name: str) -> str:
 def read_tree(
     directory: Path,
     *,
-    mesh_config: Path | None,
+    further: Iterable[Path] = (),
     problems: list[Problem],
     reach: Callable[[str], None],
 ) -> Tree:
-    """List the YAML files below a directory, by name, and the mesh config last.
+    """List the YAML files below a directory, by name, and `further` files last.
 
     problems: gets those of directories that can't be listed. reach: called with each path.
     """
     tree = Tree()
     tree.files += _yaml_files(str(directory), problems, tree, reach)
     tree.watched |= set(map(Path, tree.directories))
-    if mesh_config is not None:
-        reach(str(mesh_config))
-        tree.files.append(str(mesh_config))
-        tree.mesh_config = str(mesh_config)
-        beside, real = mesh_config.absolute().parent, mesh_config.resolve().parent
+    for each in further:
+        reach(str(each))
+        tree.files.append(str(each))
+        tree.further += (str(each),)
+        beside, real = each.absolute().parent, each.resolve().parent
         tree.watched |= {beside, real}
-        if not mesh_config.is_symlink():
-            tree.beside = str(real)
+        if not each.is_symlink():
+            tree.beside[str(real), each.name] = str(each)
     return tree
 
 

@@ -29,6 +29,7 @@ from mesh_discovery.model._addresses_served import (
 from mesh_discovery.model._auto_addresses import Key
 from mesh_discovery.model._destination_rules import DestinationRules
 from mesh_discovery.model._gateways import NO_GATEWAYS, Gateways
+from mesh_discovery.model._networks import NO_NETWORKS, Networks
 from mesh_discovery.model._peer_authentication import PeerPolicies, Policy
 from mesh_discovery.model._places import locality_labels, uses_nodes, uses_places
 from mesh_discovery.model._rule_objects import RuleObjects
@@ -73,6 +74,7 @@ class MeshModel:
     """Of services and VirtualServices, for Sidecars."""
     gateway_api: GatewayApi = field(default=NO_GATEWAY_API, compare=False, repr=False)
     """The Gateway API's objects; the rules that they are translated to are among the others."""
+    networks: Networks = NO_NETWORKS
     made: MadeServices = field(default_factory=MadeServices, compare=False, repr=False)
     """The services by the objects that they were made of, for the model that replaces this one."""
 
@@ -93,7 +95,9 @@ class MeshModel:
     @cached_property
     def uses_places(self) -> bool:
         """Whether clusters or endpoints depend on where a proxy runs."""
-        return uses_places(self.destination_rules, self.mesh_config, self.services)
+        return self.networks.have_gateways or uses_places(
+            self.destination_rules, self.mesh_config, self.services
+        )
 
     @cached_property
     def uses_nodes(self) -> bool:
@@ -123,14 +127,21 @@ def build_model(
     *,
     default_trust_domain: str = "cluster.local",
     domain: str = "cluster.local",
+    resolved: Mapping[str, tuple[str, ...]] | None = None,
     before: MeshModel | None = None,
 ) -> MeshModel:
     """Derive the mesh from a snapshot; mesh config's trustDomain wins over the default.
 
-    domain: the DNS suffix of Kubernetes services. before: the model that this one replaces;
-        services keep the addresses allocated for them there.
+    domain: the DNS suffix of Kubernetes services. resolved: the addresses of host names of network
+        gateways. before: the model that this one replaces; services keep the addresses allocated
+        for them there.
     """
-    made = made_of(snapshot, domain=domain, before=before.made if before is not None else None)
+    made = made_of(
+        snapshot,
+        domain=domain,
+        resolved=resolved,
+        before=before.made if before is not None else None,
+    )
     secrets = Secrets.of(snapshot.of_kind(SECRET), before.secrets if before is not None else None)
     gateway_api = gateway_api_of(
         snapshot,
@@ -149,6 +160,7 @@ def build_model(
         trust_domain=snapshot.mesh_config.trust_domain or default_trust_domain,
         services=made.services,
         auto_allocated=made.inputs.allocated,
+        networks=made.inputs.settings.networks,
         made=made,
         rules=RuleObjects.of(snapshot, (*gateway_api.gateways, *gateway_api.virtual_services)),
         gateway_api=gateway_api,

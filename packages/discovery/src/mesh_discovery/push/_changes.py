@@ -25,6 +25,8 @@ def difference(old: MeshModel | None, new: MeshModel) -> PushRequest | None:
     """
     if old is None or old.mesh_config != new.mesh_config or old.trust_domain != new.trust_domain:
         return PushRequest(triggers=("global",), reasons=("MeshConfig",))
+    if old.networks != new.networks:
+        return PushRequest(triggers=("global",), reasons=("MeshNetworks",))
     services: set[ConfigKey] = set()
     addresses: set[ConfigKey] = set()
     incremental = True

@@ -85,6 +85,7 @@ async def read_configuration(config: DiscoveryConfig, *, metrics: Metrics) -> Re
     loader = ConfigLoader(
         config.config_dir,
         mesh_config=config.mesh_config,
+        mesh_networks=config.mesh_networks,
         allow_unsupported=config.allow_unsupported,
     )
     first = await _first(loader.load, loader)

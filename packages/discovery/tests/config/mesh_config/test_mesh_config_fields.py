@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from mesh_configfile import field_name, read_document
-from mesh_discovery.config._objects import read_mesh_config
+from mesh_discovery.config._objects import read_single
 from mesh_discovery.config.kinds._metadata import Metadata
 from mesh_discovery.config.kinds.mesh_config._kind import MESH_CONFIG
 from mesh_discovery.config.kinds.mesh_config._spec import MeshConfigSpec, PathNormalizationType
@@ -64,7 +64,7 @@ defaultConfig:
 def test_every_field_is_read_by_the_name_that_istio_has_for_it() -> None:
     document, _ = read_document(EVERY_FIELD, file="mesh.yaml")
 
-    read = read_mesh_config(document)
+    read = read_single(document)
 
     assert read.item is not None, read.problems
     assert read.notes == read.warnings == ()
@@ -88,7 +88,7 @@ def test_without_a_file_the_defaults_are_istios() -> None:
 def test_a_partial_file_leaves_the_other_fields_at_their_defaults() -> None:
     document, _ = read_document("outboundTrafficPolicy: {}\nproxyHttpPort: 0\n", file="mesh.yaml")
 
-    read = read_mesh_config(document)
+    read = read_single(document)
 
     assert read.item is not None
     assert read.item.spec == MeshConfigSpec()

@@ -41,6 +41,8 @@ class Kind(Generic[SpecT]):
     body: Body = Body.SPEC
     status: type[msgspec.Struct] | None = None
     """The fields of `status` that are read, if any."""
+    is_single: bool = False
+    """Whether a mesh has one object of this kind, which needs no name."""
     unsupported: tuple[tuple[FieldPath, str], ...] = ()
     """Choices that Istio has and this control plane has not yet: the field and its value."""
 

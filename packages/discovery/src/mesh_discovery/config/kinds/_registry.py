@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from mesh_discovery.config.kinds._kind import Kind
+from mesh_discovery.config.kinds._mesh_networks import MESH_NETWORKS
 from mesh_discovery.config.kinds._peer_authentication import PEER_AUTHENTICATION
 from mesh_discovery.config.kinds._workload_entry import WORKLOAD_ENTRY
 from mesh_discovery.config.kinds.destination_rule._kind import DESTINATION_RULE
@@ -25,6 +26,7 @@ _ALL: tuple[AnyKind, ...] = (
     MESH_CONFIG,
     PEER_AUTHENTICATION,
     SERVICE_ENTRY,
+    MESH_NETWORKS,
     WORKLOAD_ENTRY,
     ENDPOINTS,
     ENDPOINT_SLICE,

@@ -139,7 +139,7 @@ def _endpoints(
         found = _of_pods(item, spec, cluster, settings, family)
     if spec.publish_not_ready_addresses:
         found = tuple(replace(each, health=Health.HEALTHY) for each in found)
-    return (*found, *_of_entries(item, spec, cluster))
+    return (*found, *_of_entries(item, spec, cluster, settings))
 
 
 def _of_pods(
@@ -180,13 +180,20 @@ def _target(port: KubernetesPort, pod: PodSpec) -> int | None:
 
 
 def _of_entries(
-    item: ConfigObject, spec: KubernetesServiceSpec, cluster: ClusterObjects
+    item: ConfigObject,
+    spec: KubernetesServiceSpec,
+    cluster: ClusterObjects,
+    settings: ServiceSettings,
 ) -> tuple[Endpoint, ...]:
     """Return the endpoints of the WorkloadEntries that a service selects, as it does pods."""
     found = []
     for entry in cluster.entries.selected(item.namespace, spec.selector or {}):
-        made = workload_endpoint(entry)
-        if made is None or not made.has_ip or not isinstance(entry.spec, WorkloadEntrySpec):
+        made = workload_endpoint(entry, settings)
+        if (
+            made is None
+            or not (made.has_ip or not made.address)
+            or not isinstance(entry.spec, WorkloadEntrySpec)
+        ):
             continue
         named = entry.spec.ports
         ports = tuple(

@@ -125,7 +125,7 @@ def _made(
         ports=ports,
         has_named_ports_only=True,
         namespace=namespace,
-        network=settings.cluster_network,
+        network=settings.network_of_pod(address),
         locality=settings.localities.get(node, ""),
         node=node,
     )

@@ -45,10 +45,19 @@ class MadeServices:
 
 
 def made_of(
-    snapshot: Snapshot, *, domain: str = "cluster.local", before: MadeServices | None = None
+    snapshot: Snapshot,
+    *,
+    domain: str = "cluster.local",
+    resolved: Mapping[str, tuple[str, ...]] | None = None,
+    before: MadeServices | None = None,
 ) -> MadeServices:
-    """Make the services of a snapshot; `domain` is the DNS suffix of Kubernetes services."""
-    inputs = inputs_of(snapshot, domain, before.inputs if before is not None else None)
+    """Make the services of a snapshot.
+
+    domain: the DNS suffix of Kubernetes services. resolved: addresses of names of gateways.
+    """
+    inputs = inputs_of(
+        snapshot, domain, before.inputs if before is not None else None, resolved=resolved
+    )
     return make_services(inputs, before)
 
 

@@ -17,6 +17,7 @@ from mesh_discovery.model._services import Endpoint, Health, Port, Service
 from mesh_discovery.model.registry._service_settings import ServiceSettings
 from mesh_discovery.model.registry._workload_endpoints import (
     entry_endpoint,
+    is_reached,
     pod_endpoint,
     pod_health,
     workload_endpoint,
@@ -47,9 +48,11 @@ def services_of_entry(  # noqa: PLR0917
     selector = spec.workload_selector.labels if spec.workload_selector is not None else {}
     if spec.workload_selector is None:
         endpoints = tuple(
-            entry_endpoint(each, item.namespace, workload=item.name)
+            made
             for each in spec.endpoints
-            if each.address
+            if is_reached(
+                made := entry_endpoint(each, item.namespace, settings, workload=item.name), settings
+            )
         )
     else:
         endpoints = tuple(_selected(item, spec, selector, entries, pods, settings))
@@ -95,7 +98,7 @@ def _selected(  # noqa: PLR0917
         if pod_health(pod) is Health.HEALTHY and isinstance(pod.status, PodStatus):
             yield pod_endpoint(pod, pod.status.addresses[0], settings)
     for entry in entries.selected(item.namespace, selector):
-        endpoint = workload_endpoint(entry)
+        endpoint = workload_endpoint(entry, settings)
         if endpoint is not None and _joins(endpoint, spec.resolution):
             yield endpoint
 
@@ -103,7 +106,7 @@ def _selected(  # noqa: PLR0917
 def _joins(endpoint: Endpoint, resolution: Resolution) -> bool:
     """Tell whether a service of this resolution can reach an address of this form."""
     address = endpoint.address
-    if is_ip(address):
+    if not address or is_ip(address):
         return True
     if socket_path(address) is not None:
         return resolution is Resolution.STATIC

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config._snapshot import Snapshot
+from mesh_discovery.config.kinds._mesh_networks import MESH_NETWORKS, MeshNetworksSpec
 from mesh_discovery.config.kinds._service_entry import ServiceEntrySpec
 from mesh_discovery.config.kinds._workload_entry import WORKLOAD_ENTRY
 from mesh_discovery.config.kinds.kubernetes._cluster_objects import NAMESPACE, NODE
@@ -17,11 +18,11 @@ from mesh_discovery.config.kinds.kubernetes._service import (
 )
 from mesh_discovery.config.kinds.service_entry._kind import SERVICE_ENTRY
 from mesh_discovery.model._auto_addresses import Key
+from mesh_discovery.model._networks import NETWORK_LABEL, networks_of
 from mesh_discovery.model.kubernetes._cluster import ByService, Pods
 from mesh_discovery.model.kubernetes._kubernetes_services import ClusterObjects
 from mesh_discovery.model.registry._allocation import allocated_addresses
 from mesh_discovery.model.registry._service_settings import (
-    NETWORK_LABEL,
     ServiceSettings,
     node_localities,
 )
@@ -48,8 +49,17 @@ class ServiceInputs:
     settings: ServiceSettings = field(default_factory=ServiceSettings)
 
 
-def inputs_of(snapshot: Snapshot, domain: str, before: ServiceInputs | None) -> ServiceInputs:
-    """Sort the objects of a snapshot; what is as before is taken over."""
+def inputs_of(
+    snapshot: Snapshot,
+    domain: str,
+    before: ServiceInputs | None,
+    *,
+    resolved: Mapping[str, tuple[str, ...]] | None = None,
+) -> ServiceInputs:
+    """Sort the objects of a snapshot; what is as before is taken over.
+
+    resolved: the addresses of the host names of network gateways.
+    """
     old = before.cluster if before is not None else ClusterObjects()
     pods = snapshot.of_kind(POD)
     cluster = ClusterObjects(
@@ -77,15 +87,30 @@ def inputs_of(snapshot: Snapshot, domain: str, before: ServiceInputs | None) -> 
             before=before.allocated if before is not None else None,
             entries_before=before.entries if before is not None else (),
         ),
-        settings=_settings(snapshot, domain),
+        settings=_settings(snapshot, domain, resolved),
     )
 
 
-def _settings(snapshot: Snapshot, domain: str) -> ServiceSettings:
+def _settings(
+    snapshot: Snapshot, domain: str, resolved: Mapping[str, tuple[str, ...]] | None
+) -> ServiceSettings:
     root = snapshot.mesh_config.root_namespace
     return ServiceSettings(
         export_to=snapshot.mesh_config.default_service_export_to,
         domain=domain,
+        networks=networks_of(
+            next(
+                (
+                    each.spec
+                    for each in snapshot.of_kind(MESH_NETWORKS)
+                    if isinstance(each.spec, MeshNetworksSpec)
+                ),
+                None,
+            ),
+            snapshot.of_kind(KUBERNETES_SERVICE),
+            domain=domain,
+            resolved=resolved,
+        ),
         cluster_network=next(
             (
                 dict(each.labels).get(NETWORK_LABEL, "")

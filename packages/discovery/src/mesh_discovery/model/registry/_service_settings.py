@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.model._networks import CLUSTER, NO_NETWORKS, Networks
 
-NETWORK_LABEL = "topology.istio.io/network"
 LOCALITY_LABEL = "istio-locality"
 
 _REGION = ("topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region")
@@ -21,10 +21,15 @@ class ServiceSettings:
     """Of services that say nothing of it."""
     domain: str = "cluster.local"
     """The DNS suffix of the hosts of Kubernetes services."""
+    networks: Networks = NO_NETWORKS
     cluster_network: str = ""
     """The network of the pods that name none."""
     localities: Mapping[str, str] = field(default_factory=dict)
     """The localities of Kubernetes nodes, by name."""
+
+    def network_of_pod(self, address: str, given: str = "") -> str:
+        """Return the network of an endpoint in the cluster, of which its label says `given`."""
+        return self.networks.network_of(address, given or self.cluster_network, cluster=CLUSTER)
 
 
 def node_localities(nodes: Sequence[ConfigObject]) -> Mapping[str, str]:

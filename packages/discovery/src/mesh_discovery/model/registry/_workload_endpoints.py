@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config.kinds._workload_entry import WorkloadEntrySpec, WorkloadEntryStatus
 from mesh_discovery.config.kinds.kubernetes._pod import PodSpec, PodStatus
+from mesh_discovery.model._networks import NETWORK_LABEL
 from mesh_discovery.model._services import Endpoint, Health
 from mesh_discovery.model.registry._service_settings import (
-    NETWORK_LABEL,
     ServiceSettings,
     label_locality,
 )
@@ -25,6 +25,7 @@ _POD_HASH = "pod-template-hash"
 def entry_endpoint(
     entry: WorkloadEntrySpec,
     namespace: str,
+    settings: ServiceSettings,
     *,
     workload: str,
     labels: Mapping[str, str] | None = None,
@@ -37,7 +38,9 @@ def entry_endpoint(
         ports=tuple(sorted(entry.ports.items())),
         namespace=namespace,
         labels=tuple(sorted(own.items())),
-        network=own.get(NETWORK_LABEL) or entry.network,
+        network=settings.networks.network_of(
+            entry.address, own.get(NETWORK_LABEL) or entry.network
+        ),
         locality=entry.locality or label_locality(own),
         weight=entry.weight,
         service_account=entry.service_account,
@@ -46,14 +49,25 @@ def entry_endpoint(
     )
 
 
-def workload_endpoint(item: ConfigObject) -> Endpoint | None:
-    """Make the endpoint of a WorkloadEntry; one without an address has none."""
+def workload_endpoint(item: ConfigObject, settings: ServiceSettings) -> Endpoint | None:
+    """Make the endpoint of a WorkloadEntry, if there is a way to it."""
     entry = item.spec
-    if not isinstance(entry, WorkloadEntrySpec) or not entry.address:
+    if not isinstance(entry, WorkloadEntrySpec):
         return None
-    return entry_endpoint(
-        entry, item.namespace, workload=item.name, labels=labels_of(item), health=entry_health(item)
+    made = entry_endpoint(
+        entry,
+        item.namespace,
+        settings,
+        workload=item.name,
+        labels=labels_of(item),
+        health=entry_health(item),
     )
+    return made if is_reached(made, settings) else None
+
+
+def is_reached(endpoint: Endpoint, settings: ServiceSettings) -> bool:
+    """Tell whether there is a way: by its address, or by the gateways of its network."""
+    return bool(endpoint.address or settings.networks.gateways_of(endpoint.network))
 
 
 def entry_health(item: ConfigObject) -> Health:
@@ -85,7 +99,7 @@ def pod_endpoint(
         has_named_ports_only=bool(ports),
         namespace=pod.namespace,
         labels=pod.labels,
-        network=labels.get(NETWORK_LABEL) or settings.cluster_network,
+        network=settings.network_of_pod(address, labels.get(NETWORK_LABEL, "")),
         locality=label_locality(labels) or settings.localities.get(spec.node_name, ""),
         service_account=spec.service_account_name or "default",
         workload=_workload_name(pod, labels),

@@ -40,6 +40,7 @@ class ModelChange:
         old, new = self.old, self.new
         return (
             old.mesh_config == new.mesh_config
+            and old.networks == new.networks
             and old.trust_domain == new.trust_domain
             and old.policies == new.policies
         )

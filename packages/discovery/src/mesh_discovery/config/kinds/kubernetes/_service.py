@@ -81,6 +81,7 @@ class KubernetesServiceSpec(KubernetesFields, frozen=True):
     ip_versions: tuple[IpFamily, ...] = msgspec.field(default=(), name="ipFamilies")
     ports: tuple[KubernetesPort, ...] | None = None
     selector: Labels | None = None
+    external_ips: tuple[str, ...] = msgspec.field(default=(), name="externalIPs")
     external_name: str = ""
     publish_not_ready_addresses: bool = False
     internal_traffic_policy: InternalTrafficPolicy | None = None

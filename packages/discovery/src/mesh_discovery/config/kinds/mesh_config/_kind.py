@@ -160,5 +160,6 @@ MESH_CONFIG = Kind(
     versions=("v1alpha1",),
     spec=MeshConfigSpec,
     validate=_validate,
+    is_single=True,
     unsupported=((("outboundTrafficPolicy", "mode"), "ALLOW_ANY_DYNAMIC_DNS"),),
 )
