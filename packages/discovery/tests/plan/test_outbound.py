@@ -1,6 +1,6 @@
 """Which outbound listeners a proxy gets, when services want the same places."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,10 +9,15 @@ from mesh_discovery.config.kinds._protocol import Protocol
 from mesh_discovery.config.kinds._service_entry import Resolution
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._services import Port, Service
+from mesh_discovery.model.sidecars._egress_listener import EgressListener
 from mesh_discovery.plan._outbound import HttpOutbound, TcpOutbound, plan_outbound
 from planes import entry
 
 Build = Callable[..., MeshModel]
+
+
+def everything(services: Iterable[Service]) -> list[EgressListener]:
+    return [EgressListener(services=tuple(services))]
 
 
 def test_http_services_share_a_listener_and_the_older_service_keeps_a_place(
@@ -27,7 +32,9 @@ def test_http_services_share_a_listener_and_the_older_service_keeps_a_place(
         entry("f", "hosts: [f.x], ports: [{number: 22, name: tcp}]"),
     )
 
-    plan = plan_outbound(model.services, address="127.0.0.1", taken=frozenset({("127.0.0.1", 22)}))
+    plan = plan_outbound(
+        everything(model.services), address="127.0.0.1", taken=frozenset({("127.0.0.1", 22)})
+    )
 
     assert plan.listeners == (
         TcpOutbound(bind="10.1.1.1", port=80, cluster="outbound|80||d.x", is_virtual_address=True),
@@ -65,7 +72,7 @@ def test_no_two_listeners_share_a_place_and_every_service_has_one_or_a_conflict(
         for n, (port, name, has_address) in enumerate(drawn)
     ]
 
-    plan = plan_outbound(services, address="127.0.0.1")
+    plan = plan_outbound(everything(services), address="127.0.0.1")
 
     places = [(each.bind, each.port) for each in plan.listeners]
     assert len(places) == len(set(places))

@@ -39,6 +39,8 @@ from envoy.type.v3 import percent_pb2
 from google.protobuf import any_pb2, duration_pb2, struct_pb2, wrappers_pb2
 from google.protobuf.message import Message
 
+from mesh_discovery._addresses import socket_path
+
 __all__ = [
     "accesslog_pb2",
     "any_pb2",
@@ -110,7 +112,9 @@ def struct(fields: Iterable[tuple[str, str]]) -> struct_pb2.Struct:
 
 
 def address(host: str, port: int) -> address_pb2.Address:
-    """Make a TCP address."""
+    """Make a TCP address; of `unix:///path`, that of a Unix socket."""
+    if (path := socket_path(host)) is not None:
+        return address_pb2.Address(pipe=address_pb2.Pipe(path=path))
     return address_pb2.Address(
         socket_address=address_pb2.SocketAddress(address=host, port_value=port)
     )

@@ -2,7 +2,8 @@
 
 from typing import NamedTuple
 
-from mesh_discovery._addresses import bracketed
+from mesh_discovery._addresses import UNIX, bracketed
+from mesh_discovery.config.kinds.virtual_service._destinations import Destination
 from mesh_discovery.model._services import Port, Service
 
 BLACK_HOLE = "BlackHoleCluster"
@@ -20,6 +21,13 @@ Routes to a cluster whose TLS is not the mesh's own switch it off.
 def outbound_cluster(service: Service, port: Port, subset: str = "") -> str:
     """`outbound|80|v1|reviews.default.svc.cluster.local`."""
     return f"outbound|{port.number}|{subset}|{service.host}"
+
+
+def egress_proxy_cluster(proxy: Destination | None) -> str | None:
+    """Return the cluster of a proxy to which what is for unknown hosts goes, if there is one."""
+    if proxy is None:
+        return None
+    return f"outbound|{proxy.port_number}|{proxy.subset}|{proxy.host.lower()}"
 
 
 class OutboundClusterName(NamedTuple):
@@ -54,8 +62,8 @@ def inbound_cluster(port: int) -> str:
 
 
 def listener(bind: str, port: int) -> str:
-    """`0.0.0.0_80`."""
-    return f"{bind}_{port}"
+    """`0.0.0.0_80`; `unix:///path` for a Unix socket."""
+    return bind if bind.startswith(UNIX) else f"{bind}_{port}"
 
 
 def virtual_host_domains(service: Service, port: Port, proxy_domain: str) -> tuple[str, ...]:

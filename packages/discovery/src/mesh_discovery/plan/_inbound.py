@@ -4,8 +4,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from mesh_discovery._addresses import UNIX
 from mesh_discovery.config.kinds._peer_authentication import MutualTlsMode
 from mesh_discovery.config.kinds._protocol import Protocol
+from mesh_discovery.config.kinds.sidecar._default_endpoint import (
+    InstanceEndpoint,
+    LoopbackEndpoint,
+    SocketEndpoint,
+    parse_default_endpoint,
+)
+from mesh_discovery.config.kinds.sidecar._spec import CaptureMode, IngressListener, SidecarSpec
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._services import Port
 from mesh_discovery.plan._proxy import Proxy
@@ -14,8 +22,12 @@ from mesh_discovery.plan._proxy import Proxy
 class Application(NamedTuple):
     """Where the workload's own process listens, and what it speaks."""
 
+    number: int
+    """The port on which its proxy accepts for it."""
     address: str
+    """An IP address or `unix:///path`."""
     port: int
+    """0 for a Unix socket."""
     protocol: Protocol
 
 
@@ -29,13 +41,15 @@ class InboundPort:
     protocol: Protocol
     mode: MutualTlsMode
     app_address: str
+    """An IP address or `unix:///path`."""
+    app_port: int
     host: str = ""
     """Of the service."""
 
     @property
     def application(self) -> Application:
         """The application behind the port."""
-        return Application(self.app_address, self.number, self.protocol)
+        return Application(self.number, self.app_address, self.app_port, self.protocol)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,25 +64,23 @@ class InboundPlan:
     taken: frozenset[tuple[str, int]] = frozenset()
 
 
-def plan_inbound(proxy: Proxy, model: MeshModel) -> InboundPlan:
+def plan_inbound(proxy: Proxy, model: MeshModel, sidecar: SidecarSpec | None = None) -> InboundPlan:
     """Return the inbound ports of a proxy; of two services that want one port, the older decides.
 
     Where the application itself listens on the workload's address, there is no port to take: it
-    is left out, since Envoy could not bind it.
+    is left out, since Envoy could not bind it. sidecar: the proxy's own; with ingress listeners it
+    accepts on no other ports.
     """
     found: dict[tuple[str, int], InboundPort] = {}
-    for bind, host, port, number, labels in _served(proxy, model) if proxy.is_sidecar else ():
-        if (bind, number) in found or bind == proxy.app_address:
-            continue
-        found[bind, number] = InboundPort(
-            bind=bind,
-            number=number,
-            service_port=port.number,
-            protocol=port.protocol,
-            mode=model.policies.mode(proxy.namespace, labels, number),
-            app_address=proxy.app_address,
-            host=host,
+    if proxy.is_sidecar:
+        ports = (
+            _of_ingress(proxy, model, sidecar)
+            if sidecar is not None and sidecar.ingress
+            else _of_services(proxy, model)
         )
+        for port in ports:
+            if (port.bind, port.number) != (port.app_address, port.app_port):
+                found.setdefault((port.bind, port.number), port)
     by_application = {
         (proxy.app_address, endpoint.port_for(port))
         for address in proxy.addresses
@@ -78,12 +90,27 @@ def plan_inbound(proxy: Proxy, model: MeshModel) -> InboundPlan:
     by_proxy = {
         place
         for each in found.values()
-        for place in ((each.bind, each.number), (each.app_address, each.number))
+        for place in ((each.bind, each.number), (each.app_address, each.app_port))
     }
     return InboundPlan(
         ports=tuple(found[key] for key in sorted(found)),
         taken=frozenset(by_application | by_proxy),
     )
+
+
+def _of_services(proxy: Proxy, model: MeshModel) -> Iterator[InboundPort]:
+    for bind, host, port, number, labels in _served(proxy, model):
+        if bind != proxy.app_address:
+            yield InboundPort(
+                bind=bind,
+                number=number,
+                service_port=port.number,
+                protocol=port.protocol,
+                mode=model.policies.mode(proxy.namespace, labels, number),
+                app_address=proxy.app_address,
+                app_port=number,
+                host=host,
+            )
 
 
 def _served(proxy: Proxy, model: MeshModel) -> Iterator[tuple[str, str, Port, int, dict[str, str]]]:
@@ -94,3 +121,42 @@ def _served(proxy: Proxy, model: MeshModel) -> Iterator[tuple[str, str, Port, in
             for port in service.ports:
                 if port.protocol is not Protocol.UDP:
                     yield bind, service.host, port, endpoint.port_for(port), labels
+
+
+def _of_ingress(proxy: Proxy, model: MeshModel, sidecar: SidecarSpec) -> Iterator[InboundPort]:
+    """Yield the ports of a Sidecar's ingress listeners, which the proxy binds itself."""
+    hosts = {
+        (bind, number): (host, labels) for bind, host, _, number, labels in _served(proxy, model)
+    }
+    own = next((labels for _, labels in hosts.values()), dict(proxy.labels))
+    for ingress in sidecar.ingress:
+        # Redirected connections are not, where nothing is intercepted.
+        if ingress.port is None or ingress.capture_mode is CaptureMode.IPTABLES:
+            continue
+        number = ingress.port.number
+        for bind in (ingress.bind,) if ingress.bind else proxy.addresses:
+            address, port = _application(ingress, bind, proxy)
+            host, labels = hosts.get((bind, number), ("", own))
+            yield InboundPort(
+                bind=bind,
+                number=number,
+                service_port=number,
+                protocol=ingress.port.known_protocol,
+                mode=model.policies.mode(proxy.namespace, labels, number),
+                app_address=address,
+                app_port=port,
+                host=host,
+            )
+
+
+def _application(ingress: IngressListener, bind: str, proxy: Proxy) -> tuple[str, int]:
+    """Return the address and port of the workload behind an ingress listener."""
+    match parse_default_endpoint(ingress.default_endpoint):
+        case SocketEndpoint(path=path):
+            return f"{UNIX}{path}", 0
+        case LoopbackEndpoint(address=address, port=port):
+            return address, port
+        case InstanceEndpoint(port=port):
+            return bind if bind in proxy.addresses else proxy.addresses[0], port
+        case None:
+            return proxy.app_address, ingress.port.number if ingress.port is not None else 0

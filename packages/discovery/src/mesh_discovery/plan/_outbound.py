@@ -1,10 +1,14 @@
 """Plans the outbound listeners of a proxy, also where services want the same address and port."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
+from mesh_discovery._addresses import UNIX
 from mesh_discovery.config.kinds._protocol import Protocol
+from mesh_discovery.config.kinds.sidecar._spec import CaptureMode, SidecarPort
 from mesh_discovery.model._services import Port, Service
+from mesh_discovery.model.sidecars._egress_listener import EgressListener
 from mesh_discovery.plan import _envoy_names as names
 from mesh_discovery.plan._proxy import NO_DNS, Naming
 from mesh_discovery.plan.l4._chains import TcpChain, to_cluster
@@ -17,6 +21,7 @@ class HttpOutbound:
     """An outbound listener whose requests are routed by Host."""
 
     bind: str
+    """An IP address or `unix:///path`."""
     port: int
     route: str
     is_virtual_address: bool = False
@@ -54,38 +59,47 @@ class OutboundPlan:
     """The chains of TCP listeners that do more than lead to their service's cluster."""
 
 
+class _Claim(NamedTuple):
+    """A listener, and the port of a service that wants it, if it is for one."""
+
+    listener: Outbound
+    service: Service | None = None
+    port: Port | None = None
+
+
 def plan_outbound(
-    services: Iterable[Service],
+    egress: Iterable[EgressListener],
     *,
     address: str,
     naming: Naming = NO_DNS,
     http_proxy_port: int | None = None,
     taken: frozenset[tuple[str, int]] = frozenset(),
-    routes: ConnectionRoutes = NO_ROUTES,
+    routes: Callable[[EgressListener], ConnectionRoutes] = lambda _: NO_ROUTES,
     targets: Targets | None = None,
 ) -> OutboundPlan:
     """Decide which service listens where, the oldest first; `taken` places are not to be had.
 
     HTTP services share one listener a port on `address`. A service of any other protocol has its
     own, on its virtual addresses if it has any. Where names lead to addresses of a service's own,
-    HTTP has a listener there too. The result has the TCP listeners first, then HTTP,
-    each in order, then the HTTP proxy. routes: of connections; targets: what they lead to.
+    HTTP has a listener there too. A Sidecar's listeners with a port are where it says. The result
+    has the TCP listeners first, then HTTP, each in order, then the HTTP proxy. routes: of
+    connections of a listener; targets: what they lead to.
     """
     owners: dict[tuple[str, int], Outbound] = {}
     conflicts: list[Conflict] = []
     chains: dict[Outbound, tuple[TcpChain, ...]] = {}
-    for service in services:
-        for port in service.ports:
-            for wanted in wanted_listeners(service, port, address, naming):
-                place = (wanted.bind, wanted.port)
-                if place in taken or owners.setdefault(place, wanted) != wanted:
-                    conflicts.append(
-                        Conflict(bind=wanted.bind, port=wanted.port, host=service.host)
-                    )
-                elif isinstance(wanted, TcpOutbound) and targets is not None:
-                    made = connection_chains(service, port, routes=routes, targets=targets)
-                    if made != (TcpChain(target=to_cluster(wanted.cluster)),):
-                        chains[wanted] = made
+    for each in egress:
+        own_routes: ConnectionRoutes | None = None
+        for wanted, service, port in _claims(each, address, naming):
+            place = (wanted.bind, wanted.port)
+            if place in taken or owners.setdefault(place, wanted) != wanted:
+                host = service.host if service is not None else ""
+                conflicts.append(Conflict(bind=wanted.bind, port=wanted.port, host=host))
+            elif isinstance(wanted, TcpOutbound) and service and port and targets is not None:
+                own_routes = own_routes or routes(each)
+                made = connection_chains(service, port, routes=own_routes, targets=targets)
+                if made != (TcpChain(target=to_cluster(wanted.cluster)),):
+                    chains[wanted] = made
     listeners = sorted(
         owners.values(), key=lambda each: (isinstance(each, HttpOutbound), each.bind, each.port)
     )
@@ -100,6 +114,53 @@ def plan_outbound(
                 HttpOutbound(bind=address, port=http_proxy_port, route=names.HTTP_PROXY_ROUTE)
             )
     return OutboundPlan(listeners=tuple(listeners), conflicts=tuple(conflicts), chains=chains)
+
+
+def _claims(listener: EgressListener, address: str, naming: Naming) -> Iterator[_Claim]:
+    """Yield the listeners that the services of an egress listener want, in their order."""
+    if listener.port is not None:
+        yield from _claims_of_port(listener, listener.port, address, naming)
+        return
+    for service in listener.services:
+        for port in service.ports:
+            for wanted in wanted_listeners(service, port, address, naming):
+                yield _Claim(wanted, service, port)
+
+
+def _claims_of_port(
+    listener: EgressListener, given: SidecarPort, address: str, naming: Naming
+) -> Iterator[_Claim]:
+    """Yield the listeners of an egress listener that has a port, or is bound to a Unix socket.
+
+    Redirected connections, which IPTABLES says to wait for, are not where nothing is intercepted.
+    """
+    if listener.capture_mode is CaptureMode.IPTABLES:
+        return
+    bind = listener.bind or address
+    protocol = given.known_protocol
+    if protocol.is_http:
+        route = str(given.number) if given.number else bind.removeprefix(UNIX)
+        if given.is_http_proxy:
+            route = names.http_proxy_route(given.number)
+        yield _Claim(HttpOutbound(bind=bind, port=given.number, route=route))
+        return
+    is_placed = bool(listener.bind) or listener.capture_mode is CaptureMode.NONE
+    for service in listener.services:
+        for port in service.ports:
+            if port.protocol is Protocol.UDP:
+                continue
+            if is_placed and (protocol is not Protocol.AUTO or not port.protocol.is_http):
+                cluster = f"outbound|{port.number}||{service.host}"
+                yield _Claim(
+                    TcpOutbound(
+                        bind=bind, port=given.number, cluster=cluster, is_virtual_address=False
+                    ),
+                    service,
+                    port,
+                )
+                continue
+            for wanted in wanted_listeners(service, port, bind, naming):
+                yield _Claim(wanted, service, port)
 
 
 def wanted_listeners(

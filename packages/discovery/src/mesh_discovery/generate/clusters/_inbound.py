@@ -31,7 +31,7 @@ def inbound_cluster(
 
     policy: its connection pool counts, nothing else.
     """
-    name = names.inbound_cluster(application.port)
+    name = names.inbound_cluster(application.number)
     cluster = new_cluster(name, None, model)
     cluster.load_assignment.CopyFrom(
         endpoint_pb2.ClusterLoadAssignment(

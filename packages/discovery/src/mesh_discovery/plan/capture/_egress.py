@@ -18,7 +18,7 @@ from mesh_discovery.plan import _envoy_names as names
 from mesh_discovery.plan.capture._listeners import IPV4, IpVersions
 from mesh_discovery.plan.l4._chains import TcpTarget, WeightedCluster, to_cluster
 from mesh_discovery.plan.l4._routes import ConnectionRoutes
-from mesh_discovery.plan.l4._scoped import targets_in
+from mesh_discovery.plan.l4._scoped import routes_in, targets_in
 from mesh_discovery.plan.l4._targets import Targets
 
 
@@ -67,9 +67,7 @@ def egress_in(scope: Scope, model: MeshModel, ips: IpVersions) -> tuple[Egress, 
 
 
 def _egress(each: EgressListener, scope: Scope, targets: Targets, ips: IpVersions) -> Egress:
-    routes = ConnectionRoutes(
-        each.virtual_services, namespace=scope.key.namespace, labels=scope.key.labels
-    )
+    routes = routes_in(scope, each)
     path = socket_path(each.bind) if each.bind else None
     is_bound = path is not None or each.capture_mode is CaptureMode.NONE
     bind = path or each.bind
@@ -97,8 +95,7 @@ def unknown_target(scope: Scope) -> TcpTarget:
     policy = scope.outbound_policy
     if not policy.allows_any:
         return to_cluster(names.BLACK_HOLE)
-    proxy = policy.egress_proxy
-    if proxy is None:
+    cluster = names.egress_proxy_cluster(policy.egress_proxy)
+    if cluster is None:
         return to_cluster(names.PASSTHROUGH)
-    cluster = f"outbound|{proxy.port_number or 0}|{proxy.subset}|{proxy.host.lower()}"
     return TcpTarget(stat_prefix=cluster, clusters=(WeightedCluster(cluster),))

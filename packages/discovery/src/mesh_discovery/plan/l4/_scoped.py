@@ -2,17 +2,16 @@
 
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._scope import Scope
+from mesh_discovery.model.sidecars._egress_listener import EgressListener
 from mesh_discovery.plan.l4._routes import ConnectionRoutes
 from mesh_discovery.plan.l4._settings import settings_in
 from mesh_discovery.plan.l4._targets import Targets
 
 
-def routes_in(scope: Scope, model: MeshModel) -> ConnectionRoutes:
-    """Return the routes for connections that hold in a scope."""
+def routes_in(scope: Scope, listener: EgressListener) -> ConnectionRoutes:
+    """Return the routes for connections that hold for one of a scope's egress listeners."""
     key = scope.key
-    return ConnectionRoutes(
-        model.virtual_services.of_mesh(key.namespace), namespace=key.namespace, labels=key.labels
-    )
+    return ConnectionRoutes(listener.virtual_services, namespace=key.namespace, labels=key.labels)
 
 
 def targets_in(scope: Scope, model: MeshModel) -> Targets:

@@ -1,5 +1,6 @@
 """The clusters of proxies: those of services, shared by all, and those of their own ports."""
 
+from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -103,7 +104,10 @@ class Clusters:
             inbound_passthrough(ips, model),
             *(
                 captured_inbound_cluster(
-                    port, ips, model, self._inbound_policy(scope, port.host, port.service_port)
+                    port,
+                    ips,
+                    model,
+                    self._inbound_policy(scope, port.host, port.service_port, port.number),
                 )
                 for port in inbound.ports
             ),
@@ -112,11 +116,14 @@ class Clusters:
 
     def _make_inbound(self, key: tuple[ScopeKey, _Inbound]) -> Resource:
         scope, (application, host, port) = key
-        policy = self._inbound_policy(scope, host, port)
+        policy = self._inbound_policy(scope, host, port, application.number)
         return named(inbound_cluster(application, self._model, policy))
 
-    def _inbound_policy(self, scope: ScopeKey, host: str, port: int) -> Policy:
-        """Return the policy of a service that the workload itself serves."""
+    def _inbound_policy(self, scope: ScopeKey, host: str, port: int, number: int) -> Policy:
+        """Return the policy of a service that the workload itself serves.
+
+        port: the service's; number: that on which the proxy accepts.
+        """
         service = self._model.by_key.get((scope.namespace, host))
         if service is None:
             service = self._scopes.visible(scope.namespace).get(host)
@@ -124,7 +131,10 @@ class Clusters:
         if service is not None:
             # Rules for certain workloads are about the calls of those, not about calls to them.
             rule = self._model.destination_rules.rule_for(scope.namespace, service)
-        return effective_policy(rule, port, "", self._model)
+        policy = effective_policy(rule, port, "", self._model)
+        sidecar = self._scopes.get(scope).sidecar
+        own = sidecar.inbound_pool(number) if sidecar is not None else None
+        return policy if own is None else replace(policy, connection_pool=own)
 
     def _make_outbound(self, key: _OfScope) -> tuple[Resource, ...]:
         scope = self._scopes.get(key.scope)

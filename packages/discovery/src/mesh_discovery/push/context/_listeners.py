@@ -1,5 +1,6 @@
 """The listeners of sidecars, each made once for all proxies that have it."""
 
+from functools import partial
 from typing import NamedTuple
 
 from mesh_discovery.generate.listeners._bound import inbound_listener, outbound_listener
@@ -63,17 +64,17 @@ class Listeners:
         return frozenset(each for plan in self._outbound_plans.values() for each in plan.conflicts)
 
     def _plan_inbound(self, proxy: Proxy) -> InboundPlan:
-        return plan_inbound(proxy, self._model)
+        return plan_inbound(proxy, self._model, self._scopes.of(proxy).sidecar)
 
     def _plan_outbound(self, shape: OutboundShape) -> OutboundPlan:
         scope = self._scopes.get(shape.scope)
         return plan_outbound(
-            scope.services.values(),
+            scope.egress,
             address=shape.address,
             naming=shape.naming,
             http_proxy_port=self._model.mesh_config.proxy_http_port,
             taken=shape.taken,
-            routes=routes_in(scope, self._model),
+            routes=partial(routes_in, scope),
             targets=targets_in(scope, self._model),
         )
 

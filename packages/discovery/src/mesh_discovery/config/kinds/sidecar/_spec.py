@@ -99,3 +99,12 @@ class SidecarSpec(SpecFields, frozen=True):
     egress: tuple[EgressListener, ...] = ()
     inbound_connection_pool: ConnectionPool | None = None
     outbound_traffic_policy: SidecarTrafficPolicy | None = None
+
+    def inbound_pool(self, number: int) -> ConnectionPool | None:
+        """Return the limits of what comes in on a port, if the object has any."""
+        own = (
+            each.connection_pool
+            for each in self.ingress
+            if each.port is not None and each.port.number == number
+        )
+        return next(own, None) or self.inbound_connection_pool
