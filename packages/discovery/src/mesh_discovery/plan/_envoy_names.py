@@ -51,6 +51,14 @@ def sni_cluster(service: Service, port: Port, subset: str = "") -> str:
     return f"outbound_.{port.number}_.{subset}_.{service.host}"
 
 
+def parse_sni_cluster(name: str) -> OutboundClusterName | None:
+    """Take the name of a cluster by SNI apart; None if it is no such name."""
+    parts = name.split("_.", 3)
+    if len(parts) != 4 or parts[0] != "outbound" or not parts[1].isdecimal():
+        return None
+    return OutboundClusterName(int(parts[1]), parts[2], parts[3])
+
+
 def http_proxy_route(port: int) -> str:
     """`http_proxy|8888`: the routes of an HTTP proxy that a Sidecar asks for."""
     return f"{HTTP_PROXY_ROUTE}|{port}"

@@ -7,7 +7,7 @@ what changed, and not what its clients watch.
 from bisect import bisect_left
 from weakref import WeakKeyDictionary
 
-from mesh_discovery.plan._envoy_names import parse_outbound_cluster
+from mesh_discovery.plan._envoy_names import parse_outbound_cluster, parse_sni_cluster
 
 _FEW = 16
 """Of one host in fewer names than so many, all of them are looked at."""
@@ -40,9 +40,10 @@ class ClusterNames:
 
 
 def _last_part(name: str) -> str:
-    return name.rpartition("|")[2]
+    by_sni = parse_sni_cluster(name)
+    return name.rpartition("|")[2] if by_sni is None else by_sni.host
 
 
 def _leads_to(name: str, hosts: frozenset[str]) -> bool:
-    parsed = parse_outbound_cluster(name)
+    parsed = parse_outbound_cluster(name) or parse_sni_cluster(name)
     return parsed is not None and parsed.host in hosts

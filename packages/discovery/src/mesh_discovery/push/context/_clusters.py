@@ -11,7 +11,7 @@ from mesh_discovery.generate.clusters._fixed import (
     passthrough,
 )
 from mesh_discovery.generate.clusters._inbound import captured_inbound_cluster, inbound_cluster
-from mesh_discovery.generate.clusters._outbound import outbound_clusters
+from mesh_discovery.generate.clusters._outbound import outbound_clusters, sni_clusters
 from mesh_discovery.model._destination_rules import Rule
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._scope import ScopeKey
@@ -53,6 +53,8 @@ class Clusters:
         self._of_shape = Cache[ClusterShape, Generated]()
         self._outbound = Cache[_OfScope, tuple[Resource, ...]](most=MOST_SCOPES)
         self._of_service = OfServices[tuple[Resource, ...]]()
+        self._by_sni = Cache[ScopeKey, tuple[Resource, ...]](most=MOST_SCOPES)
+        self._by_sni_of_service = OfServices[tuple[Resource, ...]]()
         self._inbound = Cache[tuple[ScopeKey, _Inbound], Resource]()
         self._captured = Cache[tuple[ScopeKey, CapturedInbound], tuple[Resource, ...]]()
 
@@ -66,9 +68,11 @@ class Clusters:
             return
         touched = set(change.services.pairs.keys() - change.endpoints_only)
         self._of_service.adopt(before._of_service, change, but=touched)
+        self._by_sni_of_service.adopt(before._by_sni_of_service, change, but=touched)
         if change.only_endpoints:
             # These serve many proxies each. Those of one proxy would stay after it has gone.
             self._outbound.adopt_but(before._outbound, ())
+            self._by_sni.adopt_but(before._by_sni, ())
 
     def _make(self, shape: ClusterShape) -> Generated:
         outbound = self._outbound.get(
@@ -89,7 +93,8 @@ class Clusters:
             for _, each in sorted(by_name.items())
         ]
         fixed = self._fixed if shape.scope.is_sidecar else self._fixed[:1]
-        return Generated(resources=(*outbound, *fixed, *inbound))
+        by_sni = self._by_sni.get(shape.scope, self._make_by_sni) if shape.passes_mesh_tls else ()
+        return Generated(resources=(*outbound, *by_sni, *fixed, *inbound))
 
     @cached_property
     def _fixed(self) -> tuple[Resource, ...]:
@@ -147,6 +152,23 @@ class Clusters:
                 service,
                 self._find(service, scope.rule(service), nowhere if service.uses_eds else client),
             )
+        )
+
+    def _make_by_sni(self, key: ScopeKey) -> tuple[Resource, ...]:
+        scope = self._scopes.get(key)
+        return tuple(
+            resource
+            for service in scope.services.values()
+            if not service.external
+            for resource in self._find_by_sni(service, scope.rule(service))
+        )
+
+    def _find_by_sni(self, service: Service, rule: Rule | None) -> tuple[Resource, ...]:
+        return self._by_sni_of_service.get(
+            service,
+            rule,
+            (),
+            lambda: tuple(map(named, sni_clusters(service, rule, self._model))),
         )
 
     def _with_ports_of(

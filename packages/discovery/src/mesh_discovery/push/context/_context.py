@@ -85,6 +85,7 @@ class PushContext:
             ports,
             captured,
             proxy.client_files,
+            passes_mesh_tls=not proxy.is_sidecar and self._routers.passes_mesh_tls(proxy),
         )
         return self._clusters.of(shape)
 

@@ -1,6 +1,10 @@
 """The load assignments of clusters, each shared by all proxies to which it is the same."""
 
-from mesh_discovery.generate.endpoints._assignment import empty_assignment, load_assignment
+from mesh_discovery.generate.endpoints._assignment import (
+    empty_assignment,
+    load_assignment,
+    sni_assignment,
+)
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._scope import Scope
 from mesh_discovery.model._services import Port, Service
@@ -57,24 +61,33 @@ class Endpoints:
 
     def _find(self, scope: Scope, client: Client, cluster: str) -> Resource:
         parsed = names.parse_outbound_cluster(cluster)
+        by_sni = parsed is None
+        if parsed is None:
+            parsed = names.parse_sni_cluster(cluster)
         if parsed is not None:
             service = scope.services.get(parsed.host)
             port = service.port(parsed.port) if service is not None else None
             if service is not None and port is not None:
-                return self._of(service, port, parsed.subset, scope, client)
+                return self._of(service, port, parsed.subset, scope, client, by_sni=by_sni)
         return Resource.pack(empty_assignment(cluster), name=cluster)
 
     def _of(
-        self, service: Service, port: Port, subset: str, scope: Scope, client: Client
+        self,
+        service: Service,
+        port: Port,
+        subset: str,
+        scope: Scope,
+        client: Client,
+        *,
+        by_sni: bool,
     ) -> Resource:
         rule = scope.rule(service)
         service = self._model.by_key[service.namespace, service.host]
         client = self._clients.reduced(client, service, rule)
 
         def make() -> Resource:
-            made = load_assignment(
-                service, port, self._model, subset=subset, rule=rule, client=client
-            )
+            assignment = sni_assignment if by_sni else load_assignment
+            made = assignment(service, port, self._model, subset=subset, rule=rule, client=client)
             return Resource.pack(made, name=made.cluster_name)
 
-        return self._assignments.get(service, rule, (port, subset, client), make)
+        return self._assignments.get(service, rule, (port, subset, client, by_sni), make)

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple, TypeAlias
 
+from mesh_discovery.config.kinds.gateway._spec import TlsMode
 from mesh_discovery.config.kinds.mesh_config._proxy_config import GatewayTopology
 from mesh_discovery.generate._messages import route_components_pb2
 from mesh_discovery.generate.gateway._listeners import RouterSettings, gateway_listener
@@ -103,6 +104,14 @@ class Routers:
     def plan(self, shape: RouterShape) -> RouterPlan:
         """Return where routers of a shape listen, and for which servers."""
         return self._plans.get(shape, self._make_plan)
+
+    def passes_mesh_tls(self, proxy: Proxy) -> bool:
+        """Tell whether a router passes TLS of the mesh on to services, by their clusters' names."""
+        return any(
+            server.tls_mode is TlsMode.AUTO_PASSTHROUGH
+            for listener in self.plan(self.shape(proxy)).listeners
+            for server in listener.servers
+        )
 
     def gateways(self, proxy: Proxy) -> tuple[Gateway, ...]:
         """Return the Gateways of a router, oldest first."""

@@ -54,6 +54,8 @@ class ClusterShape(NamedTuple):
     captured: CapturedInbound | None = None
     """Of a captured proxy, which has no ports of the other sort."""
     files: ClientFiles | None = None
+    passes_mesh_tls: bool = False
+    """Whether it is a gateway that passes TLS of the mesh on, by clusters of their own."""
 
 
 class ListenerShape(NamedTuple):
