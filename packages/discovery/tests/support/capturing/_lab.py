@@ -194,15 +194,24 @@ class CaptureLab:
         self, machine: Machine, port: int, *, tls: ssl.SSLContext | None = None
     ) -> None:
         """Serve an application that answers with its name, what it sees and where it was called."""
+        runner = await self._application(machine)
+        await web.SockSite(runner, self._listening(machine, port), ssl_context=tls).start()
+
+    async def serve_http_on_socket(self, machine: Machine, path: Path) -> None:
+        """Serve the same on a Unix socket."""
+        await web.UnixSite(await self._application(machine), str(path)).start()
+
+    async def _application(self, machine: Machine) -> web.AppRunner:
+        def spelled(name: object) -> str:
+            return str(name[0]) if isinstance(name, tuple) else str(name)
 
         async def answer(request: web.Request) -> web.Response:
-            peer = request.transport.get_extra_info("peername") if request.transport else None
-            local = request.transport.get_extra_info("sockname") if request.transport else None
+            assert request.transport is not None
             return web.json_response(
                 {
                     "app": machine.name,
-                    "peer": peer[0] if peer else "",
-                    "local": local[0] if local else "",
+                    "peer": spelled(request.transport.get_extra_info("peername")),
+                    "local": spelled(request.transport.get_extra_info("sockname")),
                     "headers": {name.lower(): value for name, value in request.headers.items()},
                 }
             )
@@ -212,7 +221,7 @@ class CaptureLab:
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await runner.setup()
         self.stack.push_async_callback(runner.cleanup)
-        await web.SockSite(runner, self._listening(machine, port), ssl_context=tls).start()
+        return runner
 
     async def serve_tcp(self, machine: Machine, port: int, *, banner: bytes = b"") -> None:
         """Serve an application that greets, and answers each line with its name and the line."""

@@ -1,5 +1,6 @@
 """Clusters of the application beside a proxy, in plaintext, and of its other ports."""
 
+from mesh_discovery._addresses import socket_path
 from mesh_discovery.config.kinds._protocol import Protocol
 from mesh_discovery.generate._messages import (
     address,
@@ -17,7 +18,7 @@ from mesh_discovery.plan._discovery import Discovery
 from mesh_discovery.plan._inbound import Application
 from mesh_discovery.plan._traffic_policy import NO_POLICY, Policy
 from mesh_discovery.plan.capture._inbound import CapturedPort
-from mesh_discovery.plan.capture._listeners import IPV4, IPV6, IpVersions
+from mesh_discovery.plan.capture._listeners import IPV4, IPV6, LOOPBACKS, IpVersions
 
 _SOURCES = {IPV4: "127.0.0.6", IPV6: "::6"}
 """Connections to the workload come from an address of their own: the rules that lead connections
@@ -33,22 +34,7 @@ def inbound_cluster(
     """
     name = names.inbound_cluster(application.number)
     cluster = new_cluster(name, None, model)
-    cluster.load_assignment.CopyFrom(
-        endpoint_pb2.ClusterLoadAssignment(
-            cluster_name=name,
-            endpoints=[
-                endpoint_components_pb2.LocalityLbEndpoints(
-                    lb_endpoints=[
-                        endpoint_components_pb2.LbEndpoint(
-                            endpoint=endpoint_components_pb2.Endpoint(
-                                address=address(application.address, application.port)
-                            )
-                        )
-                    ]
-                )
-            ],
-        )
-    )
+    cluster.load_assignment.CopyFrom(_at(name, application.address, application.port))
     _limit(cluster, application.protocol, policy, model)
     return cluster
 
@@ -57,11 +43,39 @@ def captured_inbound_cluster(
     port: CapturedPort, ips: IpVersions, model: MeshModel, policy: Policy = NO_POLICY
 ) -> cluster_pb2.Cluster:
     """Make the cluster of one port of a workload whose connections are intercepted."""
-    cluster = new_cluster(names.inbound_cluster(port.number), Discovery.ORIGINAL_DST, model)
-    cluster.lb_policy = cluster_pb2.Cluster.LbPolicy.CLUSTER_PROVIDED
-    bind_to_own_address(cluster, ips)
+    name = names.inbound_cluster(port.number)
+    if port.app is None:
+        cluster = new_cluster(name, Discovery.ORIGINAL_DST, model)
+        cluster.lb_policy = cluster_pb2.Cluster.LbPolicy.CLUSTER_PROVIDED
+    else:
+        cluster = new_cluster(name, None, model)
+        cluster.load_assignment.CopyFrom(_at(name, *port.app))
+    if port.app is None or not _is_local(port.app[0]):
+        bind_to_own_address(cluster, ips)
     _limit(cluster, port.protocol, policy, model)
     return cluster
+
+
+def _at(name: str, place: str, port: int) -> endpoint_pb2.ClusterLoadAssignment:
+    """Make the one endpoint at an IP address and port, or at `unix:///path`."""
+    path = socket_path(place)
+    where = address(place, port)
+    if path is not None:
+        where = address_pb2.Address(pipe=address_pb2.Pipe(path=path))
+    endpoint = endpoint_components_pb2.Endpoint(address=where)
+    return endpoint_pb2.ClusterLoadAssignment(
+        cluster_name=name,
+        endpoints=[
+            endpoint_components_pb2.LocalityLbEndpoints(
+                lb_endpoints=[endpoint_components_pb2.LbEndpoint(endpoint=endpoint)]
+            )
+        ],
+    )
+
+
+def _is_local(place: str) -> bool:
+    """Tell whether connections to a place are never intercepted."""
+    return socket_path(place) is not None or place in LOOPBACKS.values()
 
 
 def bind_to_own_address(cluster: cluster_pb2.Cluster, ips: IpVersions) -> None:

@@ -4,7 +4,10 @@ Its chains tell the ports apart, and on each port the mesh's TLS from the applic
 """
 
 from mesh_discovery.generate import _tls as tls
+from mesh_discovery.generate._access_log import refused_connection_logs
 from mesh_discovery.generate._messages import (
+    address,
+    base_pb2,
     duration,
     listener_components_pb2,
     listener_pb2,
@@ -57,6 +60,8 @@ def virtual_inbound(inbound: CapturedInbound, model: MeshModel) -> listener_pb2.
     for other in inbound.others:
         listener.filter_chains.extend(_other_chain(other, each, model) for each in other.kinds)
     for own in inbound.ports:
+        if own.bind:
+            continue
         listener.filter_chains.extend(_own_chain(own, each, model) for each in own.kinds)
     listener.listener_filters.append(original_destination())
     if inbound.keeps_source:
@@ -69,10 +74,32 @@ def virtual_inbound(inbound: CapturedInbound, model: MeshModel) -> listener_pb2.
     return listener
 
 
+def bound_inbound(port: CapturedPort, model: MeshModel) -> listener_pb2.Listener:
+    """Make the listener of a port that the proxy binds, as its Sidecar says."""
+    listener = listener_pb2.Listener(
+        name=names.listener(port.bind, port.number),
+        address=address(port.bind, port.number),
+        traffic_direction=base_pb2.TrafficDirection.INBOUND,
+        enable_reuse_port=wrappers_pb2.BoolValue(value=False),
+        access_log=refused_connection_logs(model.mesh_config),
+        listener_filters_timeout=duration(model.mesh_config.protocol_detection_timeout),
+        continue_on_listener_filters_timeout=True,
+    )
+    for each in port.kinds:
+        chain = _own_chain(port, each, model)
+        chain.filter_chain_match.ClearField("destination_port")
+        listener.filter_chains.append(chain)
+    if needs_tls_inspector(port.kinds):
+        listener.listener_filters.append(tls_inspector())
+    if needs_http_inspector(port.kinds):
+        listener.listener_filters.append(http_inspector())
+    return listener
+
+
 def _own_chain(
     port: CapturedPort, kind: ChainKind, model: MeshModel
 ) -> listener_components_pb2.FilterChain:
-    name = names.listener("0.0.0.0", port.number)  # noqa: S104 - a name
+    name = names.listener(port.bind or "0.0.0.0", port.number)  # noqa: S104 - a name
     if kind.is_http:
         inner = inbound_manager(
             f"inbound_{name}",
@@ -121,7 +148,8 @@ def _inspectors(inbound: CapturedInbound) -> list[listener_components_pb2.Listen
     There, a client that waits for the server to speak first is not waited for in vain.
     """
     rest, *named = [(each.number, each.kinds) for each in inbound.others]
-    single = [*named, *((each.number, each.kinds) for each in inbound.ports)]
+    own = [(each.number, each.kinds) for each in inbound.ports if not each.bind]
+    single = [*named, *own]
     found = []
     for needs, make in (
         (needs_tls_inspector, tls_inspector),

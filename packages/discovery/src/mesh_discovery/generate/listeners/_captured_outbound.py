@@ -4,6 +4,7 @@ Nothing connects to them: the one that all connections come to hands each to the
 address and port that it was going to, and keeps those for which there is none.
 """
 
+from mesh_discovery._addresses import socket_path
 from mesh_discovery.generate import _access_log as logs
 from mesh_discovery.generate._messages import (
     address,
@@ -85,10 +86,11 @@ def receiving_listener(
 
 def captured_outbound(listener: CapturedListener, model: MeshModel) -> listener_pb2.Listener:
     """Make the listener of an address and port."""
-    name = names.listener(listener.bind, listener.port) if listener.port else listener.bind
+    path = socket_path(listener.bind)
+    name = names.listener(listener.bind, listener.port) if path is None else listener.bind
     where = address(listener.bind, listener.port)
-    if not listener.port:
-        where = address_pb2.Address(pipe=address_pb2.Pipe(path=listener.bind))
+    if path is not None:
+        where = address_pb2.Address(pipe=address_pb2.Pipe(path=path))
     made = listener_pb2.Listener(
         name=name,
         address=where,

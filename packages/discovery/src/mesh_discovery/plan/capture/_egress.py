@@ -15,7 +15,7 @@ from mesh_discovery.model._scope import Scope
 from mesh_discovery.model._services import Port, Service
 from mesh_discovery.model.sidecars._egress_listener import EgressListener
 from mesh_discovery.plan import _envoy_names as names
-from mesh_discovery.plan.capture._listeners import IPV4, IpVersions
+from mesh_discovery.plan.capture._listeners import LOOPBACKS, IpVersions
 from mesh_discovery.plan.l4._chains import TcpTarget, WeightedCluster, to_cluster
 from mesh_discovery.plan.l4._routes import ConnectionRoutes
 from mesh_discovery.plan.l4._scoped import routes_in, targets_in
@@ -30,7 +30,7 @@ class Egress:
     routes: ConnectionRoutes
     targets: Targets
     bind: str = ""
-    """An address, or the path of a Unix socket; empty: the services' own, or all addresses."""
+    """An IP address or `unix:///path`; empty: the services' own, or all addresses."""
     is_bound: bool = False
     is_http_proxy: bool = False
     number: int | None = None
@@ -68,14 +68,14 @@ def egress_in(scope: Scope, model: MeshModel, ips: IpVersions) -> tuple[Egress, 
 
 def _egress(each: EgressListener, scope: Scope, targets: Targets, ips: IpVersions) -> Egress:
     routes = routes_in(scope, each)
-    path = socket_path(each.bind) if each.bind else None
-    is_bound = path is not None or each.capture_mode is CaptureMode.NONE
-    bind = path or each.bind
+    is_socket = bool(each.bind) and socket_path(each.bind) is not None
+    is_bound = is_socket or each.capture_mode is CaptureMode.NONE
+    bind = each.bind
     if not bind and is_bound:
-        bind = "127.0.0.1" if ips.versions[0] == IPV4 else "::1"
+        bind = LOOPBACKS[ips.versions[0]]
     number = protocol = None
     if each.port is not None:
-        number = 0 if path is not None else each.port.number
+        number = 0 if is_socket else each.port.number
         if each.port.protocol or each.port.name:
             protocol = each.port.known_protocol
     return Egress(

@@ -4,15 +4,25 @@ All connections come to one listener. A port that is no service's has chains by 
 whole workload, and by its own if a PeerAuthentication names it.
 """
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from mesh_discovery._addresses import UNIX
 from mesh_discovery.config.kinds._peer_authentication import MutualTlsMode
 from mesh_discovery.config.kinds._protocol import Protocol
+from mesh_discovery.config.kinds.mesh_config._spec import InboundTrafficPolicyMode
+from mesh_discovery.config.kinds.sidecar._default_endpoint import (
+    InstanceEndpoint,
+    LoopbackEndpoint,
+    SocketEndpoint,
+    parse_default_endpoint,
+)
+from mesh_discovery.config.kinds.sidecar._spec import CaptureMode, SidecarSpec
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._services import Labels
 from mesh_discovery.plan._proxy import InterceptionMode, Proxy
 from mesh_discovery.plan.capture._chain_kinds import ChainKind, Traffic, chain_kinds, traffic_of
-from mesh_discovery.plan.capture._listeners import IpVersions, ip_versions
+from mesh_discovery.plan.capture._listeners import LOOPBACKS, IpVersions, ip_versions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +35,11 @@ class CapturedPort:
     host: str
     protocol: Protocol
     mode: MutualTlsMode
+    app: tuple[str, int] | None = None
+    """Where the workload listens, by an IP address, or by `unix:///path` and 0; None: where
+    connections were going."""
+    bind: str = ""
+    """The address that the proxy binds for this port alone; empty: connections are led to it."""
 
     @property
     def is_grpc(self) -> bool:
@@ -68,10 +83,18 @@ class CapturedInbound:
     """Whether the application sees the client's address."""
 
 
-def plan_captured_inbound(proxy: Proxy, model: MeshModel) -> CapturedInbound:
-    """Return what a proxy accepts; of two services with one port, the older decides."""
+def plan_captured_inbound(
+    proxy: Proxy, model: MeshModel, sidecar: SidecarSpec | None = None
+) -> CapturedInbound:
+    """Return what a proxy accepts; of two services with one port, the older decides.
+
+    sidecar: the proxy's own. Its ingress listeners replace the ports of services.
+    """
     found: dict[int, CapturedPort] = {}
     own: Labels | None = None
+    ips = ip_versions(proxy.addresses)
+    inbound_policy = model.mesh_config.inbound_traffic_policy.mode
+    is_local = inbound_policy is InboundTrafficPolicyMode.LOCALHOST
     for address in proxy.addresses:
         for service, endpoint in model.by_address.get((proxy.namespace, address), ()):
             labels = {**dict(endpoint.labels), **dict(proxy.labels)}
@@ -86,11 +109,14 @@ def plan_captured_inbound(proxy: Proxy, model: MeshModel) -> CapturedInbound:
                     host=service.host,
                     protocol=port.protocol,
                     mode=model.policies.mode(proxy.namespace, labels, number),
+                    app=(LOOPBACKS[ips.versions[0]], number) if is_local else None,
                 )
     labels = dict(own or proxy.labels)
+    if sidecar is not None and sidecar.ingress:
+        found = {each.number: each for each in _of_ingress(sidecar, found, proxy, labels, model)}
     named = model.policies.port_modes(proxy.namespace, labels)
     return CapturedInbound(
-        ips=ip_versions(proxy.addresses),
+        ips=ips,
         ports=tuple(found[number] for number in sorted(found)),
         others=(
             OtherPort(number=None, mode=model.policies.workload_mode(proxy.namespace, labels)),
@@ -102,3 +128,43 @@ def plan_captured_inbound(proxy: Proxy, model: MeshModel) -> CapturedInbound:
         ),
         keeps_source=proxy.interception is InterceptionMode.TPROXY,
     )
+
+
+def _of_ingress(
+    sidecar: SidecarSpec,
+    of_services: Mapping[int, CapturedPort],
+    proxy: Proxy,
+    labels: dict[str, str],
+    model: MeshModel,
+) -> Iterator[CapturedPort]:
+    """Yield the ports that a Sidecar has ingress listeners for."""
+    first = next(iter(of_services.values()), None)
+    for each in sidecar.ingress:
+        if each.port is None:
+            continue
+        number = each.port.number
+        known = of_services.get(number, first)
+        bind = ""
+        if each.capture_mode is CaptureMode.NONE:
+            bind = each.bind or proxy.addresses[0]
+        yield CapturedPort(
+            number=number,
+            service_port=number,
+            host=known.host if known is not None else "",
+            protocol=each.port.known_protocol,
+            mode=model.policies.mode(proxy.namespace, labels, number),
+            app=_application(each.default_endpoint, proxy),
+            bind=bind,
+        )
+
+
+def _application(default_endpoint: str, proxy: Proxy) -> tuple[str, int] | None:
+    match parse_default_endpoint(default_endpoint):
+        case SocketEndpoint(path=path):
+            return f"{UNIX}{path}", 0
+        case LoopbackEndpoint(address=address, port=port):
+            return address, port
+        case InstanceEndpoint(port=port):
+            return proxy.addresses[0], port
+        case None:
+            return None

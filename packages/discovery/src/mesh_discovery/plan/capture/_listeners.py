@@ -8,6 +8,8 @@ from mesh_discovery.plan.l4._chains import TcpChain, TcpTarget
 IPV4, IPV6 = 4, 6
 WILDCARDS = {IPV4: "0.0.0.0", IPV6: "::"}  # noqa: S104 - what Istio names its listeners by
 
+LOOPBACKS = {IPV4: "127.0.0.1", IPV6: "::1"}
+
 
 class HttpChain(NamedTuple):
     """Requests, routed by Host in the route configuration of this name.
@@ -29,7 +31,7 @@ class CapturedListener:
     """A listener for connections that were going to this address and port."""
 
     bind: str
-    """An address, or the path of a Unix socket."""
+    """An IP address or `unix:///path`."""
     port: int
     """0: of a Unix socket."""
     chains: tuple[Chain, ...]

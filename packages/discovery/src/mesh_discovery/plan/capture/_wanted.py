@@ -14,7 +14,7 @@ from mesh_discovery.plan.capture._places import Kind
 from mesh_discovery.plan.l4._routes import connection_chains
 
 Where = tuple[str, int]
-"""An address and port, or the path of a Unix socket and 0."""
+"""An address and port, or `unix:///path` and 0."""
 
 
 class Wanted(NamedTuple):

@@ -7,7 +7,7 @@ whose workloads accept the same.
 
 from collections.abc import Iterator
 
-from mesh_discovery.generate.listeners._captured_inbound import virtual_inbound
+from mesh_discovery.generate.listeners._captured_inbound import bound_inbound, virtual_inbound
 from mesh_discovery.generate.listeners._captured_outbound import (
     captured_outbound,
     virtual_outbound,
@@ -18,7 +18,7 @@ from mesh_discovery.plan._outbound import Conflict
 from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.plan.capture._egress import egress_in, unknown_target
 from mesh_discovery.plan.capture._inbound import CapturedInbound, plan_captured_inbound
-from mesh_discovery.plan.capture._listeners import IPV4, CapturedListener
+from mesh_discovery.plan.capture._listeners import LOOPBACKS, CapturedListener
 from mesh_discovery.plan.capture._outbound import CapturedOutbound, plan_captured_outbound
 from mesh_discovery.push.context._cache import Cache
 from mesh_discovery.push.context._model_change import ModelChange
@@ -40,7 +40,7 @@ class CapturedListeners:
         self._of_plan = Cache[CapturedOutboundShape, tuple[Resource, ...]](most=MOST_SCOPES)
         self._outbound = Cache[CapturedListener, Resource]()
         self._before: Cache[CapturedListener, Resource] | None = None
-        self._inbound = Cache[CapturedInbound, Resource]()
+        self._inbound = Cache[CapturedInbound, tuple[Resource, ...]]()
 
     def of(self, proxy: Proxy) -> Generated:
         """Return all listeners of a captured sidecar."""
@@ -77,12 +77,12 @@ class CapturedListeners:
         return self._outbound_plans.get(shape, self._plan_outbound)
 
     def _plan_inbound(self, proxy: Proxy) -> CapturedInbound:
-        return plan_captured_inbound(proxy, self._model)
+        return plan_captured_inbound(proxy, self._model, self._scopes.of(proxy).sidecar)
 
     def _plan_outbound(self, shape: CapturedOutboundShape) -> CapturedOutbound:
         scope = self._scopes.get(shape.scope)
         mesh = self._model.mesh_config
-        loopback = "127.0.0.1" if shape.ips.versions[0] == IPV4 else "::1"
+        loopback = LOOPBACKS[shape.ips.versions[0]]
         http_proxy = (loopback, mesh.proxy_http_port) if mesh.proxy_http_port else None
         return plan_captured_outbound(
             egress_in(scope, self._model, shape.ips),
@@ -103,7 +103,7 @@ class CapturedListeners:
         return Generated(
             resources=(
                 named(receiving),
-                self._inbound.get(inbound, self._make_inbound),
+                *self._inbound.get(inbound, self._make_inbound),
                 *self._of_plan.get(shape.outbound, self._make_of_plan),
                 *self._make_of_endpoints(shape),
             )
@@ -127,5 +127,9 @@ class CapturedListeners:
             return known
         return named(captured_outbound(listener, self._model))
 
-    def _make_inbound(self, inbound: CapturedInbound) -> Resource:
-        return named(virtual_inbound(inbound, self._model))
+    def _make_inbound(self, inbound: CapturedInbound) -> tuple[Resource, ...]:
+        made = (
+            virtual_inbound(inbound, self._model),
+            *(bound_inbound(each, self._model) for each in inbound.ports if each.bind),
+        )
+        return tuple(map(named, made))
