@@ -233,7 +233,7 @@ def test_a_file_that_cannot_be_read_keeps_its_content(
 
 def test_what_istio_has_and_we_have_not_is_let_pass_on_request(config_dir: Path) -> None:
     (config_dir / "a.yaml").write_text(
-        "apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: v}\n"
+        "apiVersion: security.istio.io/v1\nkind: AuthorizationPolicy\nmetadata: {name: v}\n"
         "spec: {hosts: [a], http: []}\n---\n" + policy("a") + "---\n"
         "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: s}\n"
         "spec: {hosts: ['*.a.b'], resolution: DYNAMIC_DNS}\n"

@@ -12,8 +12,8 @@ from planes import Documents, Plane, run_command
 
 Start = Callable[..., Awaitable[Any]]
 
-VIRTUAL_SERVICE = (
-    "apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: v}\n"
+UNSUPPORTED = (
+    "apiVersion: security.istio.io/v1\nkind: AuthorizationPolicy\nmetadata: {name: v}\n"
     "spec: {hosts: [web]}\n"
 )
 
@@ -27,7 +27,7 @@ async def test_a_right_file_is_applied_beside_a_wrong_one(
 ) -> None:
     (config_dir / "web.yaml").write_text(yaml.service("web", "127.0.0.1", 80, 8080))
     plane = await start_plane(config_dir)
-    (config_dir / "route.yaml").write_text(VIRTUAL_SERVICE)
+    (config_dir / "rules.yaml").write_text(UNSUPPORTED)
     (config_dir / "policy.yaml").write_text(yaml.peer_authentication("STRICT"))
 
     await eventually(
@@ -109,11 +109,11 @@ async def test_the_status_tells_what_is_not_reached(
 async def test_what_only_istio_has_is_let_pass_counted_and_shown(
     by: str, config_dir: Path, tmp_path: Path, start_plane: Start
 ) -> None:
-    (config_dir / "route.yaml").write_text(VIRTUAL_SERVICE)
+    (config_dir / "rules.yaml").write_text(UNSUPPORTED)
     code, output = await run_command(tmp_path, "check", f"--config-dir={config_dir}")
     lines = output.splitlines()
     assert code == 1
-    assert "VirtualService is not supported yet" in lines[0]
+    assert "AuthorizationPolicy is not supported yet" in lines[0]
 
     flag = ["--allow-unsupported"] if by == "flag" else []
     env = {} if flag else {"MESH_DISCOVERY_ALLOW_UNSUPPORTED": "true"}
@@ -123,7 +123,7 @@ async def test_what_only_istio_has_is_let_pass_counted_and_shown(
     _, output = await run_command(tmp_path, "status", f"--monitoring-addr={plane.monitoring}")
     told = output.splitlines()
 
-    sentence = f"{config_dir}/route.yaml:2: kind: VirtualService is not supported yet"
+    sentence = f"{config_dir}/rules.yaml:2: kind: AuthorizationPolicy is not supported yet"
     assert code == 0
     assert lines[0].startswith(f"note: {sentence}")
     assert told[0].startswith(f"without effect: {sentence}")

@@ -48,8 +48,8 @@ config:
       resolution: NONE
 configDir: own
 """
-VIRTUAL_SERVICE = (
-    "apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: v}\nspec: {}\n"
+UNSUPPORTED = (
+    "apiVersion: security.istio.io/v1\nkind: AuthorizationPolicy\nmetadata: {name: v}\nspec: {}\n"
 )
 
 
@@ -103,26 +103,28 @@ async def test_check_says_that_all_is_good(file: Path) -> None:
 async def test_a_mistake_in_the_configuration_is_told_before_anything_starts(
     command: str, file: Path
 ) -> None:
-    (file.parent / "own" / "route.yaml").write_text(VIRTUAL_SERVICE)
+    (file.parent / "own" / "rules.yaml").write_text(UNSUPPORTED)
 
     code, lines = await mesh_local(file.parent, command, "mesh.yaml")
 
     assert code == 1
-    (line,) = (each for each in lines if "route.yaml" in each)
+    (line,) = (each for each in lines if "rules.yaml" in each)
     assert line == (
-        "mesh-local: own/route.yaml:2: kind: VirtualService is not supported yet; remove it, or "
-        "let it pass with --allow-unsupported"
+        "mesh-local: own/rules.yaml:2: kind: AuthorizationPolicy is not supported yet; remove it, "
+        "or let it pass with --allow-unsupported"
     )
 
 
 async def test_what_only_istio_has_is_let_pass_on_request(file: Path) -> None:
     file.write_text("workloads: [{name: one, ports: [{port: 8080}]}]\nconfigDir: own\n")
-    (file.parent / "own" / "route.yaml").write_text(VIRTUAL_SERVICE)
+    (file.parent / "own" / "rules.yaml").write_text(UNSUPPORTED)
 
     code, lines = await mesh_local(file.parent, "check", "mesh.yaml", "--allow-unsupported")
 
     assert code == 0
-    assert lines[0].startswith("note: own/route.yaml:2: kind: VirtualService is not supported yet")
+    assert lines[0].startswith(
+        "note: own/rules.yaml:2: kind: AuthorizationPolicy is not supported yet"
+    )
 
 
 def test_a_field_of_the_mesh_file_is_found_by_its_nearest_line(file: Path) -> None:
@@ -201,14 +203,14 @@ async def test_a_file_that_goes_wrong_is_told_until_it_is_right(file: Path) -> N
     file.write_text("workloads: [{name: one, ports: [{port: 8080}]}]\nconfigDir: own\n")
     async with control_plane(load_mesh_file(file), file.parent / "state") as (plan, places):
         assert not await findings(plan, places, lambda text: not text)
-        own = file.parent / "own" / "route.yaml"
-        own.write_text(VIRTUAL_SERVICE)
+        own = file.parent / "own" / "rules.yaml"
+        own.write_text(UNSUPPORTED)
 
         text = await findings(plan, places, bool)
 
         assert text.startswith("wrong since ")
-        assert ": own/route.yaml; nothing of it is served" in text
-        assert "own/route.yaml:2: kind: VirtualService is not supported yet" in text
+        assert ": own/rules.yaml; nothing of it is served" in text
+        assert "own/rules.yaml:2: kind: AuthorizationPolicy is not supported yet" in text
         own.unlink()
         assert not await findings(plan, places, lambda text: not text)
 

@@ -11,11 +11,13 @@ from mesh_discovery.config._snapshot import Snapshot
 from mesh_discovery.config.kinds._registry import AnyKind
 from mesh_discovery.config.kinds.destination_rule._kind import DESTINATION_RULE
 from mesh_discovery.config.kinds.gateway._kind import GATEWAY
+from mesh_discovery.config.kinds.sidecar._kind import SIDECAR
+from mesh_discovery.config.kinds.virtual_service._kind import VIRTUAL_SERVICE
 
 RuleKey = tuple[str, str, str]
 """Kind with its group, namespace and name."""
 
-RULE_KINDS: tuple[AnyKind, ...] = (DESTINATION_RULE, GATEWAY)
+RULE_KINDS: tuple[AnyKind, ...] = (DESTINATION_RULE, GATEWAY, SIDECAR, VIRTUAL_SERVICE)
 """The kinds of rules that have an effect: each is pushed when one of its objects changes."""
 
 

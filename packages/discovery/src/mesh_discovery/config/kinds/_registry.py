@@ -17,25 +17,29 @@ from mesh_discovery.config.kinds.kubernetes._secret import SECRET
 from mesh_discovery.config.kinds.kubernetes._service import KUBERNETES_SERVICE
 from mesh_discovery.config.kinds.mesh_config._kind import MESH_CONFIG
 from mesh_discovery.config.kinds.service_entry._kind import SERVICE_ENTRY
+from mesh_discovery.config.kinds.sidecar._kind import SIDECAR
+from mesh_discovery.config.kinds.virtual_service._kind import VIRTUAL_SERVICE
 
 AnyKind: TypeAlias = Kind[Any]
 """A kind, whatever its spec: its functions take what its own `spec` reads."""
 
 _ALL: tuple[AnyKind, ...] = (
     DESTINATION_RULE,
-    MESH_CONFIG,
-    PEER_AUTHENTICATION,
-    SERVICE_ENTRY,
-    MESH_NETWORKS,
-    WORKLOAD_ENTRY,
     ENDPOINTS,
     ENDPOINT_SLICE,
+    GATEWAY,
     KUBERNETES_SERVICE,
+    MESH_CONFIG,
+    MESH_NETWORKS,
     NAMESPACE,
     NODE,
+    PEER_AUTHENTICATION,
     POD,
     SECRET,
-    GATEWAY,
+    SERVICE_ENTRY,
+    SIDECAR,
+    VIRTUAL_SERVICE,
+    WORKLOAD_ENTRY,
 )
 KINDS: Mapping[tuple[str, str], AnyKind] = {(kind.group, kind.name): kind for kind in _ALL}
 KIND_NAMES = tuple(sorted({kind.name for kind in _ALL}))

@@ -15,8 +15,6 @@ UNSUPPORTED_KINDS = frozenset(
     {
         (_NETWORKING, "EnvoyFilter"),
         (_NETWORKING, "ProxyConfig"),
-        (_NETWORKING, "Sidecar"),
-        (_NETWORKING, "VirtualService"),
         (_NETWORKING, "WorkloadGroup"),
         (_SECURITY, "AuthorizationPolicy"),
         (_SECURITY, "RequestAuthentication"),
