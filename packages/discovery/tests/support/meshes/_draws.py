@@ -42,7 +42,7 @@ labels = st.dictionaries(_label_names, _label_values, max_size=2)
 some_labels = st.dictionaries(_label_names, _label_values, min_size=1, max_size=2)
 hosts = st.sampled_from(HOSTS)
 short_hosts = st.sampled_from((*HOSTS, "s", "t.b", "u.a.svc"))
-export_to = st.sampled_from((["*"], ["."], ["a"], ["a", "b"], [".", "istio-system"]))
+export_to = st.sampled_from((["*"], ["."], ["a"], ["a", "b"], ["~"]))
 
 
 def fields(required: Mapping[str, Draws] | None = None, **optional: Draws) -> Draws:

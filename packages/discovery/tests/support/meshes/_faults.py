@@ -11,7 +11,8 @@ from google.protobuf import any_pb2
 
 from mesh_discovery.comparison._differences import endpoints_asked_for, routes_asked_for
 from mesh_discovery.comparison._expected import expected_of
-from mesh_discovery.plan._proxy import parse_proxy
+from mesh_discovery.plan._envoy_names import parse_outbound_cluster
+from mesh_discovery.plan._proxy import Proxy, parse_proxy
 from mesh_discovery.push.context._context import PushContext
 from meshes._field_rules import broken_rules
 from meshes._refused import refused
@@ -42,23 +43,34 @@ def faults(context: PushContext, node: Node) -> Iterator[str]:
     missing = routes_asked_for(found["listener"]) - found["route"].keys()
     if missing:
         yield f"no routes {sorted(missing)}"
-    yield from unknown_clusters(found)
+    yield from _lost_clusters(context, proxy, found)
 
 
 def _broken(resource: Resource) -> Iterator[str]:
     return broken_rules(any_pb2.Any(type_url=resource.type_url, value=resource.body))
 
 
-def unknown_clusters(found: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the clusters that connections are forwarded to and that do not exist.
+def _lost_clusters(
+    context: PushContext, proxy: Proxy, found: Mapping[str, Mapping[str, Any]]
+) -> Iterator[str]:
+    """Yield the clusters of known services that connections are forwarded to and that are lost.
 
-    Routes may name unknown clusters: Envoy answers 503 then, as Istio's do.
+    Rules may name unknown hosts and subsets: the connection ends then, as at Istio's.
     """
+    services = context.scope(proxy).services
     for name, listener in found["listener"].items():
         for chain in (*listener.get("filter_chains", ()), listener.get("default_filter_chain", {})):
             for each in chain.get("filters", ()):
                 cluster = each.get("typed_config", {}).get("cluster")
-                if isinstance(cluster, str) and cluster not in found["cluster"]:
+                if not isinstance(cluster, str) or cluster in found["cluster"]:
+                    continue
+                parsed = parse_outbound_cluster(cluster)
+                service = services.get(parsed.host) if parsed is not None else None
+                if parsed is None or (
+                    service is not None
+                    and service.port(parsed.port) is not None
+                    and not parsed.subset
+                ):
                     yield f"listener {name}: no cluster {cluster}"
 
 

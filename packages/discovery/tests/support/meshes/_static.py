@@ -1,7 +1,6 @@
 """A bootstrap that holds all resources of a proxy, so that Envoy can judge them without xDS."""
 
 from collections.abc import Mapping
-from copy import deepcopy
 from typing import Any
 
 Json = dict[str, Any]
@@ -9,13 +8,12 @@ Json = dict[str, Any]
 
 def static_bootstrap(resources: Mapping[str, Mapping[str, Json]], *, node: Json) -> Json:
     """Return a bootstrap with these resources; routes and endpoints stand where they are used."""
+    routes = resources["route"]
     clusters = [
-        _with_endpoints(cluster, resources["endpoint"]) for cluster in resources["cluster"].values()
+        _in_place(_with_endpoints(cluster, resources["endpoint"]), routes)
+        for cluster in resources["cluster"].values()
     ]
-    listeners = [
-        _with_routes(deepcopy(listener), resources["route"])
-        for listener in resources["listener"].values()
-    ]
+    listeners = [_in_place(listener, routes) for listener in resources["listener"].values()]
     return {
         "node": node,
         "dynamic_resources": {
@@ -69,14 +67,28 @@ def _with_endpoints(cluster: Json, endpoints: Mapping[str, Json]) -> Json:
     return {**made, "type": "STATIC", "load_assignment": endpoints[name]}
 
 
-def _with_routes(value: Any, routes: Mapping[str, Json]) -> Any:
-    """Put the routes where a connection manager refers to them."""
+_SECRETS = {
+    "resource_api_version": "V3",
+    "api_config_source": {
+        "api_type": "GRPC",
+        "transport_api_version": "V3",
+        "grpc_services": [{"envoy_grpc": {"cluster_name": "sds-grpc"}}],
+    },
+}
+
+
+def _in_place(value: Any, routes: Mapping[str, Json]) -> Any:
+    """Put routes where a connection manager refers to them, and ask the agent for all secrets.
+
+    Envoy 1.36 and 1.40 die of secrets over ADS in `--mode validate`.
+    """
     if isinstance(value, list):
-        return [_with_routes(each, routes) for each in value]
+        return [_in_place(each, routes) for each in value]
     if not isinstance(value, dict):
         return value
-    if "rds" in value:
-        name = value["rds"]["route_config_name"]
-        rest = {key: each for key, each in value.items() if key != "rds"}
-        return {**_with_routes(rest, routes), "route_config": routes[name]}
-    return {key: _with_routes(each, routes) for key, each in value.items()}
+    made = {key: _in_place(each, routes) for key, each in value.items()}
+    if "rds" in made:
+        made["route_config"] = routes[made.pop("rds")["route_config_name"]]
+    if "ads" in made.get("sds_config", {}):
+        made["sds_config"] = _SECRETS
+    return made

@@ -195,7 +195,7 @@ def _virtual_service(draw: st.DrawFn, name: str) -> Json:
         spec["http"] = draw(st.lists(http_routes(delegates=True), min_size=1, max_size=4))
     if "tls" in kinds:
         names = [each for each in hosts if "." in each and each != "*"] or list(EXTERNAL_HOSTS[:1])
-        spec["hosts"] = hosts = list(dict.fromkeys((*hosts, *names)))
+        spec["hosts"] = hosts = list(dict.fromkeys((*hosts, *names))) if hosts != ["*"] else names
         spec["tls"] = draw(st.lists(_tls_route(names), min_size=1, max_size=2))
     if "tcp" in kinds:
         spec["tcp"] = draw(st.lists(_tcp_route(), min_size=1, max_size=2))
