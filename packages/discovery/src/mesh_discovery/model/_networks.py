@@ -39,6 +39,11 @@ class NetworkGateway(NamedTuple):
     locality: str = ""
     cluster: str = ""
 
+    @property
+    def has_ip(self) -> bool:
+        """Whether its address is one of IP."""
+        return is_ip(self.address)
+
 
 @dataclass(frozen=True)
 class Networks:

@@ -62,6 +62,8 @@ class Endpoint:
     has_named_ports_only: bool = False
     """Whether it serves no ports but those that `ports` names."""
     is_pod: bool = False
+    is_network_gateway: bool = False
+    """Whether it stands for the endpoints of a network, to which it passes on the mesh's TLS."""
     is_grpc_program: bool = False
     """Whether its pod says that it has no Envoy."""
 

@@ -53,6 +53,8 @@ def _is_sent(endpoint: Endpoint, service: Service, policy: Policy) -> bool:
 
 def _has_fitting_address(endpoint: Endpoint, found: Discovery) -> bool:
     """Tell whether Envoy takes the address: it looks up names, and sends to IPs and sockets."""
+    if not endpoint.address:
+        return bool(endpoint.network)  # reached by the gateways there
     if is_looked_up(found):
         return socket_path(endpoint.address) is None
     return is_ip(endpoint.address) or socket_path(endpoint.address) is not None
@@ -60,6 +62,8 @@ def _has_fitting_address(endpoint: Endpoint, found: Discovery) -> bool:
 
 def takes_mutual_tls(endpoint: Endpoint, port: Port, policy: Policy, model: MeshModel) -> bool:
     """Tell whether clients speak the mesh's TLS to an endpoint, by its mode or by their rule."""
+    if endpoint.is_network_gateway:
+        return True
     if policy.tls is None:
         return uses_mutual_tls(endpoint, port, model)
     return policy.tls.mode is ClientTlsMode.ISTIO_MUTUAL and endpoint.speaks_mutual_tls

@@ -7,6 +7,7 @@ from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._services import Service
 from mesh_discovery.plan._client import Client
 from mesh_discovery.plan._locality import depends_on_place, preference
+from mesh_discovery.plan._network_gateways import depends_on_network
 from mesh_discovery.plan._place import NOWHERE
 from mesh_discovery.plan._traffic_policy import effective_policy
 
@@ -21,7 +22,7 @@ class Dependence(NamedTuple):
 
 def place_dependence(service: Service, rule: Rule | None, model: MeshModel) -> Dependence:
     """Find what the endpoints of a service, with this rule, depend on."""
-    on_place = service.is_node_local
+    on_place = service.is_node_local or depends_on_network(service, model.networks)
     labels: set[str] = set()
     subsets = ("", *rule.subsets) if rule is not None else ("",)
     for port in service.ports:

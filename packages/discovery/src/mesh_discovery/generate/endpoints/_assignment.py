@@ -18,7 +18,7 @@ from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._services import Endpoint, Health, Port, Service
 from mesh_discovery.plan import _envoy_names as names
 from mesh_discovery.plan._client import Client
-from mesh_discovery.plan._discovery import discovery
+from mesh_discovery.plan._discovery import discovery, is_looked_up
 from mesh_discovery.plan._endpoint_choice import chosen_endpoints, takes_mutual_tls
 from mesh_discovery.plan._locality import (
     MOST_WEIGHT,
@@ -28,6 +28,7 @@ from mesh_discovery.plan._locality import (
     locality_parts,
     preference,
 )
+from mesh_discovery.plan._network_gateways import through_gateways
 from mesh_discovery.plan._traffic_policy import Policy, effective_policy
 
 _Health = health_check_pb2.HealthStatus
@@ -48,6 +49,7 @@ def load_assignment(
     """Make the endpoints of a service's port; rule: by which the client reaches the service."""
     client = client or Client()
     policy = effective_policy(rule, port.number, subset, model)
+    how = discovery(service, policy, client, is_http=port.protocol.is_http)
     found = chosen_endpoints(
         service,
         port,
@@ -55,11 +57,20 @@ def load_assignment(
         rule=rule,
         policy=policy,
         client=client,
-        found=discovery(service, policy, client, is_http=port.protocol.is_http),
+        found=how,
+    )
+    ways = through_gateways(
+        found,
+        service,
+        port,
+        model.networks,
+        network=client.place.network,
+        by_name=is_looked_up(how),
+        takes_mutual_tls=lambda each: takes_mutual_tls(each, port, policy, model),
     )
     return _assignment(
         names.outbound_cluster(service, port, subset),
-        arrange(found, preference(service, policy, model), client),
+        arrange(ways, preference(service, policy, model), client),
         port,
         policy,
         model,
@@ -86,7 +97,9 @@ def sni_assignment(
         client=client,
         found=discovery(service, policy, client, is_http=False),
     )
-    usable = (each for each in found if takes_mutual_tls(each, port, policy, model))
+    usable = (
+        each for each in found if each.address and takes_mutual_tls(each, port, policy, model)
+    )
     return _assignment(
         names.sni_cluster(service, port, subset),
         arrange(usable, preference(service, policy, model), client),
