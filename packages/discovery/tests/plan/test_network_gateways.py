@@ -10,7 +10,7 @@ from mesh_discovery.config.kinds._protocol import Protocol
 from mesh_discovery.config.kinds._service_entry import Resolution
 from mesh_discovery.model._networks import NetworkGateway, Networks
 from mesh_discovery.model._services import Endpoint, Health, Port, Service
-from mesh_discovery.plan._network_gateways import through_gateways
+from mesh_discovery.plan.endpoints._network_gateways import through_gateways
 
 PORT = Port(number=80, name="http", protocol=Protocol.HTTP, target=8080)
 ONE, TWO = NetworkGateway("n2", "192.0.2.1", 15443), NetworkGateway("n2", "192.0.2.2", 15443)

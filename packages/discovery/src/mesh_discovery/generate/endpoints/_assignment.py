@@ -19,7 +19,6 @@ from mesh_discovery.model._services import Endpoint, Health, Port, Service
 from mesh_discovery.plan import _envoy_names as names
 from mesh_discovery.plan._client import Client
 from mesh_discovery.plan._discovery import discovery, is_looked_up
-from mesh_discovery.plan._endpoint_choice import chosen_endpoints, takes_mutual_tls
 from mesh_discovery.plan._locality import (
     MOST_WEIGHT,
     Group,
@@ -28,8 +27,9 @@ from mesh_discovery.plan._locality import (
     locality_parts,
     preference,
 )
-from mesh_discovery.plan._network_gateways import through_gateways
 from mesh_discovery.plan._traffic_policy import Policy, effective_policy
+from mesh_discovery.plan.endpoints._endpoint_choice import chosen_endpoints, takes_mutual_tls
+from mesh_discovery.plan.endpoints._network_gateways import through_gateways
 
 _Health = health_check_pb2.HealthStatus
 _STATUS = {Health.UNHEALTHY: _Health.UNHEALTHY, Health.DRAINING: _Health.DRAINING}

@@ -9,7 +9,7 @@ from mesh_discovery.model._scope import ScopeKey
 from mesh_discovery.model._services import Service
 from mesh_discovery.plan._client import Client, ClientFiles
 from mesh_discovery.plan._place import Place
-from mesh_discovery.plan._place_dependence import Dependence, place_dependence, reduced
+from mesh_discovery.plan.endpoints._place_dependence import Dependence, place_dependence, reduced
 from mesh_discovery.push.context._cache import Cache
 from mesh_discovery.push.context._model_change import ModelChange, ServiceKey
 

@@ -7,9 +7,9 @@ from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._services import Service
 from mesh_discovery.plan._client import Client
 from mesh_discovery.plan._locality import depends_on_place, preference
-from mesh_discovery.plan._network_gateways import depends_on_network
 from mesh_discovery.plan._place import NOWHERE
 from mesh_discovery.plan._traffic_policy import effective_policy
+from mesh_discovery.plan.endpoints._network_gateways import depends_on_network
 
 
 class Dependence(NamedTuple):

@@ -1,0 +1,1 @@
+"""Which endpoints of a service a client is sent, and by which way it reaches them."""
