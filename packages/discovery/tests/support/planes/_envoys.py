@@ -93,7 +93,7 @@ class Envoy:
 
 
 class WorkloadSecrets:
-    """The SDS of a workload agent: one certificate and the roots."""
+    """The SDS of a workload agent: one certificate and the roots, and those in files by name."""
 
     def __init__(self, authority: Authority, identity: str, roots: bytes) -> None:
         key, csr = signing_request()
@@ -111,4 +111,21 @@ class WorkloadSecrets:
         watch: Watch,
         push: PushRequest | None,  # noqa: ARG002
     ) -> Generated:
-        return Generated(resources=[each for each in self._resources if watch.covers(each.name)])
+        found = [each for each in self._resources if watch.covers(each.name)]
+        found += [made for name in sorted(watch.names) if (made := _in_files(name)) is not None]
+        return Generated(resources=found)
+
+
+def _in_files(name: str) -> Resource | None:
+    """Return the secret of a name such as `file-root:PATH` or `file-cert:CHAIN~KEY`."""
+    kind, _, paths = name.partition(":")
+    secret = secret_pb2.Secret(name=name)
+    if kind == "file-root" and Path(paths).is_file():
+        secret.validation_context.trusted_ca.inline_bytes = Path(paths).read_bytes()
+    elif kind == "file-cert":
+        chain, _, key = paths.partition("~")
+        secret.tls_certificate.certificate_chain.inline_bytes = Path(chain).read_bytes()
+        secret.tls_certificate.private_key.inline_bytes = Path(key).read_bytes()
+    else:
+        return None
+    return Resource.pack(secret, name=name)

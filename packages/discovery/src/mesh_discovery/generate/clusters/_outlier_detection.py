@@ -8,6 +8,7 @@ from mesh_discovery.generate._messages import (
     outlier_detection_pb2,
     route_components_pb2,
     string_pb2,
+    wrappers_pb2,
 )
 from mesh_discovery.generate.clusters._cluster import number
 
@@ -16,7 +17,11 @@ _ALWAYS, _NEVER = 100, 0
 
 def detect_outliers(cluster: cluster_pb2.Cluster, outlier: OutlierDetection) -> None:
     """Have a cluster leave out endpoints that fail."""
-    made = outlier_detection_pb2.OutlierDetection(enforcing_success_rate=number(_NEVER))
+    made = outlier_detection_pb2.OutlierDetection(
+        enforcing_success_rate=number(_NEVER),
+        # As Envoy did it once without being told: else a share of few endpoints is none at all.
+        always_eject_one_host=wrappers_pb2.BoolValue(value=True),
+    )
     if (errors := outlier.consecutive_5xx_errors) is not None:
         made.enforcing_consecutive_5xx.CopyFrom(number(_ALWAYS if errors else _NEVER))
         if errors:
