@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from mesh_discovery._addresses import UNIX, bracketed
+from mesh_discovery._addresses import UNIX
 from mesh_discovery.config.kinds.virtual_service._destinations import Destination
 from mesh_discovery.model._services import Port, Service
 
@@ -72,18 +72,6 @@ def inbound_cluster(port: int) -> str:
 def listener(bind: str, port: int) -> str:
     """`0.0.0.0_80`; `unix:///path` for a Unix socket."""
     return bind if bind.startswith(UNIX) else f"{bind}_{port}"
-
-
-def virtual_host_domains(service: Service, port: Port, proxy_domain: str) -> tuple[str, ...]:
-    """Return every Host header that means this service to a proxy, with the port and without.
-
-    Short forms hold for hosts under the proxy's own mesh domain: with `a.svc.cluster.local`,
-    `web.a.svc.cluster.local` is also web, web.a and web.a.svc, and `web.b.svc.cluster.local` is
-    web.b and web.b.svc.
-    """
-    names = [service.host, *short_names(service.host, proxy_domain)]
-    names += [bracketed(address) for address in service.virtual_addresses]
-    return tuple(domain for name in names for domain in (name, f"{name}:{port.number}"))
 
 
 def short_names(host: str, proxy_domain: str) -> tuple[str, ...]:

@@ -14,13 +14,13 @@ from mesh_discovery.generate._messages import (
     listener_pb2,
     wrappers_pb2,
 )
-from mesh_discovery.generate._routes import inbound_routes
 from mesh_discovery.generate.listeners._connection_managers import (
     bound_outbound_manager,
     inbound_manager,
 )
 from mesh_discovery.generate.listeners._filters import tls_inspector
 from mesh_discovery.generate.listeners._tcp import cluster_proxy, tcp_chain
+from mesh_discovery.generate.routes._inbound import inbound_routes
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.plan import _envoy_names as names
 from mesh_discovery.plan._inbound import InboundPort

@@ -24,6 +24,7 @@ from mesh_discovery.generate._messages import (
 from mesh_discovery.generate.routes._filter_settings import fraction
 from mesh_discovery.generate.routes._headers import authority_of, change_headers
 from mesh_discovery.generate.routes._matches import regex
+from mesh_discovery.generate.routes._own_alpn import keep_own_alpn
 from mesh_discovery.generate.routes._retries import retry_policy
 from mesh_discovery.plan.virtual_hosts._targets import Targets
 
@@ -99,6 +100,8 @@ def set_clusters(
         action.host_rewrite_literal = authority
     if len(route.route) == 1:
         action.cluster = chosen[0].cluster
+        if chosen[0].own_alpn:
+            keep_own_alpn(made)
         change_headers(made, route.route[0].headers)
         authority = authority_of(route.route[0].headers)
         if not action.host_rewrite_literal and authority:
@@ -114,10 +117,12 @@ def _set_weighted(
     for each in route.route:
         if each.weight <= 0 or each.destination is None:
             continue
+        target = targets[each.destination]
         cluster = action.weighted_clusters.clusters.add(
-            name=targets[each.destination].cluster,
-            weight=wrappers_pb2.UInt32Value(value=each.weight),
+            name=target.cluster, weight=wrappers_pb2.UInt32Value(value=each.weight)
         )
+        if target.own_alpn:
+            keep_own_alpn(cluster)
         change_headers(cluster, each.headers)
         authority = authority_of(each.headers)
         if authority and not action.host_rewrite_literal:

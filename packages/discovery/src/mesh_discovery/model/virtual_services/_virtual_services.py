@@ -126,6 +126,11 @@ class VirtualServices:
         return self._of[key]
 
     @cached_property
+    def live(self) -> frozenset[VirtualService]:
+        """All of them, to tell which of those kept in caches are gone."""
+        return frozenset(self.all)
+
+    @cached_property
     def source_labels(self) -> frozenset[str]:
         """The keys of the labels of proxies that matches look at."""
         return frozenset(key for each in self.all for key in each.source_labels)

@@ -3,11 +3,15 @@
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from mesh_discovery.config.kinds.destination_rule._client_tls import ClientTlsMode
 from mesh_discovery.config.kinds.destination_rule._load_balancer import ConsistentHash
 from mesh_discovery.config.kinds.virtual_service._destinations import Destination
 from mesh_discovery.config.kinds.virtual_service._spec import VirtualServiceSpec
+from mesh_discovery.model._destination_rules import Rule
 from mesh_discovery.model._scope import Scope
-from mesh_discovery.plan._traffic_policy import route_hash
+from mesh_discovery.plan._envoy_names import outbound_cluster
+from mesh_discovery.plan._traffic_policy import effective_policy, route_hash
+from mesh_discovery.plan.virtual_hosts._governed_hosts import PortService
 
 
 class Target(NamedTuple):
@@ -15,6 +19,8 @@ class Target(NamedTuple):
 
     cluster: str
     hashing: ConsistentHash | None = None
+    own_alpn: bool = False
+    """Whether TLS offers the protocols that the cluster has, and not those of the mesh."""
 
 
 Targets = Mapping[Destination, Target]
@@ -42,11 +48,34 @@ def target(destination: Destination, port: int, scope: Scope) -> Target:
     if number is None:
         only = service is not None and len(service.ports) == 1
         number = service.ports[0].number if service is not None and only else port
-    hashing = None
-    if service is not None:
-        rule = scope.rule(service)
-        hashing = route_hash(rule, destination.port_number, destination.subset)
-    return Target(f"outbound|{number}|{destination.subset}|{destination.host}", hashing)
+    name = f"outbound|{number}|{destination.subset}|{destination.host}"
+    if service is None:
+        return Target(name)
+    rule = scope.rule(service)
+    return Target(
+        name,
+        route_hash(rule, destination.port_number, destination.subset),
+        own_alpn=_has_own_alpn(scope, rule, number, destination.subset),
+    )
+
+
+def service_target(found: PortService, scope: Scope) -> Target:
+    """Return the target of a service's port, where no VirtualService governs it."""
+    service, port = found
+    rule = scope.rule(service)
+    return Target(
+        outbound_cluster(service, port),
+        route_hash(rule, port.number),
+        own_alpn=_has_own_alpn(scope, rule, port.number, ""),
+    )
+
+
+def _has_own_alpn(scope: Scope, rule: Rule | None, port: int, subset: str) -> bool:
+    """Tell whether TLS to a cluster is not the mesh's, at proxies that say its protocols."""
+    if rule is None or not (scope.captured or not scope.key.is_sidecar):
+        return False
+    tls = effective_policy(rule, port, subset).tls
+    return tls is not None and tls.mode in (ClientTlsMode.SIMPLE, ClientTlsMode.MUTUAL)
 
 
 def _destinations(spec: VirtualServiceSpec) -> Iterator[Destination]:

@@ -1,17 +1,35 @@
 """The route configurations of sidecars, by name."""
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from mesh_discovery.generate._routes import http_proxy_routes, port_routes, service_routes
+from mesh_discovery._addresses import bracketed
+from mesh_discovery.generate.routes._virtual_hosts import (
+    CONFIGURATION_TYPE,
+    packed_names,
+    route_configuration,
+    unknown_hosts,
+    virtual_host,
+)
 from mesh_discovery.model._model import MeshModel
-from mesh_discovery.model._scope import ScopeKey
+from mesh_discovery.model._scope import Scope, ScopeKey
+from mesh_discovery.model.sidecars._egress_listener import EgressListener
+from mesh_discovery.model.virtual_services._virtual_services import VirtualService
 from mesh_discovery.plan import _envoy_names as names
+from mesh_discovery.plan.virtual_hosts._domains import service_domains, with_port
+from mesh_discovery.plan.virtual_hosts._governed_hosts import (
+    GovernedHost,
+    PortService,
+    governed_hosts,
+    services_on,
+)
+from mesh_discovery.plan.virtual_hosts._targets import target
 from mesh_discovery.push.context._cache import Cache
 from mesh_discovery.push.context._model_change import ModelChange
-from mesh_discovery.push.context._named import named
 from mesh_discovery.push.context._scopes import MOST_SCOPES, Scopes
 from mesh_discovery.push.context._shapes import RouteShape
-from xds_server import Generated, Resource
+from mesh_discovery.push.context._virtual_hosts import VirtualHosts
+from xds_server import Generated, Resource, content_version
 
 
 class RouteName(NamedTuple):
@@ -26,8 +44,8 @@ class Routes:
     """Makes the route configurations of one model's sidecars, and keeps them."""
 
     def __init__(self, model: MeshModel, scopes: Scopes) -> None:
-        self._model = model
         self._scopes = scopes
+        self._hosts = VirtualHosts(model)
         self._of_shape = Cache[RouteShape, Generated]()
         self._configurations = Cache[RouteName, Resource | None](most=MOST_SCOPES)
 
@@ -36,7 +54,8 @@ class Routes:
         return self._of_shape.get(shape, self._make)
 
     def adopt(self, before: "Routes", change: ModelChange) -> None:
-        """Take over the route configurations that the change leaves as they are."""
+        """Take over the route configurations that the change leaves as they are, and parts."""
+        self._hosts.adopt(before._hosts, change)
         if change.only_endpoints:
             self._configurations.adopt_but(before._configurations, ())
 
@@ -49,23 +68,137 @@ class Routes:
 
     def _make_one(self, key: RouteName) -> Resource | None:
         scope = self._scopes.get(key.scope)
-        services = scope.services.values()
         name = key.name
         if name == names.HTTP_PROXY_ROUTE:
-            return named(http_proxy_routes(services, self._model, proxy_domain=key.domain))
+            return _resource(name, self._all_ports(scope, key.domain), ignores_ports=False)
         host, colon, number = name.rpartition(":")
         if colon:
-            service = scope.services.get(host) if scope.captured else None
-            port = service.port(int(number)) if service and number.isdecimal() else None
-            return named(service_routes(service, port)) if service and port else None
+            return self._service_port(name, scope, host, number)
         if not (name.isascii() and name.isdecimal() and 1 <= int(name[:6]) <= 65535):
             return None
-        return named(
-            port_routes(
-                int(name),
-                services,
-                self._model,
-                proxy_domain=key.domain,
-                captured=scope.captured,
-            )
+        listener = scope.egress_for(int(name))
+        # A name that no listener has is answered all the same, so that no one waits for it.
+        hosts = self._one_port(int(name), scope, listener, key.domain) if listener else []
+        return _resource(name, hosts)
+
+    def _one_port(
+        self, number: int, scope: Scope, listener: EgressListener, domain: str
+    ) -> list[bytes]:
+        """Return the virtual hosts of a port, and that of unknown hosts."""
+        taken: set[str] = set()
+        found: list[tuple[str, bytes]] = []
+        for each in self._governed(number, scope, listener):
+            name = f"{each.host}:{number}"
+            routes = self._routes(each, number, scope)
+            known = self._hosts.names(each.found, domain) if each.found is not None else None
+            if (
+                known is not None
+                and taken.isdisjoint(known.domains)
+                and not _is_short_for_other(known.domains, each.host, scope)
+            ):
+                taken.update(known.domains)
+                found.append((name, virtual_host(known.packed, routes)))
+            elif free := _free(_domains(each, domain, scope), taken):
+                found.append((name, virtual_host(packed_names(name, free), routes)))
+        return [*_in_order(found), *self._unknown(number, scope, taken)]
+
+    def _all_ports(self, scope: Scope, domain: str) -> list[bytes]:
+        """Return the virtual hosts of the HTTP proxy, where each host has its port."""
+        taken: set[str] = set()
+        found: list[tuple[str, bytes]] = []
+        own = [each for each in scope.egress if each.is_http_proxy]
+        for listener in own or scope.egress:
+            ports = {
+                port.number
+                for service in listener.services
+                for port in service.ports
+                if port.protocol.is_http
+            }
+            for number in sorted(ports | {80}):
+                for each in self._governed(number, scope, listener):
+                    if free := _free(with_port(_domains(each, domain, scope), number), taken):
+                        name = f"{each.host}:{number}"
+                        routes = self._routes(each, number, scope)
+                        found.append((name, virtual_host(packed_names(name, free), routes)))
+        return [*_in_order(found), *self._unknown(80, scope, taken)]
+
+    def _service_port(self, name: str, scope: Scope, host: str, number: str) -> Resource | None:
+        """Return the routes of a port of undeclared protocol at a service's own address."""
+        service = scope.services.get(host) if scope.captured else None
+        port = service.port(int(number)) if service is not None and number.isdecimal() else None
+        if service is None or port is None:
+            return None
+        listener = scope.egress_for(port.number)
+        virtual_services = listener.virtual_services if listener is not None else ()
+        found = PortService(service, port)
+        (governed,) = (
+            each
+            for each in self._governed_by(virtual_services, [found], port.number, scope)
+            if each.found is found
         )
+        routes = self._routes(governed, port.number, scope)
+        return _resource(name, [virtual_host(packed_names(name, ["*"]), routes)])
+
+    def _governed(self, number: int, scope: Scope, listener: EgressListener) -> list[GovernedHost]:
+        services = services_on(number, listener.services, captured=scope.captured)
+        return self._governed_by(listener.virtual_services, services, number, scope)
+
+    def _governed_by(
+        self,
+        virtual_services: tuple[VirtualService, ...],
+        services: list[PortService],
+        number: int,
+        scope: Scope,
+    ) -> list[GovernedHost]:
+        return governed_hosts(
+            number,
+            services,
+            virtual_services,
+            applies=lambda each: bool(self._hosts.routes(each, number, scope)),
+        )
+
+    def _routes(self, host: GovernedHost, number: int, scope: Scope) -> bytes:
+        if host.virtual_service is not None:
+            return self._hosts.routes(host.virtual_service, number, scope)
+        return self._hosts.default(host.found, scope) if host.found is not None else b""
+
+    def _unknown(self, number: int, scope: Scope, taken: set[str]) -> Iterator[bytes]:
+        if "*" in taken:
+            return
+        policy = scope.outbound_policy
+        cluster = names.PASSTHROUGH if policy.allows_any else None
+        if policy.allows_any and policy.egress_proxy is not None:
+            cluster = target(policy.egress_proxy, number, scope).cluster
+        yield unknown_hosts(cluster, captured=scope.captured)
+
+
+def _domains(host: GovernedHost, proxy_domain: str, scope: Scope) -> tuple[str, ...]:
+    if host.found is None:
+        return (bracketed(host.host),)
+    return service_domains(host.found.service, proxy_domain, full_hosts=scope.services)
+
+
+def _is_short_for_other(domains: tuple[str, ...], host: str, scope: Scope) -> bool:
+    """Tell whether one of the domains is another service's own host."""
+    return any(each in scope.services and each != host for each in domains)
+
+
+def _free(domains: tuple[str, ...], taken: set[str]) -> list[str]:
+    """Take the domains that are free: Envoy refuses a configuration that has one twice."""
+    free = [each for each in domains if each not in taken]
+    taken.update(free)
+    return free
+
+
+def _in_order(found: list[tuple[str, bytes]]) -> list[bytes]:
+    return [body for _, body in sorted(found, key=lambda each: each[0])]
+
+
+def _resource(name: str, hosts: list[bytes], *, ignores_ports: bool = True) -> Resource:
+    body = route_configuration(name, hosts, ignores_ports=ignores_ports)
+    return Resource(
+        name=name,
+        type_url=CONFIGURATION_TYPE,
+        body=body,
+        version=content_version(body),
+    )

@@ -1,0 +1,99 @@
+"""The parts of route configurations: made once, and shared by all configurations that have them."""
+
+from typing import NamedTuple
+
+from mesh_discovery.generate.routes._default_routes import default_route
+from mesh_discovery.generate.routes._http_routes import RoutePlace, http_routes
+from mesh_discovery.generate.routes._virtual_hosts import packed_names, packed_routes
+from mesh_discovery.model._model import MeshModel
+from mesh_discovery.model._scope import Scope
+from mesh_discovery.model.virtual_services._virtual_services import VirtualService
+from mesh_discovery.plan.virtual_hosts._domains import service_domains
+from mesh_discovery.plan.virtual_hosts._governed_hosts import PortService
+from mesh_discovery.plan.virtual_hosts._targets import Target, http_targets, service_target
+from mesh_discovery.push.context._cache import Cache
+from mesh_discovery.push.context._model_change import ModelChange
+
+
+class _RoutesKey(NamedTuple):
+    virtual_service: VirtualService
+    place: RoutePlace
+    targets: tuple[Target, ...]
+
+
+class _DefaultKey(NamedTuple):
+    host: str
+    port: int
+    target: Target
+
+
+class _NamesKey(NamedTuple):
+    namespace: str
+    host: str
+    port: int
+    proxy_domain: str
+
+
+class HostNames(NamedTuple):
+    """The domains of a service, and a virtual host's name and domains serialised."""
+
+    domains: tuple[str, ...]
+    packed: bytes
+
+
+class VirtualHosts:
+    """Makes the parts of one model's route configurations, and keeps them."""
+
+    def __init__(self, model: MeshModel) -> None:
+        self._model = model
+        self._retries = model.mesh_config.default_http_retry_policy
+        self._routes = Cache[_RoutesKey, bytes]()
+        self._defaults = Cache[_DefaultKey, bytes]()
+        self._names = Cache[_NamesKey, HostNames]()
+
+    def adopt(self, before: "VirtualHosts", change: ModelChange) -> None:
+        """Take over the parts that the change leaves as they are."""
+        if self._retries == before._retries:
+            live = change.new.virtual_services.live
+            if live is before._model.virtual_services.live:
+                self._routes.adopt_but(before._routes, ())
+            else:
+                self._routes.adopt(before._routes, where=lambda key: key.virtual_service in live)
+            self._defaults.adopt_but(before._defaults, ())
+        changed = change.services.pairs.keys() - change.endpoints_only
+        if changed:
+            self._names.adopt(
+                before._names, where=lambda key: (key.namespace, key.host) not in changed
+            )
+        else:
+            self._names.adopt_but(before._names, ())
+
+    def routes(self, virtual_service: VirtualService, port: int, scope: Scope) -> bytes:
+        """Return the routes of a VirtualService for a scope's sidecars; none: it has no effect."""
+        place = RoutePlace(port)
+        if virtual_service.looks_at_source:
+            place = RoutePlace(port, namespace=scope.key.namespace, labels=scope.key.labels)
+        targets = http_targets(virtual_service.spec, port, scope)
+        key = _RoutesKey(virtual_service, place, tuple(targets.values()))
+        if (found := self._routes.peek(key)) is None:
+            made = http_routes(virtual_service, place, targets, default_retries=self._retries)
+            self._routes.put(key, found := packed_routes(made))
+        return found
+
+    def default(self, found: PortService, scope: Scope) -> bytes:
+        """Return the route of a service that no VirtualService governs."""
+        key = _DefaultKey(found.service.host, found.port.number, service_target(found, scope))
+        return self._defaults.get(key, self._make_default)
+
+    def names(self, found: PortService, proxy_domain: str) -> HostNames:
+        """Return the domains of a service for proxies of a domain, whatever else they know."""
+        service, number = found.service, found.port.number
+        key = _NamesKey(service.namespace, service.host, number, proxy_domain)
+        if (known := self._names.peek(key)) is None:
+            domains = service_domains(service, proxy_domain)
+            packed = packed_names(f"{service.host}:{number}", domains)
+            self._names.put(key, known := HostNames(domains, packed))
+        return known
+
+    def _make_default(self, key: _DefaultKey) -> bytes:
+        return packed_routes([default_route(key.host, key.port, key.target, retries=self._retries)])
