@@ -23,7 +23,6 @@ from mesh_discovery.push.context._model_change import ModelChange
 from mesh_discovery.push.context._name_tables import NameTables
 from mesh_discovery.push.context._proxyless import ProxylessContext
 from mesh_discovery.push.context._routers import Routers
-from mesh_discovery.push.context._routes import Routes
 from mesh_discovery.push.context._scopes import Scopes
 from mesh_discovery.push.context._secrets import GatewaySecrets
 from mesh_discovery.push.context._shapes import (
@@ -32,6 +31,7 @@ from mesh_discovery.push.context._shapes import (
     NameTableShape,
     RouteShape,
 )
+from mesh_discovery.push.context.routes._configurations import Routes
 from xds_server import Generated
 
 NOTHING = Generated(resources=())

@@ -23,12 +23,11 @@ from mesh_discovery.plan.virtual_hosts._governed_hosts import (
     governed_hosts,
     services_on,
 )
-from mesh_discovery.plan.virtual_hosts._targets import target
 from mesh_discovery.push.context._cache import Cache
 from mesh_discovery.push.context._model_change import ModelChange
 from mesh_discovery.push.context._scopes import MOST_SCOPES, Scopes
 from mesh_discovery.push.context._shapes import RouteShape
-from mesh_discovery.push.context._virtual_hosts import VirtualHosts
+from mesh_discovery.push.context.routes._virtual_hosts import VirtualHosts
 from xds_server import Generated, Resource, content_version
 
 
@@ -100,7 +99,7 @@ class Routes:
                 found.append((name, virtual_host(known.packed, routes)))
             elif free := _free(_domains(each, domain, scope), taken):
                 found.append((name, virtual_host(packed_names(name, free), routes)))
-        return [*_in_order(found), *self._unknown(number, scope, taken)]
+        return [*_in_order(found), *self._unknown(scope, taken)]
 
     def _all_ports(self, scope: Scope, domain: str) -> list[bytes]:
         """Return the virtual hosts of the HTTP proxy, where each host has its port."""
@@ -120,7 +119,7 @@ class Routes:
                         name = f"{each.host}:{number}"
                         routes = self._routes(each, number, scope)
                         found.append((name, virtual_host(packed_names(name, free), routes)))
-        return [*_in_order(found), *self._unknown(80, scope, taken)]
+        return [*_in_order(found), *self._unknown(scope, taken)]
 
     def _service_port(self, name: str, scope: Scope, host: str, number: str) -> Resource | None:
         """Return the routes of a port of undeclared protocol at a service's own address."""
@@ -162,14 +161,12 @@ class Routes:
             return self._hosts.routes(host.virtual_service, number, scope)
         return self._hosts.default(host.found, scope) if host.found is not None else b""
 
-    def _unknown(self, number: int, scope: Scope, taken: set[str]) -> Iterator[bytes]:
+    def _unknown(self, scope: Scope, taken: set[str]) -> Iterator[bytes]:
         if "*" in taken:
             return
         policy = scope.outbound_policy
-        cluster = names.PASSTHROUGH if policy.allows_any else None
-        if policy.allows_any and policy.egress_proxy is not None:
-            cluster = target(policy.egress_proxy, number, scope).cluster
-        yield unknown_hosts(cluster, captured=scope.captured)
+        cluster = names.egress_proxy_cluster(policy.egress_proxy) or names.PASSTHROUGH
+        yield unknown_hosts(cluster if policy.allows_any else None, captured=scope.captured)
 
 
 def _domains(host: GovernedHost, proxy_domain: str, scope: Scope) -> tuple[str, ...]:

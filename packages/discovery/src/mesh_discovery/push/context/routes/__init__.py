@@ -1,0 +1,1 @@
+"""The route configurations of sidecars, and the parts that they share."""
