@@ -6,6 +6,7 @@ import ssl
 from pathlib import Path
 from typing import Any
 
+from mesh_ca.testing import signing_request
 from mesh_testkit.certificates import Authority, Issued
 from scenarios import Echo, Scene
 
@@ -100,6 +101,21 @@ def client_context(
         file = tmp_path / f"client-{id(certificate)}.pem"
         file.write_bytes(certificate.key_pem + certificate.chain_pem)
         context.load_cert_chain(file)
+    return context
+
+
+def mesh_context(scene: Scene, namespace: str, service_account: str) -> ssl.SSLContext:
+    """Return the context of a client with a certificate of the mesh, as proxies have."""
+    key, csr = signing_request()
+    authority = scene.plane.authority
+    trust_domain = scene.plane.context.model.trust_domain
+    identity = f"spiffe://{trust_domain}/ns/{namespace}/sa/{service_account}"
+    chain = b"".join(authority.sign(csr, identities=[identity]).chain_pem)
+    file = scene.tmp_path / f"{namespace}-{service_account}.pem"
+    file.write_bytes(key + chain)
+    context = ssl.create_default_context(cadata=authority.root_pem.decode())
+    context.check_hostname = False  # its name is a SPIFFE id
+    context.load_cert_chain(file)
     return context
 
 

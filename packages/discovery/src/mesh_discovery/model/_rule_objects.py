@@ -39,6 +39,10 @@ class RuleObjects:
             found[name] = (*found.get(name, ()), *own)
         return cls(found)
 
+    def of_kind(self, kind: AnyKind) -> Sequence[ConfigObject]:
+        """Return the objects of one of the kinds, oldest first."""
+        return self._by_kind.get(f"{kind.name}.{kind.group}", ())
+
     def differing(self, other: "RuleObjects") -> frozenset[RuleKey]:
         """Return the keys of the objects that two sets do not have alike, or in another order."""
         found: set[RuleKey] = set()

@@ -8,6 +8,7 @@ Gateways name Secrets of namespaces that allow it.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config.kinds.kubernetes._key_material import wrong_pair, wrong_roots
@@ -109,6 +110,11 @@ class Secrets:
                 reason=f"the {what} in the Secret {name.namespace}/{name.name} {wrong[1]}"
             )
         return KeyPair(chain_pem=chain, key_pem=key, staple_der=secret.staple)
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The names of all Secrets, in whatever namespaces."""
+        return frozenset(name for _, name in self._by_key)
 
     def differing(self, other: "Secrets") -> frozenset[tuple[str, str]]:
         """Return namespace and name of the Secrets that two meshes do not have alike."""

@@ -18,6 +18,7 @@ from mesh_discovery.config.kinds.kubernetes._service import KubernetesServiceSpe
 from mesh_discovery.model._model import MeshModel, changed_services
 from mesh_discovery.model._services import Registry, Service
 from mesh_discovery.plan._outbound import Conflict, Outbound, wanted_listeners
+from mesh_discovery.plan.gateway._unused import same_use, unused_parts
 
 _ANY = ""
 """Stands for the outbound address of a proxy, whichever it is."""
@@ -39,6 +40,7 @@ def unreachable(model: MeshModel) -> tuple[Problem, ...]:
     ]
     for each in sources:
         found += _without_interception(each)
+    found += unused_parts(model)
     return tuple(sorted(set(found)))
 
 
@@ -57,6 +59,7 @@ def same_reach(old: MeshModel, new: MeshModel) -> bool:
         and old.mesh_config.proxy_http_port == new.mesh_config.proxy_http_port
         and old.mesh_config.default_service_export_to == new.mesh_config.default_service_export_to
         and _same_loopback_workloads(old, new)
+        and same_use(old, new)
     )
 
 

@@ -15,6 +15,7 @@ from mesh_discovery.config.kinds.kubernetes._secret import SecretFields
 from mesh_discovery.model.gateway_api._conditions import ObjectStatus
 from mesh_discovery.plan._proxy import NodeError, Proxy, parse_proxy
 from mesh_discovery.plan._reachability import places_taken
+from mesh_discovery.plan.gateway._unused import left_out_problems
 from mesh_discovery.push._config_store import ConfigStore
 from mesh_discovery.push._secrets import SecretsGenerator
 from mesh_discovery.push._served_context import ServedContext
@@ -130,7 +131,9 @@ class DebugPages:
     def _taken(self) -> list[Problem]:
         """Return the places taken at some proxy, without those that are listed as unreachable."""
         told = {(each.file, each.line, each.field) for each in self._store.unreachable}
-        found = set(places_taken(self._served.current.conflicts, self._served.current.model))
+        context = self._served.current
+        found = set(places_taken(context.conflicts, context.model))
+        found.update(left_out_problems(context.left_out, context.model.gateways))
         return sorted(each for each in found if (each.file, each.line, each.field) not in told)
 
     def _not_served(self, client: ClientStatus) -> list[NotServedStatus]:

@@ -110,6 +110,11 @@ MISTAKES: list[tuple[dict[str, Any], str, str]] = [
     (server({**HTTP, "protocol": "TCP"}, SECRET), "servers[0].tls", "HTTPS and TLS"),
     (server({**HTTP, "protocol": "TCP"}, {"httpsRedirect": True}), "servers[0].tls", "HTTPS"),
     (server(HTTPS, {"mode": "SIMPLE"}), "servers[0].tls.mode", "needs a certificate"),
+    (
+        server(HTTPS, {**SECRET, "credentialName": "kubernetes-gateway://other/a"}),
+        "servers[0].tls.credentialName",
+        "not the name of a Secret",
+    ),
     (server(HTTPS, {**SECRET, **FILES}), "servers[0].tls.serverCertificate", "beside"),
     (server(HTTPS, {**SECRET, "credentialNames": ["a"]}), "servers[0].tls.credentialNames", "one"),
     (

@@ -14,6 +14,7 @@ from mesh_discovery.plan._inbound import InboundPlan
 from mesh_discovery.plan._outbound import Conflict, OutboundPlan
 from mesh_discovery.plan._place import NOWHERE, Place
 from mesh_discovery.plan._proxy import Proxy
+from mesh_discovery.plan.gateway._servers import LeftOut
 from mesh_discovery.push.clients._clients import Clients
 from mesh_discovery.push.context._captured_listeners import CapturedListeners
 from mesh_discovery.push.context._clusters import Clusters
@@ -145,6 +146,11 @@ class PushContext:
     def conflicts(self) -> frozenset[Conflict]:
         """The services that found no place to listen, for the proxies served so far."""
         return self._listeners.conflicts | self._captured_listeners.conflicts
+
+    @property
+    def left_out(self) -> frozenset[LeftOut]:
+        """The servers of Gateways that found no place, for the routers served so far."""
+        return self._routers.left_out
 
     def _place(self, proxy: Proxy) -> Place:
         if not self.model.uses_places:

@@ -86,6 +86,13 @@ def _sources(tls: ServerTlsSettings) -> Iterator[Finding]:
         )
         if given
     ]
+    for field, name in (
+        *((("credentialName",), each) for each in (tls.credential_name,)),
+        *((("credentialNames", at), each) for at, each in enumerate(tls.credential_names)),
+        (("caCertCredentialName",), tls.ca_cert_credential_name),
+    ):
+        if "/" in name:
+            yield field, f'"{name}" is not the name of a Secret; write that alone'
     if not sources:
         yield (
             ("mode",),

@@ -1,0 +1,131 @@
+"""Finds what is configured of gateways and comes to nothing, with the place in the files.
+
+Each object is valid by itself. A server may be left out where several Gateways want one port, a
+VirtualService may be bound to a Gateway that has no place for it, and a certificate may be missing.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from mesh_configfile import Problem
+from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.config.kinds.gateway._hosts import parse_server_host
+from mesh_discovery.config.kinds.gateway._spec import Server, ServerTlsSettings
+from mesh_discovery.config.kinds.virtual_service._kind import VIRTUAL_SERVICE
+from mesh_discovery.config.kinds.virtual_service._spec import VirtualServiceSpec
+from mesh_discovery.model._gateways import Gateway, Gateways
+from mesh_discovery.model._model import MeshModel
+from mesh_discovery.model._secrets import ROOTS_SUFFIX, Secrets
+from mesh_discovery.model._short_names import full_host
+from mesh_discovery.model.virtual_services._resolved_names import MESH, resolved_gateway
+from mesh_discovery.plan.gateway._bindings import bound_hosts
+from mesh_discovery.plan.gateway._servers import LeftOut, plan_router
+
+_TRANSLATED = "internal.istio.io/"
+"""The beginning of annotations of objects that no one wrote as they are."""
+
+
+def unused_parts(model: MeshModel) -> Iterator[Problem]:
+    """Yield a problem for each part of gateways that comes to nothing at any router."""
+    yield from left_out_problems(_left_out(model.gateways), model.gateways)
+    for gateway in model.gateways.gateways:
+        item = model.gateways.object_of(gateway)
+        if not _is_translated(item):
+            yield from _missing_secrets(gateway, item, model.secrets)
+    for item in model.rules.of_kind(VIRTUAL_SERVICE):
+        if not _is_translated(item):
+            yield from _bindings(item, model.gateways)
+
+
+def same_use(old: MeshModel, new: MeshModel) -> bool:
+    """Tell whether `unused_parts` finds the same in both, as far as can be told cheaply."""
+    return (
+        old.gateways is new.gateways
+        and old.secrets is new.secrets
+        and old.virtual_services is new.virtual_services
+    )
+
+
+def left_out_problems(left_out: Iterable[LeftOut], gateways: Gateways) -> Iterator[Problem]:
+    """Yield the problems of servers that routers do not open."""
+    for each in left_out:
+        gateway = gateways.by_key.get(f"{each.namespace}/{each.gateway}")
+        if gateway is not None:
+            yield gateways.object_of(gateway).problem(
+                ("spec", "servers", each.server_index),
+                f"is left out: {each.reason}",
+            )
+
+
+def _left_out(gateways: Gateways) -> frozenset[LeftOut]:
+    """Return what a router leaves out that has the labels of a selector and no others."""
+    found: set[LeftOut] = set()
+    seen: set[tuple[object, ...]] = set()
+    for gateway in gateways.gateways:
+        labels = tuple(sorted(gateway.spec.selector.items()))
+        router = labels, gateway.services, gateway.own_namespace_only and gateway.namespace
+        if router not in seen:
+            seen.add(router)
+            own = gateways.of_router(gateway.namespace, labels, gateway.services)
+            found.update(plan_router(own, target_ports={}).left_out)
+    return frozenset(found)
+
+
+def _is_translated(item: ConfigObject) -> bool:
+    return any(key.startswith(_TRANSLATED) for key, _ in item.annotations)
+
+
+def _missing_secrets(gateway: Gateway, item: ConfigObject, secrets: Secrets) -> Iterator[Problem]:
+    for index, server in enumerate(gateway.spec.servers):
+        for field, name in _credentials(server):
+            if name not in secrets.names:
+                yield item.problem(
+                    ("spec", "servers", index, "tls", field),
+                    f'there is no Secret "{name}" in any namespace: connections fail until one is '
+                    "in the namespace of the router",
+                )
+
+
+def _credentials(server: Server) -> Iterator[tuple[str, str]]:
+    tls = server.tls
+    if tls is None or not tls.mode.terminates:
+        return
+    field = "credentialNames" if tls.credential_names else "credentialName"
+    for name in tls.credentials:
+        yield field, name
+    if tls.ca_cert_credential_name:
+        yield "caCertCredentialName", _roots_of(tls)
+
+
+def _roots_of(tls: ServerTlsSettings) -> str:
+    return tls.ca_cert_credential_name.removesuffix(ROOTS_SUFFIX)
+
+
+def _bindings(item: ConfigObject, gateways: Gateways) -> Iterator[Problem]:
+    spec = item.spec
+    if not isinstance(spec, VirtualServiceSpec):
+        return
+    hosts = tuple(full_host(each, item.namespace) for each in spec.hosts)
+    for index, given in enumerate(spec.gateways):
+        name = resolved_gateway(given, item.namespace)
+        if name == MESH:
+            continue
+        gateway = gateways.by_key.get(name)
+        if gateway is None:
+            yield item.problem(
+                ("spec", "gateways", index), f"there is no Gateway {name}: nothing comes by it"
+            )
+        elif hosts and not _is_served(item, hosts, gateway):
+            yield item.problem(
+                ("spec", "gateways", index),
+                f"no server of Gateway {name} has a host of this VirtualService, or is for its "
+                "namespace: nothing comes by it",
+            )
+
+
+def _is_served(item: ConfigObject, hosts: tuple[str, ...], gateway: Gateway) -> bool:
+    own = (
+        parse_server_host(each, gateway.namespace)
+        for server in gateway.spec.servers
+        for each in server.hosts
+    )
+    return bool(bound_hosts(own, namespace=item.namespace, hosts=hosts))
