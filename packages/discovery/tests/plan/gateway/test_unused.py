@@ -3,6 +3,7 @@
 from mesh_discovery.config._file_content import FileContent
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config._snapshot import snapshot_of
+from mesh_discovery.config.kinds._registry import AnyKind
 from mesh_discovery.config.kinds.gateway._kind import GATEWAY
 from mesh_discovery.config.kinds.gateway._spec import (
     GatewaySpec,
@@ -17,7 +18,11 @@ from mesh_discovery.config.kinds.virtual_service._spec import VirtualServiceSpec
 from mesh_discovery.model._model import build_model
 from mesh_discovery.plan._reachability import unreachable
 
-_KINDS = {GatewaySpec: GATEWAY, VirtualServiceSpec: VIRTUAL_SERVICE, SecretFields: SECRET}
+_KINDS: dict[type, AnyKind] = {
+    GatewaySpec: GATEWAY,
+    VirtualServiceSpec: VIRTUAL_SERVICE,
+    SecretFields: SECRET,
+}
 
 
 def item(

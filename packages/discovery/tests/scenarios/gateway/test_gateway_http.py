@@ -20,12 +20,10 @@ from scenarios import MeshEnvoy, Scene
 SIMPLE = {"mode": "SIMPLE", "credentialName": "shop"}
 
 
-async def fails_to_shake_hands(
-    router: MeshEnvoy, url: str, context: ssl.SSLContext, **options: str
-) -> bool:
+async def fails_to_shake_hands(router: MeshEnvoy, url: str, context: ssl.SSLContext) -> bool:
     """Tell whether a connection comes to no TLS session, or is closed before any answer."""
     try:
-        await router.get(url, ssl=context, **options)
+        await router.get(url, ssl=context)
     except (aiohttp.ClientError, ConnectionError):
         return True
     return False
