@@ -360,3 +360,42 @@ async def test_envoy_carries_what_connects_to_allocated_addresses(
         answered, wanted={each: each for each in ("web", "one", "two")}, what="an answer of each"
     )
     assert await envoy.stat("listener_manager.lds.update_rejected") == 0
+
+
+DUMP = (Path(__file__).parents[1] / "support" / "cluster.yaml").read_text()
+
+
+def test_kubernetes_services_their_aliases_and_pods_have_names(model_of: Build) -> None:
+    of = parse_proxy(
+        Node(
+            id="sidecar~10.1.1.10~web.shop~shop.svc.cluster.local",
+            metadata={"DNS_CAPTURE": "true"},
+        )
+    )
+    found = message(PushContext(model_of(DUMP)), of).table
+    web, alias = found["web.shop.svc.cluster.local"], found["shopfront.shop.svc.cluster.local"]
+
+    assert list(web.ips) == list(alias.ips) == ["10.96.7.1", "fd00:10:96::7"]
+    assert (alias.registry, alias.shortname, alias.namespace) == ("Kubernetes", "shopfront", "shop")
+    assert list(found["db.shop.svc.cluster.local"].ips) == ["10.1.1.20", "10.1.2.20"]
+    pod = found["db-0.db.shop.svc.cluster.local"]
+    assert list(pod.ips) == ["10.1.1.20"]
+    assert (pod.registry, pod.shortname, pod.namespace) == ("Kubernetes", "db-0.db", "shop")
+    assert list(found["db-1.db.shop.svc.cluster.local"].ips) == ["10.1.2.20"]
+
+
+def test_a_pod_that_is_not_ready_has_no_name(model_of: Build) -> None:
+    unready = DUMP.replace(
+        "  - addresses: [10.1.1.20]\n    conditions: {ready: true}",
+        "  - addresses: [10.1.1.20]\n    conditions: {ready: false}",
+    ).replace("    publishNotReadyAddresses: true\n", "")
+    of = parse_proxy(
+        Node(
+            id="sidecar~10.1.1.10~web.shop~shop.svc.cluster.local",
+            metadata={"DNS_CAPTURE": "true"},
+        )
+    )
+    found = table(PushContext(model_of(unready)), of)
+
+    assert found["db.shop.svc.cluster.local"] == ("10.1.2.20",)
+    assert "db-0.db.shop.svc.cluster.local" not in found

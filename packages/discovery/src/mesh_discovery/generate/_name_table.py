@@ -2,7 +2,7 @@
 
 For a proxy that says where it listens for its workload (OUTBOUND_BIND_ADDRESS), each name leads to
 its own listeners. For any other the table is as Istio's: a service's addresses, or those allocated
-for it, or else those of its endpoints.
+for it, or else those of its endpoints, each of which may have a name of its own, too.
 
 Source: Istio's pkg/dns/server (BuildNameTable) and istio.networking.nds.v1.NameTable.
 """
@@ -10,7 +10,7 @@ Source: Istio's pkg/dns/server (BuildNameTable) and istio.networking.nds.v1.Name
 from collections.abc import Collection, Iterable
 
 from mesh_discovery.config.kinds._service_entry import Resolution
-from mesh_discovery.model._services import Service
+from mesh_discovery.model._services import Registry, Service
 from mesh_discovery.plan import _envoy_names as names
 from mesh_discovery.plan._outbound import Outbound, named_addresses, wanted_listeners
 from mesh_discovery.plan._proxy import Naming
@@ -42,13 +42,31 @@ def name_table(
             addresses = _listened_on(service, naming, address, listeners)
         if not addresses:
             continue
-        info = table.table[service.host]
-        info.ips.extend(addresses)
-        info.registry = EXTERNAL
-        if (short := names.name_and_namespace(service.host, domain)) is not None:
-            info.registry = KUBERNETES
-            info.shortname, info.namespace = short
+        _add(table, service.host, addresses, _short_name(service, domain))
+        for namespace, alias in service.aliases:
+            _add(table, alias, addresses, (alias.partition(".")[0], namespace))
+        for hostname, own in service.endpoint_names() if listeners is None else ():
+            short = f"{hostname}.{service.name}", service.namespace
+            _add(table, f"{hostname}.{service.host}", (own,), short)
     return table
+
+
+def _add(
+    table: NameTable, host: str, addresses: Iterable[str], short: tuple[str, str] | None
+) -> None:
+    info = table.table[host]
+    info.ips.extend(each for each in addresses if each not in info.ips)
+    info.registry = EXTERNAL
+    if short is not None:
+        info.registry = KUBERNETES
+        info.shortname, info.namespace = short
+
+
+def _short_name(service: Service, domain: str) -> tuple[str, str] | None:
+    """Return the name and namespace by which workloads of the mesh may call a service."""
+    if service.registry is Registry.KUBERNETES:
+        return service.name, service.namespace
+    return names.name_and_namespace(service.host, domain)
 
 
 def _as_in_istio(service: Service, domain: str, naming: Naming) -> tuple[str, ...]:
@@ -56,7 +74,7 @@ def _as_in_istio(service: Service, domain: str, naming: Naming) -> tuple[str, ..
         return service.virtual_addresses
     if named := named_addresses(service, naming):
         return named
-    if names.name_and_namespace(service.host, domain) is None:
+    if _short_name(service, domain) is None:
         return ()
     return service.named_by_endpoints()
 
@@ -64,7 +82,7 @@ def _as_in_istio(service: Service, domain: str, naming: Naming) -> tuple[str, ..
 def _listened_on(
     service: Service, naming: Naming, address: str, listeners: Collection[Outbound]
 ) -> tuple[str, ...]:
-    if service.resolution is Resolution.NONE:
+    if service.resolution is Resolution.NONE and not service.is_headless:
         return ()  # it leads to where a connection was going, which would be ourselves
     found = dict.fromkeys(
         wanted.bind

@@ -1,5 +1,6 @@
 """Services, their ports and endpoints, whatever kind of configuration they came from."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -189,19 +190,33 @@ class Service:
         return (
             self.host,
             self.namespace,
+            self.name,
+            self.registry,
             self.addresses,
             self.auto_addresses,
+            self.aliases,
             self.ports,
             self.resolution,
             self.export_to,
             () if self.auto_addresses else self.named_by_endpoints(),
+            self.endpoint_names(),
         )
 
     def named_by_endpoints(self) -> tuple[str, ...]:
         """Return the addresses that its name leads to if the service has none of its own."""
-        if self.addresses or not self.uses_eds:
+        if self.addresses or not (self.uses_eds or self.is_headless):
             return ()
-        return tuple(dict.fromkeys(e.address for e in self.endpoints if is_ip(e.address)))
+        return tuple(dict.fromkeys(each.address for each in self._answering()))
+
+    def endpoint_names(self) -> tuple[tuple[str, str], ...]:
+        """Return names and addresses of the endpoints of a headless service that have a name."""
+        if not self.is_headless:
+            return ()
+        found = ((each.hostname, each.address) for each in self._answering() if each.hostname)
+        return tuple(dict.fromkeys(found))
+
+    def _answering(self) -> Iterator[Endpoint]:
+        return (e for e in self.endpoints if e.health is Health.HEALTHY and is_ip(e.address))
 
     def without_endpoints(self) -> tuple[object, ...]:
         """Return everything that clusters, listeners and routes depend on."""
