@@ -41,8 +41,13 @@ _CIPHERS = (
 )
 
 
-def server_socket(*, trust_domains: Sequence[str], http: bool) -> base_pb2.TransportSocket:
-    """Make an inbound socket: a certificate of our trust domain is required of the client."""
+def server_socket(
+    *, trust_domains: Sequence[str], http: bool, settings: MeshTls | None = None
+) -> base_pb2.TransportSocket:
+    """Make an inbound socket: a certificate of our trust domain is required of the client.
+
+    settings: mesh config's, of the mesh's own TLS.
+    """
     context = tls_pb2.DownstreamTlsContext(
         common_tls_context=_common(
             matchers=[
@@ -50,6 +55,7 @@ def server_socket(*, trust_domains: Sequence[str], http: bool) -> base_pb2.Trans
                 for domain in trust_domains
             ],
             alpn=("h2", "http/1.1") if http else (),
+            settings=settings,
             cipher_suites=_CIPHERS,
         ),
         require_client_certificate=wrappers_pb2.BoolValue(value=True),
@@ -84,7 +90,7 @@ class Origination(NamedTuple):
     crl: str = ""
     """The path of a revocation list at the proxy."""
     http2: bool = False
-    settings: MeshTls = MeshTls()
+    settings: MeshTls | None = None
 
 
 def origination_socket(tls: Origination) -> base_pb2.TransportSocket:
@@ -138,10 +144,11 @@ def _common(
     *,
     matchers: Sequence[common_pb2.SubjectAltNameMatcher],
     alpn: Sequence[str],
+    settings: MeshTls | None = None,
     cipher_suites: Sequence[str] = (),
 ) -> tls_pb2.CommonTlsContext:
     return tls_pb2.CommonTlsContext(
-        tls_params=_parameters(cipher_suites=cipher_suites),
+        tls_params=_parameters(settings, cipher_suites=cipher_suites),
         alpn_protocols=alpn,
         tls_certificate_sds_secret_configs=[agent_secret(WORKLOAD_CERTIFICATE)],
         combined_validation_context=tls_pb2.CommonTlsContext.CombinedCertificateValidationContext(
@@ -163,7 +170,7 @@ def _parameters(
             versions.TLSv1_3 if least is LeastTlsVersion.TLSV1_3 else versions.TLSv1_2
         ),
         tls_maximum_protocol_version=versions.TLSv1_3,
-        cipher_suites=settings.cipher_suites if settings is not None else cipher_suites,
+        cipher_suites=(settings.cipher_suites if settings is not None else ()) or cipher_suites,
         ecdh_curves=settings.ecdh_curves if settings is not None else (),
     )
 

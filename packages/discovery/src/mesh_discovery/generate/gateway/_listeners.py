@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from mesh_discovery._addresses import socket_path
 from mesh_discovery.config.kinds._protocol import Protocol
-from mesh_discovery.config.kinds.mesh_config._proxy_config import GatewayTopology
+from mesh_discovery.config.kinds.mesh_config._proxy_config import GatewayTopology, ProxyConfig
 from mesh_discovery.generate._messages import (
     address,
     address_pb2,
@@ -19,9 +19,11 @@ from mesh_discovery.generate._tls import MESH_ALPN
 from mesh_discovery.generate.gateway._tls import server_socket
 from mesh_discovery.generate.listeners._connection_managers import gateway_manager
 from mesh_discovery.generate.listeners._filters import proxy_protocol, tls_inspector
+from mesh_discovery.generate.listeners._manager_settings import ManagerSettings, Side
 from mesh_discovery.generate.listeners._tcp import tcp_chain
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.plan import _envoy_names as names
+from mesh_discovery.plan._proxy_settings import NO_SETTINGS
 from mesh_discovery.plan.gateway._chains import GatewayChain
 from mesh_discovery.plan.gateway._servers import Place, PlannedListener
 from mesh_discovery.plan.l4._chains import TcpChain
@@ -33,11 +35,12 @@ class RouterSettings(NamedTuple):
     """The part of a router that its listeners depend on, besides its Gateways.
 
     addresses: where listeners without an address of their own are bound, the first above all.
-    topology: the proxies between clients and the router.
+    topology: the proxies between clients and the router. proxy: its further settings.
     """
 
     addresses: tuple[str, ...]
     topology: GatewayTopology
+    proxy: ProxyConfig = NO_SETTINGS
 
 
 def gateway_listener(
@@ -64,6 +67,10 @@ def gateway_listener(
         # without it no address can be bound beside all addresses.
         enable_reuse_port=wrappers_pb2.BoolValue(value=shares_port),
     )
+    settings = ManagerSettings(mesh=model.mesh_config, proxy=router.proxy)
+    limit = settings.connections(Side.GATEWAY).listener_per_connection_buffer_limit_bytes
+    if limit is not None:
+        made.per_connection_buffer_limit_bytes.CopyFrom(wrappers_pb2.UInt32Value(value=limit))
     is_grpc_web = any(each.protocol is Protocol.GRPC_WEB for each in listener.servers)
     by_tls = any(each.server.is_tls for each in chains)
     for each in chains:
@@ -99,7 +106,7 @@ def _chain(
         manager = gateway_manager(
             stat_prefix,
             server.route,
-            model,
+            ManagerSettings(mesh=model.mesh_config, proxy=router.proxy),
             topology=router.topology,
             is_grpc_web=is_grpc_web and not server.is_tls,
         )

@@ -5,6 +5,7 @@ would silently get a share of the connections, to be sent on under the wrong ide
 """
 
 from mesh_discovery.config.kinds._peer_authentication import MutualTlsMode
+from mesh_discovery.config.kinds.mesh_config._proxy_config import ProxyConfig
 from mesh_discovery.generate import _tls as tls
 from mesh_discovery.generate._messages import (
     address,
@@ -19,24 +20,28 @@ from mesh_discovery.generate.listeners._connection_managers import (
     inbound_manager,
 )
 from mesh_discovery.generate.listeners._filters import tls_inspector
+from mesh_discovery.generate.listeners._manager_settings import ManagerSettings
 from mesh_discovery.generate.listeners._tcp import cluster_proxy, tcp_chain
 from mesh_discovery.generate.routes._inbound import inbound_routes
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.plan import _envoy_names as names
 from mesh_discovery.plan._inbound import InboundPort
 from mesh_discovery.plan._outbound import HttpOutbound, Outbound, TcpOutbound
+from mesh_discovery.plan._proxy_settings import NO_SETTINGS
 from mesh_discovery.plan.l4._chains import TcpChain, to_cluster
 
 _FALSE = wrappers_pb2.BoolValue(value=False)
 _MATCH = listener_components_pb2.FilterChainMatch
 
 
-def inbound_listener(port: InboundPort, model: MeshModel) -> listener_pb2.Listener:
+def inbound_listener(
+    port: InboundPort, model: MeshModel, proxy: ProxyConfig = NO_SETTINGS
+) -> listener_pb2.Listener:
     """Make the listener of a workload's port, with mutual TLS by the port's mode."""
     name = names.listener(port.bind, port.number)
     permissive = port.mode is MutualTlsMode.PERMISSIVE
     listener = _listener(name, port.bind, port.number, base_pb2.TrafficDirection.INBOUND)
-    listener.filter_chains.extend(_inbound_chains(port, model, name))
+    listener.filter_chains.extend(_inbound_chains(port, model, name, proxy))
     if permissive:
         listener.listener_filters.append(tls_inspector())
         # A server that speaks first gets a silent client: go on in plaintext after a while.
@@ -46,11 +51,15 @@ def inbound_listener(port: InboundPort, model: MeshModel) -> listener_pb2.Listen
 
 
 def _inbound_chains(
-    port: InboundPort, model: MeshModel, name: str
+    port: InboundPort, model: MeshModel, name: str, proxy: ProxyConfig
 ) -> list[listener_components_pb2.FilterChain]:
-    filters = [_inbound_filter(port, model)]
+    filters = [_inbound_filter(port, model, proxy)]
     chain = listener_components_pb2.FilterChain
-    socket = tls.server_socket(trust_domains=model.trust_domains, http=port.protocol.is_http)
+    socket = tls.server_socket(
+        trust_domains=model.trust_domains,
+        http=port.protocol.is_http,
+        settings=model.mesh_config.mesh_mtls,
+    )
     secure = chain(name=name, filters=filters, transport_socket=socket)
     plain = chain(name=name, filters=filters)
     match port.mode:
@@ -74,21 +83,29 @@ def _inbound_chains(
             return chains
 
 
-def _inbound_filter(port: InboundPort, model: MeshModel) -> listener_components_pb2.Filter:
+def _inbound_filter(
+    port: InboundPort, model: MeshModel, proxy: ProxyConfig
+) -> listener_components_pb2.Filter:
     if not port.protocol.is_http:
         return cluster_proxy(names.inbound_cluster(port.number), model)
     stat_prefix = f"inbound_{names.listener(port.bind, port.number)}"
-    return inbound_manager(stat_prefix, inbound_routes(port), model)
+    settings = ManagerSettings(mesh=model.mesh_config, proxy=proxy)
+    return inbound_manager(stat_prefix, inbound_routes(port), settings)
 
 
 def outbound_listener(
-    outbound: Outbound, model: MeshModel, *, chains: tuple[TcpChain, ...] = ()
+    outbound: Outbound,
+    model: MeshModel,
+    proxy: ProxyConfig = NO_SETTINGS,
+    *,
+    chains: tuple[TcpChain, ...] = (),
 ) -> listener_pb2.Listener:
     """Make a listener for the application's own calls; chains: of TCP, where routes say more."""
     name = names.listener(outbound.bind, outbound.port)
     listener = _listener(name, outbound.bind, outbound.port, base_pb2.TrafficDirection.OUTBOUND)
     if isinstance(outbound, HttpOutbound):
-        manager = bound_outbound_manager(f"outbound_{name}", outbound.route, model)
+        settings = ManagerSettings(mesh=model.mesh_config, proxy=proxy)
+        manager = bound_outbound_manager(f"outbound_{name}", outbound.route, settings)
         listener.filter_chains.append(listener_components_pb2.FilterChain(filters=[manager]))
     else:
         chains = chains or (TcpChain(target=to_cluster(outbound.cluster)),)

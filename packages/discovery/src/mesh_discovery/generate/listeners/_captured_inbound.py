@@ -3,6 +3,7 @@
 Its chains tell the ports apart, and on each port the mesh's TLS from the application's own.
 """
 
+from mesh_discovery.config.kinds.mesh_config._proxy_config import ProxyConfig
 from mesh_discovery.generate import _tls as tls
 from mesh_discovery.generate._access_log import refused_connection_logs
 from mesh_discovery.generate._messages import (
@@ -23,9 +24,11 @@ from mesh_discovery.generate.listeners._filters import (
     tls_inspector,
 )
 from mesh_discovery.generate.listeners._inbound_routes import captured_routes, passthrough_routes
+from mesh_discovery.generate.listeners._manager_settings import ManagerSettings
 from mesh_discovery.generate.listeners._tcp import cluster_proxy
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.plan import _envoy_names as names
+from mesh_discovery.plan._proxy_settings import NO_SETTINGS
 from mesh_discovery.plan.capture._chain_kinds import (
     ChainKind,
     needs_http_inspector,
@@ -38,9 +41,12 @@ _Chain = listener_components_pb2.FilterChain
 _Match = listener_components_pb2.FilterChainMatch
 
 
-def virtual_inbound(inbound: CapturedInbound, model: MeshModel) -> listener_pb2.Listener:
+def virtual_inbound(
+    inbound: CapturedInbound, model: MeshModel, proxy: ProxyConfig = NO_SETTINGS
+) -> listener_pb2.Listener:
     """Make the listener of a workload."""
     port = model.mesh_config.proxy_inbound_listen_port
+    settings = ManagerSettings(mesh=model.mesh_config, proxy=proxy)
     listener = receiving_listener(
         VIRTUAL_INBOUND,
         inbound.ips,
@@ -58,11 +64,14 @@ def virtual_inbound(inbound: CapturedInbound, model: MeshModel) -> listener_pb2.
         )
     )
     for other in inbound.others:
-        listener.filter_chains.extend(_other_chain(other, each, model) for each in other.kinds)
+        listener.filter_chains.extend(
+            _other_chain(other, each, model, settings) for each in other.kinds
+        )
     for own in inbound.ports:
-        if own.bind:
-            continue
-        listener.filter_chains.extend(_own_chain(own, each, model) for each in own.kinds)
+        if not own.bind:
+            listener.filter_chains.extend(
+                _own_chain(own, each, model, settings) for each in own.kinds
+            )
     listener.listener_filters.append(original_destination())
     if inbound.keeps_source:
         listener.listener_filters.append(original_source())
@@ -74,7 +83,9 @@ def virtual_inbound(inbound: CapturedInbound, model: MeshModel) -> listener_pb2.
     return listener
 
 
-def bound_inbound(port: CapturedPort, model: MeshModel) -> listener_pb2.Listener:
+def bound_inbound(
+    port: CapturedPort, model: MeshModel, proxy: ProxyConfig = NO_SETTINGS
+) -> listener_pb2.Listener:
     """Make the listener of a port that the proxy binds, as its Sidecar says."""
     listener = listener_pb2.Listener(
         name=names.listener(port.bind, port.number),
@@ -85,8 +96,9 @@ def bound_inbound(port: CapturedPort, model: MeshModel) -> listener_pb2.Listener
         listener_filters_timeout=duration(model.mesh_config.protocol_detection_timeout),
         continue_on_listener_filters_timeout=True,
     )
+    settings = ManagerSettings(mesh=model.mesh_config, proxy=proxy)
     for each in port.kinds:
-        chain = _own_chain(port, each, model)
+        chain = _own_chain(port, each, model, settings)
         chain.filter_chain_match.ClearField("destination_port")
         listener.filter_chains.append(chain)
     if needs_tls_inspector(port.kinds):
@@ -97,14 +109,14 @@ def bound_inbound(port: CapturedPort, model: MeshModel) -> listener_pb2.Listener
 
 
 def _own_chain(
-    port: CapturedPort, kind: ChainKind, model: MeshModel
+    port: CapturedPort, kind: ChainKind, model: MeshModel, settings: ManagerSettings
 ) -> listener_components_pb2.FilterChain:
     name = names.listener(port.bind or "0.0.0.0", port.number)  # noqa: S104 - a name
     if kind.is_http:
         inner = inbound_manager(
             f"inbound_{name}",
             captured_routes(port),
-            model,
+            settings,
             is_http2=port.protocol.is_http2,
             is_grpc_web=port.is_grpc_web,
         )
@@ -114,11 +126,11 @@ def _own_chain(
 
 
 def _other_chain(
-    port: OtherPort, kind: ChainKind, model: MeshModel
+    port: OtherPort, kind: ChainKind, model: MeshModel, settings: ManagerSettings
 ) -> listener_components_pb2.FilterChain:
     if kind.is_http:
         name = "virtualInbound-catchall-http"
-        inner = inbound_manager("inbound_0.0.0.0_0", passthrough_routes(port.number or 0), model)
+        inner = inbound_manager("inbound_0.0.0.0_0", passthrough_routes(port.number or 0), settings)
     else:
         name = VIRTUAL_INBOUND
         inner = cluster_proxy(names.INBOUND_PASSTHROUGH, model)
@@ -137,7 +149,9 @@ def _chain(
         match.destination_port.CopyFrom(wrappers_pb2.UInt32Value(value=port))
     chain = _Chain(name=name, filter_chain_match=match, filters=[inner])
     if kind.ends_tls:
-        socket = tls.server_socket(trust_domains=model.trust_domains, http=True)
+        socket = tls.server_socket(
+            trust_domains=model.trust_domains, http=True, settings=model.mesh_config.mesh_mtls
+        )
         chain.transport_socket.CopyFrom(socket)
     return chain
 

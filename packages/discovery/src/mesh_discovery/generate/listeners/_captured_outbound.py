@@ -5,6 +5,7 @@ address and port that it was going to, and keeps those for which there is none.
 """
 
 from mesh_discovery._addresses import socket_path
+from mesh_discovery.config.kinds.mesh_config._proxy_config import ProxyConfig
 from mesh_discovery.generate import _access_log as logs
 from mesh_discovery.generate._messages import (
     address,
@@ -17,9 +18,11 @@ from mesh_discovery.generate._messages import (
 )
 from mesh_discovery.generate.listeners._connection_managers import captured_outbound_manager
 from mesh_discovery.generate.listeners._filters import http_inspector, tls_inspector
+from mesh_discovery.generate.listeners._manager_settings import ManagerSettings
 from mesh_discovery.generate.listeners._tcp import cluster_proxy, tcp_chain, tcp_proxy
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.plan import _envoy_names as names
+from mesh_discovery.plan._proxy_settings import NO_SETTINGS
 from mesh_discovery.plan.capture._chain_kinds import PLAIN, PLAIN_HTTP
 from mesh_discovery.plan.capture._listeners import CapturedListener, HttpChain, IpVersions
 from mesh_discovery.plan.l4._chains import TcpTarget
@@ -84,7 +87,9 @@ def receiving_listener(
     return listener
 
 
-def captured_outbound(listener: CapturedListener, model: MeshModel) -> listener_pb2.Listener:
+def captured_outbound(
+    listener: CapturedListener, model: MeshModel, proxy: ProxyConfig = NO_SETTINGS
+) -> listener_pb2.Listener:
     """Make the listener of an address and port."""
     path = socket_path(listener.bind)
     name = names.listener(listener.bind, listener.port) if path is None else listener.bind
@@ -104,7 +109,7 @@ def captured_outbound(listener: CapturedListener, model: MeshModel) -> listener_
         made.max_connections_to_accept_per_socket_event.CopyFrom(wrappers_pb2.UInt32Value(value=1))
     else:
         made.bind_to_port.CopyFrom(_FALSE)
-    _add_chains(made, listener, model)
+    _add_chains(made, listener, model, proxy)
     timeout = 0.0
     if any(_needs_sni(each) for each in (*made.filter_chains, made.default_filter_chain)):
         made.listener_filters.append(tls_inspector())
@@ -115,10 +120,12 @@ def captured_outbound(listener: CapturedListener, model: MeshModel) -> listener_
     return made
 
 
-def _add_chains(made: listener_pb2.Listener, listener: CapturedListener, model: MeshModel) -> None:
+def _add_chains(
+    made: listener_pb2.Listener, listener: CapturedListener, model: MeshModel, proxy: ProxyConfig
+) -> None:
     for each in listener.chains:
         chain = (
-            _http_chain(each, f"outbound_{made.name}", model)
+            _http_chain(each, f"outbound_{made.name}", model, proxy)
             if isinstance(each, HttpChain)
             else tcp_chain(each, model)
         )
@@ -138,10 +145,13 @@ def _add_chains(made: listener_pb2.Listener, listener: CapturedListener, model: 
 
 
 def _http_chain(
-    chain: HttpChain, stat_prefix: str, model: MeshModel
+    chain: HttpChain, stat_prefix: str, model: MeshModel, proxy: ProxyConfig
 ) -> listener_components_pb2.FilterChain:
     manager = captured_outbound_manager(
-        stat_prefix, chain.route, model, is_grpc_web=chain.is_grpc_web
+        stat_prefix,
+        chain.route,
+        ManagerSettings(mesh=model.mesh_config, proxy=proxy),
+        is_grpc_web=chain.is_grpc_web,
     )
     made = _Chain(filters=[manager])
     if chain.detected:

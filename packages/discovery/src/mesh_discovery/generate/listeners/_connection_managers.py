@@ -24,7 +24,12 @@ from mesh_discovery.generate.listeners._filters import (
     network_filter,
     route_filters,
 )
-from mesh_discovery.model._model import MeshModel
+from mesh_discovery.generate.listeners._manager_settings import (
+    ManagerSettings,
+    Side,
+    apply_settings,
+    suppresses_debug_headers,
+)
 
 _TRUE = wrappers_pb2.BoolValue(value=True)
 _FALSE = wrappers_pb2.BoolValue(value=False)
@@ -35,54 +40,51 @@ HttpFilters = list[http_connection_manager_pb2.HttpFilter]
 def inbound_manager(
     stat_prefix: str,
     routes: route_pb2.RouteConfiguration,
-    model: MeshModel,
+    settings: ManagerSettings,
     *,
     is_http2: bool = False,
     is_grpc_web: bool = False,
 ) -> listener_components_pb2.Filter:
     """Make the filter of an inbound port, with its routes."""
-    manager = _manager(stat_prefix, model, [*grpc_filters(is_web=is_grpc_web), *route_filters()])
+    manager = _manager(stat_prefix, settings, grpc_filters(is_web=is_grpc_web))
     manager.server_name = "istio-envoy"
     manager.route_config.CopyFrom(routes)
     manager.use_remote_address.CopyFrom(_FALSE)
     manager.forward_client_cert_details = _Manager.ForwardClientCertDetails.APPEND_FORWARD
-    manager.set_current_client_cert_details.CopyFrom(
-        _Manager.SetCurrentClientCertDetails(subject=_TRUE, dns=True, uri=True)
-    )
     if is_http2:
         manager.http2_protocol_options.SetInParent()
-    return _filter(manager)
+    return _filter(manager, settings, Side.INBOUND)
 
 
 def bound_outbound_manager(
-    stat_prefix: str, route: str, model: MeshModel
+    stat_prefix: str, route: str, settings: ManagerSettings
 ) -> listener_components_pb2.Filter:
     """Make the filter of an outbound listener that the application connects to by itself."""
-    manager = _manager(stat_prefix, model, [lookup_filter(), *route_filters()])
+    manager = _manager(stat_prefix, settings, [lookup_filter()])
     manager.server_header_transformation = _Manager.ServerHeaderTransformation.PASS_THROUGH
     manager.rds.CopyFrom(_by_name(route))
     manager.use_remote_address.CopyFrom(_TRUE)
     # What an application says of a client's certificate is worth nothing to its peers.
     manager.forward_client_cert_details = _Manager.ForwardClientCertDetails.SANITIZE
-    return _filter(manager)
+    return _filter(manager, settings, Side.OUTBOUND)
 
 
 def captured_outbound_manager(
-    stat_prefix: str, route: str, model: MeshModel, *, is_grpc_web: bool = False
+    stat_prefix: str, route: str, settings: ManagerSettings, *, is_grpc_web: bool = False
 ) -> listener_components_pb2.Filter:
     """Make the filter of an outbound listener of a captured proxy."""
-    filters = [*grpc_filters(is_web=is_grpc_web), mesh_alpn(), *route_filters()]
-    manager = _manager(stat_prefix, model, filters)
+    filters = [*grpc_filters(is_web=is_grpc_web), mesh_alpn()]
+    manager = _manager(stat_prefix, settings, filters)
     manager.rds.CopyFrom(_by_name(route))
     manager.use_remote_address.CopyFrom(_FALSE)
     manager.forward_client_cert_details = _Manager.ForwardClientCertDetails.SANITIZE
-    return _filter(manager)
+    return _filter(manager, settings, Side.OUTBOUND)
 
 
 def gateway_manager(
     stat_prefix: str,
     route: str,
-    model: MeshModel,
+    settings: ManagerSettings,
     *,
     topology: GatewayTopology,
     is_grpc_web: bool = False,
@@ -91,8 +93,8 @@ def gateway_manager(
 
     topology: the proxies before the gateway; what they say of a client is believed.
     """
-    filters = [*grpc_filters(is_web=is_grpc_web), mesh_alpn(), *route_filters()]
-    manager = _manager(stat_prefix, model, filters)
+    filters = [*grpc_filters(is_web=is_grpc_web), mesh_alpn()]
+    manager = _manager(stat_prefix, settings, filters)
     manager.server_name = "istio-envoy"
     manager.rds.CopyFrom(_by_name(route))
     manager.use_remote_address.CopyFrom(_TRUE)
@@ -105,20 +107,21 @@ def gateway_manager(
         manager.set_current_client_cert_details.CopyFrom(
             _Manager.SetCurrentClientCertDetails(subject=_TRUE, cert=True, dns=True, uri=True)
         )
-    return _filter(manager)
+    return _filter(manager, settings, Side.GATEWAY)
 
 
 def _manager(
-    stat_prefix: str, model: MeshModel, filters: HttpFilters
+    stat_prefix: str, settings: ManagerSettings, filters: HttpFilters
 ) -> http_connection_manager_pb2.HttpConnectionManager:
+    """Make a manager with these filters before those of all."""
+    suppressed = suppresses_debug_headers(settings)
     return _Manager(
         stat_prefix=stat_prefix,
         codec_type=_Manager.CodecType.AUTO,
-        http_filters=filters,
+        http_filters=[*filters, *route_filters(suppresses_debug_headers=suppressed)],
         upgrade_configs=[_Manager.UpgradeConfig(upgrade_type="websocket")],
-        access_log=access_logs(model.mesh_config),
+        access_log=access_logs(settings.mesh),
         generate_request_id=_TRUE,
-        normalize_path=_TRUE,
         proxy_100_continue=True,
         stream_idle_timeout=duration(0),
     )
@@ -130,5 +133,8 @@ def _by_name(route: str) -> http_connection_manager_pb2.Rds:
 
 def _filter(
     manager: http_connection_manager_pb2.HttpConnectionManager,
+    settings: ManagerSettings,
+    side: Side,
 ) -> listener_components_pb2.Filter:
+    apply_settings(manager, settings, side)
     return network_filter("envoy.filters.network.http_connection_manager", manager)

@@ -56,18 +56,21 @@ def http_filter(name: str, config: Message) -> http_connection_manager_pb2.HttpF
     return HttpFilter(name=name, typed_config=packed(config))
 
 
-def route_filters() -> list[http_connection_manager_pb2.HttpFilter]:
+def route_filters(
+    *, suppresses_debug_headers: bool = False
+) -> list[http_connection_manager_pb2.HttpFilter]:
     """Make the filters by which routes inject faults and answer for CORS, then the router."""
     return [
         http_filter("envoy.filters.http.fault", fault_pb2.HTTPFault()),
         http_filter("envoy.filters.http.cors", cors_pb2.Cors()),
-        router(),
+        router(suppresses_debug_headers=suppresses_debug_headers),
     ]
 
 
-def router() -> http_connection_manager_pb2.HttpFilter:
+def router(*, suppresses_debug_headers: bool = False) -> http_connection_manager_pb2.HttpFilter:
     """Make the filter that ends the others."""
-    return http_filter("envoy.filters.http.router", router_pb2.Router())
+    config = router_pb2.Router(suppress_envoy_headers=suppresses_debug_headers)
+    return http_filter("envoy.filters.http.router", config)
 
 
 def grpc_filters(*, is_web: bool = False) -> list[http_connection_manager_pb2.HttpFilter]:

@@ -6,7 +6,9 @@ whose workloads accept the same.
 """
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
+from mesh_discovery.config.kinds.mesh_config._proxy_config import ProxyConfig
 from mesh_discovery.generate.listeners._captured_inbound import bound_inbound, virtual_inbound
 from mesh_discovery.generate.listeners._captured_outbound import (
     captured_outbound,
@@ -37,10 +39,10 @@ class CapturedListeners:
         self._inbound_plans = Cache[Proxy, CapturedInbound]()
         self._outbound_plans = Cache[CapturedOutboundShape, CapturedOutbound](most=MOST_SCOPES)
         self._of_shape = Cache[CapturedListenerShape, Generated]()
-        self._of_plan = Cache[CapturedOutboundShape, tuple[Resource, ...]](most=MOST_SCOPES)
-        self._outbound = Cache[CapturedListener, Resource]()
-        self._before: Cache[CapturedListener, Resource] | None = None
-        self._inbound = Cache[CapturedInbound, tuple[Resource, ...]]()
+        self._of_plan = Cache[_OfPlan, tuple[Resource, ...]](most=MOST_SCOPES)
+        self._outbound = Cache[_OfListener, Resource]()
+        self._before: Cache[_OfListener, Resource] | None = None
+        self._inbound = Cache[tuple[CapturedInbound, ProxyConfig], tuple[Resource, ...]]()
 
     def of(self, proxy: Proxy) -> Generated:
         """Return all listeners of a captured sidecar."""
@@ -51,7 +53,13 @@ class CapturedListeners:
         # Calls of the workload to itself don't come back to it by way of its own listener.
         own = frozenset(each for each in proxy.addresses[:1] if each in elsewhere)
         return self._of_shape.get(
-            CapturedListenerShape(outbound, self.inbound(proxy), own), self._make
+            CapturedListenerShape(
+                outbound,
+                self.inbound(proxy),
+                own,
+                proxy.settings.over(self._model.mesh_config.default_config),
+            ),
+            self._make,
         )
 
     def inbound(self, proxy: Proxy) -> CapturedInbound:
@@ -103,33 +111,46 @@ class CapturedListeners:
         return Generated(
             resources=(
                 named(receiving),
-                *self._inbound.get(inbound, self._make_inbound),
-                *self._of_plan.get(shape.outbound, self._make_of_plan),
+                *self._inbound.get((inbound, shape.settings), self._make_inbound),
+                *self._of_plan.get(_OfPlan(shape.outbound, shape.settings), self._make_of_plan),
                 *self._make_of_endpoints(shape),
             )
         )
 
-    def _make_of_plan(self, shape: CapturedOutboundShape) -> tuple[Resource, ...]:
-        return tuple(self._outbound_listener(each) for each in self._plan(shape).listeners)
+    def _make_of_plan(self, key: "_OfPlan") -> tuple[Resource, ...]:
+        return tuple(
+            self._outbound_listener(each, key.settings) for each in self._plan(key.shape).listeners
+        )
 
     def _make_of_endpoints(self, shape: CapturedListenerShape) -> Iterator[Resource]:
         for address, listeners in self._plan(shape.outbound).of_endpoints.items():
             if address not in shape.own:
                 for each in listeners:
-                    yield self._outbound_listener(each)
+                    yield self._outbound_listener(each, shape.settings)
 
-    def _outbound_listener(self, listener: CapturedListener) -> Resource:
-        return self._outbound.get(listener, self._make_outbound)
+    def _outbound_listener(self, listener: CapturedListener, settings: ProxyConfig) -> Resource:
+        return self._outbound.get(_OfListener(listener, settings), self._make_outbound)
 
-    def _make_outbound(self, listener: CapturedListener) -> Resource:
-        known = self._before.peek(listener) if self._before is not None else None
+    def _make_outbound(self, key: "_OfListener") -> Resource:
+        known = self._before.peek(key) if self._before is not None else None
         if known is not None:
             return known
-        return named(captured_outbound(listener, self._model))
+        return named(captured_outbound(key.listener, self._model, key.settings))
 
-    def _make_inbound(self, inbound: CapturedInbound) -> tuple[Resource, ...]:
+    def _make_inbound(self, key: tuple[CapturedInbound, ProxyConfig]) -> tuple[Resource, ...]:
+        inbound, settings = key
         made = (
-            virtual_inbound(inbound, self._model),
-            *(bound_inbound(each, self._model) for each in inbound.ports if each.bind),
+            virtual_inbound(inbound, self._model, settings),
+            *(bound_inbound(each, self._model, settings) for each in inbound.ports if each.bind),
         )
         return tuple(map(named, made))
+
+
+class _OfPlan(NamedTuple):
+    shape: CapturedOutboundShape
+    settings: ProxyConfig
+
+
+class _OfListener(NamedTuple):
+    listener: CapturedListener
+    settings: ProxyConfig

@@ -3,6 +3,7 @@
 from functools import partial
 from typing import NamedTuple
 
+from mesh_discovery.config.kinds.mesh_config._proxy_config import ProxyConfig
 from mesh_discovery.generate.listeners._bound import inbound_listener, outbound_listener
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.plan._inbound import InboundPlan, InboundPort, plan_inbound
@@ -22,6 +23,7 @@ class _Routed(NamedTuple):
 
     listener: Outbound
     chains: tuple[TcpChain, ...]
+    settings: ProxyConfig
 
 
 class Listeners:
@@ -33,12 +35,16 @@ class Listeners:
         self._inbound_plans = Cache[Proxy, InboundPlan]()
         self._outbound_plans = Cache[OutboundShape, OutboundPlan]()
         self._of_shape = Cache[ListenerShape, Generated]()
-        self._inbound = Cache[InboundPort, Resource]()
+        self._inbound = Cache[tuple[InboundPort, ProxyConfig], Resource]()
         self._outbound = Cache[_Routed, Resource]()
 
     def of(self, proxy: Proxy) -> Generated:
         """Return all listeners of a sidecar."""
-        shape = ListenerShape(self.outbound_shape(proxy), self.inbound(proxy).ports)
+        shape = ListenerShape(
+            self.outbound_shape(proxy),
+            self.inbound(proxy).ports,
+            proxy.settings.over(self._model.mesh_config.default_config),
+        )
         return self._of_shape.get(shape, self._make)
 
     def inbound(self, proxy: Proxy) -> InboundPlan:
@@ -79,17 +85,22 @@ class Listeners:
         )
 
     def _make(self, shape: ListenerShape) -> Generated:
-        inbound = (self._inbound.get(each, self._make_inbound) for each in shape.inbound)
+        inbound = (
+            self._inbound.get((each, shape.settings), self._make_inbound) for each in shape.inbound
+        )
         plan = self.outbound(shape.outbound)
         outbound = (
-            self._outbound.get(_Routed(each, plan.chains.get(each, ())), self._make_outbound)
+            self._outbound.get(
+                _Routed(each, plan.chains.get(each, ()), shape.settings), self._make_outbound
+            )
             for each in plan.listeners
         )
         return Generated(resources=(*inbound, *outbound))
 
-    def _make_inbound(self, port: InboundPort) -> Resource:
-        return named(inbound_listener(port, self._model))
+    def _make_inbound(self, key: tuple[InboundPort, ProxyConfig]) -> Resource:
+        port, settings = key
+        return named(inbound_listener(port, self._model, settings))
 
     def _make_outbound(self, routed: _Routed) -> Resource:
-        listener, chains = routed
-        return named(outbound_listener(listener, self._model, chains=chains))
+        listener, chains, settings = routed
+        return named(outbound_listener(listener, self._model, settings, chains=chains))

@@ -147,6 +147,7 @@ class Routers:
             settings=RouterSettings(
                 addresses=addresses,
                 topology=config.gateway_topology or _NO_TOPOLOGY,
+                proxy=config,
             ),
             unprivileged=proxy.is_unprivileged,
         )

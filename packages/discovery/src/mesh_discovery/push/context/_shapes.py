@@ -5,6 +5,7 @@ Proxies of one shape are given the very same resources, serialised once.
 
 from typing import NamedTuple
 
+from mesh_discovery.config.kinds.mesh_config._proxy_config import ProxyConfig
 from mesh_discovery.model._scope import ScopeKey
 from mesh_discovery.plan._client import ClientFiles
 from mesh_discovery.plan._inbound import InboundPort
@@ -37,12 +38,14 @@ class CapturedOutboundShape(NamedTuple):
 class CapturedListenerShape(NamedTuple):
     """The part of a captured proxy that its listeners depend on.
 
-    own: its address, if endpoints there have listeners that are not for it.
+    own: its address, if endpoints there have listeners that are not for it. settings: of its own
+    and of the mesh.
     """
 
     outbound: CapturedOutboundShape
     inbound: CapturedInbound
     own: frozenset[str]
+    settings: ProxyConfig
 
 
 class ClusterShape(NamedTuple):
@@ -59,10 +62,11 @@ class ClusterShape(NamedTuple):
 
 
 class ListenerShape(NamedTuple):
-    """The part of a proxy that its listeners depend on."""
+    """The part of a proxy that its listeners depend on; settings: of its own and of the mesh."""
 
     outbound: OutboundShape
     inbound: tuple[InboundPort, ...]
+    settings: ProxyConfig
 
 
 class EndpointShape(NamedTuple):

@@ -164,9 +164,11 @@ class ProxyConfig(SpecFields, frozen=True):
     connection_settings: ConnectionSettings | None = None
 
     def over(self, mesh: "ProxyConfig") -> "ProxyConfig":
-        """Return the settings of one proxy: what it leaves out is the mesh's."""
-        return msgspec.structs.replace(
-            self,
+        """Return the settings of one proxy: what it leaves out is the mesh's.
+
+        Equal settings lead to equal resources: addresses and drain times are left out.
+        """
+        return ProxyConfig(
             proxy_headers=self.proxy_headers or mesh.proxy_headers,
             gateway_topology=self.gateway_topology or mesh.gateway_topology,
             connection_settings=self.connection_settings or mesh.connection_settings,
