@@ -71,6 +71,8 @@ class DiscoveryConfig:
     """Kinds and fields that only Istio has are accepted without effect and logged, not refused."""
     plaintext_secrets: bool = False
     """Gateways get keys over the plaintext port too, where no one has to prove anything."""
+    scope_gateways: bool = False
+    """A Gateway is for routers of its own namespace alone."""
     domain: str = "cluster.local"
     namespace: str = "istio-system"
     trust_domain: str = "cluster.local"
@@ -138,6 +140,7 @@ def read_config(flags: Flags, environ: Mapping[str, str]) -> DiscoveryConfig:
         secure_grpc=reader.address("--secure-grpc-addr", flags.secure_grpc_addr),
         monitoring=reader.address("--monitoring-addr", flags.monitoring_addr),
         allow_unsupported=flags.allow_unsupported or reader.flag(ALLOW_UNSUPPORTED),
+        scope_gateways=reader.flag("PILOT_SCOPE_GATEWAY_TO_NAMESPACE"),
         plaintext_secrets=flags.plaintext_secrets or reader.flag(PLAINTEXT_SECRETS),
         domain=reader.domain("--domain", flags.domain),
         namespace=environ.get("POD_NAMESPACE") or "istio-system",

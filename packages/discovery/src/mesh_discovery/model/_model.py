@@ -127,14 +127,15 @@ def build_model(
     *,
     default_trust_domain: str = "cluster.local",
     domain: str = "cluster.local",
+    scope_gateways: bool = False,
     resolved: Mapping[str, tuple[str, ...]] | None = None,
     before: MeshModel | None = None,
 ) -> MeshModel:
     """Derive the mesh from a snapshot; mesh config's trustDomain wins over the default.
 
-    domain: the DNS suffix of Kubernetes services. resolved: the addresses of host names of network
-        gateways. before: the model that this one replaces; services keep the addresses allocated
-        for them there.
+    domain: the DNS suffix of Kubernetes services. scope_gateways: a Gateway is for routers of its
+        own namespace alone. resolved: the addresses of host names of network gateways. before: the
+        model that this one replaces; services keep the addresses allocated for them there.
     """
     made = made_of(
         snapshot,
@@ -184,6 +185,7 @@ def build_model(
         gateways=Gateways.of(
             oldest_first(snapshot.of_kind(GATEWAY), gateway_api.gateways),
             before.gateways if before is not None else None,
+            own_namespace_only=scope_gateways,
         ),
         secrets=secrets,
         policies=PeerPolicies(

@@ -22,17 +22,25 @@ class ConfigStore:
     """Serves what is good of each load, and notifies the xDS server of what changed."""
 
     def __init__(
-        self, first: Load, *, metrics: Metrics, trust_domain: str, domain: str = "cluster.local"
+        self,
+        first: Load,
+        *,
+        metrics: Metrics,
+        trust_domain: str,
+        domain: str = "cluster.local",
+        scope_gateways: bool = False,
     ) -> None:
         """Serve a first load; raises `ConfigError` if anything in it is wrong.
 
         trust_domain: unless the mesh config says another. domain: the suffix of hosts of the mesh.
+        scope_gateways: a Gateway is for routers of its own namespace alone.
         """
         if first.wrong:
             raise ConfigError(first.problems)
         self._metrics = metrics
         self._default_trust_domain = trust_domain
         self._domain = domain
+        self._scope_gateways = scope_gateways
         self.snapshot = first.snapshot
         self.wrong: tuple[WrongFile, ...] = ()
         """Files that are not served as they are."""
@@ -123,6 +131,7 @@ class ConfigStore:
             self.snapshot,
             default_trust_domain=self._default_trust_domain,
             domain=self._domain,
+            scope_gateways=self._scope_gateways,
             before=before,
         )
         self._metrics.services.set(len(model.services))

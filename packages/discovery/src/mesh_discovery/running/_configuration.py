@@ -90,7 +90,11 @@ async def read_configuration(config: DiscoveryConfig, *, metrics: Metrics) -> Re
     )
     first = await _first(loader.load, loader)
     store = ConfigStore(
-        first, metrics=metrics, trust_domain=config.trust_domain, domain=config.domain
+        first,
+        metrics=metrics,
+        trust_domain=config.trust_domain,
+        domain=config.domain,
+        scope_gateways=config.scope_gateways,
     )
     return ReadConfiguration(store=store, loader=loader, first=first, metrics=metrics)
 

@@ -1,0 +1,46 @@
+"""The settings of gateways, from flags and the environment."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mesh_discovery._config import Flags, SettingsError, read_config
+
+FLAGS = Flags(
+    config_dir=Path("mesh"),
+    mesh_config=None,
+    ca_dir=None,
+    jwks_file=None,
+    jwks_url="",
+    jwt_issuer="",
+    jwt_audiences=(),
+    http_addr=":8080",
+    grpc_addr=":15010",
+    secure_grpc_addr=":15012",
+    monitoring_addr=":15014",
+    domain="cluster.local",
+    shutdown_duration="10s",
+)
+
+
+def test_keys_stay_off_the_plaintext_port_and_gateways_are_for_all_namespaces() -> None:
+    config = read_config(FLAGS, {})
+    assert (config.plaintext_secrets, config.scope_gateways) == (False, False)
+
+
+def test_flag_and_variables_change_that() -> None:
+    assert read_config(replace(FLAGS, plaintext_secrets=True), {}).plaintext_secrets
+    config = read_config(
+        FLAGS,
+        {
+            "MESH_DISCOVERY_PLAINTEXT_SECRETS": "true",
+            "PILOT_SCOPE_GATEWAY_TO_NAMESPACE": "true",
+        },
+    )
+    assert (config.plaintext_secrets, config.scope_gateways) == (True, True)
+
+
+def test_variable_that_is_no_truth_value_is_a_mistake() -> None:
+    with pytest.raises(SettingsError, match="PILOT_SCOPE_GATEWAY_TO_NAMESPACE is 'yes'"):
+        read_config(FLAGS, {"PILOT_SCOPE_GATEWAY_TO_NAMESPACE": "yes"})
