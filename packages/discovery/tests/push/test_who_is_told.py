@@ -1,0 +1,169 @@
+"""Which proxies a change is sent to, and of which types: those to which it makes a difference."""
+
+from pathlib import Path
+
+import pytest
+
+from told import Mesh, router, sidecar
+
+TYPES = {"CDS", "EDS", "LDS", "RDS"}
+
+
+def service(
+    name: str,
+    *endpoints: str,
+    namespace: str = "a",
+    port: str = "{number: 80, name: http}",
+    account: str = "s",
+    more: str = "",
+) -> str:
+    listed = ", ".join(
+        f"{{address: {each}, serviceAccount: {account}}}" for each in endpoints or ("10.1.0.1",)
+    )
+    return (
+        "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\n"
+        f"metadata: {{name: {name}, namespace: {namespace}}}\n"
+        f"spec: {{hosts: [{name}.{namespace}.svc.cluster.local], location: MESH_INTERNAL, "
+        f"resolution: STATIC, ports: [{port}], endpoints: [{listed}]{more}}}\n"
+    )
+
+
+def document(kind: str, name: str, spec: str, *, namespace: str = "a") -> str:
+    return (
+        f"apiVersion: networking.istio.io/v1\nkind: {kind}\n"
+        f"metadata: {{name: {name}, namespace: {namespace}}}\nspec: {spec}\n"
+    )
+
+
+def egress(*hosts: str, selector: str = "") -> str:
+    listed = ", ".join(f'"{each}"' for each in hosts)
+    chosen = f"workloadSelector: {{labels: {{{selector}}}}}, " if selector else ""
+    return document("Sidecar", "imports", f"{{{chosen}egress: [{{hosts: [{listed}]}}]}}")
+
+
+def route(host: str, destination: str, *, name: str = "routes", more: str = "") -> str:
+    spec = (
+        f"{{hosts: [{host}], http: [{{{more}route: [{{destination: {{host: {destination}}}}}]}}]}}"
+    )
+    return document("VirtualService", name, spec)
+
+
+FULL = "{}.a.svc.cluster.local"
+WEB, DB, FAR = FULL.format("web"), FULL.format("db"), "far.b.svc.cluster.local"
+
+
+@pytest.fixture
+def mesh(tmp_path: Path) -> Mesh:
+    """Return web and db in namespace a, far in namespace b; a Sidecar of a imports web alone."""
+    return Mesh(
+        tmp_path,
+        web=service("web", "10.1.0.1"),
+        db=service("db", "10.1.0.2"),
+        far=service("far", "10.1.0.3", namespace="b"),
+        imports=egress("a/web.a.svc.cluster.local"),
+    )
+
+
+def test_with_imports_a_service_that_is_imported_is_told_and_no_other(mesh: Mesh) -> None:
+    mesh.change(imports=egress("a/*.shop"))
+    mesh.connect(client := sidecar(), other := sidecar("b"))
+    shop = service("x", "10.1.0.7").replace("x.a.svc.cluster.local", "x.shop")
+
+    come = mesh.change(x=shop)
+    assert come.of(client) >= {"CDS", "EDS"}
+    assert come.of(other) >= {"CDS", "EDS"}
+    gone = mesh.change(x=None)
+    assert "CDS" in gone.of(client)
+    elsewhere = mesh.change(y=service("y", "10.1.0.8"))
+    assert elsewhere.of(client) == set()
+    assert "CDS" in elsewhere.of(other)
+    hidden = mesh.change(z=shop.replace("namespace: a", "namespace: c").replace("x.shop", "z.shop"))
+    assert hidden.of(client) == set()
+
+
+def test_an_endpoint_of_an_imported_service_is_told_alone_and_of_another_not(mesh: Mesh) -> None:
+    mesh.connect(client := sidecar(), other := sidecar("b"))
+
+    assert mesh.change(web=service("web", "10.1.0.1", "10.1.0.9")).of(client) == {"EDS"}
+    change = mesh.change(db=service("db", "10.1.0.2", "10.1.0.9"))
+    assert change.of(client) == set()
+    assert change.of(other) == {"EDS"}
+
+
+def test_a_virtual_service_of_an_imported_host_is_told_and_of_another_not(mesh: Mesh) -> None:
+    mesh.connect(client := sidecar(), other := sidecar("b"))
+
+    assert mesh.change(routes=route(WEB, WEB, more="timeout: 5s, ")).of(client) == {"RDS"}
+    change = mesh.change(more=route(DB, DB, name="more", more="timeout: 5s, "))
+    assert change.of(client) == set()
+    assert change.of(other) == {"RDS"}
+
+
+def test_a_destination_is_imported_with_the_virtual_service_that_names_it(mesh: Mesh) -> None:
+    mesh.connect(client := sidecar())
+
+    assert mesh.change(far=service("far", "10.1.0.4", namespace="b")).of(client) == set()
+    assert mesh.change(routes=route(WEB, FAR)).of(client) == {"CDS", "EDS", "RDS"}
+    assert mesh.change(far=service("far", "10.1.0.5", namespace="b")).of(client) == {"EDS"}
+    assert mesh.change(routes=None).of(client) >= {"CDS", "RDS"}
+    assert mesh.change(far=service("far", "10.1.0.6", namespace="b")).of(client) == set()
+
+
+def test_a_delegate_alone_is_told_to_those_who_use_its_root(mesh: Mesh) -> None:
+    def delegate(timeout: str) -> str:
+        spec = f"{{http: [{{timeout: {timeout}, route: [{{destination: {{host: {WEB}}}}}]}}]}}"
+        return document("VirtualService", "delegate", spec)
+
+    root = f"{{hosts: [{WEB}], http: [{{delegate: {{name: delegate}}}}]}}"
+    mesh.change(delegate=delegate("1s"), root=document("VirtualService", "root", root))
+    mesh.connect(client := sidecar(), gateway := router())
+
+    change = mesh.change(delegate=delegate("2s"))
+    assert change.of(client) == {"RDS"}
+    assert change.of(gateway) == set()
+
+
+def test_a_destination_rule_of_an_imported_host_is_told_and_of_another_not(mesh: Mesh) -> None:
+    def rule(host: str, pool: int) -> str:
+        policy = f"{{connectionPool: {{http: {{http2MaxRequests: {pool}}}}}}}"
+        return document(
+            "DestinationRule", host[:3].strip("."), f"{{host: {host}, trafficPolicy: {policy}}}"
+        )
+
+    mesh.connect(client := sidecar(), other := sidecar("b"))
+    assert mesh.change(rule=rule(WEB, 5)).of(client) == {"CDS"}
+    change = mesh.change(more=rule(DB, 5))
+    assert change.of(client) == set()
+    assert change.of(other) == {"CDS"}
+    assert mesh.change(rule=rule(WEB, 6), more=rule(DB, 5)).of(other) == {"CDS"}
+
+
+def test_a_sidecar_that_does_not_select_a_proxy_is_not_told(mesh: Mesh) -> None:
+    mesh.connect(client := sidecar(labels={"app": "client"}), other := sidecar("b"))
+    other_workloads = egress("a/db.a.svc.cluster.local", selector="app: other")
+    named = other_workloads.replace("name: imports", "name: others")
+
+    assert mesh.change(others=named).of(client) == set()
+    change = mesh.change(imports=egress("a/db.a.svc.cluster.local"))
+    assert change.of(client) >= {"CDS", "EDS", "RDS"}
+    assert change.of(other) == set()
+
+
+def test_gateways_do_not_touch_sidecars_nor_sidecars_routers(mesh: Mesh) -> None:
+    port = "port: {number: 8080, name: http, protocol: HTTP}"
+    gateway = f"{{selector: {{istio: gw}}, servers: [{{{port}, hosts: ['*']}}]}}"
+    mesh.connect(client := sidecar(), gw := router(labels={"istio": "gw"}), sidecar("b"))
+
+    opened = mesh.change(gateway=document("Gateway", "gw", gateway))
+    assert opened.of(client) == set()
+    assert opened.of(gw) == {"LDS", "RDS"}
+    assert mesh.change(imports=egress("a/db.a.svc.cluster.local")).of(gw) == set()
+
+
+def test_a_change_of_the_proxys_own_service_is_told_beyond_its_imports(mesh: Mesh) -> None:
+    mesh.connect(own := sidecar(address="10.1.0.2"), client := sidecar())
+
+    port = "{number: 80, name: http}, {number: 81, name: tcp}"
+    change = mesh.change(db=service("db", "10.1.0.2", port=port))
+    assert change.of(own) == {"CDS", "LDS"}
+    assert change.of(client) == set()

@@ -1,0 +1,197 @@
+"""A mesh, the proxies that it is served to, and what each of them has."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from envoy.config.cluster.v3.cluster_pb2 import Cluster
+from envoy.config.listener.v3.listener_pb2 import Listener
+from envoy.extensions.filters.network.http_connection_manager.v3 import (
+    http_connection_manager_pb2,
+)
+
+from mesh_discovery import ConfigLoader
+from mesh_discovery.config._snapshot import Snapshot
+from mesh_discovery.model._model import build_model
+from mesh_discovery.plan._proxy import Proxy
+from mesh_discovery.push._affected import needs_push
+from mesh_discovery.push._changes import difference
+from mesh_discovery.push._generators import generators
+from mesh_discovery.push._served_context import ServedContext
+from mesh_discovery.push.context._context import PushContext
+from xds_server import Client, Generated, Node, PushRequest, Resource, Watch, type_urls
+
+Resources = Mapping[str, Resource]
+SHORT = {
+    type_urls.CLUSTER: "CDS",
+    type_urls.ENDPOINT: "EDS",
+    type_urls.LISTENER: "LDS",
+    type_urls.ROUTE: "RDS",
+}
+_BY_NAME = {type_urls.ENDPOINT: type_urls.CLUSTER, type_urls.ROUTE: type_urls.LISTENER}
+"""The types that are asked for by the names in resources of another."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """The types that each proxy was sent something of, and those that it had to be."""
+
+    told: Mapping[Proxy, frozenset[str]]
+    smallest: Mapping[Proxy, frozenset[str]]
+    push: PushRequest | None
+
+    def of(self, proxy: Proxy) -> set[str]:
+        """Return the types that a proxy was sent, after they were compared with the smallest."""
+        assert self.told[proxy] == self.smallest[proxy]
+        return set(self.told[proxy])
+
+
+@dataclass
+class _Connected:
+    client: Client[Proxy]
+    has: dict[str, Resources] = field(default_factory=dict)
+
+
+class _References:
+    """The names in clusters and listeners by which endpoints and routes are asked for."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str, str], tuple[str, ...]] = {}
+
+    def of(self, resources: Iterable[Resource]) -> frozenset[str]:
+        found: set[str] = set()
+        for each in resources:
+            key = each.type_url, each.name, each.version
+            if key not in self._known:
+                self._known[key] = tuple(_named_in(each))
+            found.update(self._known[key])
+        return frozenset(found)
+
+
+def _named_in(resource: Resource) -> Iterable[str]:
+    if resource.type_url == type_urls.CLUSTER:
+        cluster = Cluster.FromString(resource.body)
+        if cluster.type == Cluster.EDS:
+            yield cluster.eds_cluster_config.service_name or cluster.name
+        return
+    listener = Listener.FromString(resource.body)
+    for chain in (*listener.filter_chains, listener.default_filter_chain):
+        for each in chain.filters:
+            manager = http_connection_manager_pb2.HttpConnectionManager()
+            if each.typed_config.Unpack(manager) and manager.HasField("rds"):
+                yield manager.rds.route_config_name
+
+
+class Mesh:
+    """Serves models made of documents, as the control plane does between its files and gRPC."""
+
+    def __init__(self, directory: Path, **documents: str) -> None:
+        """directory: an empty one, for the documents: a file of its name for each."""
+        self._directory = directory
+        self._loader = ConfigLoader(directory)
+        self._model = build_model(self._loaded(documents))
+        self._served = ServedContext(self._model)
+        self._generators = generators(self._served, bundle_pem=lambda: b"")
+        self._references = _References()
+        self._connected: dict[Proxy, _Connected] = {}
+
+    def connect(self, *proxies: Proxy) -> None:
+        """Give proxies all that they ask for."""
+        for proxy in proxies:
+            node = Node(id=proxy.id)
+            client = Client(id=proxy.id, node=node, identities=(), context=proxy)
+            self._connected[proxy] = _Connected(client)
+            self._send(self._connected[proxy], None)
+
+    def _loaded(self, documents: Mapping[str, str | None]) -> Snapshot:
+        for name, text in documents.items():
+            file = self._directory / f"{name}.yaml"
+            if text is None:
+                file.unlink()
+            else:
+                file.write_text(text)
+        load = self._loader.load()
+        assert not load.problems, [str(each) for each in load.problems]
+        return load.snapshot
+
+    def change(self, **documents: str | None) -> Change:
+        """Replace documents, or remove them, push, and compare with what had to be sent."""
+        before, snapshot = self._model, self._loaded(documents)
+        self._model = build_model(snapshot, before=before)
+        push = difference(before, self._model)
+        self._served.pending = self._model
+        if push is not None:
+            self._served.build(push)
+        fresh = PushContext(self._model)
+        told: dict[Proxy, frozenset[str]] = {}
+        smallest: dict[Proxy, frozenset[str]] = {}
+        contents: dict[tuple[object, ...], dict[str, Resources]] = {}
+        for proxy, connected in self._connected.items():
+            had = dict(connected.has)
+            sent: frozenset[str] = frozenset()
+            if push is not None and needs_push(self._served, connected.client, push):
+                sent = self._send(connected, push)
+            shape = (fresh.clusters(proxy), fresh.listeners(proxy))
+            key = (*map(id, shape), proxy.namespace, proxy.domain, fresh.scope(proxy).key)
+            if key not in contents:
+                contents[key] = self._all_of(fresh, proxy)
+            wanted = contents[key]
+            told[proxy] = sent
+            smallest[proxy] = frozenset(
+                SHORT[url] for url in SHORT if _versions(had[url]) != _versions(wanted[url])
+            )
+            for url in SHORT:
+                assert _versions(connected.has[url]) == _versions(wanted[url]), (proxy.id, url)
+        return Change(told, smallest, push)
+
+    def _all_of(self, context: PushContext, proxy: Proxy) -> dict[str, Resources]:
+        clusters, listeners = context.clusters(proxy).by_name(), context.listeners(proxy).by_name()
+        named = {
+            type_urls.ENDPOINT: self._references.of(clusters.values()),
+            type_urls.ROUTE: self._references.of(listeners.values()),
+        }
+        return {
+            type_urls.CLUSTER: clusters,
+            type_urls.ENDPOINT: context.endpoints(proxy, named[type_urls.ENDPOINT]).by_name(),
+            type_urls.LISTENER: listeners,
+            type_urls.ROUTE: context.routes(proxy, named[type_urls.ROUTE]).by_name(),
+        }
+
+    def _send(self, connected: _Connected, push: PushRequest | None) -> frozenset[str]:
+        """Bring a proxy up to date as the server does; return the types that it was sent."""
+        sent: set[str] = set()
+        for url in (type_urls.CLUSTER, type_urls.ENDPOINT, type_urls.LISTENER, type_urls.ROUTE):
+            had = connected.has.get(url, {})
+            if url in _BY_NAME:
+                now = self._by_name(connected, url, had, push)
+            else:
+                generated = self._generate(connected, url, Watch(type_url=url, wildcard=True), push)
+                now = had if generated is None else generated.by_name()
+            if _versions(now) != _versions(had):
+                sent.add(SHORT[url])
+            connected.has[url] = now
+        return frozenset(sent)
+
+    def _by_name(
+        self, connected: _Connected, url: str, had: Resources, push: PushRequest | None
+    ) -> Resources:
+        names = self._references.of(connected.has[_BY_NAME[url]].values())
+        now = {name: each for name, each in had.items() if name in names}
+        if now and push is not None:
+            watch = Watch(type_url=url, names=frozenset(now))
+            generated = self._generate(connected, url, watch, push)
+            if generated is not None:
+                now |= generated.by_name()
+        if new := names.difference(now):
+            generated = self._generate(connected, url, Watch(type_url=url, names=new), None)
+            now |= generated.by_name() if generated is not None else {}
+        return now
+
+    def _generate(
+        self, connected: _Connected, url: str, watch: Watch, push: PushRequest | None
+    ) -> Generated | None:
+        return self._generators[url].generate(connected.client, watch, push)
+
+
+def _versions(resources: Resources) -> dict[str, str]:
+    return {name: each.version for name, each in resources.items()}
