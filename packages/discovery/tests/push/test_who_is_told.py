@@ -4,49 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from told import Mesh, router, sidecar
-
-TYPES = {"CDS", "EDS", "LDS", "RDS"}
-
-
-def service(
-    name: str,
-    *endpoints: str,
-    namespace: str = "a",
-    port: str = "{number: 80, name: http}",
-    account: str = "s",
-    more: str = "",
-) -> str:
-    listed = ", ".join(
-        f"{{address: {each}, serviceAccount: {account}}}" for each in endpoints or ("10.1.0.1",)
-    )
-    return (
-        "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\n"
-        f"metadata: {{name: {name}, namespace: {namespace}}}\n"
-        f"spec: {{hosts: [{name}.{namespace}.svc.cluster.local], location: MESH_INTERNAL, "
-        f"resolution: STATIC, ports: [{port}], endpoints: [{listed}]{more}}}\n"
-    )
-
-
-def document(kind: str, name: str, spec: str, *, namespace: str = "a") -> str:
-    return (
-        f"apiVersion: networking.istio.io/v1\nkind: {kind}\n"
-        f"metadata: {{name: {name}, namespace: {namespace}}}\nspec: {spec}\n"
-    )
-
-
-def egress(*hosts: str, selector: str = "") -> str:
-    listed = ", ".join(f'"{each}"' for each in hosts)
-    chosen = f"workloadSelector: {{labels: {{{selector}}}}}, " if selector else ""
-    return document("Sidecar", "imports", f"{{{chosen}egress: [{{hosts: [{listed}]}}]}}")
-
-
-def route(host: str, destination: str, *, name: str = "routes", more: str = "") -> str:
-    spec = (
-        f"{{hosts: [{host}], http: [{{{more}route: [{{destination: {{host: {destination}}}}}]}}]}}"
-    )
-    return document("VirtualService", name, spec)
-
+from told import Mesh, document, egress, route, router, service, sidecar
 
 FULL = "{}.a.svc.cluster.local"
 WEB, DB, FAR = FULL.format("web"), FULL.format("db"), "far.b.svc.cluster.local"
@@ -140,10 +98,9 @@ def test_a_destination_rule_of_an_imported_host_is_told_and_of_another_not(mesh:
 
 def test_a_sidecar_that_does_not_select_a_proxy_is_not_told(mesh: Mesh) -> None:
     mesh.connect(client := sidecar(labels={"app": "client"}), other := sidecar("b"))
-    other_workloads = egress("a/db.a.svc.cluster.local", selector="app: other")
-    named = other_workloads.replace("name: imports", "name: others")
+    other_workloads = egress("a/db.a.svc.cluster.local", name="others", selector="app: other")
 
-    assert mesh.change(others=named).of(client) == set()
+    assert mesh.change(others=other_workloads).of(client) == set()
     change = mesh.change(imports=egress("a/db.a.svc.cluster.local"))
     assert change.of(client) >= {"CDS", "EDS", "RDS"}
     assert change.of(other) == set()

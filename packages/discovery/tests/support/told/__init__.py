@@ -6,7 +6,8 @@ it has: the smallest possible. What a proxy has after a change is compared with 
 plane that starts with the new documents would give it.
 """
 
+from told._documents import document, egress, route, service
 from told._mesh import Change, Mesh
 from told._proxies import router, sidecar
 
-__all__ = ["Change", "Mesh", "router", "sidecar"]
+__all__ = ["Change", "Mesh", "document", "egress", "route", "router", "service", "sidecar"]

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from envoy.config.cluster.v3.cluster_pb2 import Cluster
+from envoy.config.endpoint.v3.endpoint_pb2 import ClusterLoadAssignment
 from envoy.config.listener.v3.listener_pb2 import Listener
 from envoy.extensions.filters.network.http_connection_manager.v3 import (
     http_connection_manager_pb2,
@@ -39,6 +40,8 @@ class Change:
     told: Mapping[Proxy, frozenset[str]]
     smallest: Mapping[Proxy, frozenset[str]]
     push: PushRequest | None
+    resources: Mapping[Proxy, frozenset[str]]
+    """The names of the resources that each proxy was sent new, changed or gone, with the type."""
 
     def of(self, proxy: Proxy) -> set[str]:
         """Return the types that a proxy was sent, after they were compared with the smallest."""
@@ -125,6 +128,7 @@ class Mesh:
         fresh = PushContext(self._model)
         told: dict[Proxy, frozenset[str]] = {}
         smallest: dict[Proxy, frozenset[str]] = {}
+        resources: dict[Proxy, frozenset[str]] = {}
         contents: dict[tuple[object, ...], dict[str, Resources]] = {}
         for proxy, connected in self._connected.items():
             had = dict(connected.has)
@@ -137,12 +141,27 @@ class Mesh:
                 contents[key] = self._all_of(fresh, proxy)
             wanted = contents[key]
             told[proxy] = sent
+            resources[proxy] = frozenset(
+                f"{SHORT[url]} {name}"
+                for url in SHORT
+                for name, _ in _versions(had[url]).items() ^ _versions(connected.has[url]).items()
+            )
             smallest[proxy] = frozenset(
                 SHORT[url] for url in SHORT if _versions(had[url]) != _versions(wanted[url])
             )
             for url in SHORT:
                 assert _versions(connected.has[url]) == _versions(wanted[url]), (proxy.id, url)
-        return Change(told, smallest, push)
+        return Change(told, smallest, push, resources)
+
+    def assignment(self, proxy: Proxy, cluster: str) -> ClusterLoadAssignment:
+        """Return the endpoints that a proxy has of a cluster."""
+        return ClusterLoadAssignment.FromString(
+            self._connected[proxy].has[type_urls.ENDPOINT][cluster].body
+        )
+
+    def clusters(self, proxy: Proxy) -> set[str]:
+        """Return the names of a proxy's clusters."""
+        return set(self._connected[proxy].has[type_urls.CLUSTER])
 
     def _all_of(self, context: PushContext, proxy: Proxy) -> dict[str, Resources]:
         clusters, listeners = context.clusters(proxy).by_name(), context.listeners(proxy).by_name()

@@ -1,0 +1,155 @@
+"""Of 1 000 proxies of ten shapes, how many are told of each kind of change, and of which types."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from mesh_discovery.plan._proxy import Proxy
+from told import Mesh, document, egress, route, router, service, sidecar
+
+EACH = 100
+WEB, DB = "web.a.svc.cluster.local", "db.a.svc.cluster.local"
+SHAPES = {
+    "a": lambda: sidecar("a"),
+    "a, no interception": lambda: sidecar("a", mode="NONE"),
+    "a, imports web": lambda: sidecar("a", labels={"imports": "web"}),
+    "a, imports db": lambda: sidecar("a", labels={"imports": "db"}),
+    "a, source of routes": lambda: sidecar("a", labels={"app": "source"}),
+    "b": lambda: sidecar("b"),
+    "b, no interception": lambda: sidecar("b", mode="NONE"),
+    "router of a": lambda: router("a", labels={"istio": "gw"}),
+    "router of b": lambda: router("b", labels={"istio": "gw"}),
+    "router without gateway": lambda: router("b"),
+}
+ALL_SIDECARS = {"a", "a, no interception", "a, source of routes", "b", "b, no interception"}
+OF_A = {"a", "a, no interception", "a, source of routes"}
+ROUTERS = {"router of a", "router of b", "router without gateway"}
+
+
+def rule(host: str, pool: int) -> str:
+    policy = f"{{connectionPool: {{http: {{http2MaxRequests: {pool}}}}}}}"
+    return document("DestinationRule", "rule", f"{{host: {host}, trafficPolicy: {policy}}}")
+
+
+def imports(host: str) -> str:
+    name = host.partition(".")[0]
+    return egress(f"a/{host}", selector=f"imports: {name}").replace(
+        "name: imports", f"name: {name}"
+    )
+
+
+def gateway(port: int) -> str:
+    opened = f"port: {{number: {port}, name: http, protocol: HTTP}}"
+    return document(
+        "Gateway", "gw", f"{{selector: {{istio: gw}}, servers: [{{{opened}, hosts: ['*']}}]}}"
+    )
+
+
+def policy(mode: str, namespace: str = "a") -> str:
+    return (
+        "apiVersion: security.istio.io/v1\nkind: PeerAuthentication\n"
+        f"metadata: {{name: default, namespace: {namespace}}}\nspec: {{mtls: {{mode: {mode}}}}}\n"
+    )
+
+
+BY_SOURCE = (
+    f"{{hosts: [{DB}], http: [{{match: [{{sourceLabels: {{app: source}}}}], timeout: 1s, "
+    f"route: [{{destination: {{host: {DB}}}}}]}}]}}"
+)
+
+
+@pytest.fixture(scope="module")
+def proxies() -> dict[str, list[Proxy]]:
+    return {shape: [make() for _ in range(EACH)] for shape, make in SHAPES.items()}
+
+
+@pytest.fixture
+def mesh(tmp_path: Path, proxies: dict[str, list[Proxy]]) -> Mesh:
+    mesh = Mesh(
+        tmp_path,
+        web=service("web", "10.1.0.1"),
+        db=service("db", "10.1.0.2"),
+        own=service("own", "10.1.0.3").replace("spec: {", "spec: {exportTo: ['.'], "),
+        web_imports=imports(WEB),
+        db_imports=imports(DB),
+        routes=route(WEB, WEB),
+        rule=rule(WEB, 5),
+        gateway=gateway(8080),
+    )
+    mesh.connect(*(each for of_shape in proxies.values() for each in of_shape))
+    return mesh
+
+
+IMPORT_WEB, IMPORT_DB = {"a, imports web"}, {"a, imports db"}
+CHANGES = {
+    "endpoint of web": (
+        {"web": service("web", "10.1.0.1", "10.1.0.9")},
+        {shape: {"EDS"} for shape in ALL_SIDECARS | IMPORT_WEB | ROUTERS},
+    ),
+    "endpoint of a service of a alone": (
+        {"own": service("own", "10.1.0.4").replace("spec: {", "spec: {exportTo: ['.'], ")},
+        {shape: {"EDS"} for shape in OF_A | {"router of a"}},
+    ),
+    "a service of a alone is added": (
+        {"new": service("new", "10.1.0.5").replace("spec: {", "spec: {exportTo: ['.'], ")},
+        {
+            **{shape: {"CDS", "EDS", "RDS"} for shape in OF_A},
+            "router of a": {"CDS", "EDS"},
+        },
+    ),
+    "VirtualService of web": (
+        {"routes": route(WEB, WEB, more="timeout: 5s, ")},
+        {shape: {"RDS"} for shape in ALL_SIDECARS | IMPORT_WEB},
+    ),
+    "VirtualService by labels of the source": (
+        {"more": document("VirtualService", "more", BY_SOURCE)},
+        {"a, source of routes": {"RDS"}},
+    ),
+    "VirtualService of a gateway": (
+        {
+            "more": route("x.example", WEB, name="more", more="timeout: 5s, ").replace(
+                "hosts:", "gateways: [gw], hosts:"
+            )
+        },
+        {"router of a": {"RDS"}, "router of b": {"RDS"}},
+    ),
+    "DestinationRule of web": (
+        {"rule": rule(WEB, 6)},
+        {shape: {"CDS"} for shape in ALL_SIDECARS | IMPORT_WEB | ROUTERS},
+    ),
+    "Sidecar of those that import db": (
+        {"db_imports": egress(f"a/{WEB}", name="db", selector="imports: db")},
+        {"a, imports db": {"CDS", "EDS", "RDS"}},
+    ),
+    "Gateway": (
+        {"gateway": gateway(8081)},
+        {"router of a": {"LDS", "RDS"}, "router of b": {"LDS", "RDS"}},
+    ),
+    "PeerAuthentication of a": (
+        {"policy": policy("DISABLE")},
+        {
+            **{shape: {"CDS", "EDS"} for shape in {"b", "b, no interception"} | ROUTERS},
+            **{shape: {"CDS", "EDS", "LDS"} for shape in ("a", "a, source of routes")},
+            **{shape: {"CDS", "EDS", "LDS"} for shape in IMPORT_WEB | IMPORT_DB},
+            "a, no interception": {"CDS", "EDS"},
+        },
+    ),
+    "a file that says the same in other words": (
+        {"routes": "# a remark\n" + route(WEB, WEB)},
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_those_are_told_to_whom_it_makes_a_difference(
+    change: str, mesh: Mesh, proxies: dict[str, list[Proxy]]
+) -> None:
+    documents, wanted = CHANGES[change]
+    found = mesh.change(**documents)
+    told = {
+        shape: Counter(frozenset(found.of(each)) for each in of_shape)
+        for shape, of_shape in proxies.items()
+    }
+    assert told == {shape: Counter({frozenset(wanted.get(shape, ())): EACH}) for shape in SHAPES}
