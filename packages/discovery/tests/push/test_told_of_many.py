@@ -1,6 +1,7 @@
 """Of 1 000 proxies of ten shapes, how many are told of each kind of change, and of which types."""
 
 from collections import Counter
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from told import Mesh, document, egress, route, router, service, sidecar
 
 EACH = 100
 WEB, DB = "web.a.svc.cluster.local", "db.a.svc.cluster.local"
-SHAPES = {
+SHAPES: Mapping[str, Callable[[], Proxy]] = {
     "a": lambda: sidecar("a"),
     "a, no interception": lambda: sidecar("a", mode="NONE"),
     "a, imports web": lambda: sidecar("a", labels={"imports": "web"}),
