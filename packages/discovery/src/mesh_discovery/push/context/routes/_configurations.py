@@ -1,9 +1,9 @@
 """The route configurations of sidecars, by name."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from mesh_discovery._addresses import bracketed
+from mesh_discovery._addresses import bracketed, socket_path
 from mesh_discovery.generate.routes._virtual_hosts import (
     CONFIGURATION_TYPE,
     packed_names,
@@ -69,7 +69,12 @@ class Routes:
         scope = self._scopes.get(key.scope)
         name = key.name
         if name == names.HTTP_PROXY_ROUTE:
-            return _resource(name, self._all_ports(scope, key.domain), ignores_ports=False)
+            hosts = self._all_ports(scope, scope.egress, key.domain)
+            return _resource(name, hosts, ignores_ports=False)
+        listener = _explicit(name, scope)
+        if listener is not None:
+            hosts = self._all_ports(scope, (listener,), key.domain)
+            return _resource(name, hosts, ignores_ports=False)
         host, colon, number = name.rpartition(":")
         if colon:
             return self._service_port(name, scope, host, number)
@@ -101,12 +106,13 @@ class Routes:
                 found.append((name, virtual_host(packed_names(name, free), routes)))
         return [*_in_order(found), *self._unknown(scope, taken)]
 
-    def _all_ports(self, scope: Scope, domain: str) -> list[bytes]:
+    def _all_ports(
+        self, scope: Scope, listeners: Iterable[EgressListener], domain: str
+    ) -> list[bytes]:
         """Return the virtual hosts of the HTTP proxy, where each host has its port."""
         taken: set[str] = set()
         found: list[tuple[str, bytes]] = []
-        own = [each for each in scope.egress if each.is_http_proxy]
-        for listener in own or scope.egress:
+        for listener in listeners:
             ports = {
                 port.number
                 for service in listener.services
@@ -115,7 +121,10 @@ class Routes:
             }
             for number in sorted(ports | {80}):
                 for each in self._governed(number, scope, listener):
-                    if free := _free(with_port(_domains(each, domain, scope), number), taken):
+                    domains = _domains(each, domain, scope)
+                    # At a socket there are no ports: a bare host means the first that it has.
+                    bare = domains if socket_path(listener.bind) is not None else ()
+                    if free := _free((*with_port(domains, number), *bare), taken):
                         name = f"{each.host}:{number}"
                         routes = self._routes(each, number, scope)
                         found.append((name, virtual_host(packed_names(name, free), routes)))
@@ -167,6 +176,17 @@ class Routes:
         policy = scope.outbound_policy
         cluster = names.egress_proxy_cluster(policy.egress_proxy) or names.PASSTHROUGH
         yield unknown_hosts(cluster if policy.allows_any else None, captured=scope.captured)
+
+
+def _explicit(name: str, scope: Scope) -> EgressListener | None:
+    """Return the listener of a Sidecar that has routes of its own: an HTTP proxy, or a socket."""
+    for each in scope.egress:
+        if each.is_http_proxy and each.port is not None:
+            if names.http_proxy_route(each.port.number) == name:
+                return each
+        elif socket_path(each.bind) == name:
+            return each
+    return None
 
 
 def _domains(host: GovernedHost, proxy_domain: str, scope: Scope) -> tuple[str, ...]:
