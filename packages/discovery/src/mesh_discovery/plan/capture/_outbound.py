@@ -7,7 +7,9 @@ TCP services at one address and port can be told apart by SNI or range only, and
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
+from mesh_discovery.config.kinds._protocol import Protocol
 from mesh_discovery.model._services import Port, Service
 from mesh_discovery.plan._outbound import Conflict
 from mesh_discovery.plan._proxy import NO_DNS, Naming
@@ -29,6 +31,24 @@ class CapturedOutbound:
     of_endpoints: Mapping[str, tuple[CapturedListener, ...]] = field(default_factory=dict)
     """Listeners for the endpoints of headless services, by address: not for proxies there."""
     conflicts: tuple[Conflict, ...] = ()
+    steps: "Steps" = field(default_factory=lambda: Steps({}, {}), compare=False, repr=False)
+
+
+class Steps(NamedTuple):
+    """The parts of a plan, for the plan that comes after it: most services stay as they are.
+
+    wanted: by the identity of a service, and which egress listener has it. made: each listener,
+    with the only thing that is wanted of it; None if there are several.
+    """
+
+    wanted: Mapping[tuple[int, int], "_OfService"]
+    made: Mapping[Where, tuple[Wanted | None, CapturedListener]]
+
+
+class _OfService(NamedTuple):
+    service: Service
+    """Kept, so that no other has its identity."""
+    wanted: tuple[tuple[Port, Wanted], ...]
 
 
 def plan_captured_outbound(
@@ -40,12 +60,16 @@ def plan_captured_outbound(
     own_ports: tuple[int, ...] = (),
     http_proxy: Where | None = None,
     http_proxy_route: str = "",
+    before: CapturedOutbound | None = None,
+    same_connections: bool = False,
 ) -> CapturedOutbound:
     """Decide what is listened for.
 
     egress: those with a port first. rest: the target of connections that no service takes.
     own_ports: those to which connections are led. http_proxy: where the workload may speak to its
-    proxy as to an HTTP proxy.
+    proxy as to an HTTP proxy. before: the plan that this one replaces, whose listeners stay the
+    same objects if they stay as they are. same_connections: equal services want what they wanted
+    then.
     """
     plan = _Plan(ips, _OWN_PORTS.union(own_ports))
     proxy = Surroundings(ips, naming)
@@ -53,16 +77,29 @@ def plan_captured_outbound(
         chain = HttpChain(http_proxy_route, detected=False)
         plan.add(None, Wanted(http_proxy, Kind.HTTP, (chain,), is_bound=True))
         plan.lock()
-    for each in egress:
+    earlier = before.steps.wanted if before is not None and same_connections else {}
+    wanted: dict[tuple[int, int], _OfService] = {}
+    for number, each in enumerate(egress):
         for service in each.services:
-            for port in service.ports:
-                if plan.has_http(port, each):
-                    continue
-                for wanted in wanted_listeners(service, port, each, proxy):
-                    plan.add((service, port), wanted)
+            key = id(service), number
+            found = earlier.get(key) or _of_service(service, each, proxy)
+            wanted[key] = found
+            for port, one in found.wanted:
+                plan.add((service, port), one)
         if each.has_port:
             plan.lock()
-    return plan.finished(rest)
+    return plan.finished(rest, wanted, before.steps.made if before is not None else {})
+
+
+def _of_service(service: Service, egress: Egress, proxy: Surroundings) -> _OfService:
+    return _OfService(
+        service,
+        tuple(
+            (port, each)
+            for port in service.ports
+            for each in wanted_listeners(service, port, egress, proxy)
+        ),
+    )
 
 
 class _Plan:
@@ -72,78 +109,90 @@ class _Plan:
         """own_ports: where no listener can stand for all addresses."""
         self._ips = ips
         self._own_ports = own_ports
-        self._places: dict[Where, Place] = {}
-        self._wanted: dict[Where, Wanted] = {}
+        self._first: dict[Where, tuple[Protocol | None, Wanted]] = {}
         """What each place was first wanted for, with its further addresses that were free."""
+        self._shared: dict[Where, Place] = {}
+        """The places that several services want."""
         self._aliases: set[Where] = set()
         self._locked: frozenset[Where] = frozenset()
-        self._http: set[int] = set()
         self._conflicts: dict[Conflict, None] = {}
-
-    def has_http(self, port: Port, egress: Egress) -> bool:
-        """Tell whether a port is HTTP that has its listener already, as most are."""
-        return (
-            not egress.has_port
-            and not egress.bind
-            and port.number in self._http
-            and port.protocol.is_http
-        )
 
     def add(self, owner: tuple[Service, Port] | None, wanted: Wanted) -> None:
         """Add a listener, or the chains of it that are free; whatever is not free is told."""
         where = wanted.where
         if where in self._locked:
             return  # the Sidecar says what is there
-        if not self._fits(owner, wanted) and owner is not None:
-            bind, port = where
-            self._conflicts[Conflict(bind=bind, port=port, host=owner[0].host)] = None
-        elif where[0] == self._ips.wildcard and isinstance(wanted.chains[0], HttpChain):
-            self._http.add(where[1])
+        protocol = owner[1].protocol if owner is not None else None
+        if not self._fits(protocol, wanted) and owner is not None:
+            self._conflicts[Conflict(bind=where[0], port=where[1], host=owner[0].host)] = None
 
-    def _fits(self, owner: tuple[Service, Port] | None, wanted: Wanted) -> bool:
+    def _fits(self, protocol: Protocol | None, wanted: Wanted) -> bool:
         where = bind, number = wanted.where
+        known = self._first.get(where)
+        if known is not None:
+            if known[1].chains == wanted.chains and isinstance(wanted.chains[-1], HttpChain):
+                return True  # the requests of all services have one chain, as most places have
+            place = self._shared.get(where)
+            if place is None:
+                place = Place(known[1].kind, known[0], known[1].chains)
+                self._shared[where] = place
+            return place.merge(wanted.kind, protocol, wanted.chains)
         if where in self._aliases or (bind == self._ips.wildcard and number in self._own_ports):
             return False
-        place = self._places.get(where)
-        if place is not None:
-            if owner is None:
-                return False
-            return place.merge(wanted.kind, owner[1].protocol, wanted.chains)
-        protocol = owner[1].protocol if owner is not None else None
-        self._places[where] = Place(wanted.kind, protocol, wanted.chains)
+        if not wanted.further:
+            self._first[where] = protocol, wanted
+            return True
         free = tuple(
             address
             for address in wanted.further
-            if (address, number) not in self._places and (address, number) not in self._aliases
+            if (address, number) not in self._first and (address, number) not in self._aliases
         )
         self._aliases.update((address, number) for address in free)
-        self._wanted[where] = wanted._replace(further=free)
-        return len(free) == len(wanted.further)
+        fits = len(free) == len(wanted.further)
+        self._first[where] = protocol, wanted if fits else wanted._replace(further=free)
+        return fits
 
     def lock(self) -> None:
         """Leave what is there as it is."""
-        self._locked = frozenset(self._places) | self._aliases
+        self._locked = frozenset(self._first) | self._aliases
 
-    def finished(self, rest: TcpTarget) -> CapturedOutbound:
+    def finished(
+        self,
+        rest: TcpTarget,
+        wanted: Mapping[tuple[int, int], _OfService],
+        before: Mapping[Where, tuple[Wanted | None, CapturedListener]],
+    ) -> CapturedOutbound:
         """Return what was planned."""
         of_endpoints: dict[str, list[CapturedListener]] = {}
         listeners = []
-        for where in sorted(self._places):
-            wanted = self._wanted[where]
-            made = CapturedListener(
-                bind=where[0],
-                port=where[1],
-                chains=self._places[where].chains,
-                rest=rest,
-                further=wanted.further,
-                is_bound=wanted.is_bound,
-            )
-            if wanted.is_endpoint:
-                of_endpoints.setdefault(where[0], []).append(made)
+        made: dict[Where, tuple[Wanted | None, CapturedListener]] = {}
+        for where in sorted(self._first):
+            first = self._first[where][1]
+            listener = self._listener(where, rest, before.get(where))
+            made[where] = None if where in self._shared else first, listener
+            if first.is_endpoint:
+                of_endpoints.setdefault(where[0], []).append(listener)
             else:
-                listeners.append(made)
+                listeners.append(listener)
         return CapturedOutbound(
             listeners=tuple(listeners),
             of_endpoints={key: tuple(values) for key, values in of_endpoints.items()},
             conflicts=tuple(self._conflicts),
+            steps=Steps(wanted, made),
         )
+
+    def _listener(
+        self, where: Where, rest: TcpTarget, before: tuple[Wanted | None, CapturedListener] | None
+    ) -> CapturedListener:
+        wanted, place = self._first[where][1], self._shared.get(where)
+        if place is None and before is not None and before[0] is wanted and before[1].rest == rest:
+            return before[1]
+        made = CapturedListener(
+            bind=where[0],
+            port=where[1],
+            chains=wanted.chains if place is None else place.chains,
+            rest=rest,
+            further=wanted.further,
+            is_bound=wanted.is_bound,
+        )
+        return before[1] if before is not None and before[1] == made else made

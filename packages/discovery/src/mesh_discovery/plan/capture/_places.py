@@ -43,7 +43,7 @@ class Place:
             for each in sorted(self._chains, key=lambda each: isinstance(each, TcpChain))
         )
 
-    def merge(self, kind: Kind, protocol: Protocol, chains: Iterable[Chain]) -> bool:
+    def merge(self, kind: Kind, protocol: Protocol | None, chains: Iterable[Chain]) -> bool:
         """Add the chains of a further service; tells whether it lost none."""
         if protocol is not self._protocol and (protocol in _ALONE or self._protocol in _ALONE):
             return False

@@ -23,11 +23,23 @@ from mesh_discovery.plan.capture._inbound import CapturedInbound, plan_captured_
 from mesh_discovery.plan.capture._listeners import LOOPBACKS, CapturedListener
 from mesh_discovery.plan.capture._outbound import CapturedOutbound, plan_captured_outbound
 from mesh_discovery.push.context._cache import Cache
+from mesh_discovery.push.context._made_listeners import MadeListeners, OfListener
 from mesh_discovery.push.context._model_change import ModelChange
 from mesh_discovery.push.context._named import named
 from mesh_discovery.push.context._scopes import MOST_SCOPES, Scopes
 from mesh_discovery.push.context._shapes import CapturedListenerShape, CapturedOutboundShape
 from xds_server import Generated, Resource
+
+
+class _EarlierPlan(NamedTuple):
+    """The plan of a context before, for the next one of its shape."""
+
+    plan: CapturedOutbound | None
+    same_connections: bool
+    """Whether equal services still want the same."""
+
+
+_NO_PLAN = _EarlierPlan(None, same_connections=False)
 
 
 class CapturedListeners:
@@ -40,8 +52,8 @@ class CapturedListeners:
         self._outbound_plans = Cache[CapturedOutboundShape, CapturedOutbound](most=MOST_SCOPES)
         self._of_shape = Cache[CapturedListenerShape, Generated]()
         self._of_plan = Cache[_OfPlan, tuple[Resource, ...]](most=MOST_SCOPES)
-        self._outbound = Cache[_OfListener, Resource]()
-        self._before: Cache[_OfListener, Resource] | None = None
+        self._earlier: dict[CapturedOutboundShape, _EarlierPlan] = {}
+        self._outbound = MadeListeners()
         self._inbound = Cache[tuple[CapturedInbound, ProxyConfig], tuple[Resource, ...]]()
 
     def of(self, proxy: Proxy) -> Generated:
@@ -73,13 +85,24 @@ class CapturedListeners:
 
     def adopt(self, before: "CapturedListeners", change: ModelChange) -> None:
         """Take over the listeners that the change leaves as they are."""
-        if not change.same_settings:
+        if change.old.mesh_config != change.new.mesh_config:
             return
-        self._before = before._outbound
+        self._outbound.adopt(before._outbound, whole=change.only_endpoints)
         if change.only_endpoints:
+            self._earlier = before._earlier
             self._outbound_plans.adopt_but(before._outbound_plans, ())
             self._of_plan.adopt_but(before._of_plan, ())
-            self._outbound.adopt_but(before._outbound, ())
+            return
+        same = change.same_connections
+        earlier = {
+            shape: _EarlierPlan(plan.plan, same_connections=plan.same_connections and same)
+            for shape, plan in before._earlier.items()
+        }
+        if len(earlier) >= MOST_SCOPES:
+            earlier.clear()
+        for shape, made in before._outbound_plans.items():
+            earlier[shape] = _EarlierPlan(made, same_connections=same)
+        self._earlier = earlier
 
     def _plan(self, shape: CapturedOutboundShape) -> CapturedOutbound:
         return self._outbound_plans.get(shape, self._plan_outbound)
@@ -92,6 +115,7 @@ class CapturedListeners:
         mesh = self._model.mesh_config
         loopback = LOOPBACKS[shape.ips.versions[0]]
         http_proxy = (loopback, mesh.proxy_http_port) if mesh.proxy_http_port else None
+        before = self._earlier.pop(shape, _NO_PLAN)
         return plan_captured_outbound(
             egress_in(scope, self._model, shape.ips),
             ips=shape.ips,
@@ -100,6 +124,8 @@ class CapturedListeners:
             http_proxy_route=names.HTTP_PROXY_ROUTE,
             naming=shape.naming,
             own_ports=(mesh.proxy_listen_port, mesh.proxy_inbound_listen_port),
+            before=before.plan,
+            same_connections=before.same_connections,
         )
 
     def _make(self, shape: CapturedListenerShape) -> Generated:
@@ -129,12 +155,9 @@ class CapturedListeners:
                     yield self._outbound_listener(each, shape.settings)
 
     def _outbound_listener(self, listener: CapturedListener, settings: ProxyConfig) -> Resource:
-        return self._outbound.get(_OfListener(listener, settings), self._make_outbound)
+        return self._outbound.get(OfListener(listener, settings), self._make_outbound)
 
-    def _make_outbound(self, key: "_OfListener") -> Resource:
-        known = self._before.peek(key) if self._before is not None else None
-        if known is not None:
-            return known
+    def _make_outbound(self, key: OfListener) -> Resource:
         return named(captured_outbound(key.listener, self._model, key.settings))
 
     def _make_inbound(self, key: tuple[CapturedInbound, ProxyConfig]) -> tuple[Resource, ...]:
@@ -148,9 +171,4 @@ class CapturedListeners:
 
 class _OfPlan(NamedTuple):
     shape: CapturedOutboundShape
-    settings: ProxyConfig
-
-
-class _OfListener(NamedTuple):
-    listener: CapturedListener
     settings: ProxyConfig

@@ -104,6 +104,8 @@ class PushContext:
         """Return all listeners of a proxy."""
         if not proxy.is_sidecar:
             return self._routers.listeners(proxy)
+        if self.model.mesh_config.proxy_listen_port <= 0:
+            return NOTHING
         if proxy.is_captured:
             return self._captured_listeners.of(proxy)
         return self._listeners.of(proxy)

@@ -8,6 +8,9 @@ from mesh_discovery.model._model import ChangedServices, MeshModel, changed_serv
 from mesh_discovery.model._rule_objects import RuleKey
 from mesh_discovery.model._services import Service
 
+_ABOUT_REQUESTS = ("VirtualService.", "Gateway.", "Secret.")
+"""Kinds without effect on connections between workloads, if a VirtualService has no such routes."""
+
 ServiceKey = tuple[str, str]
 """Namespace and host."""
 
@@ -44,6 +47,20 @@ class ModelChange:
             and old.trust_domain == new.trust_domain
             and old.policies == new.policies
         )
+
+    @cached_property
+    def same_connections(self) -> bool:
+        """Whether rules for connections that are not looked into as HTTP are the same in both."""
+        for kind, namespace, name in self.rules:
+            if not kind.startswith(_ABOUT_REQUESTS):
+                return False
+            if any(
+                (each.spec.tls or each.spec.tcp)
+                and (each.namespace, each.name) == (namespace, name)
+                for each in (*self.old.virtual_services.all, *self.new.virtual_services.all)
+            ):
+                return False
+        return True
 
     @cached_property
     def same_visibility(self) -> bool:

@@ -1,0 +1,104 @@
+"""Which listeners of captured proxies are made anew after an edit, and which are shared."""
+
+from collections.abc import Callable
+
+import pytest
+
+from capturing_services import peer_authentication, service
+from mesh_discovery.model._model import MeshModel
+from mesh_discovery.plan._proxy import Proxy
+from mesh_discovery.push.context._context import PushContext
+from planes import proxy
+from xds_server import Resource
+
+Build = Callable[..., MeshModel]
+OWN = "10.77.0.1"
+
+
+def sidecar(address: str = OWN, *, namespace: str = "b", mode: str = "REDIRECT") -> Proxy:
+    return proxy(address, NAMESPACE=namespace, INTERCEPTION_MODE=mode)
+
+
+def made(context: PushContext, of: Proxy) -> dict[str, Resource]:
+    return {each.name: each for each in context.listeners(of).resources}
+
+
+def tcp(name: str, vip: str, target: int = 7070, port: int = 7000) -> str:
+    return service(name, "10.77.0.9", port=port, target=target, port_name="tcp", vip=vip)
+
+
+SERVICES = (service("web", OWN), tcp("a", "10.9.1.1"), tcp("b", "10.9.1.2"))
+DESTINATION_RULE = """\
+apiVersion: networking.istio.io/v1
+kind: DestinationRule
+metadata: {name: a, namespace: b}
+spec:
+  host: a.b.svc.cluster.local
+  trafficPolicy: {connectionPool: {tcp: {idleTimeout: 5s}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("edited", "wanted"),
+    [
+        ((*SERVICES, tcp("c", "10.9.1.3")), {"10.9.1.3_7000"}),
+        ((*SERVICES[:2], tcp("b", "10.9.1.2", target=7071)), set()),
+        ((*SERVICES[:2], tcp("b", "10.9.1.2", port=7001)), {"10.9.1.2_7001"}),
+        ((*SERVICES, DESTINATION_RULE), {"10.9.1.1_7000"}),
+        ((*SERVICES, peer_authentication("STRICT")), {"virtualInbound"}),
+        ((*SERVICES, service("other", "10.77.0.8", target=9999)), set()),
+    ],
+)
+def test_an_edit_makes_the_listeners_that_it_touches_and_no_others(
+    model_of: Build, edited: tuple[str, ...], wanted: set[str]
+) -> None:
+    before = PushContext(model_of(*SERVICES))
+    old = made(before, sidecar())
+
+    new = made(PushContext(model_of(*edited), before=before), sidecar())
+
+    differing = {
+        name for name, each in new.items() if name not in old or each.body != old[name].body
+    }
+    assert differing == wanted
+    again = {name for name, each in new.items() if each is not old.get(name)}
+    assert again - wanted <= {"virtualOutbound", "virtualInbound"}
+
+
+def test_what_is_planned_after_edits_is_what_is_planned_at_once(model_of: Build) -> None:
+    steps = (
+        SERVICES,
+        (*SERVICES, tcp("c", "10.9.1.2")),
+        (tcp("z", "10.9.1.1"), *SERVICES),
+        (*SERVICES[:1], tcp("c", "10.9.1.2"), DESTINATION_RULE),
+        (*SERVICES, DESTINATION_RULE),
+        SERVICES,
+    )
+    context = None
+    for each in steps:
+        model = model_of(*each)
+        context = PushContext(model, before=context)
+        fresh = PushContext(model)
+        assert [one.body for one in context.listeners(sidecar()).resources] == [
+            one.body for one in fresh.listeners(sidecar()).resources
+        ]
+        assert context.conflicts == fresh.conflicts
+
+
+def test_proxies_of_one_namespace_share_their_outbound_listeners(model_of: Build) -> None:
+    context = PushContext(model_of(*SERVICES))
+
+    one, two = made(context, sidecar()), made(context, sidecar("10.77.0.2"))
+    other = made(context, sidecar("10.77.0.3", namespace="c"))
+
+    for name in ("0.0.0.0_80", "10.9.1.1_7000"):
+        assert one[name] is two[name]
+        assert one[name] is other[name]
+
+
+def test_a_proxy_is_refused_no_listener_of_a_mesh_that_has_switched_them_off(
+    model_of: Build,
+) -> None:
+    mesh = "apiVersion: mesh.istio.io/v1alpha1\nkind: MeshConfig\nspec: {proxyListenPort: -1}\n"
+
+    assert made(PushContext(model_of(*SERVICES, mesh)), sidecar()) == {}
