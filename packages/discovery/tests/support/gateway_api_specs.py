@@ -1,29 +1,12 @@
 """Reads specs of the Gateway API's kinds, and makes parts of them."""
 
-from typing import Any
-
 import yaml
 
 from mesh_configfile import field_name
-from mesh_discovery.config.kinds._kind import Kind
 from mesh_discovery.config.kinds._metadata import Metadata
-from mesh_discovery.config.kinds.gateway_api._connection_routes import TCP_ROUTE, TLS_ROUTE
-from mesh_discovery.config.kinds.gateway_api._gateway_class import GATEWAY_CLASS
-from mesh_discovery.config.kinds.gateway_api._gateway_rules import GATEWAY
-from mesh_discovery.config.kinds.gateway_api._grpc_route import GRPC_ROUTE
-from mesh_discovery.config.kinds.gateway_api._http_route_rules import HTTP_ROUTE
-from mesh_discovery.config.kinds.gateway_api._reference_grant import REFERENCE_GRANT
+from mesh_discovery.config.kinds.gateway_api._kinds import GATEWAY_API_KINDS
 
-KINDS: tuple[Kind[Any], ...] = (
-    GATEWAY_CLASS,
-    GATEWAY,
-    HTTP_ROUTE,
-    GRPC_ROUTE,
-    TLS_ROUTE,
-    TCP_ROUTE,
-    REFERENCE_GRANT,
-)
-KIND = {kind.name: kind for kind in KINDS}
+KIND = {kind.name: kind for kind in GATEWAY_API_KINDS}
 
 
 def read(kind: str, spec: str) -> tuple[list[str], list[str]]:

@@ -9,6 +9,7 @@ from mesh_discovery.config.kinds._peer_authentication import PEER_AUTHENTICATION
 from mesh_discovery.config.kinds._workload_entry import WORKLOAD_ENTRY
 from mesh_discovery.config.kinds.destination_rule._kind import DESTINATION_RULE
 from mesh_discovery.config.kinds.gateway._kind import GATEWAY
+from mesh_discovery.config.kinds.gateway_api._kinds import GATEWAY_API_KINDS
 from mesh_discovery.config.kinds.kubernetes._cluster_objects import NAMESPACE, NODE
 from mesh_discovery.config.kinds.kubernetes._endpoint_slice import ENDPOINT_SLICE
 from mesh_discovery.config.kinds.kubernetes._endpoints import ENDPOINTS
@@ -40,6 +41,7 @@ _ALL: tuple[AnyKind, ...] = (
     SIDECAR,
     VIRTUAL_SERVICE,
     WORKLOAD_ENTRY,
+    *GATEWAY_API_KINDS,
 )
 KINDS: Mapping[tuple[str, str], AnyKind] = {(kind.group, kind.name): kind for kind in _ALL}
 KIND_NAMES = tuple(sorted({kind.name for kind in _ALL}))

@@ -22,13 +22,7 @@ UNSUPPORTED_KINDS = frozenset(
         ("extensions.istio.io", "TrafficExtension"),
         ("extensions.istio.io", "WasmPlugin"),
         (_GATEWAY_API, "BackendTLSPolicy"),
-        (_GATEWAY_API, "GRPCRoute"),
-        (_GATEWAY_API, "Gateway"),
-        (_GATEWAY_API, "GatewayClass"),
-        (_GATEWAY_API, "HTTPRoute"),
-        (_GATEWAY_API, "ReferenceGrant"),
-        (_GATEWAY_API, "TCPRoute"),
-        (_GATEWAY_API, "TLSRoute"),
+        (_GATEWAY_API, "ListenerSet"),
         (_GATEWAY_API, "UDPRoute"),
     }
 )

@@ -5,28 +5,12 @@ from heapq import merge
 
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config._snapshot import Snapshot
-from mesh_discovery.config.kinds._kind import Kind
-from mesh_discovery.config.kinds.gateway_api._connection_routes import TCP_ROUTE, TLS_ROUTE
-from mesh_discovery.config.kinds.gateway_api._gateway_class import GATEWAY_CLASS
-from mesh_discovery.config.kinds.gateway_api._gateway_rules import GATEWAY
-from mesh_discovery.config.kinds.gateway_api._grpc_route import GRPC_ROUTE
-from mesh_discovery.config.kinds.gateway_api._http_route_rules import HTTP_ROUTE
-from mesh_discovery.config.kinds.gateway_api._reference_grant import REFERENCE_GRANT
+from mesh_discovery.config.kinds.gateway_api._kinds import GATEWAY_API_KINDS
 from mesh_discovery.config.kinds.kubernetes._cluster_objects import NAMESPACE
 from mesh_discovery.model._secrets import KeyPair, SecretName, Secrets
 from mesh_discovery.model._services import Service
 from mesh_discovery.model.gateway_api._surroundings import Surroundings
 from mesh_discovery.model.gateway_api._translation import NO_GATEWAY_API, GatewayApi
-
-GATEWAY_API_KINDS: tuple[Kind, ...] = (  # type: ignore[type-arg]
-    GATEWAY_CLASS,
-    GATEWAY,
-    HTTP_ROUTE,
-    GRPC_ROUTE,
-    TLS_ROUTE,
-    TCP_ROUTE,
-    REFERENCE_GRANT,
-)
 
 
 def gateway_api_of(
