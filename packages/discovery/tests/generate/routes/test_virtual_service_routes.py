@@ -183,10 +183,7 @@ def test_requests_are_redirected_or_answered(action: str, wanted: tuple[str, obj
 
 
 ROUTES: dict[str, object] = {
-    "%s, timeout: 1s": {
-        "timeout": "1s",
-        "maxStreamDuration": {"grpcTimeoutHeaderMax": "1s"},
-    },
+    "%s, timeout: 1s": {"timeout": "1s", "maxStreamDuration": None},
     "%s, rewrite: {uri: /x}": {"prefixRewrite": "/x"},
     "%s, rewrite: {authority: n}": {"hostRewriteLiteral": "n"},
     "%s, rewrite: {uriRegexRewrite: {match: '^/(a)$', rewrite: '/\\1'}, authority: n}": {

@@ -85,9 +85,10 @@ def set_clusters(
 ) -> None:
     """Make a route lead to the clusters of its destinations."""
     action = made.route
-    # Both are set: a time limit in a gRPC request holds as it is, beside that of the route.
     action.timeout.CopyFrom(duration(route.timeout or 0))
-    action.max_stream_duration.grpc_timeout_header_max.CopyFrom(duration(route.timeout or 0))
+    if not route.timeout:
+        # A time limit in a gRPC request holds as it is. Beside it Envoy would have no timeout.
+        action.max_stream_duration.grpc_timeout_header_max.CopyFrom(duration(0))
     chosen = [targets[each.destination] for each in route.route if each.destination is not None]
     for each in dict.fromkeys(each.hashing for each in chosen):
         action.hash_policy.extend(hash_policies(each))
