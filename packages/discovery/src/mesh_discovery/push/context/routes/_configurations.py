@@ -202,7 +202,7 @@ def _is_short_for_other(domains: tuple[str, ...], host: str, scope: Scope) -> bo
 
 def _free(domains: tuple[str, ...], taken: set[str]) -> list[str]:
     """Take the domains that are free: Envoy refuses a configuration that has one twice."""
-    free = [each for each in domains if each not in taken]
+    free = [each for each in dict.fromkeys(domains) if each not in taken]
     taken.update(free)
     return free
 
