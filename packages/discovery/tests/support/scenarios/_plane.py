@@ -36,6 +36,8 @@ class ScenePlane:
     authority: Authority
     grpc: str
     _loader: ConfigLoader
+    warnings: Sequence[Problem] = ()
+    """Of what was read last: accepted as it is, and hardly meant so."""
 
     def write(self, documents: dict[str, str | None]) -> None:
         for name, text in documents.items():
@@ -49,6 +51,7 @@ class ScenePlane:
         """Read the configuration again, start to push what changed, and return what is wrong."""
         loaded = self._loader.load()
         self.store.apply(loaded, self.server.notify)
+        self.warnings = loaded.snapshot.warnings
         return loaded.problems
 
     @property
