@@ -1,37 +1,58 @@
 """The route configurations of routers: which requests go where, by the hosts of their servers.
 
 VirtualServices of one host add up here, the oldest first; a route that takes all requests comes
-after all others, so that none of them hides the rest.
+after all others, so that none of them hides the rest. Routes are serialised once for all hosts.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from mesh_discovery.generate._messages import (
-    route_components_pb2,
-    route_pb2,
-    wrappers_pb2,
-)
+from mesh_discovery.generate._messages import route_components_pb2
 from mesh_discovery.generate.routes._matches import is_catch_all
+from mesh_discovery.generate.routes._virtual_hosts import (
+    packed_names,
+    packed_routes,
+    packed_settings,
+    route_configuration,
+    virtual_host,
+)
 from mesh_discovery.model.virtual_services._virtual_services import VirtualService
 from mesh_discovery.plan.gateway._bindings import bound_hosts
 from mesh_discovery.plan.gateway._servers import PlannedServer
 
-_MOST_BODY_BYTES = 1024 * 1024
-_Host = route_components_pb2.VirtualHost
 
-RoutesOf = Callable[[VirtualService, PlannedServer], Sequence[route_components_pb2.Route]]
-"""The routes of a VirtualService at a server; none if it has none for it."""
+class PackedRoutes(NamedTuple):
+    """The routes of a VirtualService, serialised: those of all requests apart from the others."""
+
+    some: bytes
+    rest: bytes
+
+
+RoutesOf = Callable[[VirtualService, PlannedServer], PackedRoutes | None]
+"""The routes of a VirtualService at a server; None if it has none for it."""
 
 
 @dataclass(slots=True)
 class _Entry:
     """A host, and what is known of it so far."""
 
-    routes: list[route_components_pb2.Route] = field(default_factory=list)
+    routes: list[PackedRoutes] = field(default_factory=list)
     redirects: bool = False
     has: set[tuple[VirtualService, str]] = field(default_factory=set)
     """The VirtualServices whose routes it has, each with its Gateway."""
+
+
+def packed_gateway_routes(
+    routes: Sequence[route_components_pb2.Route],
+) -> PackedRoutes | None:
+    """Serialise the routes of a VirtualService; None if there are none."""
+    if not routes:
+        return None
+    return PackedRoutes(
+        some=packed_routes(each for each in routes if not is_catch_all(each.match)),
+        rest=packed_routes(each for each in routes if is_catch_all(each.match)),
+    )
 
 
 def gateway_routes(
@@ -39,25 +60,24 @@ def gateway_routes(
     servers: Sequence[PlannedServer],
     bound: Callable[[str], Iterable[VirtualService]],
     routes_of: RoutesOf,
-) -> route_pb2.RouteConfiguration:
-    """Make the route configuration of some servers; of none, an empty one.
+    *,
+    counts_attempts: bool = True,
+) -> bytes:
+    """Return the route configuration of some servers, serialised; of none, an empty one.
 
     bound: the VirtualServices that are bound to a Gateway (`namespace/name`), in their order.
+    counts_attempts: upstreams are told how often a request was tried.
     """
-    made = route_pb2.RouteConfiguration(
-        name=name,
-        validate_clusters=wrappers_pb2.BoolValue(value=False),
-        max_direct_response_body_size_bytes=wrappers_pb2.UInt32Value(value=_MOST_BODY_BYTES),
-        ignore_port_in_host_matching=True,
-    )
     if not servers:
-        return made
+        return route_configuration(name, ())
     port = servers[0].server.port.number
     entries = _entries(servers, bound, routes_of)
-    made.virtual_hosts.extend(_virtual_hosts(entries, port))
     if not entries:
-        made.virtual_hosts.append(_Host(name=f"blackhole:{port}", domains=["*"]))
-    return made
+        return route_configuration(
+            name, [virtual_host(packed_names(f"blackhole:{port}", ["*"]), b"")]
+        )
+    hosts = _virtual_hosts(entries, port, counts_attempts=counts_attempts)
+    return route_configuration(name, hosts)
 
 
 def _entries(
@@ -69,13 +89,13 @@ def _entries(
     for server in servers:
         for each in bound(server.gateway_key):
             both = bound_hosts(server.hosts, namespace=each.namespace, hosts=each.hosts)
-            routes = routes_of(each, server) if both else ()
-            for host in both if routes else ():
+            routes = routes_of(each, server) if both else None
+            for host in both if routes is not None else ():
                 entry = entries.setdefault(host, _Entry())
                 entry.redirects = entry.redirects or server.redirects
-                if (each, server.gateway_key) not in entry.has:
+                if routes is not None and (each, server.gateway_key) not in entry.has:
                     entry.has.add((each, server.gateway_key))
-                    entry.routes.extend(routes)
+                    entry.routes.append(routes)
         if server.redirects:
             for own in server.hosts:
                 entries.setdefault(own.host, _Entry()).redirects = True
@@ -83,16 +103,14 @@ def _entries(
 
 
 def _virtual_hosts(
-    entries: dict[str, _Entry], port: int
-) -> Iterator[route_components_pb2.VirtualHost]:
+    entries: dict[str, _Entry], port: int, *, counts_attempts: bool
+) -> Iterator[bytes]:
+    plain = packed_settings(counts_attempts=counts_attempts)
+    redirecting = packed_settings(counts_attempts=counts_attempts, needs_tls=True)
     for host, entry in sorted(entries.items()):
-        made = _Host(
-            name=f"{host}:{port}",
-            domains=[host],
-            # A stable order: only routes that take all requests move.
-            routes=sorted(entry.routes, key=lambda each: is_catch_all(each.match)),
-            include_request_attempt_count=True,
+        routes = (*(each.some for each in entry.routes), *(each.rest for each in entry.routes))
+        yield virtual_host(
+            packed_names(f"{host}:{port}", [host]),
+            b"".join(routes),
+            redirecting if entry.redirects else plain,
         )
-        if entry.redirects:
-            made.require_tls = _Host.TlsRequirementType.ALL
-        yield made

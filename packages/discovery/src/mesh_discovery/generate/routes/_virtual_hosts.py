@@ -32,17 +32,29 @@ def packed_names(name: str, domains: Iterable[str]) -> bytes:
     return _packed(route_components_pb2.VirtualHost(name=name, domains=domains))
 
 
-_ATTEMPTS_COUNTED = route_components_pb2.VirtualHost(
+def packed_settings(*, counts_attempts: bool = True, needs_tls: bool = False) -> bytes:
+    """Serialise the settings of a virtual host.
+
+    counts_attempts: upstreams are told how often a request was tried. needs_tls: clients of plain
+    HTTP are told to come back by HTTPS.
+    """
+    made = route_components_pb2.VirtualHost(include_request_attempt_count=counts_attempts)
+    if needs_tls:
+        made.require_tls = route_components_pb2.VirtualHost.TlsRequirementType.ALL
+    return _packed(made)
+
+
+_USUAL_SETTINGS = route_components_pb2.VirtualHost(
     include_request_attempt_count=True
 ).SerializeToString()
 
 
-def virtual_host(name_and_domains: bytes, routes: bytes) -> bytes:
+def virtual_host(
+    name_and_domains: bytes, routes: bytes, settings: bytes = _USUAL_SETTINGS
+) -> bytes:
     """Return a virtual host, as a part of any route configuration."""
-    size = len(name_and_domains) + len(routes) + len(_ATTEMPTS_COUNTED)
-    return b"".join(
-        (_VIRTUAL_HOST_FIELD, _varint(size), name_and_domains, routes, _ATTEMPTS_COUNTED)
-    )
+    size = len(name_and_domains) + len(routes) + len(settings)
+    return b"".join((_VIRTUAL_HOST_FIELD, _varint(size), name_and_domains, routes, settings))
 
 
 def route_configuration(

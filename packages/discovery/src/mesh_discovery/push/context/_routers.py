@@ -1,13 +1,17 @@
 """The listeners and routes of routers, planned from their Gateways, made once for each shape."""
 
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from mesh_discovery.config.kinds.gateway._spec import TlsMode
 from mesh_discovery.config.kinds.mesh_config._proxy_config import GatewayTopology
-from mesh_discovery.generate._messages import route_components_pb2
 from mesh_discovery.generate.gateway._listeners import RouterSettings, gateway_listener
-from mesh_discovery.generate.gateway._routes import gateway_routes
+from mesh_discovery.generate.gateway._routes import (
+    PackedRoutes,
+    gateway_routes,
+    packed_gateway_routes,
+)
 from mesh_discovery.generate.routes._http_routes import RoutePlace, http_routes
+from mesh_discovery.generate.routes._virtual_hosts import CONFIGURATION_TYPE
 from mesh_discovery.model._gateways import Gateway
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._scope import ScopeKey
@@ -32,11 +36,10 @@ from mesh_discovery.push.context._cache import Cache
 from mesh_discovery.push.context._model_change import ModelChange
 from mesh_discovery.push.context._named import named
 from mesh_discovery.push.context._scopes import MOST_SCOPES, Scopes
-from xds_server import Generated, Resource
+from xds_server import Generated, Resource, content_version
 
 _EVERYWHERE = {4: "0.0.0.0", 6: "::"}  # noqa: S104 - a gateway is for all who can reach it
 _NO_TOPOLOGY = GatewayTopology()
-_Routes: TypeAlias = tuple[route_components_pb2.Route, ...]
 
 
 class RouterShape(NamedTuple):
@@ -75,7 +78,7 @@ class Routers:
         self._chains = Cache[RouterShape, tuple[tuple[PlannedListener, ListenerChains], ...]]()
         self._listeners = Cache[RouterShape, Generated]()
         self._configurations = Cache[RouterRoutes, Resource](most=MOST_SCOPES)
-        self._routes = Cache[_VirtualServiceRoutes, _Routes]()
+        self._routes = Cache[_VirtualServiceRoutes, PackedRoutes | None]()
 
     def listeners(self, proxy: Proxy) -> Generated:
         """Return all listeners of a router."""
@@ -94,8 +97,11 @@ class Routers:
     def adopt(self, before: "Routers", change: ModelChange) -> None:
         """Take over the routes of VirtualServices that the change leaves as they are."""
         if change.same_settings:
-            here = frozenset(self._model.virtual_services.all)
-            self._routes.adopt(before._routes, where=lambda key: key.virtual_service in here)
+            live = change.new.virtual_services.live
+            if live is before._model.virtual_services.live:
+                self._routes.adopt_but(before._routes, ())
+            else:
+                self._routes.adopt(before._routes, where=lambda key: key.virtual_service in live)
 
     def shape(self, proxy: Proxy) -> RouterShape:
         """Return the part of a router that its listeners and routes depend on."""
@@ -184,27 +190,34 @@ class Routers:
         virtual_services = self._model.virtual_services
         namespace, labels = shape.scope.namespace, shape.scope.labels
 
-        def routes_of(each: VirtualService, server: PlannedServer) -> _Routes:
+        def routes_of(each: VirtualService, server: PlannedServer) -> PackedRoutes | None:
             port = server.server.port.number
-            place = RoutePlace(port, server.gateway_key, namespace, labels, server.is_tls)
+            place = RoutePlace(port, server.gateway_key, is_tls=server.is_tls)
+            if each.looks_at_source:
+                place = place._replace(namespace=namespace, labels=labels)
             targets = http_targets(each.spec, port, scope)
             made = _VirtualServiceRoutes(each, place, tuple(targets.values()))
             return self._routes.get(made, lambda _: self._make_routes(each, place, targets))
 
-        return named(
-            gateway_routes(
-                name,
-                self.plan(shape).by_route.get(name, ()),
-                lambda key: virtual_services.of_gateway(key, namespace),
-                routes_of,
-            )
+        headers = shape.settings.proxy.proxy_headers
+        attempts = headers.attempt_count if headers is not None else None
+        body = gateway_routes(
+            name,
+            self.plan(shape).by_route.get(name, ()),
+            lambda key: virtual_services.of_gateway(key, namespace),
+            routes_of,
+            counts_attempts=attempts is None or not attempts.disabled,
+        )
+        return Resource(
+            name=name, type_url=CONFIGURATION_TYPE, body=body, version=content_version(body)
         )
 
     def _make_routes(
         self, virtual_service: VirtualService, place: RoutePlace, targets: HttpTargets
-    ) -> _Routes:
+    ) -> PackedRoutes | None:
         retries = self._model.mesh_config.default_http_retry_policy
-        return tuple(http_routes(virtual_service, place, targets, default_retries=retries))
+        made = http_routes(virtual_service, place, targets, default_retries=retries)
+        return packed_gateway_routes(made)
 
     def _make_listeners(self, shape: RouterShape) -> Generated:
         listeners = self._chains.get(shape, self._plan_chains)
