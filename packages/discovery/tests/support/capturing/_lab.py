@@ -199,6 +199,7 @@ class CaptureLab:
 
     async def serve_http_on_socket(self, machine: Machine, path: Path) -> None:
         """Serve the same on a Unix socket."""
+        self.stack.callback(path.unlink, missing_ok=True)
         await web.UnixSite(await self._application(machine), str(path)).start()
 
     async def _application(self, machine: Machine) -> web.AppRunner:

@@ -22,6 +22,9 @@ def service_domains(
         if not host.startswith("*"):
             names.append(f"{host}.")
         names += (each for each in short_names(host, proxy_domain) if each not in full_hosts)
+    if service.is_headless:
+        # Its endpoints have names of their own, below those of the service.
+        names += [f"*.{each}" for each in names if not each.startswith("*")]
     names += map(bracketed, service.virtual_addresses)
     return tuple(dict.fromkeys(names))
 
