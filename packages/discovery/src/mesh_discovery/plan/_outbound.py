@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from mesh_discovery._addresses import UNIX
 from mesh_discovery.config.kinds._protocol import Protocol
 from mesh_discovery.config.kinds.sidecar._spec import CaptureMode, SidecarPort
 from mesh_discovery.model._services import Port, Service
@@ -139,7 +138,7 @@ def _claims_of_port(
     bind = listener.bind or address
     protocol = given.known_protocol
     if protocol.is_http:
-        route = str(given.number) if given.number else bind.removeprefix(UNIX)
+        route = str(given.number) if given.number else bind
         if given.is_http_proxy:
             route = names.http_proxy_route(given.number)
         yield _Claim(HttpOutbound(bind=bind, port=given.number, route=route))

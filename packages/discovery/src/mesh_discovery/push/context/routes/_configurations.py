@@ -184,7 +184,7 @@ def _explicit(name: str, scope: Scope) -> EgressListener | None:
         if each.is_http_proxy and each.port is not None:
             if names.http_proxy_route(each.port.number) == name:
                 return each
-        elif socket_path(each.bind) == name:
+        elif socket_path(each.bind) is not None and each.bind == name:
             return each
     return None
 
