@@ -33,6 +33,10 @@ class Cache(Generic[_K, _V]):
         """Return the value of a key, if there is one."""
         return self._values.get(key)
 
+    def pop(self, key: _K) -> _V | None:
+        """Return the value of a key, if there is one, and forget it."""
+        return self._values.pop(key, None)
+
     def put(self, key: _K, value: _V) -> None:
         """Keep the value of a key."""
         self.get(key, lambda _: value)

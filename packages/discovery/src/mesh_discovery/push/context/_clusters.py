@@ -1,7 +1,9 @@
 """The clusters of proxies: those of services, shared by all, and those of their own ports."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
+from itertools import chain
 from typing import NamedTuple
 
 from mesh_discovery.generate.clusters._fixed import (
@@ -12,7 +14,7 @@ from mesh_discovery.generate.clusters._fixed import (
 )
 from mesh_discovery.generate.clusters._inbound import captured_inbound_cluster, inbound_cluster
 from mesh_discovery.generate.clusters._outbound import outbound_clusters, sni_clusters
-from mesh_discovery.model._destination_rules import Rule
+from mesh_discovery.model._destination_rules import NO_RULES, DestinationRules, Rule
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._scope import ScopeKey
 from mesh_discovery.model._services import Service
@@ -23,6 +25,7 @@ from mesh_discovery.plan._place import NOWHERE, Place
 from mesh_discovery.plan._traffic_policy import Policy, effective_policy
 from mesh_discovery.plan.capture._inbound import CapturedInbound
 from mesh_discovery.push.clients._clients import Clients, OfServices, client_of
+from mesh_discovery.push.clients._rule_change import RuleChanges
 from mesh_discovery.push.context._cache import Cache
 from mesh_discovery.push.context._model_change import ModelChange
 from mesh_discovery.push.context._named import named
@@ -37,10 +40,21 @@ class _OfScope(NamedTuple):
     files: ClientFiles | None
 
 
+class _OutboundOf(NamedTuple):
+    """The clusters of a scope's services, by host."""
+
+    services: Mapping[str, Service]
+    rules: DestinationRules
+    clusters: Mapping[str, tuple[Resource, ...]]
+
+
 class _Inbound(NamedTuple):
     application: Application
     host: str
     port: int
+
+
+_NOTHING = _OutboundOf({}, NO_RULES, {})
 
 
 class Clusters:
@@ -51,7 +65,10 @@ class Clusters:
         self._scopes = scopes
         self._clients = clients
         self._of_shape = Cache[ClusterShape, Generated]()
-        self._outbound = Cache[_OfScope, tuple[Resource, ...]](most=MOST_SCOPES)
+        self._outbound = Cache[_OfScope, _OutboundOf](most=MOST_SCOPES)
+        self._before = Cache[_OfScope, _OutboundOf](most=MOST_SCOPES)
+        """Those of earlier models, of which most may be as they were."""
+        self._rule_changes = RuleChanges(model.destination_rules)
         self._of_service = OfServices[tuple[Resource, ...]]()
         self._by_sni = Cache[ScopeKey, tuple[Resource, ...]](most=MOST_SCOPES)
         self._by_sni_of_service = OfServices[tuple[Resource, ...]]()
@@ -69,15 +86,18 @@ class Clusters:
         touched = set(change.services.pairs.keys() - change.endpoints_only)
         self._of_service.adopt(before._of_service, change, but=touched)
         self._by_sni_of_service.adopt(before._by_sni_of_service, change, but=touched)
+        self._before.adopt_but(before._before, ())
+        self._before.adopt_but(before._outbound, ())
         if change.only_endpoints:
             # These serve many proxies each. Those of one proxy would stay after it has gone.
             self._outbound.adopt_but(before._outbound, ())
             self._by_sni.adopt_but(before._by_sni, ())
 
     def _make(self, shape: ClusterShape) -> Generated:
-        outbound = self._outbound.get(
+        found = self._outbound.get(
             _OfScope(shape.scope, shape.place, shape.files), self._make_outbound
         )
+        outbound = chain.from_iterable(found.clusters.values())
         if shape.captured is not None:
             captured = self._captured.get((shape.scope, shape.captured), self._make_captured)
             return Generated(resources=(*outbound, *captured))
@@ -141,18 +161,22 @@ class Clusters:
         own = sidecar.inbound_pool(number) if sidecar is not None else None
         return policy if own is None else replace(policy, connection_pool=own)
 
-    def _make_outbound(self, key: _OfScope) -> tuple[Resource, ...]:
+    def _make_outbound(self, key: _OfScope) -> _OutboundOf:
         scope = self._scopes.get(key.scope)
         client = client_of(key.scope, key.place, key.files)
         nowhere = client._replace(place=NOWHERE, labels=())
-        return tuple(
-            resource
-            for service in scope.services.values()
-            for resource in self._with_ports_of(
-                service,
-                self._find(service, scope.rule(service), nowhere if service.uses_eds else client),
-            )
-        )
+        before = self._before.pop(key) or _NOTHING
+        touches = self._rule_changes.since(before.rules).touches
+        clusters: dict[str, tuple[Resource, ...]] = {}
+        for host, service in scope.services.items():
+            if before.services.get(host) is service and not touches(host):
+                clusters[host] = before.clusters[host]
+            else:
+                found = self._find(
+                    service, scope.rule(service), nowhere if service.uses_eds else client
+                )
+                clusters[host] = self._with_ports_of(service, found)
+        return _OutboundOf(scope.services, scope.rules, clusters)
 
     def _make_by_sni(self, key: ScopeKey) -> tuple[Resource, ...]:
         scope = self._scopes.get(key)

@@ -1,22 +1,42 @@
 """The load assignments of clusters, each shared by all proxies to which it is the same."""
 
+from typing import NamedTuple
+
 from mesh_discovery.generate.endpoints._assignment import (
     empty_assignment,
     load_assignment,
     sni_assignment,
 )
+from mesh_discovery.model._destination_rules import DestinationRules
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._scope import Scope
 from mesh_discovery.model._services import Port, Service
 from mesh_discovery.plan import _envoy_names as names
 from mesh_discovery.plan._client import Client
 from mesh_discovery.push.clients._clients import Clients, OfServices, client_of
+from mesh_discovery.push.clients._rule_change import RuleChanges
 from mesh_discovery.push.context._cache import Cache
 from mesh_discovery.push.context._cluster_names import ClusterNames
 from mesh_discovery.push.context._model_change import ModelChange
-from mesh_discovery.push.context._scopes import Scopes
+from mesh_discovery.push.context._scopes import MOST_SCOPES, Scopes
 from mesh_discovery.push.context._shapes import EndpointShape
 from xds_server import Generated, Resource
+
+_FEW = 50
+
+
+class _Assigned(NamedTuple):
+    """Load assignments in order of their names, each with its host and service."""
+
+    generated: Generated
+    hosts: tuple[str, ...]
+    services: tuple[Service | None, ...]
+    rules: DestinationRules
+
+
+def _host(cluster: str) -> str:
+    parsed = names.parse_outbound_cluster(cluster) or names.parse_sni_cluster(cluster)
+    return parsed.host if parsed is not None else ""
 
 
 class Endpoints:
@@ -32,14 +52,17 @@ class Endpoints:
         self._model = model
         self._scopes = scopes
         self._clients = clients
-        self._of_shape = Cache[EndpointShape, Generated]()
+        self._of_shape = Cache[EndpointShape, _Assigned]()
+        self._before = Cache[EndpointShape, _Assigned](most=MOST_SCOPES)
+        """Those of earlier models, of which most may be as they were."""
+        self._rule_changes = RuleChanges(model.destination_rules)
         self._assignments = OfServices[Resource]()
         self.cluster_names = names_before if names_before is not None else ClusterNames()
         self._clusters_of = Cache[tuple[frozenset[str], frozenset[str]], frozenset[str]]()
 
     def of(self, shape: EndpointShape) -> Generated:
         """Return the load assignments of a shape's clusters; an unknown one's is empty."""
-        return self._of_shape.get(shape, self._make)
+        return self._of_shape.get(shape, self._make).generated
 
     def clusters_of(self, hosts: frozenset[str], wanted: frozenset[str]) -> frozenset[str]:
         """Return those of the wanted clusters that lead to one of the hosts."""
@@ -47,17 +70,33 @@ class Endpoints:
 
     def adopt(self, before: "Endpoints", change: ModelChange) -> None:
         """Take over the load assignments that the change leaves as they are."""
-        if change.same_settings:
-            self._assignments.adopt(
-                before._assignments, change, but=set(change.services.pairs.keys())
-            )
+        if not change.same_settings:
+            return
+        self._assignments.adopt(before._assignments, change, but=set(change.services.pairs.keys()))
+        self._before.adopt_but(before._before, ())
+        # After a change of endpoints few clusters are asked for, and then never again so.
+        self._before.adopt(before._of_shape, where=lambda shape: len(shape.clusters) > _FEW)
 
-    def _make(self, shape: EndpointShape) -> Generated:
+    def _make(self, shape: EndpointShape) -> _Assigned:
         scope = self._scopes.get(shape.scope)
         client = client_of(shape.scope, shape.place)
-        return Generated(
-            resources=tuple(self._find(scope, client, each) for each in sorted(shape.clusters))
-        )
+        before = self._before.pop(shape) if len(shape.clusters) > _FEW else None
+        if before is None:
+            found = tuple(self._find(scope, client, each) for each in sorted(shape.clusters))
+            hosts = tuple(_host(each.name) for each in found)
+        else:
+            hosts = before.hosts
+            touches = self._rule_changes.since(before.rules).touches
+            found = tuple(
+                known
+                if service is scope.services.get(host) and not touches(host)
+                else self._find(scope, client, known.name)
+                for known, host, service in zip(
+                    before.generated.resources, hosts, before.services, strict=True
+                )
+            )
+        services = tuple(map(scope.services.get, hosts))
+        return _Assigned(Generated(resources=found), hosts, services, scope.rules)
 
     def _find(self, scope: Scope, client: Client, cluster: str) -> Resource:
         parsed = names.parse_outbound_cluster(cluster)

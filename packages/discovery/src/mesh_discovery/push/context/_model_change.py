@@ -4,13 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from mesh_discovery.config.kinds.destination_rule._kind import DESTINATION_RULE
 from mesh_discovery.model._model import ChangedServices, MeshModel, changed_services
 from mesh_discovery.model._rule_objects import RuleKey
 from mesh_discovery.model._services import Service
 
 _ABOUT_REQUESTS = ("VirtualService.", "Gateway.", "Secret.")
 """Kinds without effect on connections between workloads, if a VirtualService has no such routes."""
-
+_DESTINATION_RULE = f"{DESTINATION_RULE.name}.{DESTINATION_RULE.group}"
 ServiceKey = tuple[str, str]
 """Namespace and host."""
 
@@ -61,6 +62,11 @@ class ModelChange:
             ):
                 return False
         return True
+
+    @cached_property
+    def only_destination_rules(self) -> bool:
+        """Whether of settings and rules nothing but DestinationRules differs."""
+        return self.same_settings and all(kind == _DESTINATION_RULE for kind, _, _ in self.rules)
 
     @cached_property
     def same_visibility(self) -> bool:

@@ -1,6 +1,7 @@
 """The scopes of the proxies that are connected, each found once for all that know the same."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._scope import Scope, ScopeKey, find_scope, scope_key
@@ -51,11 +52,24 @@ class Scopes:
                     here[host] = now
             self._visible.put(namespace, here)
         if not change.same_scopes:
+            if change.only_destination_rules:
+                self._adopt_with_rules(before, change)
             return
         self._keys.adopt_but(before._keys, ())
         for key, scope in before._scopes.items():
             if key.sidecar is None or change.same_ports:
                 self._scopes.put(key, scope.with_services(change.replaced))
+
+    def _adopt_with_rules(self, before: "Scopes", change: ModelChange) -> None:
+        """Take over the scopes with the DestinationRules that are there now."""
+        if change.old.labels_looked_at != change.new.labels_looked_at:
+            return
+        self._keys.adopt_but(before._keys, ())
+        rules = change.new.destination_rules
+        for key, scope in before._scopes.items():
+            if key.sidecar is None or change.same_ports:
+                now = scope.with_services(change.replaced)
+                self._scopes.put(key, replace(now, rules=rules))
 
     def _find_key(self, proxy: Proxy) -> ScopeKey:
         return scope_key(

@@ -1,0 +1,45 @@
+"""The hosts that a change of DestinationRules is about; those of all others stay as they are."""
+
+from dataclasses import dataclass
+
+from mesh_discovery.model._destination_rules import DestinationRules
+
+
+@dataclass(frozen=True, slots=True)
+class RuleChange:
+    """Host names, and the ends of those that wildcards stand for."""
+
+    hosts: frozenset[str] = frozenset()
+    suffixes: tuple[str, ...] = ()
+
+    def touches(self, host: str) -> bool:
+        """Tell whether a host may have another rule than before."""
+        return host in self.hosts or any(host.endswith(each) for each in self.suffixes)
+
+
+def rule_change(old: DestinationRules, new: DestinationRules) -> RuleChange:
+    """Compare the rules of two models; those that are the same object are the same."""
+    if old is new:
+        return RuleChange()
+    known, here = {id(each): each for each in old.rules}, {id(each): each for each in new.rules}
+    hosts = {known[key].host for key in known.keys() - here.keys()}
+    hosts |= {here[key].host for key in here.keys() - known.keys()}
+    return RuleChange(
+        frozenset(each for each in hosts if not each.startswith("*")),
+        tuple(each[1:] for each in hosts if each.startswith("*")),
+    )
+
+
+class RuleChanges:
+    """The changes that led to the rules of one model, by the rules that were there before."""
+
+    def __init__(self, new: DestinationRules) -> None:
+        self._new = new
+        self._since: dict[int, tuple[DestinationRules, RuleChange]] = {}
+
+    def since(self, old: DestinationRules) -> RuleChange:
+        """Return the change from the rules of an earlier model."""
+        known = self._since.get(id(old))
+        if known is None:
+            known = self._since[id(old)] = old, rule_change(old, self._new)
+        return known[1]
