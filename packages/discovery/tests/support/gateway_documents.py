@@ -89,7 +89,8 @@ def _document(
     metadata = {"name": name, "namespace": namespace}
     if created:
         metadata["creationTimestamp"] = created
-    return json.dumps({"apiVersion": version, "kind": kind, "metadata": metadata, **fields})
+    whole = {"apiVersion": version, "kind": kind, "metadata": metadata, **fields}
+    return f"{json.dumps(whole)}\n"
 
 
 def client_context(
