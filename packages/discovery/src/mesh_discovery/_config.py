@@ -87,6 +87,8 @@ class DiscoveryConfig:
     """A root of our own is certified anew when less than this part of its lifetime is left."""
     ca_signers: int = 0
     """How many processes check requests and sign; 0: this process does it."""
+    workload_grace_s: float = 10.0
+    """How long a workload that a proxy has registered stays after the proxy has gone."""
     debounce_after_s: float = 0.1
     debounce_max_s: float = 10.0
     shutdown_s: float = 10.0
@@ -158,6 +160,7 @@ def read_config(flags: Flags, environ: Mapping[str, str]) -> DiscoveryConfig:
         ),
         root_grace=reader.percentage("CITADEL_SELF_SIGNED_ROOT_CERT_GRACE_PERIOD_PERCENTILE", 20),
         ca_signers=reader.signers(flags.ca_signers),
+        workload_grace_s=reader.duration("PILOT_WORKLOAD_ENTRY_GRACE_PERIOD", 10.0, zero=True),
         debounce_after_s=reader.duration("PILOT_DEBOUNCE_AFTER", 0.1, zero=True),
         debounce_max_s=reader.duration("PILOT_DEBOUNCE_MAX", 10.0, zero=True),
         shutdown_s=reader.parsed_duration("--shutdown-duration", flags.shutdown_duration, 10.0),

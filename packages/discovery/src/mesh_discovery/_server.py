@@ -19,6 +19,8 @@ from mesh_discovery.push._affected import needs_push
 from mesh_discovery.push._config_store import ConfigStore
 from mesh_discovery.push._generators import generators
 from mesh_discovery.push._push_reasons import control_plane_identifier
+from mesh_discovery.push.registration._registered_workloads import RegisteredWorkloads
+from mesh_discovery.push.registration._workload_observer import WorkloadObserver
 from mesh_discovery.running._authority import OpenedAuthority, open_authority
 from mesh_discovery.running._configuration import read_configuration
 from mesh_discovery.running._ports import serving_grpc, serving_monitoring, serving_public
@@ -30,7 +32,7 @@ from mesh_discovery.serve._serving_certificate import ServingCertificate, servin
 from mesh_lifecycle import Readiness
 from mesh_listening.prometheus import PortMetrics
 from mesh_protos import type_urls
-from xds_server import ServerConfig, XdsServer
+from xds_server import NullObserver, ServerConfig, StreamObserver, XdsServer
 
 log = logging.getLogger(__name__)
 
@@ -59,8 +61,10 @@ async def running(config: DiscoveryConfig) -> AsyncIterator[ControlPlane]:
     metrics = Metrics(registry, version=version())
     ports = PortMetrics()
     registry.register(ports)
-    configuration = await read_configuration(config, metrics=metrics)
+    workloads = RegisteredWorkloads(grace_s=config.workload_grace_s)
+    configuration = await read_configuration(config, metrics=metrics, workloads=workloads)
     store = configuration.store
+    observer = WorkloadObserver(store, workloads)
     metrics.watch_conflicts(lambda: len(store.served.current.conflicts))
     opened = await open_authority(
         config, trust_domain=store.served.current.model.trust_domain, registry=registry
@@ -72,7 +76,9 @@ async def running(config: DiscoveryConfig) -> AsyncIterator[ControlPlane]:
         authenticator = await enter(
             authenticating(config.tokens, opened.authority, revocations=opened.revocations)
         )
-        server = _xds_server(config, store, opened, authenticator, registry=registry)
+        server = _xds_server(
+            config, store, opened, authenticator, observer=observer, registry=registry
+        )
         certificate: ServingCertificate | None = None
         if config.secure_grpc is not None:
             certificate = await enter(
@@ -83,6 +89,7 @@ async def running(config: DiscoveryConfig) -> AsyncIterator[ControlPlane]:
                     on_issued=metrics.certificate_expiry.set,
                 )
             )
+        await enter(observer.running(server.notify))
         await enter(opened.rotating(notify=server.notify, certificate=certificate))
         service = await enter(opened.serving(authenticator))
         grpc = await enter(serving_grpc(config, server, certificate, service, ports=ports))
@@ -133,6 +140,7 @@ def _xds_server(
     opened: OpenedAuthority,
     authenticator: Authenticator,
     *,
+    observer: StreamObserver[Proxy] = NullObserver(),  # noqa: B008  stateless
     registry: CollectorRegistry,
 ) -> XdsServer[Proxy]:
     server = XdsServer(
@@ -159,6 +167,7 @@ def _xds_server(
         build=store.served.build,
         needs_push=partial(needs_push, store.served),
         registry=registry,
+        observer=observer,
     )
     server.mark_ready()
     return server

@@ -2,7 +2,7 @@
 
 from bisect import insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mesh_configfile import Problem
 from mesh_discovery.config._file_content import FileContent
@@ -56,6 +56,19 @@ def snapshot_of(contents: Sequence[FileContent], *, before: Snapshot | None = No
         notes=tuple(_once(note for each in contents for note in each.notes)),
         warnings=tuple(warning for each in contents for warning in each.warnings),
     )
+
+
+def with_objects(snapshot: Snapshot, further: Sequence[ConfigObject]) -> Snapshot:
+    """Return a snapshot with some objects more."""
+    if not further:
+        return snapshot
+    here = set(map(id, snapshot.objects))
+    by_kind = dict(snapshot.by_kind)
+    for name in {_kind_name(each) for each in further}:
+        of_kind = [each for each in further if _kind_name(each) == name]
+        by_kind[name] = _edited(snapshot.by_kind.get(name, ()), here, of_kind)
+    objects = _edited(snapshot.objects, here, further)
+    return replace(snapshot, objects=objects, by_kind=by_kind)
 
 
 def _once(notes: Iterable[Problem]) -> Iterator[Problem]:

@@ -129,18 +129,22 @@ def build_model(
     domain: str = "cluster.local",
     scope_gateways: bool = False,
     resolved: Mapping[str, tuple[str, ...]] | None = None,
+    reports: Mapping[tuple[str, str], bool] | None = None,
     before: MeshModel | None = None,
 ) -> MeshModel:
     """Derive the mesh from a snapshot; mesh config's trustDomain wins over the default.
 
     domain: the DNS suffix of Kubernetes services. scope_gateways: a Gateway is for routers of its
-        own namespace alone. resolved: the addresses of host names of network gateways. before: the
-        model that this one replaces; services keep the addresses allocated for them there.
+        own namespace alone. resolved: the addresses of host names of network gateways. reports:
+        whether the applications at addresses of namespaces are healthy, where their proxies have
+        said so. before: the model that this one replaces; services keep the addresses allocated
+        for them there.
     """
     made = made_of(
         snapshot,
         domain=domain,
         resolved=resolved,
+        reports=reports,
         before=before.made if before is not None else None,
     )
     secrets = Secrets.of(snapshot.of_kind(SECRET), before.secrets if before is not None else None)

@@ -2,13 +2,15 @@
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Protocol
 
 from mesh_configfile import Problem
 from mesh_discovery._metrics import Metrics
 from mesh_discovery._problems import ConfigError
 from mesh_discovery.config._last_good import WrongFile
 from mesh_discovery.config._loader import Load
+from mesh_discovery.config._snapshot import Snapshot
 from mesh_discovery.model._model import MeshModel, build_model
 from mesh_discovery.plan._reachability import same_reach, unreachable
 from mesh_discovery.push._changes import difference
@@ -16,6 +18,33 @@ from mesh_discovery.push._served_context import ServedContext
 from xds_server import PushRequest
 
 log = logging.getLogger(__name__)
+
+
+class Workloads(Protocol):
+    """Workloads that are known by their proxies, and not by files."""
+
+    @property
+    def reports(self) -> Mapping[tuple[str, str], bool]:
+        """Whether the applications at some addresses of namespaces are healthy."""
+
+    def laid_over(self, snapshot: Snapshot) -> Snapshot:
+        """Return a configuration with these workloads."""
+
+
+class NoWorkloads:
+    """Every workload is known by files alone."""
+
+    @property
+    def reports(self) -> Mapping[tuple[str, str], bool]:
+        """Nothing is reported."""
+        return {}
+
+    def laid_over(self, snapshot: Snapshot) -> Snapshot:
+        """Return the configuration as it is."""
+        return snapshot
+
+
+NO_WORKLOADS = NoWorkloads()
 
 
 class ConfigStore:
@@ -29,11 +58,13 @@ class ConfigStore:
         trust_domain: str,
         domain: str = "cluster.local",
         scope_gateways: bool = False,
+        workloads: Workloads = NO_WORKLOADS,
     ) -> None:
         """Serve a first load; raises `ConfigError` if anything in it is wrong.
 
         trust_domain: unless the mesh config says another. domain: the suffix of hosts of the mesh.
         scope_gateways: a Gateway is for routers of its own namespace alone.
+        workloads: those that are known by their proxies; `rebuild` after a change of them.
         """
         if first.wrong:
             raise ConfigError(first.problems)
@@ -41,6 +72,7 @@ class ConfigStore:
         self._default_trust_domain = trust_domain
         self._domain = domain
         self._scope_gateways = scope_gateways
+        self._workloads = workloads
         self.snapshot = first.snapshot
         self.wrong: tuple[WrongFile, ...] = ()
         """Files that are not served as they are."""
@@ -83,6 +115,10 @@ class ConfigStore:
         self.loaded_at = self.looked_at
         self._serve(self._model(self.served.pending), notify)
         self._log_notes()
+
+    def rebuild(self, notify: Callable[[PushRequest], None]) -> None:
+        """Serve the configuration with the workloads as they are now."""
+        self._serve(self._model(self.served.pending), notify)
 
     def _log_wrong_files(self, load: Load) -> None:
         before = {each.file: each for each in self.wrong}
@@ -128,10 +164,11 @@ class ConfigStore:
 
     def _model(self, before: MeshModel | None) -> MeshModel:
         model = build_model(
-            self.snapshot,
+            self._workloads.laid_over(self.snapshot),
             default_trust_domain=self._default_trust_domain,
             domain=self._domain,
             scope_gateways=self._scope_gateways,
+            reports=self._workloads.reports,
             before=before,
         )
         self._metrics.services.set(len(model.services))

@@ -13,7 +13,7 @@ from mesh_discovery._metrics import Metrics
 from mesh_discovery.config._first_load import first_reading
 from mesh_discovery.config._loader import ConfigLoader, Load
 from mesh_discovery.config._watch import FileChanges, read_in_thread, watching_files
-from mesh_discovery.push._config_store import ConfigStore
+from mesh_discovery.push._config_store import NO_WORKLOADS, ConfigStore, Workloads
 from mesh_filewatch import run_in_thread
 from mesh_lifecycle import in_background
 from xds_server import PushRequest
@@ -80,8 +80,13 @@ class ReadConfiguration:
         return load
 
 
-async def read_configuration(config: DiscoveryConfig, *, metrics: Metrics) -> ReadConfiguration:
-    """Read the configuration for the first time; raises `ConfigError` if anything is wrong."""
+async def read_configuration(
+    config: DiscoveryConfig, *, metrics: Metrics, workloads: Workloads = NO_WORKLOADS
+) -> ReadConfiguration:
+    """Read the configuration for the first time; raises `ConfigError` if anything is wrong.
+
+    workloads: those that are known by their proxies.
+    """
     loader = ConfigLoader(
         config.config_dir,
         mesh_config=config.mesh_config,
@@ -95,6 +100,7 @@ async def read_configuration(config: DiscoveryConfig, *, metrics: Metrics) -> Re
         trust_domain=config.trust_domain,
         domain=config.domain,
         scope_gateways=config.scope_gateways,
+        workloads=workloads,
     )
     return ReadConfiguration(store=store, loader=loader, first=first, metrics=metrics)
 

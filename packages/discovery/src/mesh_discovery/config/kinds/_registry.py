@@ -7,6 +7,7 @@ from mesh_discovery.config.kinds._kind import Kind
 from mesh_discovery.config.kinds._mesh_networks import MESH_NETWORKS
 from mesh_discovery.config.kinds._peer_authentication import PEER_AUTHENTICATION
 from mesh_discovery.config.kinds._workload_entry import WORKLOAD_ENTRY
+from mesh_discovery.config.kinds._workload_group import WORKLOAD_GROUP
 from mesh_discovery.config.kinds.destination_rule._kind import DESTINATION_RULE
 from mesh_discovery.config.kinds.gateway._kind import GATEWAY
 from mesh_discovery.config.kinds.gateway_api._kinds import GATEWAY_API_KINDS
@@ -42,6 +43,7 @@ _ALL: tuple[AnyKind, ...] = (
     VIRTUAL_SERVICE,
     WORKLOAD_ENTRY,
     *GATEWAY_API_KINDS,
+    WORKLOAD_GROUP,
 )
 KINDS: Mapping[tuple[str, str], AnyKind] = {(kind.group, kind.name): kind for kind in _ALL}
 KIND_NAMES = tuple(sorted({kind.name for kind in _ALL}))

@@ -15,7 +15,6 @@ UNSUPPORTED_KINDS = frozenset(
     {
         (_NETWORKING, "EnvoyFilter"),
         (_NETWORKING, "ProxyConfig"),
-        (_NETWORKING, "WorkloadGroup"),
         (_SECURITY, "AuthorizationPolicy"),
         (_SECURITY, "RequestAuthentication"),
         ("telemetry.istio.io", "Telemetry"),

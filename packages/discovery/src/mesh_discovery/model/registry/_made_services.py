@@ -16,6 +16,7 @@ from mesh_discovery.model.kubernetes._kubernetes_services import kubernetes_serv
 from mesh_discovery.model.registry._combined_services import Combined, combine, recombine
 from mesh_discovery.model.registry._service_entries import services_of_entry
 from mesh_discovery.model.registry._service_inputs import ServiceInputs, SourceKey, inputs_of
+from mesh_discovery.model.registry._service_settings import Place
 from mesh_discovery.model.registry._touched_sources import touched_sources
 
 
@@ -49,21 +50,29 @@ def made_of(
     *,
     domain: str = "cluster.local",
     resolved: Mapping[str, tuple[str, ...]] | None = None,
+    reports: Mapping[Place, bool] | None = None,
     before: MadeServices | None = None,
 ) -> MadeServices:
     """Make the services of a snapshot.
 
     domain: the DNS suffix of Kubernetes services. resolved: addresses of names of gateways.
+    reports: whether the applications at addresses of namespaces are healthy, where it is known.
     """
     inputs = inputs_of(
-        snapshot, domain, before.inputs if before is not None else None, resolved=resolved
+        snapshot,
+        domain,
+        before.inputs if before is not None else None,
+        resolved=resolved,
+        reports=reports,
     )
     return make_services(inputs, before)
 
 
 def make_services(inputs: ServiceInputs, before: MadeServices | None = None) -> MadeServices:
     """Make the services of a mesh; those of the mesh before are taken over where they can be."""
-    touched = touched_sources(before.inputs, inputs) if before is not None else None
+    touched = (
+        touched_sources(before.inputs, inputs, before.by_source) if before is not None else None
+    )
     if before is not None and touched is not None and _same_keys(before, inputs, touched):
         return _edited(inputs, before, touched)
     known = before.by_source if before is not None else {}

@@ -1,7 +1,7 @@
 """The objects of a snapshot that services are made of, sorted by how they are looked for."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config._snapshot import Snapshot
@@ -23,6 +23,7 @@ from mesh_discovery.model.kubernetes._cluster import ByService, Pods
 from mesh_discovery.model.kubernetes._kubernetes_services import ClusterObjects
 from mesh_discovery.model.registry._allocation import allocated_addresses
 from mesh_discovery.model.registry._service_settings import (
+    Place,
     ServiceSettings,
     node_localities,
 )
@@ -55,10 +56,12 @@ def inputs_of(
     before: ServiceInputs | None,
     *,
     resolved: Mapping[str, tuple[str, ...]] | None = None,
+    reports: Mapping[Place, bool] | None = None,
 ) -> ServiceInputs:
     """Sort the objects of a snapshot; what is as before is taken over.
 
-    resolved: the addresses of the host names of network gateways.
+    resolved: the addresses of the host names of network gateways. reports: the health of the
+        applications at addresses of namespaces.
     """
     old = before.cluster if before is not None else ClusterObjects()
     pods = snapshot.of_kind(POD)
@@ -87,7 +90,7 @@ def inputs_of(
             before=before.allocated if before is not None else None,
             entries_before=before.entries if before is not None else (),
         ),
-        settings=_settings(snapshot, domain, resolved),
+        settings=replace(_settings(snapshot, domain, resolved), reports=reports or {}),
     )
 
 

@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.model._networks import CLUSTER, NO_NETWORKS, Networks
 
+Place = tuple[str, str]
+"""Namespace and address of a workload."""
+
 LOCALITY_LABEL = "istio-locality"
 
 _REGION = ("topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region")
@@ -26,6 +29,12 @@ class ServiceSettings:
     """The network of the pods that name none."""
     localities: Mapping[str, str] = field(default_factory=dict)
     """The localities of Kubernetes nodes, by name."""
+
+    reports: Mapping[Place, bool] = field(default_factory=dict, compare=False)
+    """Whether the application at an address is healthy, where its proxy has said so.
+
+    A change of it concerns the services that have the address, and no others.
+    """
 
     def network_of_pod(self, address: str, given: str = "") -> str:
         """Return the network of an endpoint in the cluster, of which its label says `given`."""

@@ -10,25 +10,57 @@ from mesh_discovery.config.kinds.kubernetes._service import (
     KubernetesServiceSpec,
 )
 from mesh_discovery.model._auto_addresses import Key
+from mesh_discovery.model._services import Service
 from mesh_discovery.model.kubernetes._cluster import service_of, targets
 from mesh_discovery.model.kubernetes._kubernetes_services import ClusterObjects
 from mesh_discovery.model.registry._object_changes import changed_objects
 from mesh_discovery.model.registry._service_inputs import ServiceInputs, SourceKey
+from mesh_discovery.model.registry._service_settings import Place
 from mesh_discovery.model.registry._workloads import labels_of
 
 
 def touched_sources(
-    old: ServiceInputs, new: ServiceInputs
+    old: ServiceInputs,
+    new: ServiceInputs,
+    made: Mapping[SourceKey, tuple[Service, ...]],
 ) -> Mapping[SourceKey, ConfigObject] | None:
-    """Return the sources whose services may be different now; None: any."""
+    """Return the sources whose services may be different now; None: any.
+
+    made: the services of each source before.
+    """
     if old.settings != new.settings:
         return None
     keys = {each.key for each in changed_objects(old.sources, new.sources)[1]}
     keys |= _of_slices(old.cluster, new.cluster)
+    keys |= _with_addresses(_changed_reports(old, new), made)
     wanted = _Wanted.of(old, new)
     if wanted.anything:
         keys |= wanted.keys(new.sources)
     return {key: new.by_key[key] for key in keys if key in new.by_key}
+
+
+def _changed_reports(old: ServiceInputs, new: ServiceInputs) -> set[Place]:
+    before, after = old.settings.reports, new.settings.reports
+    return {
+        each for each in before.keys() | after.keys() if before.get(each) is not after.get(each)
+    }
+
+
+def _with_addresses(
+    places: set[Place], made: Mapping[SourceKey, tuple[Service, ...]]
+) -> set[SourceKey]:
+    """Return the sources of services with an endpoint at one of these places."""
+    if not places:
+        return set()
+    return {
+        key
+        for key, services in made.items()
+        if any(
+            (each.namespace, each.address) in places
+            for service in services
+            for each in service.endpoints
+        )
+    }
 
 
 _SERVICE = f"{KUBERNETES_SERVICE.name}.{KUBERNETES_SERVICE.group}"

@@ -1,0 +1,1 @@
+"""Workloads that proxies register, and the health of the applications beside them."""
