@@ -57,7 +57,7 @@ class RegisteredWorkloads:
         return is_new
 
     def reported(self, places: Sequence[Place], stream: str, *, healthy: bool) -> bool:
-        """Take the report of a proxy about its addresses; return whether it is news to them."""
+        """Take the report of a proxy about its addresses; return whether it changes anything."""
         changed = False
         for place in places:
             known = self._reported.get(place)
