@@ -92,10 +92,10 @@ def test_an_envoy_that_has_everything_does_not_differ() -> None:
             "dynamic_endpoint_configs",
             [{"endpoint_config": hosts("10.0.0.1", weight=2)}],
             (
-                "endpoint a: differs: endpoints: Envoy lacks "
-                "10.0.0.1:80 (priority 0, locality //, weight 1), "
-                "10.0.0.2:80 (priority 0, locality //, weight 1), "
-                "and has 10.0.0.1:80 (priority 0, locality //, weight 2) besides"
+                "endpoint a: differs: endpoints: expected "
+                "10.0.0.1:80 (priority 0, locality none, weight 1), "
+                "10.0.0.2:80 (priority 0, locality none, weight 1), "
+                "Envoy has 10.0.0.1:80 (priority 0, locality none, weight 2)"
             ),
         ),
     ],
@@ -114,6 +114,20 @@ def test_something_that_it_would_not_be_given_is_told() -> None:
         "cluster a: extra",
         "listener l: extra",
         "route 80: extra",
+    ]
+
+
+def test_of_endpoints_with_one_address_an_envoy_has_one() -> None:
+    twice = hosts("10.0.0.1")
+    twice["endpoints"] += hosts("10.0.0.1", zone="z1", weight=5)["endpoints"]
+    held = read_config_dump(dump(dynamic_endpoint_configs=[{"endpoint_config": hosts("10.0.0.1")}]))
+
+    assert list(differences({"endpoint": {"a": twice}}, held)) == []
+    assert [each.what for each in differences({"endpoint": {"a": hosts("10.0.0.2")}}, held)] == [
+        (
+            "expected 10.0.0.2:80 (priority 0, locality none, weight 1), "
+            "Envoy has 10.0.0.1:80 (priority 0, locality none, weight 1)"
+        )
     ]
 
 

@@ -1,7 +1,7 @@
 """The differences between resources that a proxy would be given and those that an Envoy has."""
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeAlias
@@ -113,36 +113,46 @@ def _different_fields(wanted: Any, had: Any, path: str) -> Iterator[tuple[str, s
 
 
 def _different_endpoints(name: str, wanted: Json, had: Json) -> Iterator[DifferentResource]:
-    lost, found = _hosts(wanted), _hosts(had)
-    if lost != found:
-        missing = ", ".join(sorted(map(_host_text, lost - found))) or "nothing"
-        extra = ", ".join(sorted(map(_host_text, found - lost))) or "nothing"
+    expected, found = _hosts(wanted), _hosts(had)
+    # Of several endpoints with one address Envoy has one.
+    missing = [address for address in expected if not expected[address] & found[address]]
+    extra = [address for address in found if found[address] - expected[address]]
+    if missing or extra:
+        lacks, has = _host_texts(missing, expected), _host_texts(extra, found)
         yield DifferentResource(
             type=ENDPOINT,
             name=name,
             difference=Difference.DIFFERS,
             where="endpoints",
-            what=f"Envoy lacks {missing}, and has {extra} besides",
+            what=f"expected {lacks}, Envoy has {has}",
         )
 
 
-_Host: TypeAlias = tuple[int, str, str, int]
+_Place: TypeAlias = tuple[int, str, int]
+"""Priority, locality and weight."""
 _LOCALITY = ("region", "zone", "sub_zone")
 
 
-def _hosts(assignment: Json) -> "Counter[_Host]":
-    """Return priority, locality, address and weight of each endpoint."""
-    return Counter(
-        (
-            group.get("priority", 0),
-            "/".join(
-                group.get("locality", {}).get(key, "") for key in ("region", "zone", "sub_zone")
-            ),
-            _address(endpoint.get("endpoint", {}).get("address", {})),
-            endpoint.get("load_balancing_weight", 1),
+def _hosts(assignment: Json) -> "defaultdict[str, set[_Place]]":
+    """Return priority, locality and weight of the endpoints at each address."""
+    found: defaultdict[str, set[_Place]] = defaultdict(set)
+    for group in assignment.get("endpoints", ()):
+        locality = "/".join(group.get("locality", {}).get(key, "") for key in _LOCALITY)
+        for endpoint in group.get("lb_endpoints", ()):
+            address = _address(endpoint.get("endpoint", {}).get("address", {}))
+            weight = endpoint.get("load_balancing_weight", 1)
+            found[address].add((group.get("priority", 0), locality.strip("/"), weight))
+    return found
+
+
+def _host_texts(addresses: Iterable[str], hosts: Mapping[str, set[_Place]]) -> str:
+    return (
+        ", ".join(
+            f"{address} (priority {priority}, locality {locality or 'none'}, weight {weight})"
+            for address in sorted(addresses)
+            for priority, locality, weight in sorted(hosts[address])
         )
-        for group in assignment.get("endpoints", ())
-        for endpoint in group.get("lb_endpoints", ())
+        or "nothing else"
     )
 
 
@@ -153,11 +163,6 @@ def _address(address: Json) -> str:
         return str(address["envoy_internal_address"].get("server_listener_name", ""))
     socket = address.get("socket_address", {})
     return f"{socket.get('address', '')}:{socket.get('port_value', 0)}"
-
-
-def _host_text(host: _Host) -> str:
-    priority, locality, address, weight = host
-    return f"{address} (priority {priority}, locality {locality or 'none'}, weight {weight})"
 
 
 def _named_under(value: Any, field: str) -> Iterator[str]:

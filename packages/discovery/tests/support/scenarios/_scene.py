@@ -38,7 +38,7 @@ _LATER = {Difference.EXTRA}
 """Removed clusters and routes stay while listeners drain."""
 
 
-@dataclass
+@dataclass(repr=False)
 class Scene:
     """A control plane, Envoys and echo servers on a network of their own."""
 
@@ -109,9 +109,15 @@ class Scene:
 
         await eventually(look, wanted=[], what=f"the configuration at {envoy.name}")
 
-    def refused(self) -> int:
-        """Return how often the Envoys that are connected have refused something."""
-        return sum(self._nacks().values())
+    def refused(self) -> list[str]:
+        """Return all that the Envoys have refused so far, in their own words."""
+        said = [
+            f"{envoy.name}: {line}"
+            for envoy in self.envoys.values()
+            for line in envoy.process.text.splitlines()
+            if "gRPC config for" in line and " rejected: " in line
+        ]
+        return said or [f"{name}: {count} times" for name, count in self._nacks().items() if count]
 
     def _nacks(self) -> dict[str, int]:
         return {
