@@ -21,11 +21,13 @@ spec:
 API = "apiVersion: gateway.networking.k8s.io/v1\n"
 
 
-def service(name: str, echo: Echo | TcpEcho, *, namespace: str = "b") -> str:
+def service(
+    name: str, echo: Echo | TcpEcho, *, namespace: str = "b", protocol: str | None = None
+) -> str:
     return SERVICE.format(
         name=name,
         namespace=namespace,
-        protocol="http" if isinstance(echo, Echo) else "tcp",
+        protocol=protocol or ("http" if isinstance(echo, Echo) else "tcp"),
         port=echo.port,
         address=echo.address,
     )
