@@ -1,6 +1,11 @@
 """VirtualServices in YAML, as tests of traffic write them."""
 
 from destination_rules import rule
+from mesh_configfile import read_documents
+from mesh_discovery.config._file_content import FileContent
+from mesh_discovery.config._objects import ConfigObject, read_object
+from mesh_discovery.config._snapshot import snapshot_of
+from mesh_discovery.model._model import MeshModel, build_model
 
 HOST = "s.b.svc.cluster.local"
 VERSIONS = rule(
@@ -39,3 +44,13 @@ def virtual_service(
         + (f"  {more}\n" if more else "")
         + f"  http:\n{listed}"
     )
+
+
+def model_of(*texts: str, before: MeshModel | None = None) -> MeshModel:
+    """Return the model of documents in YAML."""
+    documents, problems = read_documents("---\n".join(texts), file="mesh.yaml")
+    read = [read_object(each) for each in documents]
+    found = [*problems, *(problem for each in read for problem in each.problems)]
+    assert not found, "\n".join(map(str, found))
+    objects: list[ConfigObject] = [each.item for each in read if each.item is not None]
+    return build_model(snapshot_of([FileContent(objects=tuple(objects))]), before=before)

@@ -19,6 +19,7 @@ from mesh_discovery.model._model import MeshModel, changed_services
 from mesh_discovery.model._services import Registry, Service
 from mesh_discovery.plan._outbound import Conflict, Outbound, wanted_listeners
 from mesh_discovery.plan.gateway._unused import same_use, unused_parts
+from mesh_discovery.plan.virtual_hosts._unused import same_routes, unused_routes
 
 _ANY = ""
 """Stands for the outbound address of a proxy, whichever it is."""
@@ -41,6 +42,7 @@ def unreachable(model: MeshModel) -> tuple[Problem, ...]:
     for each in sources:
         found += _without_interception(each)
     found += unused_parts(model)
+    found += unused_routes(model)
     return tuple(sorted(set(found)))
 
 
@@ -60,6 +62,7 @@ def same_reach(old: MeshModel, new: MeshModel) -> bool:
         and old.mesh_config.default_service_export_to == new.mesh_config.default_service_export_to
         and _same_loopback_workloads(old, new)
         and same_use(old, new)
+        and same_routes(old, new)
     )
 
 
