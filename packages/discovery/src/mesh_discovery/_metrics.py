@@ -48,6 +48,11 @@ class Metrics:
             "Listeners of services whose address and port an older service has.",
             registry=registry,
         )
+        self.left_out = Gauge(
+            "mesh_discovery_gateway_left_out",
+            "Servers and TLS routes of Gateways that routers leave out: others have their place.",
+            registry=registry,
+        )
         self.certificate_expiry = Gauge(
             "mesh_discovery_serving_certificate_expiry_timestamp",
             "When the certificate of the secure port expires, in Unix seconds.",
@@ -57,6 +62,7 @@ class Metrics:
             "pilot_info", "Version of this control plane.", ["version"], registry=registry
         ).labels(version=version).set(1)
 
-    def watch_conflicts(self, count: Callable[[], int]) -> None:
-        """Read the number of conflicts at each scrape."""
+    def watch_conflicts(self, count: Callable[[], int], left_out: Callable[[], int]) -> None:
+        """Read the number of conflicts, and of what routers leave out, at each scrape."""
         self.conflicts.set_function(count)
+        self.left_out.set_function(left_out)

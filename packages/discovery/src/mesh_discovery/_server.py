@@ -65,7 +65,9 @@ async def running(config: DiscoveryConfig) -> AsyncIterator[ControlPlane]:
     configuration = await read_configuration(config, metrics=metrics, workloads=workloads)
     store = configuration.store
     observer = WorkloadObserver(store, workloads)
-    metrics.watch_conflicts(lambda: len(store.served.current.conflicts))
+    metrics.watch_conflicts(
+        lambda: len(store.served.current.conflicts), lambda: len(store.served.current.left_out)
+    )
     opened = await open_authority(
         config, trust_domain=store.served.current.model.trust_domain, registry=registry
     )

@@ -3,6 +3,7 @@
 import ssl
 
 import aiohttp
+import pytest
 
 from gateway_documents import (
     client_context,
@@ -171,6 +172,7 @@ async def test_mutual_tls_needs_a_certificate_that_optional_mutual_tls_only_chec
     assert await fails_to_shake_hands(router, may, bad)
 
 
+@pytest.mark.slow
 async def test_secret_that_comes_later_is_used_and_other_servers_work_meanwhile(
     scene: Scene,
 ) -> None:

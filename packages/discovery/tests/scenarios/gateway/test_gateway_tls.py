@@ -78,6 +78,7 @@ async def test_passed_through_tls_ends_at_the_upstream_and_a_taken_host_is_told(
     (problem,) = scene.plane.pages.status()["taken"]
     assert problem["field"] == "spec.servers[0]"
     assert "its host a.example" in problem["message"]
+    assert len(scene.plane.context.left_out) == 1
 
 
 async def test_tls_of_the_mesh_is_passed_to_the_service_in_its_sni(scene: Scene) -> None:
