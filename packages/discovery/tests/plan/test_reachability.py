@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from mesh_discovery._check import check_configuration
+from mesh_discovery.model._model import MeshModel
+from mesh_discovery.plan._reachability import unreachable
 
 Check = Callable[..., Sequence[str]]
 TCP = "ports: [{number: 5432, name: tcp}]"
@@ -185,3 +187,29 @@ def test_a_virtual_address_that_several_proxies_of_this_machine_want_is_told(
         "db.yaml:8: spec.addresses: 10.9.0.1 port 5432 is wanted by 2 proxies of one machine "
         "(127.1.1.1, 127.1.2.1), and only one of them can listen there"
     )
+
+
+def test_a_mesh_of_captured_proxies_reaches_what_is_told_apart_by_destination_and_sni(
+    model_of: Callable[..., MeshModel],
+) -> None:
+    def port(number: int, name: str) -> str:
+        return f"ports: [{{number: {number}, name: {name}}}]"
+
+    documents = (
+        entry("none", f"hosts: ['*.x'], ~{port(443, 'tls')}, ~resolution: NONE"),
+        entry("other", static("y.z", port(443, "tls"))),
+        entry("web", static("w.z", port(90, "http"))),
+        entry("tcp", static("t.z", port(90, "tcp"))),
+        entry("last", static("u.z", port(90, "tcp-b"))),
+    )
+    mesh = (
+        "apiVersion: mesh.istio.io/v1alpha1\nkind: MeshConfig\n"
+        "spec: {defaultConfig: {interceptionMode: REDIRECT}}\n"
+    )
+
+    bound = unreachable(model_of(*documents))
+    captured = [str(each) for each in unreachable(model_of(*documents, mesh))]
+
+    assert len(bound) > len(captured)
+    (told,) = captured
+    assert "port 90 belongs to ServiceEntry default/last" in told

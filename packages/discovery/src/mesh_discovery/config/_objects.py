@@ -302,11 +302,10 @@ class _Reader:
         for key in sorted(value.keys() & MESH_FIELDS):
             self._note((*path, key), "not supported yet: has no effect in this control plane")
         agents = value.get("defaultConfig")
-        for key, item in agents.items() if isinstance(agents, dict) else ():
+        for key in agents if isinstance(agents, dict) else ():
             place = (*path, "defaultConfig", key)
             if key in AGENT_FIELDS:
-                if (key, item) != ("interceptionMode", "NONE"):
-                    self._note(place, "has no effect here: agents read it from their own settings")
+                self._note(place, "has no effect here: agents read it from their own settings")
             elif key not in DEFAULT_CONFIG_FIELDS:
                 known = (*AGENT_FIELDS, *DEFAULT_CONFIG_FIELDS)
                 self.add(place, f"unknown field{suggestion(key, known, listed=False)}")

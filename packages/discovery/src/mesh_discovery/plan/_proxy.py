@@ -8,11 +8,11 @@ DNS_AUTO_ALLOCATE and ENABLE_DNS_SERVER say whether and how its agent answers DN
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from ipaddress import ip_address
 from typing import NamedTuple
 
 from mesh_discovery._addresses import is_ip
+from mesh_discovery.config.kinds.mesh_config._interception import InterceptionMode
 from mesh_discovery.config.kinds.mesh_config._proxy_config import ProxyConfig
 from mesh_discovery.plan._client import ClientFiles
 from mesh_discovery.plan._place import NOWHERE, Place
@@ -26,18 +26,6 @@ class NodeError(ValueError):
 
 class NotServedError(NodeError):
     """A valid node that asks for something this control plane does not support."""
-
-
-class InterceptionMode(StrEnum):
-    """How the connections of a workload come to its proxy; a node that says nothing means NONE.
-
-    NONE: the proxy is bound to the addresses that are connected to. REDIRECT, TPROXY: rules of the
-    kernel lead them to two ports of the proxy, which knows where they were going.
-    """
-
-    NONE = "NONE"
-    REDIRECT = "REDIRECT"
-    TPROXY = "TPROXY"
 
 
 class Naming(NamedTuple):

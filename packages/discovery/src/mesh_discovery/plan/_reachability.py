@@ -15,6 +15,7 @@ from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config.kinds._protocol import Protocol
 from mesh_discovery.config.kinds._service_entry import Resolution, ServiceEntrySpec
 from mesh_discovery.config.kinds.kubernetes._service import KubernetesServiceSpec
+from mesh_discovery.config.kinds.mesh_config._interception import InterceptionMode
 from mesh_discovery.model._model import MeshModel, changed_services
 from mesh_discovery.model._services import Registry, Service
 from mesh_discovery.plan._outbound import Conflict, Outbound, wanted_listeners
@@ -33,14 +34,17 @@ def unreachable(model: MeshModel) -> tuple[Problem, ...]:
         _Placed(service=service, item=items[service.registry, service.namespace, service.name])
         for service in model.services
     ]
-    found = [
-        *_hosts_served_twice(model),
-        *_hosts_of_several_namespaces(services),
-        *_ports_taken(services, model.mesh_config.proxy_http_port),
-        *_addresses_of_one_machine(services, model),
-    ]
+    found = [*_hosts_served_twice(model), *_hosts_of_several_namespaces(services)]
+    captured = is_captured(model)
+    if captured:
+        found += _ports_taken([_told_apart(each) for each in services], None)
+    else:
+        found += _ports_taken(services, model.mesh_config.proxy_http_port)
+        found += _addresses_of_one_machine(services, model)
     for each in sources:
-        found += _without_interception(each)
+        found += _udp(each)
+        if not captured:
+            found += _without_interception(each)
     found += unused_parts(model)
     found += unused_routes(model)
     return tuple(sorted(set(found)))
@@ -51,6 +55,23 @@ def _registry(item: ConfigObject) -> Registry:
     return Registry.KUBERNETES if is_kubernetes else Registry.EXTERNAL
 
 
+def is_captured(model: MeshModel) -> bool:
+    """Tell whether the proxies of a mesh are mostly captured, as its mesh config says."""
+    mode = model.mesh_config.default_config.interception_mode
+    return mode is not InterceptionMode.NONE
+
+
+def _told_apart(placed: "_Placed") -> "_Placed":
+    """Return a service without the ports that captured proxies tell apart at any address."""
+    service = placed.service
+    ports = tuple(
+        port
+        for port in service.ports
+        if not port.protocol.is_http and (service.virtual_addresses or not port.protocol.is_tls)
+    )
+    return replace(placed, service=replace(service, ports=ports))
+
+
 def same_reach(old: MeshModel, new: MeshModel) -> bool:
     """Tell whether `unreachable` finds the same in both: they differ in endpoints at most.
 
@@ -58,6 +79,7 @@ def same_reach(old: MeshModel, new: MeshModel) -> bool:
     """
     return (
         _same_but_for_endpoints(old.made.sources, new.made.sources)
+        and is_captured(old) == is_captured(new)
         and old.mesh_config.proxy_http_port == new.mesh_config.proxy_http_port
         and old.mesh_config.default_service_export_to == new.mesh_config.default_service_export_to
         and _same_loopback_workloads(old, new)
@@ -300,8 +322,15 @@ def _without_interception(item: ConfigObject) -> Iterator[Problem]:
         yield item.problem(
             ("spec", "resolution"),
             "NONE leads to where a connection was going before it was intercepted, and nothing is "
-            "intercepted here: nothing is reached; use DNS, or STATIC with endpoints",
+            "intercepted here: nothing is reached; use DNS, or STATIC with endpoints, or, where "
+            "proxies are captured, say so by mesh config's defaultConfig.interceptionMode",
         )
+
+
+def _udp(item: ConfigObject) -> Iterator[Problem]:
+    spec = item.spec
+    if not isinstance(spec, ServiceEntrySpec):
+        return
     for index, port in enumerate(spec.ports):
         if Protocol.of_port(port.protocol, port.name) is Protocol.UDP:
             yield item.problem(

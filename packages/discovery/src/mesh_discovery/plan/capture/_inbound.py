@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from mesh_discovery._addresses import UNIX
 from mesh_discovery.config.kinds._peer_authentication import MutualTlsMode
 from mesh_discovery.config.kinds._protocol import Protocol
+from mesh_discovery.config.kinds.mesh_config._interception import InterceptionMode
 from mesh_discovery.config.kinds.mesh_config._spec import InboundTrafficPolicyMode
 from mesh_discovery.config.kinds.sidecar._default_endpoint import (
     InstanceEndpoint,
@@ -20,7 +21,7 @@ from mesh_discovery.config.kinds.sidecar._default_endpoint import (
 from mesh_discovery.config.kinds.sidecar._spec import CaptureMode, SidecarSpec
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._services import Labels
-from mesh_discovery.plan._proxy import InterceptionMode, Proxy
+from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.plan.capture._chain_kinds import ChainKind, Traffic, chain_kinds, traffic_of
 from mesh_discovery.plan.capture._listeners import LOOPBACKS, IpVersions, ip_versions
 

@@ -17,6 +17,7 @@ from mesh_discovery._addresses import split_host_port
 from mesh_discovery.config.kinds._checks import duration_mistake
 from mesh_discovery.config.kinds._fields import SpecFields
 from mesh_discovery.config.kinds._headers import header_value_mistake
+from mesh_discovery.config.kinds.mesh_config._interception import InterceptionMode
 
 _Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 
@@ -159,6 +160,9 @@ class ProxyConfig(SpecFields, frozen=True):
 
     discovery_address: str | None = None
     drain_duration: Duration = DRAIN_TIME
+    interception_mode: InterceptionMode = InterceptionMode.NONE
+    """Of the mesh's: the mode by which it is judged what can't be reached. Each proxy has its own
+    in its node's metadata."""
     proxy_headers: ProxyHeaders | None = None
     gateway_topology: GatewayTopology | None = None
     connection_settings: ConnectionSettings | None = None

@@ -46,7 +46,6 @@ AGENT_FIELDS = frozenset(
         "fileFlushMinSizeKb",
         "holdApplicationUntilProxyStarts",
         "image",
-        "interceptionMode",
         "meshId",
         "parentShutdownDuration",
         "privateKeyProvider",
