@@ -1,6 +1,6 @@
 """Routes of VirtualServices for connections, where nothing is intercepted."""
 
-from scenarios import Scene
+from scenarios import Scene, TcpEcho
 
 SERVICES = """\
 apiVersion: networking.istio.io/v1
@@ -18,13 +18,11 @@ spec:
 async def test_connections_go_where_routes_for_tcp_send_them(scene: Scene) -> None:
     one, two = await scene.tcp_echo("one"), await scene.tcp_echo("two")
     client = await scene.sidecar("c", labels={"app": "web"})
-    services = {
-        echo.version: SERVICES.format(
-            name=echo.version, port=port, target=echo.port, address=echo.address
-        )
-        for port, echo in ((7001, one), (7002, two))
-    }
-    await scene.apply(**services)
+
+    def spelled(echo: TcpEcho, port: int) -> str:
+        return SERVICES.format(name=echo.version, port=port, target=echo.port, address=echo.address)
+
+    await scene.apply(one=spelled(one, 7001), two=spelled(two, 7002))
     assert b"one" in await client.send(7001, b"hello\n")
 
     await scene.apply(
