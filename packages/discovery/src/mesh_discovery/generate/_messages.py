@@ -1,5 +1,6 @@
 """Envoy's messages, gathered in one place, and the ones that are made everywhere."""
 
+import functools
 from collections.abc import Iterable
 
 from envoy.config.accesslog.v3 import accesslog_pb2
@@ -120,6 +121,7 @@ def address(host: str, port: int) -> address_pb2.Address:
     )
 
 
+@functools.cache
 def from_ads() -> config_source_pb2.ConfigSource:
     """Make the source of a resource that comes over the ADS stream, however late."""
     return config_source_pb2.ConfigSource(

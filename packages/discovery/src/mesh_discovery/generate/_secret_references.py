@@ -4,6 +4,8 @@ The agent beside an Envoy has the workload's own (`default`, `ROOTCA`) and those
 control plane has those of Kubernetes' Secrets, over the stream by which everything else comes.
 """
 
+import functools
+
 from mesh_discovery.generate._messages import (
     config_source_pb2,
     duration,
@@ -18,6 +20,7 @@ SYSTEM_ROOTS = "file-root:system"
 _SECRET_TIMEOUT_S = 5.0
 
 
+@functools.lru_cache(maxsize=1000)  # most sockets have the same two
 def agent_secret(name: str, *, waits_for_ever: bool = True) -> secret_pb2.SdsSecretConfig:
     """Make the reference to a secret of the agent's; a listener waits for it.
 

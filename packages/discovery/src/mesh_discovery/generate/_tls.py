@@ -4,6 +4,7 @@ ALPN: `istio` tells a PERMISSIVE port that TLS comes from a mesh proxy. `istio-p
 never offered: it promises Istio's metadata exchange filter, which other Envoys do not have.
 """
 
+import functools
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -127,6 +128,7 @@ def behind_proxy_protocol(
     )
 
 
+@functools.cache
 def plain_socket() -> base_pb2.TransportSocket:
     """Make a socket without TLS."""
     return base_pb2.TransportSocket(
