@@ -53,6 +53,9 @@ SPECS = {
     "{hosts: [r], tls: [{%s}]}": "tls[0]: needs a match with sniHosts",
     "{hosts: [r], tls: [{match: [{port: 1}], %s}]}": "tls[0].match[0].sniHosts: must name",
     "{hosts: [r], tls: [{match: [{sniHosts: [r]}]}]}": "tls[0]: does nothing: give route",
+    "{hosts: ['*.r'], tls: [{match: [{sniHosts: ['*s.r']}], %s}]}": (
+        'tls[0].match[0].sniHosts[0]: "*s.r" has a wildcard that is not a whole label'
+    ),
     "{hosts: [r], tls: [{match: [{sniHosts: [s]}], %s}]}": (
         'tls[0].match[0].sniHosts[0]: "s" is not among the hosts of this VirtualService: r'
     ),

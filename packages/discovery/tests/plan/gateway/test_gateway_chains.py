@@ -214,6 +214,7 @@ def test_tls_of_the_mesh_is_passed_to_services_by_names_of_their_clusters() -> N
             service("s.local"),
             service("b.other", namespace="elsewhere"),
             service("outside.local", external=True),
+            service("*.wild.local"),
         ],
         subsets=["v1"],
     )

@@ -101,7 +101,8 @@ def _chains(server: PlannedServer, sources: ConnectionSources) -> Iterable[Gatew
 def _by_service(server: PlannedServer, sources: ConnectionSources) -> Iterator[GatewayChain]:
     """Yield a chain for each port and subset of services of the mesh whose names are SNI names."""
     for service in sources.services.values():
-        if service.external or not _serves(server, service):
+        # No SNI is one of a wildcard's host, and Envoy refuses a `*` inside of a name.
+        if service.external or "*" in service.host or not _serves(server, service):
             continue
         subsets = ("", *sources.subsets(service))
         for port in service.ports:

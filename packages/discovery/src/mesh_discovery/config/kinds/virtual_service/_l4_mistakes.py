@@ -25,6 +25,11 @@ def tls_route_mistakes(
         for at, host in enumerate(match.sni_hosts):
             if not is_wildcard_host(host):
                 yield (*place, "sniHosts", at), f'"{host}" is not a host name'
+            elif host != "*" and "*" in host.removeprefix("*."):
+                yield (
+                    (*place, "sniHosts", at),
+                    f'"{host}" has a wildcard that is not a whole label, which Envoy refuses',
+                )
             elif not any(has(each.lower(), host.lower()) for each in hosts):
                 yield (
                     (*place, "sniHosts", at),
