@@ -2,6 +2,7 @@
 
 from enum import StrEnum
 
+from mesh_discovery._addresses import is_ip, socket_path
 from mesh_discovery.config.kinds._service_entry import Resolution
 from mesh_discovery.model._services import Service
 from mesh_discovery.plan._client import Client
@@ -53,3 +54,16 @@ def discovery(  # noqa: PLR0911 - one for each way
 def is_looked_up(found: Discovery) -> bool:
     """Tell whether a cluster holds the names of its endpoints, for Envoy to look up."""
     return found in (Discovery.STRICT_DNS, Discovery.LOGICAL_DNS)
+
+
+def has_addresses(service: Service) -> bool:
+    """Tell whether the endpoints of a service can be sent apart from its clusters.
+
+    Envoy refuses names there. It may still ask for the endpoints of a service that is looked up now
+    and was not before.
+    """
+    if service.resolution in (Resolution.STATIC, Resolution.NONE):
+        return True
+    return bool(service.endpoints) and all(
+        is_ip(each.address) or socket_path(each.address) is not None for each in service.endpoints
+    )

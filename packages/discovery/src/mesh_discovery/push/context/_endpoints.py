@@ -13,6 +13,7 @@ from mesh_discovery.model._scope import Scope
 from mesh_discovery.model._services import Port, Service
 from mesh_discovery.plan import _envoy_names as names
 from mesh_discovery.plan._client import Client
+from mesh_discovery.plan._discovery import has_addresses
 from mesh_discovery.push.clients._clients import Clients, OfServices, client_of
 from mesh_discovery.push.clients._rule_change import RuleChanges
 from mesh_discovery.push.context._cache import Cache
@@ -106,7 +107,7 @@ class Endpoints:
         if parsed is not None:
             service = scope.services.get(parsed.host)
             port = service.port(parsed.port) if service is not None else None
-            if service is not None and port is not None:
+            if service is not None and port is not None and has_addresses(service):
                 return self._of(service, port, parsed.subset, scope, client, by_sni=by_sni)
         return Resource.pack(empty_assignment(cluster), name=cluster)
 
