@@ -8,7 +8,7 @@ from capturing_services import peer_authentication, service
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push.context._context import PushContext
-from planes import proxy
+from planes import as_json, proxy
 from xds_server import Resource
 
 Build = Callable[..., MeshModel]
@@ -102,3 +102,48 @@ def test_a_proxy_is_refused_no_listener_of_a_mesh_that_has_switched_them_off(
     mesh = "apiVersion: mesh.istio.io/v1alpha1\nkind: MeshConfig\nspec: {proxyListenPort: -1}\n"
 
     assert made(PushContext(model_of(*SERVICES, mesh)), sidecar()) == {}
+
+
+SIDECARS = """\
+apiVersion: networking.istio.io/v1
+kind: Sidecar
+metadata: {name: default, namespace: b}
+spec:
+  egress:
+  - port: {number: 80, name: http}
+    bind: 127.0.0.1
+    captureMode: NONE
+    hosts: [b/*]
+  - port: {number: 3128, protocol: HTTP_PROXY, name: proxy}
+    bind: 127.0.0.1
+    captureMode: NONE
+    hosts: [b/*]
+  - port: {number: 0, protocol: HTTP, name: http-socket}
+    bind: unix:///run/egress.sock
+    hosts: [b/*]
+  - hosts: ['*/*']
+"""
+HTTP_PROXY = "apiVersion: mesh.istio.io/v1alpha1\nkind: MeshConfig\nspec: {proxyHttpPort: 3129}\n"
+
+
+@pytest.mark.parametrize("further", [(), (SIDECARS,), (HTTP_PROXY,), (SIDECARS, HTTP_PROXY)])
+def test_every_route_configuration_that_a_listener_names_is_there(
+    model_of: Build, further: tuple[str, ...]
+) -> None:
+    undeclared = service("auto", "10.77.0.9", port=9000, port_name="x", vip="10.9.1.9")
+    shared = service("shared", "10.77.0.9", port=9001, port_name="x", vip=None)
+    context = PushContext(model_of(*SERVICES, undeclared, shared, *further))
+    names = frozenset(
+        manager["rds"]["route_config_name"]
+        for listener in as_json(context.listeners(sidecar()))
+        for chain in listener.get("filter_chains", [])
+        for each in chain["filters"]
+        if "rds" in (manager := each["typed_config"])
+    )
+
+    assert {"9001", "auto.b.svc.cluster.local:9000"} <= names
+    found = {each.name for each in context.routes(sidecar(), names).resources}
+
+    assert found == names
+    if SIDECARS in further:
+        assert {"http_proxy|3128", "unix:///run/egress.sock"} <= names

@@ -56,7 +56,10 @@ outboundTrafficPolicy:
 
 
 def test_every_field_can_be_used() -> None:
-    assert read(GOOD) == ([], [])
+    mistakes, warnings = read(GOOD)
+
+    assert mistakes == []
+    assert [path for path, _ in warnings] == ["ingress[1].tls"]
 
 
 def egress(text: str) -> str:

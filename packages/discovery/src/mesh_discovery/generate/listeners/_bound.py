@@ -90,7 +90,7 @@ def _inbound_filter(
         return cluster_proxy(names.inbound_cluster(port.number), model)
     stat_prefix = f"inbound_{names.listener(port.bind, port.number)}"
     settings = ManagerSettings(mesh=model.mesh_config, proxy=proxy)
-    return inbound_manager(stat_prefix, inbound_routes(port), settings)
+    return inbound_manager(stat_prefix, inbound_routes(port, model), settings)
 
 
 def outbound_listener(

@@ -23,9 +23,9 @@ from mesh_discovery.generate.listeners._filters import (
     original_source,
     tls_inspector,
 )
-from mesh_discovery.generate.listeners._inbound_routes import captured_routes, passthrough_routes
 from mesh_discovery.generate.listeners._manager_settings import ManagerSettings
 from mesh_discovery.generate.listeners._tcp import cluster_proxy
+from mesh_discovery.generate.routes._inbound import inbound_routes, passthrough_routes
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.plan import _envoy_names as names
 from mesh_discovery.plan._proxy_settings import NO_SETTINGS
@@ -115,7 +115,7 @@ def _own_chain(
     if kind.is_http:
         inner = inbound_manager(
             f"inbound_{name}",
-            captured_routes(port),
+            inbound_routes(port, model),
             settings,
             is_http2=port.protocol.is_http2,
             is_grpc_web=port.is_grpc_web,

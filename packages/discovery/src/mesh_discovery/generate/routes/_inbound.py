@@ -1,5 +1,9 @@
 """The one route of an inbound port, carried in its listener."""
 
+from msgspec.structs import replace
+
+from mesh_discovery.config.kinds._protocol import Protocol
+from mesh_discovery.config.kinds.virtual_service._actions import HttpRetry
 from mesh_discovery.generate._messages import (
     duration,
     route_components_pb2,
@@ -7,27 +11,62 @@ from mesh_discovery.generate._messages import (
     wrappers_pb2,
 )
 from mesh_discovery.generate._passthrough import MARK
+from mesh_discovery.generate.routes._retries import retry_policy
+from mesh_discovery.model._model import MeshModel
 from mesh_discovery.plan import _envoy_names as names
 from mesh_discovery.plan._inbound import InboundPort
+from mesh_discovery.plan.capture._inbound import CapturedPort
+
+_RETRY = HttpRetry(attempts=2, retry_on="reset-before-request")
+"""The application may close an idle connection just when a request is sent on it."""
+
+_GRPC = (Protocol.GRPC, Protocol.GRPC_WEB)
 
 
-def inbound_routes(port: InboundPort) -> route_pb2.RouteConfiguration:
-    """Make the routes of an inbound port."""
-    cluster = names.inbound_cluster(port.number)
+def inbound_routes(
+    port: InboundPort | CapturedPort, model: MeshModel
+) -> route_pb2.RouteConfiguration:
+    """Make the route of a port that a service leads to."""
+    retry = model.mesh_config.default_inbound_http_retry_policy or _RETRY
+    if port.protocol in _GRPC:
+        retry = HttpRetry()
+    elif not retry.retry_on:
+        retry = replace(retry, retry_on=_RETRY.retry_on)
+    return _routes(
+        names.inbound_cluster(port.number),
+        port=port.service_port,
+        operation=f"{port.host}:{port.service_port}/*",
+        retry=retry,
+    )
+
+
+def passthrough_routes(port: int) -> route_pb2.RouteConfiguration:
+    """Make the route of ports that no service leads to; 0: of all of them."""
+    return _routes(names.INBOUND_PASSTHROUGH, port=port, operation=f":{port}/*", retry=HttpRetry())
+
+
+def _routes(
+    cluster: str, *, port: int, operation: str, retry: HttpRetry
+) -> route_pb2.RouteConfiguration:
     action = route_components_pb2.RouteAction(cluster=cluster, timeout=duration(0))
     action.max_stream_duration.max_stream_duration.CopyFrom(duration(0))
+    action.max_stream_duration.grpc_timeout_header_max.CopyFrom(duration(0))
+    # There is one application: no other host could be tried.
+    if (policy := retry_policy(retry, hashed=True)) is not None:
+        action.retry_policy.CopyFrom(policy)
     return route_pb2.RouteConfiguration(
         name=cluster,
         request_headers_to_remove=[MARK],
         virtual_hosts=[
             route_components_pb2.VirtualHost(
-                name=f"inbound|http|{port.service_port}",
+                name=f"inbound|http|{port}",
                 domains=["*"],
                 routes=[
                     route_components_pb2.Route(
                         name="default",
                         match=route_components_pb2.RouteMatch(prefix="/"),
                         route=action,
+                        decorator=route_components_pb2.Decorator(operation=operation),
                     )
                 ],
             )

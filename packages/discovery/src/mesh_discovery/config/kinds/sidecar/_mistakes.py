@@ -185,6 +185,11 @@ def warnings(spec: SidecarSpec, metadata: Metadata) -> Iterator[Finding]:
                 yield path, '"*/*" has every host already'
             seen.add(host)
     for index, ingress in enumerate(spec.ingress):
+        if ingress.tls is not None:
+            yield (
+                ("ingress", index, "tls"),
+                "has no effect, as in Istio unless switched on: the application ends this TLS",
+            )
         pool, port = ingress.connection_pool, ingress.port
         if pool is None or pool.http is None or port is None:
             continue
