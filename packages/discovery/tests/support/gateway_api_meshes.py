@@ -15,7 +15,7 @@ from mesh_discovery.config.kinds.gateway._spec import GatewaySpec
 from mesh_discovery.config.kinds.virtual_service._matches import HttpMatch, StringMatch
 from mesh_discovery.config.kinds.virtual_service._spec import HttpRoute, VirtualServiceSpec
 from mesh_discovery.model._services import Port, Service
-from mesh_discovery.model.gateway_api._surroundings import Surroundings
+from mesh_discovery.model.gateway_api._surroundings import MeshFacts, Surroundings
 from mesh_discovery.model.gateway_api._translation import GatewayApi
 
 CLUSTER = ".svc.cluster.local"
@@ -76,7 +76,7 @@ def surroundings(
     secrets: Iterable[tuple[str, str]] = (("shop", "shop"), ("certs", "shop")),
 ) -> Surroundings:
     known = frozenset(secrets)
-    return Surroundings(
+    facts = MeshFacts(
         services={(each.namespace, each.host): each for each in services},
         namespaces=[
             ConfigObject(
@@ -92,6 +92,7 @@ def surroundings(
         ],
         has_secret=lambda namespace, name: (namespace, name) in known,
     )
+    return Surroundings(facts)
 
 
 @dataclass

@@ -31,11 +31,18 @@ GatewayKey: TypeAlias = tuple[str, str]
 """Namespace and name."""
 
 
+_OTHER = object()
+
+
 class BoundGateways(NamedTuple):
     """The Gateways that are served here, and those of other classes."""
 
     served: Mapping[GatewayKey, Sequence[BoundListener]]
     others: frozenset[GatewayKey]
+
+    def find(self, key: GatewayKey) -> object:
+        """Return what a Gateway is here: another object if it is not as it was."""
+        return self.served.get(key, _OTHER if key in self.others else None)
 
 
 class BoundParent(NamedTuple):

@@ -43,6 +43,16 @@ class Grants:
                 else:
                     self._whole.add((referrer, to.group, to.kind, namespace))
 
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Grants)
+            and self._named == other._named
+            and self._whole == other._whole
+        )
+
+    def __hash__(self) -> int:
+        return hash((frozenset(self._named), frozenset(self._whole)))
+
     def allow(self, referrer: Referrer, target: Target) -> bool:
         """Tell whether a reference is allowed; inside a namespace all are."""
         return (

@@ -1,6 +1,7 @@
 """The routes of HTTP listeners: those of all HTTPRoutes and GRPCRoutes of a host, in one order."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from mesh_discovery.config._objects import ConfigObject
@@ -9,6 +10,7 @@ from mesh_discovery.config.kinds.virtual_service._actions import HttpDirectRespo
 from mesh_discovery.config.kinds.virtual_service._matches import HttpMatch, StringMatch
 from mesh_discovery.config.kinds.virtual_service._spec import HttpRoute, VirtualServiceSpec
 from mesh_discovery.model.gateway_api._hostnames import ANY, covers
+from mesh_discovery.model.gateway_api._known import Known
 from mesh_discovery.model.gateway_api._listeners import BoundListener
 from mesh_discovery.model.gateway_api._virtual_services import age, virtual_service
 from mesh_discovery.model.gateway_api.routes._precedence import Entry
@@ -56,7 +58,7 @@ def _clash(one: HttpAttached, other: HttpAttached) -> bool:
 
 
 def http_virtual_services(
-    attached: Sequence[HttpAttached], listeners: Sequence[BoundListener]
+    attached: Sequence[HttpAttached], listeners: Sequence[BoundListener], known: Known
 ) -> Iterator[ConfigObject]:
     """Yield a VirtualService for each listener and host; listeners: all that are served."""
     narrower = _narrower_listeners(listeners)
@@ -67,8 +69,9 @@ def http_virtual_services(
             # A request is for the listener with the most specific hostname, and no other.
             if not any(covers(other.listener.hostname or ANY, host) for other in others):
                 tables.setdefault((each.bound.key, host), []).append(each)
-    for (_, host), same in tables.items():
-        yield _virtual_service(same, host)
+    for (key, host), same in tables.items():
+        parts = same[0].bound, *(each.entries for each in same)
+        yield known.table(("http", key, host), parts, partial(_virtual_service, same, host))
     with_narrower = [each for others in narrower.values() for each in others]
     for bound in {each.key: each for each in with_narrower}.values():
         host = bound.listener.hostname or ANY

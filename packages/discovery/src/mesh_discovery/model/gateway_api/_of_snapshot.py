@@ -9,7 +9,7 @@ from mesh_discovery.config.kinds.gateway_api._kinds import GATEWAY_API_KINDS
 from mesh_discovery.config.kinds.kubernetes._cluster_objects import NAMESPACE
 from mesh_discovery.model._secrets import KeyPair, SecretName, Secrets
 from mesh_discovery.model._services import Service
-from mesh_discovery.model.gateway_api._surroundings import Surroundings
+from mesh_discovery.model.gateway_api._surroundings import MeshFacts, Surroundings
 from mesh_discovery.model.gateway_api._translation import NO_GATEWAY_API, GatewayApi
 
 
@@ -33,13 +33,13 @@ def gateway_api_of(
         found = secrets.find(SecretName(namespace, name, by_gateway=True))
         return isinstance(found, KeyPair)
 
-    around = Surroundings(
+    facts = MeshFacts(
         services=services,
         namespaces=snapshot.of_kind(NAMESPACE),
         has_secret=has_secret,
         domain=domain,
     )
-    return GatewayApi.of(objects, around, before)
+    return GatewayApi.of(objects, Surroundings(facts), before)
 
 
 def oldest_first(

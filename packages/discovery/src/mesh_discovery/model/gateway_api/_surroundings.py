@@ -23,8 +23,12 @@ class Backend(NamedTuple):
     ports: tuple[int, ...]
 
 
-class Surroundings:
-    """Answers questions about one mesh, and remembers them."""
+Question: TypeAlias = tuple[str, str, str]
+"""The kind of thing asked for, a namespace, and a host or a name."""
+
+
+class MeshFacts:
+    """The answers of one mesh to each question."""
 
     def __init__(
         self,
@@ -43,17 +47,57 @@ class Surroundings:
         self._namespaces = tuple(namespaces)
         self._has_secret = has_secret
         self.domain = domain
-        self._asked: dict[tuple[str, str, str], object] = {}
+
+    def answer(self, question: Question) -> object:
+        """Return the answer, which is compared with that of another mesh."""
+        kind, namespace, name = question
+        match kind:
+            case "host":
+                service = self._services.get((namespace, name)) or self._by_host.get(name)
+                return _backend(service)
+            case "entry":
+                return _backend(self._by_name.get((namespace, name)))
+            case "labels":
+                return {"kubernetes.io/metadata.name": namespace} | self._labels.get(namespace, {})
+            case _:
+                return self._has_secret is None or self._has_secret(namespace, name)
+
+    @cached_property
+    def _by_host(self) -> Mapping[str, Service]:
+        return {each.host: each for each in reversed(tuple(self._services.values()))}
+
+    @cached_property
+    def _by_name(self) -> Mapping[Key, Service]:
+        services = reversed(tuple(self._services.values()))
+        return {(each.namespace, each.name): each for each in services}
+
+    @cached_property
+    def _labels(self) -> Mapping[str, dict[str, str]]:
+        return {each.name: dict(each.labels) for each in self._namespaces}
+
+
+class Surroundings:
+    """Answers a translation's questions about one mesh, and remembers them."""
+
+    def __init__(self, facts: MeshFacts) -> None:
+        self._facts = facts
+        self._asked: dict[Question, object] = {}
+
+    @property
+    def domain(self) -> str:
+        """The DNS suffix of Kubernetes services."""
+        return self._facts.domain
+
+    def apart(self) -> "Surroundings":
+        """Return the same surroundings, with no question asked so far."""
+        return Surroundings(self._facts)
 
     def gives_the_same(self, later: "Surroundings") -> bool:
-        """Tell whether another mesh answers all questions asked so far as this one did."""
-        if self.domain != later.domain:
-            return False
-        return all(later._answer(*question) == answer for question, answer in self._asked.items())
-
-    def take_over(self, earlier: "Surroundings") -> None:
-        """Remember the questions that were asked of another mesh with the same answers."""
-        self._asked = earlier._asked
+        """Tell whether another mesh answers all questions asked here as this one did."""
+        facts = later._facts
+        return self.domain == facts.domain and all(
+            facts.answer(question) == answer for question, answer in self._asked.items()
+        )
 
     def service(self, namespace: str, name: str) -> Backend | None:
         """Return a service by its Kubernetes name."""
@@ -82,34 +126,8 @@ class Surroundings:
     def _ask(self, kind: str, namespace: str, name: str) -> object:
         question = kind, namespace, name
         if question not in self._asked:
-            self._asked[question] = self._answer(*question)
+            self._asked[question] = self._facts.answer(question)
         return self._asked[question]
-
-    def _answer(self, kind: str, namespace: str, name: str) -> object:
-        match kind:
-            case "host":
-                service = self._services.get((namespace, name)) or self._by_host.get(name)
-                return _backend(service)
-            case "entry":
-                return _backend(self._by_name.get((namespace, name)))
-            case "labels":
-                return {"kubernetes.io/metadata.name": namespace} | self._labels.get(namespace, {})
-            case _:
-                return self._has_secret is None or self._has_secret(namespace, name)
-
-    @cached_property
-    def _by_host(self) -> Mapping[str, Service]:
-        return {each.host: each for each in reversed(tuple(self._services.values()))}
-
-    @cached_property
-    def _by_name(self) -> Mapping[Key, Service]:
-        return {
-            (each.namespace, each.name): each for each in reversed(tuple(self._services.values()))
-        }
-
-    @cached_property
-    def _labels(self) -> Mapping[str, dict[str, str]]:
-        return {each.name: dict(each.labels) for each in self._namespaces}
 
 
 def _backend(service: Service | None) -> Backend | None:

@@ -18,7 +18,7 @@ from mesh_discovery.config.kinds.gateway_api._gateway_class import (
 )
 from mesh_discovery.config.kinds.gateway_api._grpc_route import GrpcRouteSpec
 from mesh_discovery.config.kinds.gateway_api._http_route import HttpRouteSpec
-from mesh_discovery.model.gateway_api._bound_routes import BoundGateways, BoundRoute, bind_route
+from mesh_discovery.model.gateway_api._bound_routes import BoundGateways, BoundRoute
 from mesh_discovery.model.gateway_api._conditions import ObjectStatus
 from mesh_discovery.model.gateway_api._connections import (
     ConnectionAttached,
@@ -31,7 +31,8 @@ from mesh_discovery.model.gateway_api._http_tables import (
     http_virtual_services,
     without_mixed_kinds,
 )
-from mesh_discovery.model.gateway_api._listeners import BoundListener, bind_listeners
+from mesh_discovery.model.gateway_api._known import Known
+from mesh_discovery.model.gateway_api._listeners import BoundListener
 from mesh_discovery.model.gateway_api._mesh_routes import MeshAttached, mesh_virtual_services
 from mesh_discovery.model.gateway_api._servers import server_object
 from mesh_discovery.model.gateway_api._status import Refused, statuses_of, warnings_of
@@ -50,7 +51,7 @@ class GatewayApi:
     warnings: tuple[Problem, ...] = ()
     """Everything that is not as configured, with its file."""
     objects: tuple[ConfigObject, ...] = field(default=(), repr=False)
-    around: Surroundings | None = field(default=None, repr=False)
+    known: Known | None = field(default=None, repr=False)
 
     @classmethod
     def of(
@@ -72,7 +73,7 @@ class GatewayApi:
             return False
         if any(old is not new for old, new in zip(self.objects, objects, strict=True)):
             return False
-        return self.around is None or self.around.gives_the_same(around)
+        return self.known is None or self.known.gives_the_same(around)
 
 
 NO_GATEWAY_API = GatewayApi()
@@ -81,10 +82,10 @@ NO_GATEWAY_API = GatewayApi()
 def _translated(
     objects: tuple[ConfigObject, ...], around: Surroundings, before: GatewayApi
 ) -> GatewayApi:
-    grants = Grants(objects)
-    gateways = _bound_gateways(objects, around, grants)
+    known = Known(Grants(objects), around, before.known)
+    gateways = _bound_gateways(objects, known)
     routes = [
-        bind_route(each, each.spec, gateways, around, grants)
+        known.route(each, each.spec, gateways)
         for each in objects
         if isinstance(each.spec, HttpRouteSpec | GrpcRouteSpec | TlsRouteSpec | TcpRouteSpec)
     ]
@@ -103,14 +104,14 @@ def _translated(
         if each.bound.listener.terminates:
             hosts.setdefault(each.bound.key, []).extend(each.hosts)
     statuses = statuses_of(objects, gateways, routes, refused)
-    return GatewayApi(
+    made = GatewayApi(
         gateways=_kept(
             (server_object(each, hosts.get(each.key, ()), around) for each in served),
             before.gateways,
         ),
         virtual_services=_kept(
             (
-                *http_virtual_services(http, served),
+                *http_virtual_services(http, served, known),
                 *connection_virtual_services(connections),
                 *mesh_virtual_services(_mesh_attached(routes)),
             ),
@@ -119,13 +120,13 @@ def _translated(
         statuses=statuses,
         warnings=tuple(warnings_of(objects, statuses, routes)),
         objects=objects,
-        around=around,
+        known=known,
     )
+    known.finished()
+    return made
 
 
-def _bound_gateways(
-    objects: Sequence[ConfigObject], around: Surroundings, grants: Grants
-) -> BoundGateways:
+def _bound_gateways(objects: Sequence[ConfigObject], known: Known) -> BoundGateways:
     classes = {DEFAULT_CLASS: CONTROLLER} | {
         each.name: each.spec.controller_name
         for each in objects
@@ -137,7 +138,7 @@ def _bound_gateways(
         if isinstance(each.spec, GatewaySpec):
             key = each.namespace, each.name
             if classes.get(each.spec.gateway_class_name) == CONTROLLER:
-                served[key] = bind_listeners(each, each.spec, around, grants)
+                served[key] = known.listeners(each, each.spec)
             else:
                 others.add(key)
     return BoundGateways(served, frozenset(others))
@@ -180,7 +181,7 @@ def _kept(made: Iterable[ConfigObject], before: Iterable[ConfigObject]) -> tuple
     found: list[ConfigObject] = []
     for each in made:
         old = known.get(each.key)
-        found.append(old if old is not None and old == each else each)
+        found.append(old if old is not None and (old is each or old == each) else each)
     return tuple(
         sorted(found, key=lambda each: (each.created or "9999", each.name, each.namespace))
     )

@@ -1,0 +1,125 @@
+"""The parts of a translation, to be taken over by the next one where nothing of theirs changed.
+
+A route is bound anew if it changed itself, or its Gateways, the grants, or what the mesh answers to
+the questions that it asked. A Gateway's listeners likewise; a table of routes, if its routes did.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.config.kinds.gateway_api._gateway import GatewaySpec
+from mesh_discovery.model.gateway_api._bound_routes import (
+    BoundGateways,
+    BoundRoute,
+    GatewayKey,
+    RouteSpec,
+    bind_route,
+)
+from mesh_discovery.model.gateway_api._grants import Grants
+from mesh_discovery.model.gateway_api._listeners import BoundListener, bind_listeners
+from mesh_discovery.model.gateway_api._surroundings import Surroundings
+
+ObjectKey: TypeAlias = tuple[str, str, str]
+TableKey: TypeAlias = tuple[str, ...]
+
+
+class KnownGateway(NamedTuple):
+    """The listeners of a Gateway, and what they depend on."""
+
+    item: ConfigObject
+    around: Surroundings
+    listeners: Sequence[BoundListener]
+
+
+class KnownRoute(NamedTuple):
+    """A route with its parents, and what it depends on."""
+
+    around: Surroundings
+    gateways: Mapping[GatewayKey, object]
+    bound: BoundRoute
+
+
+class KnownTable(NamedTuple):
+    """A VirtualService, and the routes that it is made of."""
+
+    parts: tuple[object, ...]
+    made: ConfigObject
+
+
+class Known:
+    """The parts of one translation; parts that are asked for are taken over from the one before."""
+
+    def __init__(self, grants: Grants, around: Surroundings, before: "Known | None" = None) -> None:
+        self.grants = grants
+        self._around = around
+        self._before = before
+        self._same_grants = before is not None and before.grants == grants
+        self._gateways: dict[ObjectKey, KnownGateway] = {}
+        self._routes: dict[ObjectKey, KnownRoute] = {}
+        self._tables: dict[TableKey, KnownTable] = {}
+
+    def finished(self) -> None:
+        """Forget the translation before, which would keep those before it."""
+        self._before = None
+
+    def gives_the_same(self, around: Surroundings) -> bool:
+        """Tell whether another mesh answers all questions of all parts in the same way."""
+        asked = [each.around for each in self._gateways.values()]
+        asked += [each.around for each in self._routes.values()]
+        return all(each.gives_the_same(around) for each in asked)
+
+    def listeners(self, item: ConfigObject, spec: GatewaySpec) -> Sequence[BoundListener]:
+        """Return the listeners of a Gateway."""
+        known = self._before._gateways.get(_key(item)) if self._before is not None else None
+        if (
+            known is None
+            or known.item is not item
+            or not self._same_grants
+            or not known.around.gives_the_same(self._around)
+        ):
+            around = self._around.apart()
+            known = KnownGateway(item, around, bind_listeners(item, spec, around, self.grants))
+        self._gateways[_key(item)] = known
+        return known.listeners
+
+    def route(self, item: ConfigObject, spec: RouteSpec, gateways: BoundGateways) -> BoundRoute:
+        """Return a route with its parents."""
+        known = self._before._routes.get(_key(item)) if self._before is not None else None
+        if (
+            known is None
+            or known.bound.item is not item
+            or not self._same_grants
+            or any(gateways.find(key) is not each for key, each in known.gateways.items())
+            or not known.around.gives_the_same(self._around)
+        ):
+            around = self._around.apart()
+            keys = [(each.namespace or item.namespace, each.name) for each in spec.parent_refs]
+            known = KnownRoute(
+                around,
+                {key: gateways.find(key) for key in keys},
+                bind_route(item, spec, gateways, around, self.grants),
+            )
+        self._routes[_key(item)] = known
+        return known.bound
+
+    def table(
+        self, key: TableKey, parts: tuple[object, ...], make: Callable[[], ConfigObject]
+    ) -> ConfigObject:
+        """Return the VirtualService that is made of these parts."""
+        known = self._before._tables.get(key) if self._before is not None else None
+        if (
+            known is None
+            or len(known.parts) != len(parts)
+            or any(old is not new for old, new in zip(known.parts, parts, strict=True))
+        ):
+            made = make()
+            known = KnownTable(
+                parts, known.made if known is not None and known.made == made else made
+            )
+        self._tables[key] = known
+        return known.made
+
+
+def _key(item: ConfigObject) -> ObjectKey:
+    return item.kind, item.namespace, item.name
