@@ -5,6 +5,8 @@ import functools
 import re2
 
 _MOST_BYTES = 1024
+_MOST_INSTRUCTIONS = 32768
+"""Envoy's limit, as agents set it (runtime key `re2.max_program_size.error_level`)."""
 
 
 @functools.cache
@@ -22,11 +24,13 @@ def regex_mistake(text: str) -> str | None:
     if len(text.encode()) > _MOST_BYTES:
         return f"is longer than {_MOST_BYTES} bytes"
     try:
-        re2.compile(text, _quiet())
+        compiled = re2.compile(text, _quiet())
     except re2.error as error:
         why = error.args[0] if error.args else ""
         told = why.decode(errors="replace") if isinstance(why, bytes) else str(why)
         return f'"{text[:80]}" is not a regular expression of RE2: {told}'
+    if compiled.programsize > _MOST_INSTRUCTIONS:
+        return f'"{text[:80]}" is too large a regular expression for Envoy'
     return None
 
 
