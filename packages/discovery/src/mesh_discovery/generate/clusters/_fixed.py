@@ -5,6 +5,7 @@ from mesh_discovery.config.kinds.destination_rule._connection_pool import (
     ConnectionPool,
     HttpSettings,
 )
+from mesh_discovery.generate._header_case import keeps_case
 from mesh_discovery.generate._messages import cluster_pb2
 from mesh_discovery.generate._passthrough import forward_by_host
 from mesh_discovery.generate.clusters._cluster import new_cluster
@@ -48,5 +49,5 @@ def inbound_passthrough(ips: IpVersions, model: MeshModel) -> cluster_pb2.Cluste
 def _where_it_was_going(name: str, model: MeshModel) -> cluster_pb2.Cluster:
     cluster = new_cluster(name, Discovery.ORIGINAL_DST, model)
     cluster.lb_policy = cluster_pb2.Cluster.LbPolicy.CLUSTER_PROVIDED
-    set_http_options(cluster, Speaks.AS_CLIENT, _FIVE_MINUTES_IDLE)
+    set_http_options(cluster, Speaks.AS_CLIENT, _FIVE_MINUTES_IDLE, keeps_case=keeps_case(model))
     return cluster

@@ -7,6 +7,7 @@ from mesh_discovery.config.kinds.destination_rule._connection_pool import (
     H2UpgradePolicy,
     Http2KeepAlive,
 )
+from mesh_discovery.generate._header_case import preserved_case
 from mesh_discovery.generate._messages import (
     cluster_pb2,
     duration,
@@ -65,11 +66,12 @@ def set_http_options(
     *,
     auto_sni: bool = False,
     auto_san_validation: bool = False,
+    keeps_case: bool = False,
 ) -> None:
     """Set the options of a cluster, where there is something to set.
 
     auto_sni: the host of a request is the name that TLS asks for. auto_san_validation: and the one
-    that the certificate must have.
+    that the certificate must have. keeps_case: names of headers stay as clients write them.
     """
     options = _Options()
     common = options.common_http_protocol_options
@@ -89,18 +91,25 @@ def set_http_options(
         matcher = error_matcher(policy.outlier_detection)
         if matcher is not None:
             options.outlier_detection.error_matcher.CopyFrom(matcher)
-    if options == _Options() and spoken in (Speaks.HTTP1, Speaks.NOT_HTTP):
+    if options == _Options() and not keeps_case and spoken in (Speaks.HTTP1, Speaks.NOT_HTTP):
         return
     match spoken:
         case Speaks.HTTP2:
             options.explicit_http_config.http2_protocol_options.CopyFrom(_http2(policy))
         case Speaks.AS_CLIENT:
             both = options.use_downstream_protocol_config
-            both.http_protocol_options.SetInParent()
+            _http1(both.http_protocol_options, keeps_case=keeps_case)
             both.http2_protocol_options.CopyFrom(_http2(policy))
         case Speaks.HTTP1 | Speaks.NOT_HTTP:
-            options.explicit_http_config.http_protocol_options.SetInParent()
+            own = options.explicit_http_config.http_protocol_options
+            _http1(own, keeps_case=keeps_case and spoken is Speaks.HTTP1)
     cluster.typed_extension_protocol_options[_KEY].CopyFrom(packed(options))
+
+
+def _http1(options: protocol_pb2.Http1ProtocolOptions, *, keeps_case: bool) -> None:
+    options.SetInParent()
+    if keeps_case:
+        options.header_key_format.CopyFrom(preserved_case())
 
 
 def _http2(policy: Policy) -> protocol_pb2.Http2ProtocolOptions:

@@ -2,6 +2,7 @@
 
 from mesh_discovery._addresses import socket_path
 from mesh_discovery.config.kinds._protocol import Protocol
+from mesh_discovery.generate._header_case import keeps_case
 from mesh_discovery.generate._messages import (
     address,
     address_pb2,
@@ -26,29 +27,33 @@ to the proxy let those from it pass, and so nothing comes round again."""
 
 
 def inbound_cluster(
-    application: Application, model: MeshModel, policy: Policy = NO_POLICY
+    application: Application, model: MeshModel, policy: Policy = NO_POLICY, stat_name: str = ""
 ) -> cluster_pb2.Cluster:
     """Make the cluster of an application where nothing is intercepted.
 
-    policy: its connection pool counts, nothing else.
+    policy: its connection pool counts, nothing else. stat_name: in statistics, if it has another.
     """
     name = names.inbound_cluster(application.number)
-    cluster = new_cluster(name, None, model)
+    cluster = new_cluster(name, None, model, stat_name=stat_name)
     cluster.load_assignment.CopyFrom(_at(name, application.address, application.port))
     _limit(cluster, application.protocol, policy, model)
     return cluster
 
 
 def captured_inbound_cluster(
-    port: CapturedPort, ips: IpVersions, model: MeshModel, policy: Policy = NO_POLICY
+    port: CapturedPort,
+    ips: IpVersions,
+    model: MeshModel,
+    policy: Policy = NO_POLICY,
+    stat_name: str = "",
 ) -> cluster_pb2.Cluster:
     """Make the cluster of one port of a workload whose connections are intercepted."""
     name = names.inbound_cluster(port.number)
     if port.app is None:
-        cluster = new_cluster(name, Discovery.ORIGINAL_DST, model)
+        cluster = new_cluster(name, Discovery.ORIGINAL_DST, model, stat_name=stat_name)
         cluster.lb_policy = cluster_pb2.Cluster.LbPolicy.CLUSTER_PROVIDED
     else:
-        cluster = new_cluster(name, None, model)
+        cluster = new_cluster(name, None, model, stat_name=stat_name)
         cluster.load_assignment.CopyFrom(_at(name, *port.app))
     if port.app is None or not _is_local(port.app[0]):
         bind_to_own_address(cluster, ips)
@@ -97,4 +102,4 @@ def _limit(
     spoken = speaks(protocol, Policy())
     if pool.http.use_client_protocol and spoken is Speaks.HTTP1:
         spoken = Speaks.AS_CLIENT
-    set_http_options(cluster, spoken, pool)
+    set_http_options(cluster, spoken, pool, keeps_case=keeps_case(model))

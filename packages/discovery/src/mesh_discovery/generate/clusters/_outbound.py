@@ -6,6 +6,7 @@ from typing import NamedTuple
 from mesh_discovery.config.kinds._protocol import Protocol
 from mesh_discovery.config.kinds.destination_rule._client_tls import ClientTlsMode
 from mesh_discovery.config.kinds.mesh_config._spec import MeshH2UpgradePolicy
+from mesh_discovery.generate._header_case import keeps_case
 from mesh_discovery.generate._istio_metadata import (
     Value,
     config_path,
@@ -181,6 +182,7 @@ def _speak(
         policy,
         auto_sni=auto_sni or by_host,
         auto_san_validation=auto_san or by_host,
+        keeps_case=keeps_case(model),
     )
     secure(
         cluster,

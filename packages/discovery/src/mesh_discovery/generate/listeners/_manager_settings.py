@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 import msgspec
-from envoy.config.core.v3 import extension_pb2
-from envoy.extensions.http.header_formatters.preserve_case.v3 import preserve_case_pb2
 
 from mesh_configfile import Duration
 from mesh_discovery.config.kinds.mesh_config._proxy_config import (
@@ -22,10 +20,10 @@ from mesh_discovery.config.kinds.mesh_config._proxy_config import (
     UnderscoresAction,
 )
 from mesh_discovery.config.kinds.mesh_config._spec import MeshConfigSpec
+from mesh_discovery.generate._header_case import preserved_case
 from mesh_discovery.generate._messages import (
     duration,
     http_connection_manager_pb2,
-    packed,
     protocol_pb2,
     wrappers_pb2,
 )
@@ -119,21 +117,10 @@ def _set_headers(manager: _Manager, headers: ProxyHeaders, side: Side) -> None:
             manager.server_header_transformation = _Manager.ServerHeaderTransformation.OVERWRITE
     if headers.preserve_http1_header_case:
         manager.http_protocol_options.header_key_format.CopyFrom(preserved_case())
+    port = headers.x_forwarded_port
+    manager.append_x_forwarded_port = port is not None and bool(port.enabled)
     if side is Side.INBOUND:
         _forward_client_cert(manager, headers)
-
-
-def preserved_case() -> protocol_pb2.Http1ProtocolOptions.HeaderKeyFormat:
-    """Make the format of headers whose names stay as they are written."""
-    formatter = extension_pb2.TypedExtensionConfig(
-        name="preserve_case",
-        typed_config=packed(
-            preserve_case_pb2.PreserveCaseFormatterConfig(
-                forward_reason_phrase=False,
-            )
-        ),
-    )
-    return protocol_pb2.Http1ProtocolOptions.HeaderKeyFormat(stateful_formatter=formatter)
 
 
 def _forward_client_cert(manager: _Manager, headers: ProxyHeaders) -> None:

@@ -38,6 +38,8 @@ class RoutePlace(NamedTuple):
     """Of the proxies, as their labels, for matches on the source of requests."""
     labels: Labels = ()
     is_tls: bool = False
+    forwards_host: bool = False
+    """Whether upstreams are told the host of a request where another replaces it."""
 
 
 def scope_routes(
@@ -131,6 +133,10 @@ class _Maker:
             set_clusters(made, route, self._targets, default_retries=self._default_retries)
             if self._virtual_service.gateway_semantics:
                 made.route.cluster_not_found_response_code = _INTERNAL_ERROR
+            made.route.append_x_forwarded_host = self._place.forwards_host and bool(
+                made.route.host_rewrite_literal
+                or any(each.host_rewrite_literal for each in made.route.weighted_clusters.clusters)
+            )
         else:
             return
         set_filters(made, route)

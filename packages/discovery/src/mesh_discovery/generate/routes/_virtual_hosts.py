@@ -73,20 +73,27 @@ def route_configuration(
     return b"".join((_packed(made), *virtual_hosts))
 
 
-def unknown_hosts(cluster: str | None, *, captured: bool) -> bytes:
+def unknown_hosts(
+    cluster: str | None,
+    *,
+    captured: bool,
+    forwards_host: bool = False,
+    settings: bytes = _USUAL_SETTINGS,
+) -> bytes:
     """Return the virtual host of unknown hosts; without a cluster, they are refused."""
     if cluster is not None:
         onward = onward_route(cluster, name="allow_any")
+        onward.route.append_x_forwarded_host = forwards_host
         # Where a connection was going, the mesh's own proxies don't come round again.
         marked = cluster == names.PASSTHROUGH and not captured
         routes = mark_routes(onward) if marked else [onward]
-        return virtual_host(packed_names("allow_any", ["*"]), packed_routes(routes))
+        return virtual_host(packed_names("allow_any", ["*"]), packed_routes(routes), settings)
     refused = route_components_pb2.Route(
         name="block_all",
         match=route_components_pb2.RouteMatch(prefix="/"),
         direct_response=route_components_pb2.DirectResponseAction(status=502),
     )
-    return virtual_host(packed_names("block_all", ["*"]), packed_routes([refused]))
+    return virtual_host(packed_names("block_all", ["*"]), packed_routes([refused]), settings)
 
 
 def onward_route(cluster: str, *, name: str = "default") -> route_components_pb2.Route:

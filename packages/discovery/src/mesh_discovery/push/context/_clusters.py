@@ -14,6 +14,7 @@ from mesh_discovery.generate.clusters._fixed import (
 )
 from mesh_discovery.generate.clusters._inbound import captured_inbound_cluster, inbound_cluster
 from mesh_discovery.generate.clusters._outbound import outbound_clusters, sni_clusters
+from mesh_discovery.generate.clusters._stat_names import stat_name
 from mesh_discovery.model._destination_rules import NO_RULES, DestinationRules, Rule
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._scope import ScopeKey
@@ -133,6 +134,7 @@ class Clusters:
                     ips,
                     model,
                     self._inbound_policy(scope, port.host, port.service_port, port.number),
+                    self._inbound_stat_name(scope, port.host, port.service_port),
                 )
                 for port in inbound.ports
             ),
@@ -142,16 +144,26 @@ class Clusters:
     def _make_inbound(self, key: tuple[ScopeKey, _Inbound]) -> Resource:
         scope, (application, host, port) = key
         policy = self._inbound_policy(scope, host, port, application.number)
-        return named(inbound_cluster(application, self._model, policy))
+        stat_name = self._inbound_stat_name(scope, host, port)
+        return named(inbound_cluster(application, self._model, policy, stat_name))
+
+    def _inbound_stat_name(self, scope: ScopeKey, host: str, port: int) -> str:
+        """Return the name in statistics of a service's port that the workload serves."""
+        pattern = self._model.mesh_config.inbound_cluster_stat_name
+        service = self._own_service(scope, host) if pattern else None
+        served = service.port(port) if service is not None else None
+        return stat_name(pattern, host, served) if served is not None else ""
+
+    def _own_service(self, scope: ScopeKey, host: str) -> Service | None:
+        service = self._model.by_key.get((scope.namespace, host))
+        return service if service is not None else self._scopes.visible(scope.namespace).get(host)
 
     def _inbound_policy(self, scope: ScopeKey, host: str, port: int, number: int) -> Policy:
         """Return the policy of a service that the workload itself serves.
 
         port: the service's; number: that on which the proxy accepts.
         """
-        service = self._model.by_key.get((scope.namespace, host))
-        if service is None:
-            service = self._scopes.visible(scope.namespace).get(host)
+        service = self._own_service(scope, host)
         rule = None
         if service is not None:
             # Rules for certain workloads are about the calls of those, not about calls to them.

@@ -30,6 +30,7 @@ from mesh_discovery.push.context._shapes import (
     ClusterShape,
     EndpointShape,
     NameTableShape,
+    RouteHeaders,
     RouteShape,
 )
 from mesh_discovery.push.context.routes._configurations import Routes
@@ -114,7 +115,10 @@ class PushContext:
         """Return the route configurations of these names; one that can't be is left out."""
         if not proxy.is_sidecar:
             return self._routers.routes(proxy, wanted)
-        return self._routes.of(RouteShape(self._scopes.key_of(proxy), proxy.domain, wanted))
+        settings = proxy.settings.over(self.model.mesh_config.default_config)
+        return self._routes.of(
+            RouteShape(self._scopes.key_of(proxy), proxy.domain, wanted, RouteHeaders.of(settings))
+        )
 
     def names(self, proxy: Proxy) -> Generated:
         """Return the name table of a proxy; a gateway whose agent answers no DNS has none."""

@@ -36,6 +36,7 @@ from mesh_discovery.push.context._cache import Cache
 from mesh_discovery.push.context._model_change import ModelChange
 from mesh_discovery.push.context._named import named
 from mesh_discovery.push.context._scopes import MOST_SCOPES, Scopes
+from mesh_discovery.push.context._shapes import RouteHeaders
 from xds_server import Generated, Resource, content_version
 
 _EVERYWHERE = {4: "0.0.0.0", 6: "::"}  # noqa: S104 - a gateway is for all who can reach it
@@ -189,24 +190,28 @@ class Routers:
         scope = self._scopes.get(shape.scope)
         virtual_services = self._model.virtual_services
         namespace, labels = shape.scope.namespace, shape.scope.labels
+        headers = RouteHeaders.of(shape.settings.proxy)
 
         def routes_of(each: VirtualService, server: PlannedServer) -> PackedRoutes | None:
             port = server.server.port.number
-            place = RoutePlace(port, server.gateway_key, is_tls=server.is_tls)
+            place = RoutePlace(
+                port,
+                server.gateway_key,
+                is_tls=server.is_tls,
+                forwards_host=headers.forwards_host,
+            )
             if each.looks_at_source:
                 place = place._replace(namespace=namespace, labels=labels)
             targets = http_targets(each.spec, port, scope)
             made = _VirtualServiceRoutes(each, place, tuple(targets.values()))
             return self._routes.get(made, lambda _: self._make_routes(each, place, targets))
 
-        headers = shape.settings.proxy.proxy_headers
-        attempts = headers.attempt_count if headers is not None else None
         body = gateway_routes(
             name,
             self.plan(shape).by_route.get(name, ()),
             lambda key: virtual_services.of_gateway(key, namespace),
             routes_of,
-            counts_attempts=attempts is None or not attempts.disabled,
+            counts_attempts=headers.counts_attempts,
         )
         return Resource(
             name=name, type_url=CONFIGURATION_TYPE, body=body, version=content_version(body)

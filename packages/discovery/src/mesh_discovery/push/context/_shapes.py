@@ -77,12 +77,36 @@ class EndpointShape(NamedTuple):
     clusters: frozenset[str]
 
 
+class RouteHeaders(NamedTuple):
+    """The headers that routes of a proxy set by themselves.
+
+    counts_attempts: upstreams are told how often a request was tried. forwards_host: they are told
+    the host of a request where another replaces it.
+    """
+
+    counts_attempts: bool = True
+    forwards_host: bool = False
+
+    @classmethod
+    def of(cls, config: ProxyConfig) -> "RouteHeaders":
+        """Return those that a proxy's settings ask for."""
+        headers = config.proxy_headers
+        if headers is None:
+            return cls()
+        attempts, host = headers.attempt_count, headers.x_forwarded_host
+        return cls(
+            counts_attempts=attempts is None or not attempts.disabled,
+            forwards_host=host is not None and bool(host.enabled),
+        )
+
+
 class RouteShape(NamedTuple):
     """The part of a proxy and a subscription that route configurations depend on."""
 
     scope: ScopeKey
     domain: str
     names: frozenset[str]
+    headers: RouteHeaders = RouteHeaders()
 
 
 class NameTableShape(NamedTuple):

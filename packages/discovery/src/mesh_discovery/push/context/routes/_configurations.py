@@ -7,6 +7,7 @@ from mesh_discovery._addresses import bracketed, socket_path
 from mesh_discovery.generate.routes._virtual_hosts import (
     CONFIGURATION_TYPE,
     packed_names,
+    packed_settings,
     route_configuration,
     unknown_hosts,
     virtual_host,
@@ -26,7 +27,7 @@ from mesh_discovery.plan.virtual_hosts._governed_hosts import (
 from mesh_discovery.push.context._cache import Cache
 from mesh_discovery.push.context._model_change import ModelChange
 from mesh_discovery.push.context._scopes import MOST_SCOPES, Scopes
-from mesh_discovery.push.context._shapes import RouteShape
+from mesh_discovery.push.context._shapes import RouteHeaders, RouteShape
 from mesh_discovery.push.context.routes._virtual_hosts import VirtualHosts
 from xds_server import Generated, Resource, content_version
 
@@ -37,6 +38,20 @@ class RouteName(NamedTuple):
     scope: ScopeKey
     domain: str
     name: str
+    headers: RouteHeaders
+
+
+class _Asked(NamedTuple):
+    """The proxies that a route configuration is for."""
+
+    scope: Scope
+    domain: str
+    headers: RouteHeaders
+
+    @property
+    def settings(self) -> bytes:
+        """The settings of their virtual hosts."""
+        return packed_settings(counts_attempts=self.headers.counts_attempts)
 
 
 class Routes:
@@ -60,40 +75,38 @@ class Routes:
 
     def _make(self, shape: RouteShape) -> Generated:
         found = (
-            self._configurations.get(RouteName(shape.scope, shape.domain, each), self._make_one)
+            self._configurations.get(
+                RouteName(shape.scope, shape.domain, each, shape.headers), self._make_one
+            )
             for each in sorted(shape.names)
         )
         return Generated(resources=tuple(each for each in found if each is not None))
 
     def _make_one(self, key: RouteName) -> Resource | None:
         scope = self._scopes.get(key.scope)
-        name = key.name
+        name, asked = key.name, _Asked(scope, key.domain, key.headers)
         if name == names.HTTP_PROXY_ROUTE:
-            hosts = self._all_ports(scope, scope.egress, key.domain)
-            return _resource(name, hosts, ignores_ports=False)
-        listener = _explicit(name, scope)
-        if listener is not None:
-            hosts = self._all_ports(scope, (listener,), key.domain)
-            return _resource(name, hosts, ignores_ports=False)
+            return _resource(name, self._all_ports(asked, scope.egress), ignores_ports=False)
+        if (explicit := _explicit(name, scope)) is not None:
+            return _resource(name, self._all_ports(asked, (explicit,)), ignores_ports=False)
         host, colon, number = name.rpartition(":")
         if colon:
-            return self._service_port(name, scope, host, number)
+            return self._service_port(name, asked, host, number)
         if not (name.isascii() and name.isdecimal() and 1 <= int(name[:6]) <= 65535):
             return None
         listener = scope.egress_for(int(name))
         # A name that no listener has is answered all the same, so that no one waits for it.
-        hosts = self._one_port(int(name), scope, listener, key.domain) if listener else []
+        hosts = self._one_port(int(name), asked, listener) if listener else []
         return _resource(name, hosts)
 
-    def _one_port(
-        self, number: int, scope: Scope, listener: EgressListener, domain: str
-    ) -> list[bytes]:
+    def _one_port(self, number: int, asked: _Asked, listener: EgressListener) -> list[bytes]:
         """Return the virtual hosts of a port, and that of unknown hosts."""
+        scope, domain, settings = asked.scope, asked.domain, asked.settings
         taken: set[str] = set()
         found: list[tuple[str, bytes]] = []
-        for each in self._governed(number, scope, listener):
+        for each in self._governed(number, asked, listener):
             name = f"{each.host}:{number}"
-            routes = self._routes(each, number, scope)
+            routes = self._routes(each, number, asked)
             known = self._hosts.names(each.found, domain) if each.found is not None else None
             if (
                 known is not None
@@ -101,15 +114,14 @@ class Routes:
                 and not _is_short_for_other(known.domains, each.host, scope)
             ):
                 taken.update(known.domains)
-                found.append((name, virtual_host(known.packed, routes)))
+                found.append((name, virtual_host(known.packed, routes, settings)))
             elif free := _free(_domains(each, domain, scope), taken):
-                found.append((name, virtual_host(packed_names(name, free), routes)))
-        return [*_in_order(found), *self._unknown(scope, taken)]
+                found.append((name, virtual_host(packed_names(name, free), routes, settings)))
+        return [*_in_order(found), *_unknown(asked, taken)]
 
-    def _all_ports(
-        self, scope: Scope, listeners: Iterable[EgressListener], domain: str
-    ) -> list[bytes]:
+    def _all_ports(self, asked: _Asked, listeners: Iterable[EgressListener]) -> list[bytes]:
         """Return the virtual hosts of the HTTP proxy, where each host has its port."""
+        settings = asked.settings
         taken: set[str] = set()
         found: list[tuple[str, bytes]] = []
         for listener in listeners:
@@ -120,18 +132,20 @@ class Routes:
                 if port.protocol.is_http
             }
             for number in sorted(ports | {80}):
-                for each in self._governed(number, scope, listener):
-                    domains = _domains(each, domain, scope)
+                for each in self._governed(number, asked, listener):
+                    domains = _domains(each, asked.domain, asked.scope)
                     # At a socket there are no ports: a bare host means the first that it has.
                     bare = domains if socket_path(listener.bind) is not None else ()
                     if free := _free((*with_port(domains, number), *bare), taken):
                         name = f"{each.host}:{number}"
-                        routes = self._routes(each, number, scope)
-                        found.append((name, virtual_host(packed_names(name, free), routes)))
-        return [*_in_order(found), *self._unknown(scope, taken)]
+                        routes = self._routes(each, number, asked)
+                        made = virtual_host(packed_names(name, free), routes, settings)
+                        found.append((name, made))
+        return [*_in_order(found), *_unknown(asked, taken)]
 
-    def _service_port(self, name: str, scope: Scope, host: str, number: str) -> Resource | None:
+    def _service_port(self, name: str, asked: _Asked, host: str, number: str) -> Resource | None:
         """Return the routes of a port of undeclared protocol at a service's own address."""
+        scope = asked.scope
         service = scope.services.get(host) if scope.captured else None
         port = service.port(int(number)) if service is not None and number.isdecimal() else None
         if service is None or port is None:
@@ -141,41 +155,53 @@ class Routes:
         found = PortService(service, port)
         (governed,) = (
             each
-            for each in self._governed_by(virtual_services, [found], port.number, scope)
+            for each in self._governed_by(virtual_services, [found], port.number, asked)
             if each.found is found
         )
-        routes = self._routes(governed, port.number, scope)
-        return _resource(name, [virtual_host(packed_names(name, ["*"]), routes)])
+        routes = self._routes(governed, port.number, asked)
+        made = virtual_host(packed_names(name, ["*"]), routes, asked.settings)
+        return _resource(name, [made])
 
-    def _governed(self, number: int, scope: Scope, listener: EgressListener) -> list[GovernedHost]:
-        services = services_on(number, listener.services, captured=scope.captured)
-        return self._governed_by(listener.virtual_services, services, number, scope)
+    def _governed(self, number: int, asked: _Asked, listener: EgressListener) -> list[GovernedHost]:
+        services = services_on(number, listener.services, captured=asked.scope.captured)
+        return self._governed_by(listener.virtual_services, services, number, asked)
 
     def _governed_by(
         self,
         virtual_services: tuple[VirtualService, ...],
         services: list[PortService],
         number: int,
-        scope: Scope,
+        asked: _Asked,
     ) -> list[GovernedHost]:
         return governed_hosts(
             number,
             services,
             virtual_services,
-            applies=lambda each: bool(self._hosts.routes(each, number, scope)),
+            applies=lambda each: bool(self._of_virtual_service(each, number, asked)),
         )
 
-    def _routes(self, host: GovernedHost, number: int, scope: Scope) -> bytes:
+    def _routes(self, host: GovernedHost, number: int, asked: _Asked) -> bytes:
         if host.virtual_service is not None:
-            return self._hosts.routes(host.virtual_service, number, scope)
-        return self._hosts.default(host.found, scope) if host.found is not None else b""
+            return self._of_virtual_service(host.virtual_service, number, asked)
+        return self._hosts.default(host.found, asked.scope) if host.found is not None else b""
 
-    def _unknown(self, scope: Scope, taken: set[str]) -> Iterator[bytes]:
-        if "*" in taken:
-            return
-        policy = scope.outbound_policy
-        cluster = names.egress_proxy_cluster(policy.egress_proxy) or names.PASSTHROUGH
-        yield unknown_hosts(cluster if policy.allows_any else None, captured=scope.captured)
+    def _of_virtual_service(self, each: VirtualService, number: int, asked: _Asked) -> bytes:
+        forwards_host = asked.headers.forwards_host
+        return self._hosts.routes(each, number, asked.scope, forwards_host=forwards_host)
+
+
+def _unknown(asked: _Asked, taken: set[str]) -> Iterator[bytes]:
+    """Yield the virtual host of unknown hosts, unless a VirtualService has all hosts."""
+    if "*" in taken:
+        return
+    policy = asked.scope.outbound_policy
+    cluster = names.egress_proxy_cluster(policy.egress_proxy) or names.PASSTHROUGH
+    yield unknown_hosts(
+        cluster if policy.allows_any else None,
+        captured=asked.scope.captured,
+        forwards_host=asked.headers.forwards_host,
+        settings=asked.settings,
+    )
 
 
 def _explicit(name: str, scope: Scope) -> EgressListener | None:

@@ -68,11 +68,18 @@ class VirtualHosts:
         else:
             self._names.adopt_but(before._names, ())
 
-    def routes(self, virtual_service: VirtualService, port: int, scope: Scope) -> bytes:
+    def routes(
+        self,
+        virtual_service: VirtualService,
+        port: int,
+        scope: Scope,
+        *,
+        forwards_host: bool = False,
+    ) -> bytes:
         """Return the routes of a VirtualService for a scope's sidecars; none: it has no effect."""
-        place = RoutePlace(port)
+        place = RoutePlace(port, forwards_host=forwards_host)
         if virtual_service.looks_at_source:
-            place = RoutePlace(port, namespace=scope.key.namespace, labels=scope.key.labels)
+            place = place._replace(namespace=scope.key.namespace, labels=scope.key.labels)
         targets = http_targets(virtual_service.spec, port, scope)
         key = _RoutesKey(virtual_service, place, tuple(targets.values()))
         if (found := self._routes.peek(key)) is None:
