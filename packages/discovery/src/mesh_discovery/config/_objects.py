@@ -295,6 +295,9 @@ class _Reader:
         self._add_all(findings)
         for inner, message in warnings:
             self._warnings.append(self._document.problem(inner, message))
+        if spec is not None and not findings:
+            for inner, message in kind.lacks(spec, known):
+                self.unsupported(path + inner, message)
         return spec
 
     def _without_unused(self, value: dict[str, Value], path: FieldPath) -> dict[str, Value]:

@@ -3,6 +3,8 @@
 import pytest
 
 from gateway_api_specs import filters, path, read, rule
+from mesh_configfile import read_documents
+from mesh_discovery.config._objects import read_object
 
 GOOD = {
     "HTTPRoute": """
@@ -208,9 +210,13 @@ MISTAKES = [
     (
         "HTTPRoute",
         rule("{sessionPersistence: {sessionName: a}}"),
-        "rules[0].sessionPersistence: is not supported here",
+        "rules[0].sessionPersistence: session persistence is not supported yet",
     ),
-    ("HTTPRoute", "{useDefaultGateways: All}", "useDefaultGateways: is not supported here"),
+    (
+        "HTTPRoute",
+        "{useDefaultGateways: All}",
+        "useDefaultGateways: a default Gateway is not supported yet",
+    ),
     (
         "GRPCRoute",
         rule("{matches: [{method: {}}]}"),
@@ -268,3 +274,21 @@ def test_what_has_no_effect_is_told(kind: str, spec: str, wanted: str) -> None:
     mistakes, warnings = read(kind, spec)
     assert mistakes == []
     assert any(wanted in each for each in warnings), warnings
+
+
+def test_what_is_not_supported_is_let_pass_on_request() -> None:
+    text = (
+        "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {name: r}\n"
+        "spec: {parentRefs: [{name: gw}], rules: [{sessionPersistence: {sessionName: a}}]}\n"
+    )
+    ((document, *_), _) = read_documents(text, file="x.yaml")
+    refused, passed = read_object(document), read_object(document, allow_unsupported=True)
+    assert [str(each) for each in refused.problems] == [
+        (
+            "x.yaml:4: spec.rules[0].sessionPersistence: session persistence is not supported yet "
+            "(a DestinationRule's consistentHash by a cookie does much the same); remove it, or "
+            "let it pass with --allow-unsupported"
+        )
+    ]
+    assert passed.item is not None
+    assert [each.field for each in passed.notes] == ["spec.rules[0].sessionPersistence"]

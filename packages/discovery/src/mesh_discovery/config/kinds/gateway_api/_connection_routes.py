@@ -9,7 +9,6 @@ from mesh_configfile.shapes import Finding
 from mesh_discovery.config.kinds._fields import SpecFields, Text
 from mesh_discovery.config.kinds._kind import Kind
 from mesh_discovery.config.kinds._metadata import Metadata
-from mesh_discovery.config.kinds.gateway_api._filter_rules import NOT_SUPPORTED
 from mesh_discovery.config.kinds.gateway_api._names import GROUP
 from mesh_discovery.config.kinds.gateway_api._references import (
     BackendReference,
@@ -17,7 +16,11 @@ from mesh_discovery.config.kinds.gateway_api._references import (
     check_backends,
     check_parents,
 )
-from mesh_discovery.config.kinds.gateway_api._route_rules import check_hostnames, check_rules
+from mesh_discovery.config.kinds.gateway_api._route_rules import (
+    check_hostnames,
+    check_rules,
+    lacking_default_gateways,
+)
 
 
 class ConnectionRule(SpecFields, frozen=True):
@@ -54,13 +57,15 @@ def _validate(spec: TlsRouteSpec | TcpRouteSpec, _metadata: Metadata) -> Iterato
             ("rules", 1),
             "can never be reached: the first rule has all connections; put the backends there",
         )
-    if spec.use_default_gateways != "None":
-        yield ("useDefaultGateways",), NOT_SUPPORTED
     for index, rule in enumerate(spec.rules):
         place = ("rules", index)
         if not rule.backend_refs:
             yield (*place, "backendRefs"), "must have one entry at least"
         yield from check_backends(rule.backend_refs, place)
+
+
+def _lacks(spec: TlsRouteSpec | TcpRouteSpec, _metadata: Metadata) -> Iterator[Finding]:
+    yield from lacking_default_gateways(spec.use_default_gateways)
 
 
 def _warn(spec: TlsRouteSpec | TcpRouteSpec, _metadata: Metadata) -> Iterator[Finding]:
@@ -75,6 +80,7 @@ TLS_ROUTE = Kind(
     spec=TlsRouteSpec,
     validate=_validate,
     warn=_warn,
+    lacks=_lacks,
 )
 TCP_ROUTE = Kind(
     name="TCPRoute",
@@ -83,4 +89,5 @@ TCP_ROUTE = Kind(
     spec=TcpRouteSpec,
     validate=_validate,
     warn=_warn,
+    lacks=_lacks,
 )

@@ -179,11 +179,14 @@ def _unsupported(spec: GatewaySpec) -> Iterator[Finding]:
         yield ("backendTLS",), _UNSUPPORTED
     if spec.tls is not None:
         yield ("tls",), _UNSUPPORTED
+
+
+def _lacks(spec: GatewaySpec, _metadata: Metadata) -> Iterator[Finding]:
     if spec.default_scope != "None":
-        yield ("defaultScope",), _UNSUPPORTED
+        yield ("defaultScope",), "a default Gateway is not supported yet"
     allowed = spec.allowed_listeners
     if allowed is not None and allowed.namespaces.from_ is not From.NONE:
-        yield ("allowedListeners",), "is not supported here: there are no ListenerSets; remove it"
+        yield ("allowedListeners",), "ListenerSet is not supported yet"
 
 
 _UNSUPPORTED = "is not supported here; remove it"
@@ -217,4 +220,5 @@ GATEWAY = Kind(
     spec=GatewaySpec,
     validate=_validate,
     warn=_warn,
+    lacks=_lacks,
 )

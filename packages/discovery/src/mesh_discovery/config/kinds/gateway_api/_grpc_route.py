@@ -12,7 +12,7 @@ from mesh_discovery.config.kinds._fields import SpecFields, Text, Unchecked
 from mesh_discovery.config.kinds._kind import Kind
 from mesh_discovery.config.kinds._metadata import Metadata
 from mesh_discovery.config.kinds._regular_expressions import regex_mistake
-from mesh_discovery.config.kinds.gateway_api._filter_rules import NOT_SUPPORTED, check_filters
+from mesh_discovery.config.kinds.gateway_api._filter_rules import check_filters
 from mesh_discovery.config.kinds.gateway_api._headers import MatchType, ValueMatch, check_matches
 from mesh_discovery.config.kinds.gateway_api._http_filters import GrpcFilter
 from mesh_discovery.config.kinds.gateway_api._names import GROUP
@@ -24,8 +24,10 @@ from mesh_discovery.config.kinds.gateway_api._references import (
     check_parents,
 )
 from mesh_discovery.config.kinds.gateway_api._route_rules import (
+    NO_PERSISTENCE,
     check_hostnames,
     check_rules,
+    lacking_default_gateways,
     repeated_names,
 )
 
@@ -84,8 +86,6 @@ def _validate(spec: GrpcRouteSpec, _metadata: Metadata) -> Iterator[Finding]:
     yield from check_rules(
         [each.name for each in spec.rules], [len(each.matches) for each in spec.rules]
     )
-    if spec.use_default_gateways != "None":
-        yield ("useDefaultGateways",), NOT_SUPPORTED
     for index, rule in enumerate(spec.rules):
         yield from _check_rule(rule, ("rules", index))
 
@@ -109,8 +109,6 @@ def _check_rule(rule: GrpcRule, place: FieldPath) -> Iterator[Finding]:
         where = (*place, "backendRefs", index)
         yield from check_backend(backend, where)
         yield from check_filters(backend.filters, (*where, "filters"), of_backend=True)
-    if rule.session_persistence is not None:
-        yield (*place, "sessionPersistence"), NOT_SUPPORTED
 
 
 def _check_method(match: MethodMatch, place: FieldPath) -> Iterator[Finding]:
@@ -131,6 +129,13 @@ def _check_method(match: MethodMatch, place: FieldPath) -> Iterator[Finding]:
             yield (*place, field), f'"{value}" can\'t be the name of a {field} of gRPC'
 
 
+def _lacks(spec: GrpcRouteSpec, _metadata: Metadata) -> Iterator[Finding]:
+    yield from lacking_default_gateways(spec.use_default_gateways)
+    for index, rule in enumerate(spec.rules):
+        if rule.session_persistence is not None:
+            yield ("rules", index, "sessionPersistence"), NO_PERSISTENCE
+
+
 def _warn(spec: GrpcRouteSpec, _metadata: Metadata) -> Iterator[Finding]:
     if not spec.parent_refs:
         yield ("parentRefs",), "is empty: the route has no effect"
@@ -147,4 +152,5 @@ GRPC_ROUTE = Kind(
     spec=GrpcRouteSpec,
     validate=_validate,
     warn=_warn,
+    lacks=_lacks,
 )

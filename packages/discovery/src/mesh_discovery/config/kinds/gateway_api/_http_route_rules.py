@@ -10,7 +10,6 @@ from mesh_discovery.config.kinds._metadata import Metadata
 from mesh_discovery.config.kinds._regular_expressions import regex_mistake
 from mesh_discovery.config.kinds.gateway_api._filter_rules import (
     METHODS,
-    NOT_SUPPORTED,
     check_filters,
 )
 from mesh_discovery.config.kinds.gateway_api._headers import check_matches
@@ -32,8 +31,10 @@ from mesh_discovery.config.kinds.gateway_api._references import (
     check_parents,
 )
 from mesh_discovery.config.kinds.gateway_api._route_rules import (
+    NO_PERSISTENCE,
     check_hostnames,
     check_rules,
+    lacking_default_gateways,
     repeated_names,
 )
 
@@ -49,8 +50,6 @@ def _validate(spec: HttpRouteSpec, _metadata: Metadata) -> Iterator[Finding]:
     yield from check_rules(
         [each.name for each in spec.rules], [len(each.matches) for each in spec.rules], least=1
     )
-    if spec.use_default_gateways != "None":
-        yield ("useDefaultGateways",), NOT_SUPPORTED
     for index, rule in enumerate(spec.rules):
         yield from _check_rule(rule, ("rules", index))
 
@@ -77,11 +76,6 @@ def _check_rule(rule: HttpRule, place: FieldPath) -> Iterator[Finding]:
         yield from _check_timeouts(rule.timeouts, (*place, "timeouts"))
     if rule.retry is not None:
         yield from _check_retry(rule.retry, (*place, "retry"))
-    if rule.session_persistence is not None:
-        yield (
-            (*place, "sessionPersistence"),
-            "is not supported here; a DestinationRule's consistentHash by a cookie does the same",
-        )
 
 
 def _check_match(match: HttpMatch, place: FieldPath) -> Iterator[Finding]:
@@ -151,6 +145,13 @@ def _check_retry(retry: Retry, place: FieldPath) -> Iterator[Finding]:
         yield (*place, "backoff"), text
 
 
+def _lacks(spec: HttpRouteSpec, _metadata: Metadata) -> Iterator[Finding]:
+    yield from lacking_default_gateways(spec.use_default_gateways)
+    for index, rule in enumerate(spec.rules):
+        if rule.session_persistence is not None:
+            yield ("rules", index, "sessionPersistence"), NO_PERSISTENCE
+
+
 def _warn(spec: HttpRouteSpec, _metadata: Metadata) -> Iterator[Finding]:
     if not spec.parent_refs:
         yield ("parentRefs",), "is empty: the route has no effect"
@@ -167,4 +168,5 @@ HTTP_ROUTE = Kind(
     spec=HttpRouteSpec,
     validate=_validate,
     warn=_warn,
+    lacks=_lacks,
 )

@@ -12,6 +12,17 @@ MOST_HOSTNAMES = 16
 MOST_MATCHES = 64
 MOST_MATCHES_IN_ALL = 128
 
+NO_PERSISTENCE = (
+    "session persistence is not supported yet (a DestinationRule's consistentHash by a cookie "
+    "does much the same)"
+)
+
+
+def lacking_default_gateways(choice: str) -> Iterator[Finding]:
+    """Yield that a route can't attach to a default Gateway."""
+    if choice != "None":
+        yield ("useDefaultGateways",), "a default Gateway is not supported yet"
+
 
 def check_hostnames(hostnames: Sequence[str]) -> Iterator[Finding]:
     """Yield what is wrong with the hostnames of a route."""
