@@ -4,6 +4,8 @@ import asyncio
 import ssl
 from pathlib import Path
 
+import pytest
+
 from capturing import CaptureLab, Machine, dial, exchange, get, line
 from capturing_services import entry, peer_authentication, service
 from mesh_testkit.certificates import Authority
@@ -225,3 +227,35 @@ async def test_a_workload_without_ipv4_is_captured(captured: CaptureLab) -> None
     assert reply is not None
     assert reply.status == 200
     assert "x-forwarded-client-cert" in reply.json()["headers"]
+
+
+async def test_hosts_of_a_wildcard_are_let_through_to_where_they_were_going(
+    captured: CaptureLab, tmp_path: Path
+) -> None:
+    client, outside = captured.machine("c"), captured.machine("outside")
+    context = server_context("any.example", tmp_path)
+    await captured.serve_http(outside, 443, tls=context)
+    await captured.serve_http(outside, 80)
+    captured.write(
+        allowed=entry(
+            "allowed",
+            """\
+            hosts: ["*.allowed.example"]
+            resolution: NONE
+            ports: [{number: 80, name: http}, {number: 443, name: tls}]
+            """,
+        ),
+        mesh_config=MESH_CONFIG + "  outboundTrafficPolicy: {mode: REGISTRY_ONLY}\n",
+    )
+    await captured.sidecar(client)
+
+    found = await tls_answer(client, outside.address, 443, "a.allowed.example")
+    assert b"any.example" in found
+    reply = await get(client.namespace, outside.address, 80, "a.allowed.example")
+    assert reply is not None
+    assert reply.json()["app"] == "outside"
+    reply = await get(client.namespace, outside.address, 80, "other.example")
+    assert reply is not None
+    assert reply.status == 502
+    with pytest.raises((OSError, asyncio.IncompleteReadError)):
+        await tls_answer(client, outside.address, 443, "other.example")
