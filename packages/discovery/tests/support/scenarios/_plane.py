@@ -16,6 +16,8 @@ from mesh_discovery.config._loader import ConfigLoader
 from mesh_discovery.plan._proxy import Proxy, parse_proxy
 from mesh_discovery.push._config_store import ConfigStore
 from mesh_discovery.push.context._context import PushContext
+from mesh_discovery.push.registration._registered_workloads import RegisteredWorkloads
+from mesh_discovery.push.registration._workload_observer import WorkloadObserver
 from mesh_discovery.running._authority import open_authority
 from mesh_discovery.serve._debug_pages import DebugPages
 from xds_server import ClientStatus, PlainListener, XdsServer, serving
@@ -99,14 +101,22 @@ async def scene_plane(directory: Path, ca_dir: Path) -> AsyncIterator[ScenePlane
     )
     registry = CollectorRegistry()
     loader = ConfigLoader(directory)
+    workloads = RegisteredWorkloads(grace_s=config.workload_grace_s)
     store = ConfigStore(
-        loader.load(), metrics=Metrics(registry, version="0"), trust_domain=config.trust_domain
+        loader.load(),
+        metrics=Metrics(registry, version="0"),
+        trust_domain=config.trust_domain,
+        workloads=workloads,
     )
+    observer = WorkloadObserver(store, workloads)
     opened = await open_authority(
         config, trust_domain=store.served.current.model.trust_domain, registry=registry
     )
-    server = _xds_server(config, store, opened, FirstOf([]), registry=registry)
-    async with serving(server, [PlainListener(host="127.0.0.1", port=0)]) as bound:
+    server = _xds_server(config, store, opened, FirstOf([]), observer=observer, registry=registry)
+    async with (
+        serving(server, [PlainListener(host="127.0.0.1", port=0)]) as bound,
+        observer.running(server.notify),
+    ):
         yield ScenePlane(
             directory=directory,
             store=store,
